@@ -1,0 +1,50 @@
+"""Tasks and models are found by import path.
+
+The task called `coloring` is the class `Task` of `tasks/coloring.py`, the model called `transformer` the class `Model`
+of `models/transformer.py`. There is no registry to edit: a new file is a new name. `tasks` and `models` are common
+names for a package, so a loaded module must come from this checkout; a foreign one is refused with both paths.
+"""
+
+import difflib
+import importlib
+from pathlib import Path
+from typing import Literal
+
+ROOT = Path(__file__).resolve().parent.parent
+
+Kind = Literal["task", "model"]
+
+
+class PluginError(ValueError):
+    """A task or model that cannot be loaded; the message is written for the author of a search space."""
+
+
+def names(kind: Kind) -> list[str]:
+    """Every task or model of this checkout, in alphabetical order."""
+    return sorted(path.stem for path in (ROOT / f"{kind}s").glob("*.py") if not path.stem.startswith("_"))
+
+
+def load(kind: Kind, name: str) -> type:
+    """The class `Task` or `Model` called `name`.
+
+    Raises:
+        PluginError: there is no such name (the message lists the known ones and the nearest), the file lacks the
+            class, or Python found a package of the same name outside this checkout.
+    """
+    known = names(kind)
+    if name not in known:
+        nearest = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+        raise PluginError(f"unknown {kind} '{name}'{hint} (known: {', '.join(known)})")
+    module = importlib.import_module(f"{kind}s.{name}")
+    expected = ROOT / f"{kind}s" / f"{name}.py"
+    found = Path(module.__file__ or "")
+    if found.resolve() != expected.resolve():
+        raise PluginError(
+            f"{kind} '{name}' was loaded from {found}, not from {expected}: another package called '{kind}s' comes "
+            f"first on the import path; run from the repository root"
+        )
+    class_name = kind.capitalize()
+    if not hasattr(module, class_name):
+        raise PluginError(f"{expected} defines no class '{class_name}'")
+    return getattr(module, class_name)

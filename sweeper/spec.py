@@ -1,0 +1,329 @@
+"""A trial is a frozen record that is also a JAX pytree.
+
+Fields marked `Traced` are the leaves of the tree (learning rate, q, seed ...); every other field is part of its
+structure (task sizes, m, batch size, steps ...). So two trials may share one compiled program exactly when
+`jax.tree.structure` of the two is equal, and a pack of trials is their leaves stacked along a new axis.
+
+What a trial *is* and how it is *executed* are kept apart: nothing in this module speaks of workers, lanes, folders or
+machines, and `trial_id` hashes the whole record with every default written out, so that a default which changes later
+changes the id.
+
+Invariants:
+    - `TrialSpec.model_validate(trial.model_dump())` equals `trial`.
+    - Values that a baseline ignores are normalised on construction (an E baseline has q = 1, an r0 baseline has
+      m = 1), so that settings which mean the same training are the same trial.
+"""
+
+import abc
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+
+import jax
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
+
+from sweeper import plugins
+
+T = TypeVar("T")
+
+
+class _TracedMarker:
+    """Marks a field as a leaf of the pytree."""
+
+
+TRACED = _TracedMarker()
+Traced = Annotated[T, TRACED]
+
+
+class Spec(BaseModel):
+    """A frozen record that forbids unknown keys and registers every subclass as a pytree.
+
+    Nested records are subtrees, `Traced` fields leaves, and the rest is auxiliary data, which must be hashable.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=True)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, _unflattener(cls), _flatten)
+
+    @classmethod
+    def traced_fields(cls) -> list[str]:
+        """Names of the fields that are leaves, in the order of declaration."""
+        return [name for name, field in cls.model_fields.items() if TRACED in field.metadata]
+
+
+def _split(spec: Spec) -> tuple[dict[str, Any], tuple[tuple[str, Any], ...]]:
+    traced = set(spec.traced_fields())
+    values = {name: getattr(spec, name) for name in type(spec).model_fields}
+    children = {name: value for name, value in values.items() if name in traced or isinstance(value, Spec)}
+    return children, tuple((name, value) for name, value in values.items() if name not in children)
+
+
+def _flatten(spec: Spec) -> tuple[tuple[Any, ...], Any]:
+    children, static = _split(spec)
+    return tuple(children.values()), (tuple(children), static)
+
+
+def _flatten_with_keys(spec: Spec) -> tuple[tuple[tuple[Any, Any], ...], Any]:
+    children, static = _split(spec)
+    pairs = tuple((jax.tree_util.GetAttrKey(name), value) for name, value in children.items())
+    return pairs, (tuple(children), static)
+
+
+def _unflattener(cls: type[Spec]) -> Any:
+    def unflatten(aux: Any, children: Any) -> Spec:
+        names, static = aux
+        # Leaves may be tracers or arrays with a lane axis, which no validator accepts.
+        return cls.model_construct(**dict(zip(names, children, strict=True)), **dict(static))
+
+    return unflatten
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What a task and a model must offer
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class Outcomes(NamedTuple):
+    """What a model did on an evaluation set; the input axis comes first, the seed axis second.
+
+    Attributes:
+        correct: Whether the argmax answer is right.
+        sampled: Exact probability that an answer sampled from the softmax is right.
+        loss: The per-pair training loss.
+        answers: The argmax answer as integers, in parts on which voters may vote one by one.
+        variance: Variance over seeds of the predicted probabilities, averaged over the outputs of the input.
+    """
+
+    correct: Bool[Array, "input seed"]
+    sampled: Float[Array, "input seed"]
+    loss: Float[Array, "input seed"]
+    answers: Int[Array, "input seed part"]
+    variance: Float[Array, " input"]
+
+
+class Task(Spec, abc.ABC):
+    """A distribution over inputs, a distribution over seeds, and a loss for every pair of the two.
+
+    A task is pure: it keeps no state, and all randomness enters through keys. It may share work between inputs and
+    seeds inside `losses` and `outcomes`, as long as the numbers are those of the plain model on every single pair.
+    """
+
+    VERSION: ClassVar[int] = 1
+    """Raise it when the meaning of the code changes: every id of the task's trials changes with it."""
+
+    VOTES: ClassVar[dict[str, Literal["joint", "partwise"]]] = {"majority": "joint"}
+    """Metrics made by voting: on the whole answer, or part by part."""
+
+    name: str
+
+    @abc.abstractmethod
+    def token_size(self) -> int:
+        """Number of features of one input token, the seed included."""
+
+    @abc.abstractmethod
+    def output_size(self) -> int:
+        """Number of logits of one read-out position."""
+
+    @abc.abstractmethod
+    def context_size(self) -> int:
+        """Number of tokens of one input."""
+
+    @abc.abstractmethod
+    def sample_inputs(self, key: PRNGKeyArray, count: int) -> PyTree[Array, "Inputs"]:
+        """`count` inputs from the training distribution; every leaf has leading axis `count`."""
+
+    @abc.abstractmethod
+    def sample_seeds(self, key: PRNGKeyArray, count: int) -> PyTree[Array, "Seeds"]:
+        """`count` random seeds r; every leaf has leading axis `count`."""
+
+    @abc.abstractmethod
+    def losses(self, model: nnx.Module, inputs: PyTree, seeds: PyTree) -> Float[Array, "input seed"]:
+        """Loss of the model on every pair of an input and a seed."""
+
+    @abc.abstractmethod
+    def evaluation_inputs(self) -> PyTree[Array, "Inputs"]:
+        """The evaluation set of section "Evaluation" of docs/architecture, in a fixed order."""
+
+    @abc.abstractmethod
+    def outcomes(self, model: nnx.Module, inputs: PyTree, seeds: PyTree) -> Outcomes:
+        """What the evaluation protocol needs to know of every pair of an input and a seed."""
+
+    @abc.abstractmethod
+    def correct(self, inputs: PyTree, answers: Int[Array, "input voter part"]) -> Bool[Array, "input voter"]:
+        """Whether answers, cast by the model or found by voting, are right."""
+
+
+class Model(Spec, abc.ABC):
+    """An architecture: a record of its sizes that builds the network with its initial weights."""
+
+    VERSION: ClassVar[int] = 1
+
+    name: str
+
+    @abc.abstractmethod
+    def build(self, task: Task, key: PRNGKeyArray) -> nnx.Module:
+        """The network for the task's token, output and context sizes, initialised from `key`."""
+
+
+def _plugin(kind: plugins.Kind) -> Any:
+    """Validator that turns `{name: x, ...}` into the record of the task or model called x."""
+
+    def validate(value: Any) -> Any:
+        if isinstance(value, Spec):
+            return value
+        if not isinstance(value, dict):
+            raise ValueError(f"expected a mapping with the key 'name', got {value!r}")
+        if not isinstance(value.get("name"), str):
+            raise ValueError(f"the key 'name' is missing (known: {', '.join(plugins.names(kind))})")
+        return plugins.load(kind, value["name"]).model_validate(value)
+
+    return BeforeValidator(validate)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The trial
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def _infinity(value: Any) -> Any:
+    return math.inf if value in ("inf", "infinity") else value
+
+
+Baseline = Literal["AE_r0", "Aq_r0", "AE_R", "Aq_R"]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Objective(Spec):
+    """The q-norm over inputs of the mean over m seeds; q = 1 is ERM, q = inf the worst input."""
+
+    q: Traced[Annotated[float, Field(ge=1, allow_inf_nan=True), BeforeValidator(_infinity)]] = 1.0
+    m: Count = 10
+
+
+class Adam(Spec):
+    """Adam with decoupled weight decay on every weight and clipping by the global norm.
+
+    The learning rate rises linearly from 0 to `learning_rate` in `warmup_steps` and falls to `final_learning_rate`
+    at the last step along `schedule`.
+    """
+
+    name: Literal["adam"] = "adam"
+    learning_rate: Traced[Positive] = 1e-3
+    final_learning_rate: Traced[Annotated[float, Field(ge=0)]] = 1e-4
+    warmup_steps: Traced[Annotated[int, Field(ge=0)]] = 1000
+    schedule: Literal["cosine", "linear"] = "cosine"
+    beta1: Traced[Annotated[float, Field(ge=0, lt=1)]] = 0.9
+    beta2: Traced[Annotated[float, Field(ge=0, lt=1)]] = 0.95
+    eps: Traced[Positive] = 1e-5
+    weight_decay: Traced[Annotated[float, Field(ge=0)]] = 0.0
+    clip_norm: Traced[Positive] = 1.0
+
+
+def _votes(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class Evaluation(Spec):
+    """The evaluation protocol: how many seeds r are drawn, and the group sizes of the majority votes."""
+
+    seeds: Count = 100
+    votes: Annotated[tuple[Count, ...], BeforeValidator(_votes)] = (5, 30)
+
+    @model_validator(mode="after")
+    def _groups_fit(self) -> Self:
+        if len(set(self.votes)) != len(self.votes):
+            raise ValueError(f"votes: {list(self.votes)} names a group size twice")
+        for group in self.votes:
+            if group > self.seeds:
+                raise ValueError(f"votes: a group of {group} needs at least {group} evaluation seeds, not {self.seeds}")
+        return self
+
+
+class TrialSpec(Spec):
+    """One training and its evaluation, down to the last random number."""
+
+    task: SerializeAsAny[Annotated[Task, _plugin("task")]]
+    model: SerializeAsAny[Annotated[Model, _plugin("model")]]
+    baseline: Baseline
+    objective: Objective = Objective()
+    optimizer: Adam = Adam()
+    steps: Count
+    batch_size: Count = 256
+    evaluation: Evaluation = Evaluation()
+    seed: Traced[Annotated[int, Field(ge=0, lt=2**31)]] = 0
+
+    @model_validator(mode="after")
+    def _normalise_ignored(self) -> Self:
+        """Give the values that this baseline ignores their one canonical value."""
+        q = 1.0 if self.baseline.startswith("AE") else self.objective.q
+        m = 1 if self.single_seed else self.objective.m
+        # The record is frozen for its users; a validator is the one place where it may still be completed.
+        self.__dict__["objective"] = Objective.model_construct(q=q, m=m)
+        return self
+
+    @property
+    def single_seed(self) -> bool:
+        """Whether one seed r_0 serves the whole training and its evaluation."""
+        return self.baseline.endswith("r0")
+
+    def keys(self) -> "TrialKeys":
+        """The independent random streams of the trial, all from its seed."""
+        return TrialKeys(*jax.random.split(jax.random.key(self.seed), len(TrialKeys._fields)))
+
+
+class TrialKeys(NamedTuple):
+    """Keys of the random streams of a trial; counters are folded in, nothing is drawn from a shared state."""
+
+    weights: PRNGKeyArray
+    fixed_seed: PRNGKeyArray
+    training: PRNGKeyArray
+    evaluation: PRNGKeyArray
+
+
+def canonical(trial: TrialSpec) -> dict[str, Any]:
+    """The trial with all defaults written out, as plain data that JSON can hold; infinity is the string "inf"."""
+    return _plain(trial.model_dump())
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case float() if math.isinf(value):
+            return "inf" if value > 0 else "-inf"
+        case float():
+            return value + 0.0  # -0.0 and 0.0 are one value and must have one spelling
+        case str() | int() | None:
+            return value
+        case _:
+            raise TypeError(f"{value!r} has no stable form to hash")
+
+
+def trial_id(trial: TrialSpec) -> str:
+    """Twenty hexadecimal digits that identify what is trained, and nothing of how or where.
+
+    The digest covers the canonical trial and the versions of its task and model code.
+    """
+    versions = {"task": type(trial.task).VERSION, "model": type(trial.model).VERSION}
+    text = json.dumps({"trial": canonical(trial), "versions": versions}, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def leaf_values(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted path and value of every entry of nested mappings, such as `canonical` returns."""
+    for key, item in value.items():
+        path = f"{prefix}{key}"
+        if isinstance(item, dict):
+            yield from leaf_values(item, f"{path}.")
+        else:
+            yield path, item
