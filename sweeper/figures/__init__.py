@@ -1,0 +1,84 @@
+"""Panels drawn from a store as PNG and PDF, one kind of panel a module.
+
+A kind is a module with five functions: `gather` takes a panel's numbers from the results, `width` and `frame` say how
+much room they need, `paint` draws them, and `compare` puts published numbers beside them. Kinds know no task, no paper
+and no store. A new kind is one more module here, one more record in `sweeper.panels`, and one more line in `KINDS`.
+
+Every panel is drawn alone; panels that name the same `figure` are drawn side by side as well. Series without data are
+left out and named in `Report.notes`; panels without any series are not drawn.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from sweeper.figures import curve, heatmap, histogram
+from sweeper.figures.selection import Comparison, Note, Results
+from sweeper.figures.style import PALETTES, RC, Frame, PaletteName, Region
+from sweeper.panels import Panel
+
+__all__ = ["PALETTES", "Comparison", "Note", "PaletteName", "Report", "Results", "draw"]
+
+KINDS: dict[str, ModuleType] = {"curve": curve, "histogram": histogram, "heatmap": heatmap}
+
+DOTS_PER_INCH = 200
+
+
+class Report(NamedTuple):
+    """What was drawn, and what there is to say about it.
+
+    Attributes:
+        paths: The written files.
+        notes: Series that were left out with the reason, and series that merge trials which are not alike.
+        comparisons: Every published value of the panels beside the measured one, also of panels without any data.
+    """
+
+    paths: tuple[Path, ...]
+    notes: tuple[Note, ...]
+    comparisons: tuple[Comparison, ...]
+
+
+def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteName = "paper") -> Report:
+    """Draw panels into the folder `out` as `<name>.png` and `.pdf`, and as `figure-<figure>` where they share one."""
+    out.mkdir(parents=True, exist_ok=True)
+    gathered = [(panel, KINDS[panel.kind].gather(panel, results)) for panel in panels]
+    drawable = [(panel, content) for panel, content in gathered if content]
+    paths = [path for panel, content in drawable for path in _write([(panel, content)], out / panel.name, palette)]
+    for figure in dict.fromkeys(panel.figure for panel, _ in drawable if panel.figure):
+        row = [(panel, content) for panel, content in drawable if panel.figure == figure]
+        if len(row) > 1:
+            paths += _write(row, out / f"figure-{figure}", palette)
+    return Report(
+        paths=tuple(paths),
+        notes=tuple(note for _, content in gathered for note in content.notes),
+        comparisons=tuple(one for panel, content in gathered for one in KINDS[panel.kind].compare(panel, content)),
+    )
+
+
+def _write(row: Sequence[tuple[Panel, Any]], path: Path, palette: PaletteName) -> list[Path]:
+    """Write a row of panels as PNG and PDF."""
+    with matplotlib.rc_context(RC):
+        figure = compose(row, palette)
+        # `with_suffix` would take the end of a name such as "q=0.5" for a suffix.
+        png, pdf = (path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "pdf"))
+        figure.savefig(png, dpi=DOTS_PER_INCH)
+        figure.savefig(pdf, metadata={"CreationDate": None})
+    return [png, pdf]
+
+
+def compose(row: Sequence[tuple[Panel, Any]], palette: PaletteName) -> Figure:
+    """A figure of panels side by side; panels are given with what their kind gathered."""
+    frame = Frame.tallest([KINDS[panel.kind].frame(panel, content) for panel, content in row])
+    widths = [KINDS[panel.kind].width(panel, content) for panel, content in row]
+    figure = Figure(figsize=(sum(widths), frame.height))
+    FigureCanvasAgg(figure)
+    left = 0.0
+    for (panel, content), width in zip(row, widths, strict=True):
+        KINDS[panel.kind].paint(panel, content, Region(figure, left, width, frame), PALETTES[palette])
+        left += width
+    return figure

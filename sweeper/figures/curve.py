@@ -1,0 +1,390 @@
+"""Curves: averages solid and bad tails dashed against a column, one colour a series.
+
+A point is the mean over training seeds. Where a point has several, a band shows their spread and each seed stands as a
+faint marker, because runs differ by seed and a mean alone hides it. Published values are crosses in the series' colour.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
+
+from sweeper.figures import selection, style
+from sweeper.panels import CurvePanel, CurveSeries
+
+AXES = (2.75, 2.05)
+"""Width and height of the axes, in inches."""
+
+DIGIT = style.CHARACTER * 7.5
+"""Width of a digit of a tick label, in inches."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One metric of a series: its value for each training seed (`x`, `seed`, `value`), and the trials behind it."""
+
+    metric: str
+    tail: bool
+    values: pd.DataFrame
+    rows: pd.DataFrame
+
+    def points(self) -> pd.DataFrame:
+        """Statistics over the training seeds, by `x`."""
+        return self.values.groupby("x")["value"].agg(["mean", "min", "max", "std", "count"])
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A series with data: its place in the panel decides the colour where none is given."""
+
+    index: int
+    label: str
+    color: Any
+    lines: tuple[Line, ...]
+
+    def counts(self) -> dict[float, int]:
+        """Number of training seeds at every value of x."""
+        merged = pd.concat([line.values for line in self.lines])
+        return {float(x): int(group["seed"].nunique()) for x, group in merged.groupby("x")}  # pyright: ignore[reportArgumentType]
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a panel shows."""
+
+    series: tuple[Drawn, ...]
+    notes: tuple[selection.Note, ...]
+    merged: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.series)
+
+    def lines(self, tail: bool) -> list[Line]:
+        return [line for one in self.series for line in one.lines if line.tail == tail]
+
+
+def gather(panel: CurvePanel, results: selection.Results) -> Content:
+    """The numbers of a panel, with a note for every series that has none."""
+    try:
+        declared = selection.series_of(panel, panel.series, CurveSeries, results)
+        x = selection.column(results.trials, panel.x.column)
+    except selection.NoData as reason:
+        return Content((), (selection.Note(panel.name, "", str(reason)),), ())
+    series, notes, merged = [], [], []
+    for index, one in enumerate(declared):
+        try:
+            rows = selection.chosen(results, panel.where, one.where)
+        except selection.NoData as reason:
+            notes.append(selection.Note(panel.name, one.label, str(reason)))
+            continue
+        lines = []
+        for metric, tail in zip(panel.metrics(one), (False, True), strict=True):
+            if metric is None:
+                continue
+            try:
+                lines.append(Line(metric, tail, selection.per_seed(rows, metric, x), rows))
+            except selection.NoData as reason:
+                notes.append(selection.Note(panel.name, one.label, str(reason)))
+        if lines:
+            series.append(Drawn(index, one.label, one.color, tuple(lines)))
+            if different := selection.mixed(rows, [panel.x.column, *panel.where, *one.where]):
+                notes.append(selection.Note(panel.name, one.label, f"merges trials that differ in {different}"))
+                merged.append(different)
+    return Content(tuple(series), tuple(notes), tuple(dict.fromkeys(merged)))
+
+
+def compare(panel: CurvePanel, content: Content) -> list[selection.Comparison]:
+    """The published values of a panel beside the measured ones."""
+    found = {(one.label, line.metric): line for one in content.series for line in one.lines}
+    compared = []
+    for reference in panel.published:
+        line = found.get((reference.series, reference.metric))
+        for at, published in sorted(reference.values.items()):
+            point = None if line is None else line.values[np.isclose(line.values["x"], at, rtol=1e-9)]
+            measured = {} if point is None else dict(zip(point["seed"], point["value"], strict=True))
+            mean, low, high = selection.summary(measured) if measured else (None, None, None)
+            behind = None if line is None else line.rows[np.isclose(line.rows[_x(panel, line)], at, rtol=1e-9)]
+            compared.append(
+                selection.Comparison(
+                    panel=panel.name,
+                    curve=style.plain(reference.series),
+                    metric=reference.metric,
+                    at=at,
+                    published=published,
+                    measured=mean,
+                    lowest=low,
+                    highest=high,
+                    seeds=len(measured),
+                    steps="" if behind is None else selection.steps(behind),
+                    source=reference.source,
+                )
+            )
+    return compared
+
+
+def _x(panel: CurvePanel, line: Line) -> str:
+    return selection.column(line.rows, panel.x.column)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Drawing
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def width(panel: CurvePanel, content: Content) -> float:
+    """Width of the panel in inches."""
+    return style.LEFT + AXES[0] + style.RIGHT
+
+
+def frame(panel: CurvePanel, content: Content) -> style.Frame:
+    return style.frame(
+        width(panel, content),
+        panel.title,
+        count_lines=len(_count_rows(content)),
+        axes=AXES[1],
+        legend=[label for label, _ in _legend(panel, content, style.PALETTES["paper"])],
+        footer=_footer(panel, content),
+    )
+
+
+def paint(panel: CurvePanel, content: Content, region: style.Region, look: style.Look) -> None:
+    """Draw the panel into its region of a figure."""
+    axes = region.axes("axes")
+    place = _Places(panel, content)
+    scale = 100 if panel.y.percent else 1
+    for one in content.series:
+        shade = look.shade(one.color, one.index)
+        for line in one.lines:
+            _paint_line(axes, line, place, scale, shade, look.marker(one.index), panel.band)
+        for reference in _references(panel, one):
+            at = sorted(reference.values)
+            axes.plot(
+                [place(x) for x in at],
+                [reference.values[x] * scale for x in at],
+                linestyle="none",
+                marker="x",
+                markersize=5.5,
+                markeredgewidth=1.3,
+                color=shade,
+                zorder=6,
+                clip_on=False,
+            )
+    _dress(region, axes, panel, place)
+    region.title(panel.name, panel.title)
+    rows = _count_rows(content)
+    if rows:
+        _paint_counts(region, axes, rows, place, look)
+    legend = _legend(panel, content, look)
+    region.legend([handle for _, handle in legend], [label for label, _ in legend])
+    region.footer(_footer(panel, content))
+
+
+class _Places:
+    """Where the values of x stand on the axis; infinity stands one step beyond the largest finite value."""
+
+    def __init__(self, panel: CurvePanel, content: Content) -> None:
+        measured = {float(x) for one in content.series for x in one.counts()}
+        published = {x for one in content.series for reference in _references(panel, one) for x in reference.values}
+        self.values = sorted(measured | published)
+        self.log = panel.x.scale == "log"
+        finite = [x for x in self.values if np.isfinite(x)] or [1.0]
+        span = (finite[-1] - finite[0]) or 1.0
+        ratio = finite[-1] / finite[-2] if len(finite) > 1 and finite[-2] > 0 else 2.0
+        self.beyond = finite[-1] * max(ratio, 1.5) if self.log else finite[-1] + 0.12 * span
+
+    def __call__(self, x: float) -> float:
+        return float(x) if np.isfinite(x) else self.beyond
+
+    def apart(self, values: Sequence[float], widths: Sequence[float]) -> list[float]:
+        """The values whose texts, so many inches wide and centred, do not run into each other."""
+        low, high = (self._linear(self.values[end]) for end in (0, -1))
+        inches = AXES[0] * 0.92 / ((high - low) or 1.0)
+        kept, end = [], -np.inf
+        for value, text in zip(values, widths, strict=True):
+            middle = (self._linear(value) - low) * inches
+            if middle - text / 2 >= end:
+                kept.append(value)
+                end = middle + text / 2
+        return kept
+
+    def _linear(self, x: float) -> float:
+        return float(np.log(self(x))) if self.log else self(x)
+
+
+def _paint_line(axes: Axes, line: Line, place: _Places, scale: float, shade: str, marker: str, band: str) -> None:
+    points = line.points()
+    x = np.array([place(value) for value in points.index])
+    mean = points["mean"].to_numpy() * scale
+    if points["count"].max() > 1:
+        if band == "range":
+            low, high = points["min"].to_numpy() * scale, points["max"].to_numpy() * scale
+        else:
+            spread = points["std"].fillna(0).to_numpy() * scale
+            low, high = mean - spread, mean + spread
+        axes.fill_between(x, low, high, color=shade, alpha=0.07 if line.tail else 0.14, linewidth=0, zorder=2)
+        several = line.values[line.values["x"].isin(points.index[points["count"] > 1])]
+        axes.plot(
+            [place(value) for value in several["x"]],
+            several["value"].to_numpy() * scale,
+            linestyle="none",
+            marker=marker,
+            markersize=2.6,
+            markeredgewidth=0,
+            color=shade,
+            alpha=0.35,
+            zorder=3,
+        )
+    axes.plot(
+        x,
+        mean,
+        color=shade,
+        linestyle=(0, (3.2, 1.6)) if line.tail else "-",
+        linewidth=1.4,
+        marker=marker,
+        markersize=3.6,
+        markerfacecolor="white" if line.tail else shade,
+        markeredgecolor=shade,
+        markeredgewidth=0.9,
+        zorder=5,
+    )
+
+
+def _dress(region: style.Region, axes: Axes, panel: CurvePanel, place: _Places) -> None:
+    """Labels, ticks, limits and grid."""
+    axes.set_xscale(panel.x.scale)
+    axes.set_yscale(panel.y.scale)
+    axes.set_xlabel(panel.x.label or panel.x.column)
+    axes.grid(True)
+    low, high = place(place.values[0]), place(place.values[-1])
+    if panel.x.scale == "log":
+        reach = (high / low) ** 0.04 if high > low else 1.3
+        axes.set_xlim(low / reach, high * reach)
+    else:
+        reach = (high - low) * 0.04 or 0.5
+        axes.set_xlim(low - reach, high + reach)
+    ticks = place.apart(place.values, [DIGIT * (len(style.plain(style.number(x))) + 0.5) for x in place.values])
+    axes.set_xticks([place(x) for x in ticks], [style.number(x) for x in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    if panel.y.limits:
+        low, high = panel.y.limits
+        # Lines along a limit, such as a success of 100 %, must be seen whole.
+        pad = 0.03 * (high - low) if panel.y.scale == "linear" else 0.0
+        axes.set_ylim(low - pad, high + pad)
+    region.label_values(axes, panel.y.label or (panel.metric or panel.tail or "") + " (%)" * panel.y.percent)
+
+
+def _references(panel: CurvePanel, one: Drawn) -> list[Any]:
+    drawn = {line.metric for line in one.lines}
+    return [ref for ref in panel.published if ref.series == one.label and ref.metric in drawn]
+
+
+def _legend(panel: CurvePanel, content: Content, look: style.Look) -> list[tuple[str, Artist]]:
+    entries: list[tuple[str, Artist]] = []
+    for one in content.series:
+        shade = look.shade(one.color, one.index)
+        only_tail = all(line.tail for line in one.lines)
+        entries.append(
+            (
+                one.label,
+                Line2D(
+                    [],
+                    [],
+                    color=shade,
+                    marker=look.marker(one.index),
+                    markersize=3.6,
+                    linewidth=1.4,
+                    linestyle=(0, (3.2, 1.6)) if only_tail else "-",
+                ),
+            )
+        )
+    if content.lines(tail=False) and content.lines(tail=True):
+        entries.append(("average", Line2D([], [], color=style.FAINT, linewidth=1.2)))
+    if content.lines(tail=True):
+        entries.append(("bad tail", Line2D([], [], color=style.FAINT, linewidth=1.2, linestyle=(0, (3.2, 1.6)))))
+    if any(_references(panel, one) for one in content.series):
+        entries.append(("published", Line2D([], [], color=style.FAINT, linestyle="none", marker="x", markersize=5)))
+    return entries
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Seed counts
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def _all_counts(content: Content) -> set[int]:
+    return {count for one in content.series for count in one.counts().values()}
+
+
+def _count_rows(content: Content) -> list[tuple[list[Drawn], dict[float, int]]]:
+    """Seed counts to print above the axes, one row for the series that share them; none if all are equal."""
+    if len(_all_counts(content)) <= 1:
+        return []
+    rows: list[tuple[list[Drawn], dict[float, int]]] = []
+    for one in content.series:
+        for members, counts in rows:
+            if counts == one.counts():
+                members.append(one)
+                break
+        else:
+            rows.append(([one], one.counts()))
+    return rows
+
+
+def _paint_counts(
+    region: style.Region,
+    axes: Axes,
+    rows: Sequence[tuple[list[Drawn], dict[float, int]]],
+    place: _Places,
+    look: style.Look,
+) -> None:
+    strip = region.axes("counts")
+    strip.axis("off")
+    strip.set_xscale(axes.get_xscale())
+    strip.set_xlim(axes.get_xlim())
+    strip.set_ylim(len(rows) + 0.3, 0)
+    strip.text(
+        -0.03 * len(max(rows, key=lambda row: len(row[0]))[0]) - 0.02,
+        0.5,
+        "seeds",
+        fontsize=style.SMALL,
+        color=style.FAINT,
+        ha="right",
+        va="center",
+        transform=strip.get_yaxis_transform(),
+    )
+    for index, (members, counts) in enumerate(rows):
+        for position, one in enumerate(reversed(members)):
+            strip.plot(
+                -0.03 * (position + 1),
+                index + 0.5,
+                marker="s",
+                markersize=4,
+                color=look.shade(one.color, one.index),
+                transform=strip.get_yaxis_transform(),
+                clip_on=False,
+            )
+        at = sorted(counts)
+        for x in place.apart(at, [DIGIT * (len(str(counts[x])) + 0.3) for x in at]):
+            strip.text(
+                place(x), index + 0.5, str(counts[x]), fontsize=style.SMALL, color=style.FAINT, ha="center", va="center"
+            )
+
+
+def _footer(panel: CurvePanel, content: Content) -> str:
+    counts = _all_counts(content)
+    parts = [
+        f"{style.seed_count(counts.pop())} at every point"
+        if len(counts) == 1
+        else "Above: training seeds at each point"
+    ]
+    if max(_all_counts(content)) > 1:
+        spread = "lowest to highest seed" if panel.band == "range" else "one standard deviation over seeds"
+        parts.append(f"band: {spread}; faint markers: single seeds")
+    parts.extend(f"merged: {different}" for different in content.merged)
+    return "; ".join(parts) + "."

@@ -1,0 +1,191 @@
+"""Heat maps: a histogram over inputs for every value of a column, side by side, one map a series.
+
+The colour is the share of inputs, averaged over training seeds, on a logarithmic scale; white is less than its lowest
+value. A value of the column for which a series has no trial is hatched, so that it cannot be taken for an empty one.
+"""
+
+from dataclasses import dataclass
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.colors import LogNorm
+
+from sweeper.figures import selection, style
+from sweeper.panels import HeatmapPanel, HeatmapSeries
+
+CELL = 0.2
+"""Width of a column, in inches."""
+MAP = (1.5, 2.05)
+"""Least width and height of a map."""
+GAP = 0.22
+COLORBAR = 0.82
+"""Width of the colour bar with its gap and its labels."""
+
+
+@dataclass(frozen=True)
+class Map:
+    """One map: for every value of the column the shares of inputs in each bin, for each training seed."""
+
+    label: str
+    shares: dict[float | str, dict[int, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a panel shows; `values` are the columns that all its maps have, in order."""
+
+    series: tuple[Map, ...]
+    values: tuple[float | str, ...]
+    notes: tuple[selection.Note, ...]
+    merged: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.series)
+
+
+def gather(panel: HeatmapPanel, results: selection.Results) -> Content:
+    """The maps of a panel, with a note for every series that has none."""
+    try:
+        declared = selection.series_of(panel, panel.series, HeatmapSeries, results)
+        x = selection.column(results.trials, panel.x.column)
+    except selection.NoData as reason:
+        return Content((), (), (selection.Note(panel.name, "", str(reason)),), ())
+    series, notes, merged = [], [], []
+    for one in declared:
+        try:
+            rows = selection.chosen(results, panel.where, one.where)
+            series.append(Map(one.label, _columns(panel, results, rows, x, one.metric or panel.metric or "")))
+        except selection.NoData as reason:
+            notes.append(selection.Note(panel.name, one.label, str(reason)))
+            continue
+        if different := selection.mixed(rows, [panel.x.column, *panel.where, *one.where]):
+            notes.append(selection.Note(panel.name, one.label, f"merges trials that differ in {different}"))
+            merged.append(different)
+    values = {value for one in series for value in one.shares}
+    ordered = tuple(sorted(values, key=lambda value: (isinstance(value, str), value)))
+    return Content(tuple(series), ordered, tuple(notes), tuple(dict.fromkeys(merged)))
+
+
+def _columns(
+    panel: HeatmapPanel, results: selection.Results, rows: pd.DataFrame, x: str, metric: str
+) -> dict[float | str, dict[int, np.ndarray]]:
+    columns, reason = {}, selection.NoData(f"no trial has a value of '{x}'")
+    for value, group in rows.groupby(x):
+        try:
+            columns[value] = selection.shares_per_seed(results, group, metric, panel.bins)
+        except selection.NoData as caught:
+            reason = caught
+    if not columns:
+        raise reason
+    return columns
+
+
+def compare(panel: HeatmapPanel, content: Content) -> list[selection.Comparison]:
+    """Nothing: colours of a published map cannot be read off to any useful precision."""
+    return []
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Drawing
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def _ticks(content: Content) -> list[str]:
+    return [value if isinstance(value, str) else style.number(value) for value in content.values]
+
+
+def _map_width(content: Content) -> float:
+    longest = max(len(style.plain(tick)) for tick in _ticks(content))
+    return max(MAP[0], len(content.values) * max(CELL, (longest + 0.8) * style.CHARACTER * 7.5))
+
+
+def width(panel: HeatmapPanel, content: Content) -> float:
+    """Width of the panel in inches."""
+    maps = len(content.series)
+    return style.LEFT + maps * _map_width(content) + (maps - 1) * GAP + COLORBAR
+
+
+def frame(panel: HeatmapPanel, content: Content) -> style.Frame:
+    return style.frame(
+        width(panel, content), panel.title, count_lines=2, axes=MAP[1], legend=[], footer=_footer(panel, content)
+    )
+
+
+def paint(panel: HeatmapPanel, content: Content, region: style.Region, look: style.Look) -> None:
+    """Draw the panel into its region of a figure."""
+    norm = LogNorm(panel.lowest, 1)
+    colors = matplotlib.colormaps["viridis_r"].with_extremes(under="white", bad="white")
+    map_width = _map_width(content)
+    edges = np.linspace(0, 100, panel.bins + 1)
+    columns = np.arange(len(content.values) + 1)
+    left = style.LEFT
+    axes = mesh = None
+    for position, one in enumerate(content.series):
+        axes = region.axes("axes", left=left, right=region.width - left - map_width)
+        shares = np.array(
+            [
+                np.mean(list(one.shares[value].values()), axis=0) if value in one.shares else np.zeros(panel.bins)
+                for value in content.values
+            ]
+        )
+        mesh = axes.pcolormesh(columns, edges, shares.T, norm=norm, cmap=colors, rasterized=True)
+        for index, value in enumerate(content.values):
+            if value not in one.shares:
+                axes.axvspan(index, index + 1, facecolor="#f2f2f2", edgecolor="#b5b5b5", hatch="////", linewidth=0)
+            count = len(one.shares.get(value, ()))
+            axes.annotate(
+                str(count),
+                (index + 0.5, 1),
+                (0, 3),
+                xycoords=axes.get_xaxis_transform(),
+                textcoords="offset points",
+                ha="center",
+                va="bottom",
+                fontsize=style.SMALL,
+                color=style.FAINT,
+            )
+        if position == 0:
+            axes.annotate(
+                "seeds",
+                (0, 1),
+                (-3, 3),
+                xycoords="axes fraction",
+                textcoords="offset points",
+                ha="right",
+                va="bottom",
+                fontsize=style.SMALL,
+                color=style.FAINT,
+            )
+        axes.annotate(
+            one.label,
+            (0.5, 1),
+            (0, 12),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=8.5,
+        )
+        axes.set_yticks([0, 20, 40, 60, 80, 100], None if position == 0 else [""] * 6)
+        if position == 0:
+            region.label_values(axes, panel.label)
+        axes.set_xticks(columns[:-1] + 0.5, _ticks(content))
+        axes.set_xlabel(panel.x.label or panel.x.column)
+        axes.spines[["top", "right"]].set_visible(True)
+        left += map_width + GAP
+    if axes is not None and mesh is not None:
+        bar = region.axes("axes", left=left - GAP + 0.12, right=region.width - left + GAP - 0.22)
+        axes.figure.colorbar(mesh, cax=bar).set_label("Fraction of inputs", fontsize=8)
+        bar.minorticks_off()
+    region.title(panel.name, panel.title)
+    region.footer(_footer(panel, content))
+
+
+def _footer(panel: HeatmapPanel, content: Content) -> str:
+    parts = [f"Bins of {style.number(100 / panel.bins)} %", "above: training seeds averaged in each column"]
+    parts.append(f"white: less than {style.number(panel.lowest)}")
+    if any(value not in one.shares for one in content.series for value in content.values):
+        parts.append("hatched: no trial")
+    parts.extend(f"merged: {different}" for different in content.merged)
+    return "; ".join(parts) + "."

@@ -1,0 +1,273 @@
+"""What the figures are made of: the finished trials of a store, and the numbers of one series taken from them.
+
+All kinds of panel choose their trials here, so that a figure, its seed counts and the comparison table cannot disagree
+about which trials they show.
+
+Invariants:
+    - A training seed counts once at a point, however many trials of it are merged there: trials are averaged within
+      their seed first, then over the seeds.
+    - Nothing is left out or merged in silence: a series without data raises `NoData` with the reason, and `mixed`
+      names what differs between the trials of a series although neither its filter nor its axis mentions it.
+"""
+
+import difflib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from sweeper.figures.style import number
+from sweeper.panels import CurveSeries, HeatmapSeries, HistogramSeries, Panel, Where
+from sweeper.spec import leaf_values
+
+if TYPE_CHECKING:
+    from sweeper.store import Store
+
+SeriesT = TypeVar("SeriesT", CurveSeries, HistogramSeries, HeatmapSeries)
+
+
+class NoData(Exception):
+    """Why a series cannot be drawn; written for the author of its panel."""
+
+
+class Note(NamedTuple):
+    """Something the reader of a panel must know: a series left out, or trials merged that are not alike."""
+
+    panel: str
+    series: str
+    text: str
+
+
+class Comparison(NamedTuple):
+    """One published number beside what was measured; `measured` is None where the store has no answer yet.
+
+    `measured` is the mean over training seeds, `lowest` and `highest` are single seeds. Values are in the store's
+    units (success between 0 and 1). `steps` and `seeds` describe the trials behind the number.
+    """
+
+    panel: str
+    curve: str
+    metric: str
+    at: float | None
+    published: float
+    measured: float | None
+    lowest: float | None
+    highest: float | None
+    seeds: int
+    steps: str
+    source: str
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.measured is None else self.measured - self.published
+
+
+@dataclass(frozen=True)
+class Results:
+    """Finished trials and their outcomes, as the kinds of panel want them.
+
+    Attributes:
+        trials: One row per finished trial: the columns of the store's `trials` table, and one column for every entry
+            of the trial under its dotted path.
+        outcomes: Values of an outcome for every input of a trial, or None where they were not stored; called with the
+            trial's id and the name of the outcome.
+    """
+
+    trials: pd.DataFrame
+    outcomes: Callable[[str, str], np.ndarray | None]
+    _shares: dict[tuple[str, str, int], np.ndarray | None] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of_store(cls, store: "Store", trial_ids: Sequence[str] | None = None) -> Self:
+        """The finished trials of a store, or those of them that are listed in `trial_ids`."""
+        trials = store.trials().to_pandas()
+        if trial_ids is not None:
+            trials = trials[trials["trial_id"].isin(list(trial_ids))]
+
+        def outcomes(trial_id: str, name: str) -> np.ndarray | None:
+            table: pa.Table = store.outcomes([trial_id])
+            if name not in table.column_names or not table.num_rows:
+                return None
+            return table.column(name).to_numpy()
+
+        return cls.of_frame(trials, outcomes)
+
+    @classmethod
+    def of_frame(cls, trials: pd.DataFrame, outcomes: Callable[[str, str], np.ndarray | None]) -> Self:
+        """As `of_store`, from a frame with the columns of `trials`."""
+        finished = trials[trials["status"] == "finished"].sort_values("trial_id").reset_index(drop=True)
+        extra = [
+            _dotted(spec, metrics) for spec, metrics in zip(finished["spec"], finished["extra_metrics"], strict=True)
+        ]
+        leaves = pd.DataFrame(extra, index=finished.index)
+        new = leaves[[name for name in leaves.columns if name not in finished.columns]]
+        return cls(pd.concat([finished, new], axis=1), outcomes)
+
+    def shares(self, trial_id: str, metric: str, bins: int) -> np.ndarray | None:
+        """Share of a trial's inputs whose outcome falls into each of `bins` equal bins of [0, 1]; 1 is in the last."""
+        key = (trial_id, metric, bins)
+        if key not in self._shares:
+            values = self.outcomes(trial_id, metric)
+            self._shares[key] = None if values is None else _shares(values, bins)
+        return self._shares[key]
+
+
+def _shares(values: np.ndarray, bins: int) -> np.ndarray | None:
+    values = np.asarray(values, float)
+    values = values[~np.isnan(values)]
+    if not values.size:
+        return None
+    # 0.28 * 25 is a little above 7 and 0.29 * 100 a little below 29: fractions of seeds must not slip into a neighbour.
+    index = np.floor(values * bins + 1e-6).astype(int).clip(0, bins - 1)
+    return np.bincount(index, minlength=bins) / values.size
+
+
+def _dotted(spec: str, extra_metrics: str | None) -> dict[str, Any]:
+    entries = {path: _comparable(value) for path, value in leaf_values(json.loads(spec))}
+    if isinstance(extra_metrics, str):
+        entries.update(json.loads(extra_metrics))
+    return entries
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
+    return math.inf if value == "inf" else value
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Columns and trials
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def column(trials: pd.DataFrame, name: str) -> str:
+    """The column of `trials` meant by a name: itself, or the one entry of the trial whose path ends in it.
+
+    Raises:
+        NoData: no column is meant, or more than one.
+    """
+    if name in trials.columns:
+        return name
+    ends = [known for known in trials.columns if known.endswith(f".{name}")]
+    if len(ends) == 1:
+        return ends[0]
+    if ends:
+        raise NoData(f"'{name}' could be {' or '.join(sorted(ends))}")
+    short = {known.rpartition(".")[2] for known in trials.columns}
+    nearest = difflib.get_close_matches(name, sorted(short | set(trials.columns)), n=1)
+    raise NoData(f"the trials have no column '{name}'" + (f"; did you mean '{nearest[0]}'?" if nearest else ""))
+
+
+def chosen(results: Results, *conditions: Where) -> pd.DataFrame:
+    """The trials that meet all conditions.
+
+    Raises:
+        NoData: there are none, or a column does not exist.
+    """
+    rows = results.trials
+    if rows.empty:
+        raise NoData("no trial is finished")
+    for condition in conditions:
+        for name, wanted in condition.items():
+            values = wanted if isinstance(wanted, list) else [wanted]
+            rows = rows[rows[column(results.trials, name)].isin(values)]
+    if rows.empty:
+        merged = {name: value for condition in conditions for name, value in condition.items()}
+        raise NoData("no finished trial with " + ", ".join(f"{name} = {_value(v)}" for name, v in merged.items()))
+    return rows
+
+
+def series_of(panel: Panel, declared: Sequence[SeriesT], record: type[SeriesT], results: Results) -> Sequence[SeriesT]:
+    """The declared series, or one for every value of the column that the panel splits by.
+
+    Raises:
+        NoData: the panel splits, and no trial meets its filter.
+    """
+    if panel.split is None:
+        return declared
+    rows = chosen(results, panel.where)
+    values = rows[column(results.trials, panel.split)].dropna().unique().tolist()
+    values.sort(key=lambda value: (isinstance(value, str), value))
+    return [
+        record(
+            label=str(value) if isinstance(value, str) else f"{panel.split} = {number(value)}",
+            where={panel.split: value},
+        )
+        for value in values
+    ]
+
+
+def mixed(rows: pd.DataFrame, mentioned: Sequence[str]) -> str:
+    """Entries of the trials that differ between `rows`, without those in `mentioned`; empty if there are none.
+
+    A name in `mentioned` covers the entry it abbreviates, as in `column`. Training seeds may always differ.
+    """
+    entries = {path for spec in rows["spec"] for path, _ in leaf_values(json.loads(spec))}
+    covered = {entry for entry in entries for name in (*mentioned, "seed") if _covers(name, entry)}
+    found = []
+    for entry in sorted(entries - covered):
+        values = rows[entry].drop_duplicates().tolist()
+        if len(values) > 1:
+            shown = ", ".join(_value(value) for value in sorted(values, key=lambda v: (isinstance(v, str), str(v)))[:4])
+            found.append(f"{entry} ({shown}{', …' if len(values) > 4 else ''})")
+    return "; ".join(found)
+
+
+def _covers(name: str, entry: str) -> bool:
+    # `task` and `optimizer` are columns that hold the name of a nested record.
+    return entry == name or entry.endswith(f".{name}") or entry == f"{name}.name"
+
+
+def per_seed(rows: pd.DataFrame, metric: str, x: str) -> pd.DataFrame:
+    """Mean of a metric over the trials of each training seed at each value of column `x`.
+
+    Returns:
+        One row per value and seed, with columns `x`, `seed`, `value`; trials that lack the metric are not in it.
+
+    Raises:
+        NoData: no trial has the metric.
+    """
+    values = pd.DataFrame({"x": rows[x], "seed": rows["seed"], "value": rows[column(rows, metric)]}).dropna()
+    if values.empty:
+        raise NoData(f"'{metric}' was not measured")
+    return values.astype({"value": float}).groupby(["x", "seed"])["value"].mean().reset_index()
+
+
+def shares_per_seed(results: Results, rows: pd.DataFrame, metric: str, bins: int) -> dict[int, np.ndarray]:
+    """Histogram over inputs of an outcome for each training seed, as shares.
+
+    Raises:
+        NoData: no trial has stored the outcome.
+    """
+    by_seed: dict[int, list[np.ndarray]] = {}
+    for row in rows.itertuples():
+        shares = results.shares(str(row.trial_id), metric, bins)
+        if shares is not None:
+            by_seed.setdefault(int(row.seed), []).append(shares)  # pyright: ignore[reportArgumentType]
+    if not by_seed:
+        raise NoData(f"the outcome '{metric}' of its inputs was not stored")
+    return {seed: np.mean(found, axis=0) for seed, found in sorted(by_seed.items())}
+
+
+def steps(rows: pd.DataFrame) -> str:
+    """The numbers of training steps among the trials, such as "20000" or "20000, 300000"."""
+    return ", ".join(str(count) for count in sorted(rows["steps"].unique()))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return " or ".join(_value(one) for one in value)
+    if isinstance(value, float):
+        return "inf" if math.isinf(value) else f"{value:g}"
+    return str(value)
+
+
+def summary(values: Mapping[int, float]) -> tuple[float, float, float]:
+    """Mean, lowest and highest of the values of the training seeds."""
+    found = list(values.values())
+    return float(np.mean(found)), min(found), max(found)

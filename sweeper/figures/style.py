@@ -1,0 +1,267 @@
+"""The look that all kinds of panel share: palettes, the frame of a panel, number formats, legends and footers.
+
+Colours are named in the panels and given a shade here. `paper` is the palette of the published figures; in
+`colorblind` every two colours stay apart for readers with any of the three kinds of dichromacy, and each series gets
+a marker of its own.
+
+A panel is laid out in inches, from the top: title, seed counts, axes, axis labels, legend, footer. Panels drawn side
+by side share the tallest of each part, so that their axes line up.
+"""
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import Any, Literal, get_args
+
+import matplotlib.figure
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from sweeper.panels import Color
+
+PaletteName = Literal["paper", "colorblind"]
+
+RC: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.labelsize": 8.5,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "legend.fontsize": 7.5,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.linewidth": 0.7,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "grid.linewidth": 0.5,
+    "grid.color": "#e6e6e6",
+    "mathtext.fontset": "dejavusans",
+    "pdf.fonttype": 42,  # text in the PDF stays text
+}
+
+SMALL = 6.5
+"""Font size of seed counts and footers, in points."""
+
+FAINT = "#555555"
+
+# Inches.
+LEFT, RIGHT = 0.7, 0.16
+TITLE_LINE, SMALL_LINE, LEGEND_LINE = 0.16, 0.118, 0.15
+AXIS_LABELS = 0.45
+MAX_TICK_LABEL = 6
+"""Characters of a tick label that fit between the vertical axis and its label."""
+CHARACTER = 0.0093
+"""Mean width of a character, times its font size in points."""
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Palettes
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Look:
+    """A palette: the shade of every colour name, and the markers that its series take in turn."""
+
+    shades: dict[Color, str]
+    markers: tuple[str, ...]
+
+    def shade(self, color: Color | None, index: int) -> str:
+        """The shade of a series: its colour's, or by its place among the series of the panel."""
+        names = get_args(Color)
+        return self.shades[color or names[index % len(names)]]
+
+    def marker(self, index: int) -> str:
+        return self.markers[index % len(self.markers)]
+
+
+PALETTES: dict[PaletteName, Look] = {
+    "paper": Look(
+        shades={
+            "red": "#d62728",
+            "blue": "#1f4fd8",
+            "purple": "#8e44ad",
+            "green": "#2e8b57",
+            "teal": "#0f766e",
+            "lime": "#4cd137",
+            "orange": "#f08c00",
+            "black": "#111111",
+        },
+        markers=("o",),
+    ),
+    "colorblind": Look(
+        shades={
+            "red": "#963908",
+            "blue": "#1365b7",
+            "purple": "#b75d94",
+            "green": "#16a55a",
+            "teal": "#8daaff",
+            "lime": "#909700",
+            "orange": "#ffc000",
+            "black": "#111111",
+        },
+        markers=("o", "s", "^", "D", "v", "P", "X"),
+    ),
+}
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Frame of a panel
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Heights of the parts of a panel, in inches from the top."""
+
+    title: float
+    counts: float
+    axes: float
+    labels: float
+    legend: float
+    footer: float
+
+    @property
+    def height(self) -> float:
+        return sum(astuple(self))
+
+    @staticmethod
+    def tallest(frames: Sequence["Frame"]) -> "Frame":
+        """The frame in which each of these panels fits."""
+        return Frame(*(max(heights) for heights in zip(*map(astuple, frames), strict=True)))
+
+
+@dataclass(frozen=True)
+class Region:
+    """A panel's place in a figure: its left edge and its width in inches, and the frame it shares with its row."""
+
+    figure: matplotlib.figure.Figure
+    left: float
+    width: float
+    frame: Frame
+
+    def axes(self, part: Literal["counts", "axes", "legend"], left: float = LEFT, right: float = RIGHT) -> Axes:
+        """Axes that fill one part of the panel, `left` and `right` inches away from the panel's edges."""
+        figure_width, figure_height = self.figure.get_size_inches()
+        bottom, height = self._place(part)
+        box = (
+            (self.left + left) / figure_width,
+            bottom / figure_height,
+            (self.width - left - right) / figure_width,
+            height / figure_height,
+        )
+        return self.figure.add_axes(box)
+
+    def title(self, name: str, title: str) -> None:
+        """The panel's name in bold before its title, as in the published figures."""
+        lines = title_lines(title, self.width)
+        self._text("title", 0.1, name, fontsize=10, fontweight="bold")
+        self._text("title", 0.2 + len(name) * 0.105, "\n".join(lines), fontsize=8.5, linespacing=1.25)
+
+    def footer(self, text: str) -> None:
+        lines = footer_lines(text, self.width)
+        self._text("footer", 0.1, "\n".join(lines), fontsize=SMALL, color=FAINT, linespacing=1.3)
+
+    def legend(self, handles: Sequence[Artist], labels: Sequence[str]) -> None:
+        """A legend below the axes, in as many columns as fit."""
+        axes = self.axes("legend", left=0.1, right=0.1)
+        axes.axis("off")
+        axes.legend(
+            list(handles),
+            list(labels),
+            loc="upper center",
+            ncols=legend_columns(labels, self.width),
+            borderpad=0,
+            borderaxespad=0,
+            labelspacing=0.4,
+            handlelength=2.0,
+            handletextpad=0.5,
+            columnspacing=1.3,
+        )
+
+    def label_values(self, axes: Axes, label: str) -> None:
+        """Label the vertical axis at a fixed distance from the panel's edge, with tick labels that leave room for it."""
+        axes.set_ylabel(label)
+        width = axes.get_position().width * self.figure.get_size_inches()[0]
+        axes.yaxis.set_label_coords((0.22 - LEFT) / width, 0.5)
+        if axes.get_yscale() == "linear":
+            low, high = sorted(axes.get_ylim())
+            shown = [tick for tick in axes.get_yticks() if low <= tick <= high]
+            if max(map(len, axes.yaxis.get_major_formatter().format_ticks(shown)), default=0) > MAX_TICK_LABEL:
+                axes.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
+
+    def _text(self, part: str, left: float, text: str, **style: Any) -> None:
+        width, height = self.figure.get_size_inches()
+        bottom, part_height = self._place(part)
+        top = (bottom + part_height - 0.03) / height
+        self.figure.text((self.left + left) / width, top, text, ha="left", va="top", **style)
+
+    def _place(self, part: str) -> tuple[float, float]:
+        """Bottom and height of a part, in inches from the figure's bottom."""
+        heights = vars(self.frame)
+        names = list(heights)
+        below = sum(heights[name] for name in names[names.index(part) + 1 :])
+        return below, heights[part]
+
+
+def title_lines(title: str, width: float) -> list[str]:
+    return textwrap.wrap(title, max(12, int((width - 0.5) / (CHARACTER * 8.5)))) or [""]
+
+
+def footer_lines(text: str, width: float) -> list[str]:
+    return textwrap.wrap(text, max(20, int((width - 0.2) / (CHARACTER * SMALL * 0.88))))
+
+
+def legend_columns(labels: Sequence[str], width: float) -> int:
+    """How many columns of these labels fit side by side."""
+    longest = max(len(plain(label)) for label in labels)
+    return max(1, min(len(labels), int((width - 0.2) / (0.48 + longest * CHARACTER * 7.5))))
+
+
+def frame(
+    width: float,
+    title: str,
+    count_lines: int,
+    axes: float,
+    legend: Sequence[str],
+    footer: str,
+    labels: float = AXIS_LABELS,
+) -> Frame:
+    """The frame of a panel from what its parts hold; `axes` is the height of the axes in inches."""
+    rows = math.ceil(len(legend) / legend_columns(legend, width)) if legend else 0
+    return Frame(
+        title=0.1 + TITLE_LINE * len(title_lines(title, width)),
+        counts=0.05 + SMALL_LINE * count_lines,
+        axes=axes,
+        labels=labels,
+        legend=0.08 * bool(rows) + LEGEND_LINE * rows,
+        footer=0.08 + SMALL_LINE * len(footer_lines(footer, width)),
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Text
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def plain(label: str) -> str:
+    """A label without its mathematical markup, for tables and terminals, and to judge its length."""
+    return label.translate(str.maketrans("", "", "${}"))
+
+
+def number(value: float) -> str:
+    """A value of an axis as its tick label."""
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value and not 1e-3 <= abs(value) < 1e5:
+        mantissa, _, exponent = f"{value:.1e}".partition("e")
+        mantissa = mantissa.removesuffix(".0")
+        power = f"10^{{{int(exponent)}}}"
+        return f"${power}$" if mantissa == "1" else f"${mantissa}\\cdot {power}$"
+    return f"{value:g}"
+
+
+def seed_count(count: int) -> str:
+    return f"{count} training seed" + "s" * (count != 1)
