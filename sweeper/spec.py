@@ -144,15 +144,20 @@ class Task(Spec, abc.ABC):
         """`count` random seeds r; every leaf has leading axis `count`."""
 
     @abc.abstractmethod
-    def losses(self, model: nnx.Module, inputs: PyTree, seeds: PyTree) -> Float[Array, "input seed"]:
+    def loss(self, model: Any, x: PyTree, r: PyTree) -> Float[Array, ""]:
+        """Loss of the model on one input with one seed: the definition that `losses` must agree with."""
+
+    def losses(self, model: Any, inputs: PyTree, seeds: PyTree) -> Float[Array, "input seed"]:
         """Loss of the model on every pair of an input and a seed."""
+        over_seeds = jax.vmap(self.loss, in_axes=(None, None, 0))
+        return jax.vmap(over_seeds, in_axes=(None, 0, None))(model, inputs, seeds)
 
     @abc.abstractmethod
     def evaluation_inputs(self) -> PyTree[Array, "Inputs"]:
         """The evaluation set of section "Evaluation" of docs/architecture, in a fixed order."""
 
     @abc.abstractmethod
-    def outcomes(self, model: nnx.Module, inputs: PyTree, seeds: PyTree) -> Outcomes:
+    def outcomes(self, model: Any, inputs: PyTree, seeds: PyTree) -> Outcomes:
         """What the evaluation protocol needs to know of every pair of an input and a seed."""
 
     @abc.abstractmethod

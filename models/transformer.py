@@ -1,0 +1,222 @@
+"""The transformer of von Oswald, Kobayashi, Akram and Steger (arXiv 2408.10818), and the variants its figures need.
+
+The paper's table and the networks behind its figures differ (linear or softmax attention, with or without MLP, LayerNorm,
+positions and input embedding), so each of these is a field. The defaults are the colouring network that reproduces the
+published numbers: one dense embedding, two blocks of linear attention without scaling, one dense read-out.
+
+A linear-attention network without LayerNorm and MLP is a polynomial in the embedded tokens. Tasks use that to share work:
+`polynomial` says whether it holds, `LinearAttention.score` and `.update` are the only matrices that then matter.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from pydantic import Field
+
+from sweeper import spec
+
+Size = Annotated[int, Field(ge=1)]
+
+
+class Model(spec.Model):
+    """Sizes and variants of the transformer.
+
+    Attributes:
+        blocks: Number of residual blocks.
+        heads: Attention heads of a block.
+        width: Features of the residual stream ("token size").
+        key_size: Features of a head's queries, keys and values.
+        attention: `linear` is (Q K^T ⊙ M) V, `softmax` normalises over the unmasked keys; neither is scaled.
+        mlp: Whether a block ends in dense(4 width), GELU, dense(width).
+        layer_norm: Whether LayerNorm precedes attention, MLP and read-out.
+        positions: Whether sinusoidal positions are added to the embedded tokens.
+        embedding_layers: Dense layers before the first block, GELU between two; 0 pads the token with zeros.
+        embedding_scale: Variance of the first embedding layer's weights, as a multiple of 1 / fan-in.
+        residual_init: Factor on the initial weights that write into the residual stream: `per_head` is
+            1 / sqrt(blocks heads), `halved` is 1 / (2 sqrt(blocks)).
+    """
+
+    name: Literal["transformer"] = "transformer"
+    blocks: Size = 2
+    heads: Size = 1
+    width: Size = 16
+    key_size: Size = 16
+    attention: Literal["linear", "softmax"] = "linear"
+    mlp: bool = False
+    layer_norm: bool = False
+    positions: Literal["none", "sinusoidal"] = "none"
+    embedding_layers: Literal[0, 1, 2] = 1
+    embedding_scale: Annotated[float, Field(gt=0)] = 0.1
+    residual_init: Literal["per_head", "halved"] = "per_head"
+
+    def build(self, task: spec.Task, key: PRNGKeyArray) -> "Transformer":
+        """The network for the sizes of `task`.
+
+        Raises:
+            ValueError: without an embedding the token must fit into `width`.
+        """
+        return Transformer(self, task.token_size(), task.output_size(), task.context_size(), key)
+
+
+def _weights(
+    key: PRNGKeyArray, fan_in: int, fan_out: int, scale: float = 1.0, factor: float = 1.0
+) -> nnx.Param[Float[Array, "fan_in fan_out"]]:
+    initializer = jax.nn.initializers.variance_scaling(scale, "fan_in", "truncated_normal")
+    return nnx.Param(factor * initializer(key, (fan_in, fan_out), jnp.float32))
+
+
+class Dense(nnx.Module):
+    """x W + b, with b = 0 at the start."""
+
+    def __init__(self, key: PRNGKeyArray, fan_in: int, fan_out: int, scale: float = 1.0, factor: float = 1.0):
+        self.weight = _weights(key, fan_in, fan_out, scale, factor)
+        self.bias = nnx.Param(jnp.zeros(fan_out))
+
+    def __call__(self, x: Float[Array, "*batch fan_in"]) -> Float[Array, "*batch fan_out"]:
+        return x @ self.weight[...] + self.bias[...]
+
+
+class LayerNorm(nnx.Module):
+    """Normalisation over features with a learned scale and offset (Ba, Kiros and Hinton, arXiv 1607.06450)."""
+
+    def __init__(self, width: int):
+        self.scale = nnx.Param(jnp.ones(width))
+        self.bias = nnx.Param(jnp.zeros(width))
+
+    def __call__(self, x: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
+        mean = x.mean(-1, keepdims=True)
+        variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+        return (x - mean) * jax.lax.rsqrt(variance + 1e-6) * self.scale[...] + self.bias[...]
+
+
+class Attention(nnx.Module):
+    """Multi-head attention without biases, linear or softmax."""
+
+    def __init__(self, sizes: Model, key: PRNGKeyArray, factor: float):
+        self.sizes = sizes
+        features = sizes.heads * sizes.key_size
+        query, key_, value, output = jax.random.split(key, 4)
+        self.query = _weights(query, sizes.width, features)
+        self.key = _weights(key_, sizes.width, features)
+        self.value = _weights(value, sizes.width, features)
+        self.output = _weights(output, features, sizes.width, factor=factor)
+
+    def __call__(
+        self, h: Float[Array, "token width"], mask: Bool[Array, "token token"]
+    ) -> Float[Array, "token width"]:
+        def heads(weight: nnx.Param) -> Float[Array, "token head feature"]:
+            return (h @ weight[...]).reshape(h.shape[0], self.sizes.heads, self.sizes.key_size)
+
+        scores = jnp.einsum("thf,shf->hts", heads(self.query), heads(self.key))
+        if self.sizes.attention == "softmax":
+            scores = jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), axis=-1)
+        else:
+            scores = jnp.where(mask, scores, 0.0)
+        mixed = jnp.einsum("hts,shf->thf", scores, heads(self.value))
+        return mixed.reshape(h.shape[0], -1) @ self.output[...]
+
+    def score(self) -> Float[Array, "width width"]:
+        """S with q_i · k_j = h_i S h_j^T, for one head."""
+        return self.query[...] @ self.key[...].T
+
+    def update(self) -> Float[Array, "width width"]:
+        """Z with v_j W_output = h_j Z, for one head."""
+        return self.value[...] @ self.output[...]
+
+
+class Block(nnx.Module):
+    """h += attention(h), then h += MLP(h) where there is one; LayerNorm first where there is one."""
+
+    def __init__(self, sizes: Model, key: PRNGKeyArray, factor: float):
+        attention, first, second = jax.random.split(key, 3)
+        self.attention = Attention(sizes, attention, factor)
+        self.attention_norm = LayerNorm(sizes.width) if sizes.layer_norm else None
+        self.mlp_norm = LayerNorm(sizes.width) if sizes.mlp and sizes.layer_norm else None
+        self.mlp_in = Dense(first, sizes.width, 4 * sizes.width) if sizes.mlp else None
+        self.mlp_out = Dense(second, 4 * sizes.width, sizes.width, factor=factor) if sizes.mlp else None
+
+    def __call__(
+        self, h: Float[Array, "token width"], mask: Bool[Array, "token token"]
+    ) -> Float[Array, "token width"]:
+        h = h + self.attention(h if self.attention_norm is None else self.attention_norm(h), mask)
+        if self.mlp_in is None or self.mlp_out is None:
+            return h
+        x = h if self.mlp_norm is None else self.mlp_norm(h)
+        return h + self.mlp_out(jax.nn.gelu(self.mlp_in(x)))
+
+
+class Transformer(nnx.Module):
+    """Embedding, blocks, read-out; one sequence at a time, batches come from `vmap`."""
+
+    def __init__(self, sizes: Model, token_size: int, output_size: int, context_size: int, key: PRNGKeyArray):
+        if sizes.embedding_layers == 0 and token_size > sizes.width:
+            raise ValueError(
+                f"model.embedding_layers: 0 needs a width of at least the token size {token_size}, not {sizes.width}"
+            )
+        self.sizes = sizes
+        embedding_key, blocks_key, readout_key = jax.random.split(key, 3)
+        fan_ins = [token_size, sizes.width][: sizes.embedding_layers]
+        scales = [sizes.embedding_scale, 1.0]
+        keys = jax.random.split(embedding_key, 2)
+        self.embedding = nnx.List(
+            Dense(k, fan_in, sizes.width, scale) for k, fan_in, scale in zip(keys, fan_ins, scales, strict=False)
+        )
+        factor = _residual_factor(sizes)
+        self.blocks = nnx.List(Block(sizes, k, factor) for k in jax.random.split(blocks_key, sizes.blocks))
+        self.norm = LayerNorm(sizes.width) if sizes.layer_norm else None
+        self.readout = Dense(readout_key, sizes.width, output_size)
+
+    @property
+    def polynomial(self) -> bool:
+        """Whether the logits are a polynomial of the embedded tokens, so that tasks may expand it."""
+        return self.sizes.attention == "linear" and not self.sizes.mlp and not self.sizes.layer_norm
+
+    def embed(
+        self, tokens: Float[Array, "token feature"], positions: Sequence[int] | Array | None = None
+    ) -> Float[Array, "token width"]:
+        """The residual stream before the first block.
+
+        Args:
+            tokens: One sequence.
+            positions: Position of each token; by default 0, 1, 2 ...
+        """
+        if not self.embedding:
+            h = jnp.pad(tokens, ((0, 0), (0, self.sizes.width - tokens.shape[-1])))
+        else:
+            h = self.embedding[0](tokens)
+            for dense in self.embedding[1:]:
+                h = dense(jax.nn.gelu(h))
+        if self.sizes.positions == "sinusoidal":
+            where = jnp.arange(tokens.shape[0]) if positions is None else jnp.asarray(positions)
+            h = h + sinusoidal(where, self.sizes.width)
+        return h
+
+    def __call__(
+        self,
+        tokens: Float[Array, "token feature"],
+        mask: Bool[Array, "token token"],
+        positions: Sequence[int] | Array | None = None,
+    ) -> Float[Array, "token output"]:
+        """Logits at every position; `mask[i, j]` says whether token i attends to token j."""
+        h = self.embed(tokens, positions)
+        for block in self.blocks:
+            h = block(h, mask)
+        return self.readout(h if self.norm is None else self.norm(h))
+
+
+def _residual_factor(sizes: Model) -> float:
+    if sizes.residual_init == "halved":
+        return 1 / (2 * math.sqrt(sizes.blocks))
+    return 1 / math.sqrt(sizes.blocks * sizes.heads)
+
+
+def sinusoidal(positions: Array, width: int) -> Float[Array, "token width"]:
+    """Sinusoidal positions of Vaswani et al. (arXiv 1706.03762), sines in even features and cosines in odd ones."""
+    feature = jnp.arange(width)
+    angle = positions[:, None] / 10_000.0 ** (2 * (feature // 2) / width)
+    return jnp.where(feature % 2 == 0, jnp.sin(angle), jnp.cos(angle))

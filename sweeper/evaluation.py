@@ -1,0 +1,98 @@
+"""The evaluation protocol: what one trained model does on the whole evaluation set.
+
+Every input gets its share of right answers over the evaluation seeds, and the metrics of a trial are averages over
+inputs and the bad tail: the 5th percentile of a success, the 95th of a loss. Votes are taken in disjoint groups of
+seeds. A single-seed model is evaluated with its own r_0; it has no voters, hence no vote metrics.
+
+All that is random comes from the trial's own evaluation stream, so a trial is evaluated alike wherever it was trained.
+"""
+
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Integer
+
+from sweeper.spec import Task, TrialSpec
+
+
+def evaluate(trial: TrialSpec, model: Any) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Metrics of a trained model and the outcome of every input.
+
+    Args:
+        trial: What was trained, without a lane axis.
+        model: Its network.
+
+    Returns:
+        The metrics by name, and float32 columns by name with one entry per evaluation input: `success`, `any_seed`,
+        `sampled`, `loss`, `variance`, and one per vote and group size such as `majority_5`.
+    """
+    columns = {name: np.asarray(column) for name, column in _per_input(trial, model).items()}
+    return metrics(columns), columns
+
+
+def metrics(columns: dict[str, np.ndarray]) -> dict[str, float]:
+    """Averages and bad tails of the per-input columns.
+
+    Percentiles interpolate linearly. Beside the percentile, which jumps between 0 and 1 for a deterministic model,
+    stand the share of inputs on which every seed fails and the mean over the worst 5 % of the inputs.
+    """
+    found: dict[str, float] = {}
+    for name, column in columns.items():
+        values = column.astype(np.float64)
+        found[name] = float(values.mean())
+        if name == "loss":
+            found["loss_p95"] = float(np.percentile(values, 95))
+        elif name != "variance":
+            found[f"{name}_p5"] = float(np.percentile(values, 5))
+    success = np.sort(columns["success"].astype(np.float64))
+    found["success_worst5"] = float(success[: max(1, round(0.05 * len(success)))].mean())
+    found["failed_inputs"] = float((success == 0).mean())
+    return found
+
+
+@jax.jit
+def _per_input(trial: TrialSpec, model: Any) -> dict[str, Float[Array, " input"]]:
+    task, keys = trial.task, trial.keys()
+    if trial.single_seed:
+        seeds = task.sample_seeds(keys.fixed_seed, 1)
+    else:
+        seeds = task.sample_seeds(keys.evaluation, trial.evaluation.seeds)
+    inputs = task.evaluation_inputs()
+    outcomes = task.outcomes(model, inputs, seeds)
+    columns = {
+        "success": outcomes.correct.mean(axis=1),
+        "any_seed": outcomes.correct.any(axis=1).astype(jnp.float32),
+        "sampled": outcomes.sampled.mean(axis=1),
+        "loss": outcomes.loss.mean(axis=1),
+        "variance": outcomes.variance,
+    }
+    if not trial.single_seed:
+        for name, rule in type(task).VOTES.items():
+            for group in trial.evaluation.votes:
+                columns[f"{name}_{group}"] = vote_success(task, inputs, outcomes.answers, group, rule)
+    return columns
+
+
+def vote_success(
+    task: Task, inputs: Any, answers: Integer[Array, "input seed part"], group: int, rule: Literal["joint", "partwise"]
+) -> Float[Array, " input"]:
+    """Share of the disjoint groups of `group` seeds whose vote is right.
+
+    `joint` takes the most frequent whole answer, `partwise` the most frequent value of each part; among equally
+    frequent ones the one cast first wins. Seeds left over after the last full group do not vote.
+    """
+    groups = answers.shape[1] // group
+
+    def winners(ballots: Integer[Array, "seed part"]) -> Integer[Array, "group part"]:
+        cast = ballots[: groups * group].reshape(groups, group, -1)
+        agrees = cast[:, :, None] == cast[:, None]
+        if rule == "joint":
+            first = agrees.all(axis=-1).sum(axis=2).argmax(axis=1)
+            return jnp.take_along_axis(cast, first[:, None, None], axis=1)[:, 0]
+        first = agrees.sum(axis=2).argmax(axis=1)
+        return jnp.take_along_axis(cast, first[:, None], axis=1)[:, 0]
+
+    voted = jax.lax.map(winners, answers, batch_size=256)
+    return task.correct(inputs, voted).mean(axis=1)

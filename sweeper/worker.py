@@ -1,0 +1,266 @@
+"""One pack from its start or checkpoint to the commit of every trial in it.
+
+This is where numerics meet the store, and it runs in any process: Ray is one way to call it. A `PackRun` moves in
+small strides, each ending in a state that can be checkpointed: a chunk of training for all lanes, or the evaluation and
+commit of one. Lanes are committed one by one; the state after the last step is checkpointed first, so that a death
+between two commits repeats no training.
+
+Training keeps the lanes a pack was planned with even when some of its trials are committed already, as long as the
+checkpoint is there; without one, only the pending trials run.
+"""
+
+import dataclasses
+import datetime
+import resource
+import sys
+import time
+from collections.abc import Collection
+from typing import Any, Literal
+
+import jax
+import numpy as np
+import pyarrow as pa
+
+from sweeper import checkpoint, evaluation, training
+from sweeper.packing import Pack, lane, stack
+from sweeper.provenance import Provenance
+from sweeper.spec import TrialSpec
+from sweeper.store import Store, TrialResult
+from sweeper.training import Curve, TrainState
+
+CURVE_POINTS = 200
+"""A stored curve has at most so many points; each is the mean of as many chunks as that takes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """How far a pack is."""
+
+    pack_id: str
+    phase: Literal["training", "evaluating", "done"]
+    step: int
+    steps: int
+    lanes: int
+    committed: int
+    failed: int
+    train_loss: float
+    """Mean over the sound lanes in the last chunk; NaN before the first."""
+    steps_per_second: float
+    """Trial-steps: steps of all lanes together."""
+
+
+class PackRun:
+    """Trains, evaluates and commits the pending trials of a pack.
+
+    Args:
+        pack: The pack as planned.
+        pending: Ids of its trials that are not committed yet.
+        store: Where results and checkpoints go.
+        provenance: What every row says of its origin.
+        checkpoint_seconds: Longest training time that a death may cost.
+        outcomes: Whether the outcome of every input is stored too.
+    """
+
+    def __init__(
+        self,
+        pack: Pack,
+        pending: Collection[str],
+        store: Store,
+        provenance: Provenance,
+        checkpoint_seconds: float,
+        outcomes: bool,
+    ):
+        if len(pending) < len(pack.trials) and not checkpoint.exists(store, pack.pack_id):
+            pack = Pack(tuple(t for t, name in zip(pack.trials, pack.trial_ids, strict=True) if name in pending))
+        self.pack = pack
+        self._pending = [index for index, name in enumerate(pack.trial_ids) if name in pending]
+        self._store = store
+        self._provenance = provenance
+        self._checkpoint_seconds = checkpoint_seconds
+        self._outcomes = outcomes
+        self._steps = pack.trials[0].steps
+        self._stacked = stack(pack.trials)
+        self._started = datetime.datetime.now(datetime.UTC)
+        self._committed = self._failed = 0
+        self._curves: list[list[list[float]]] = []  # chunk, curve, lane
+        self._seconds = {"train_seconds": 0.0, "compile_seconds": 0.0, "cpu_seconds": 0.0}
+        self._stopped = False
+
+        self._step = 0
+        self._state: TrainState = _init(self._stacked)
+        restored = checkpoint.restore(store, pack.pack_id, self._state)
+        if restored is not None:
+            self._state, notes = restored
+            self._step, self._curves, self._seconds = notes["step"], notes["curves"], notes["seconds"]
+        self._checkpointed_at = time.monotonic()
+        self._checkpointed_step = self._step
+
+    def progress(self) -> Progress:
+        """Where the run stands now."""
+        last = np.asarray(self._curves[-1][0]) if self._curves else np.array([np.nan])
+        finite = last[np.isfinite(last)]
+        training_now = self._step < self._steps and not self._stopped
+        seconds = self._seconds["train_seconds"]
+        return Progress(
+            pack_id=self.pack.pack_id,
+            phase="training" if training_now else "evaluating" if self._pending else "done",
+            step=self._step,
+            steps=self._steps,
+            lanes=len(self.pack.trials),
+            committed=self._committed,
+            failed=self._failed,
+            train_loss=float(finite.mean()) if finite.size else float("nan"),
+            steps_per_second=self._step * len(self.pack.trials) / seconds if seconds else 0.0,
+        )
+
+    def advance(self) -> Progress:
+        """One stride: a chunk of training, or the evaluation and commit of one trial."""
+        if self.progress().phase == "training":
+            self._train()
+        elif self._pending:
+            self._finish(self._pending[0], "stopped" if self._stopped else "finished")
+            self._pending.pop(0)
+        if not self._pending:
+            checkpoint.remove(self._store, self.pack.pack_id)
+        return self.progress()
+
+    def checkpoint(self) -> None:
+        """Save the state, so that the next run of this pack goes on from here."""
+        if self._checkpointed_step != self._step:
+            notes = {"curves": self._curves, "seconds": self._seconds, "step": self._step}
+            checkpoint.save(self._store, self.pack.pack_id, self._state, notes)
+            self._checkpointed_step = self._step
+        self._checkpointed_at = time.monotonic()
+
+    def stop_early(self) -> None:
+        """Evaluate and commit what has been trained so far, with the status "stopped"."""
+        self._stopped = self._step < self._steps
+        while self._pending:
+            self.advance()
+
+    def fail(self, kind: str, message: str) -> None:
+        """Commit a failed row for every pending trial."""
+        for index in self._pending:
+            self._commit_failure(index, kind, message, self._step)
+        self._pending = []
+        checkpoint.remove(self._store, self.pack.pack_id)
+
+    def _train(self) -> None:
+        begun, cpu_begun = time.monotonic(), time.process_time()
+        length = min(training.CHUNK, self._steps - self._step)
+        advance, compiled = _advance_program(self._stacked, self._state, length)
+        self._state, curve = advance(self._stacked, self._state)
+        self._curves.append([np.asarray(values).tolist() for values in curve])  # waits for the chunk
+        self._step += length
+        self._seconds["compile_seconds"] += compiled
+        self._seconds["train_seconds"] += time.monotonic() - begun - compiled
+        self._seconds["cpu_seconds"] += time.process_time() - cpu_begun
+        if np.all(np.asarray(self._state.failure) > 0):
+            self._step = self._steps  # nothing is left to train
+        if self._step == self._steps or time.monotonic() - self._checkpointed_at >= self._checkpoint_seconds:
+            self.checkpoint()
+
+    def _finish(self, index: int, status: Literal["finished", "stopped"]) -> None:
+        failure = int(np.asarray(self._state.failure)[index])
+        if failure:
+            step = int(np.asarray(self._state.step)[index])
+            self._commit_failure(index, training.FAILURES[failure], f"{training.FAILURES[failure]} at step {step}", step)
+            return
+        begun, cpu_begun = time.monotonic(), time.process_time()
+        trial = self.pack.trials[index]
+        metrics, columns = evaluation.evaluate(trial, lane(self._state.model, index))
+        curves = self._lane_curves(index)
+        metrics["train_loss"] = [value for _, name, value in curves if name == "train_loss"][-1]
+        table = {"input": np.arange(len(columns["success"]), dtype=np.int32)} | columns
+        seconds = {"evaluation_seconds": time.monotonic() - begun}
+        self._commit(
+            index, status, metrics, curves, pa.table(table) if self._outcomes else None, None, self._step, seconds,
+            time.process_time() - cpu_begun,
+        )  # fmt: skip
+        self._committed += 1
+
+    def _commit_failure(self, index: int, kind: str, message: str, step: int) -> None:
+        error = {"kind": kind, "message": message, "step": step}
+        self._commit(index, "failed", {}, self._lane_curves(index), None, error, step, {}, 0.0)
+        self._failed += 1
+
+    def _commit(
+        self,
+        index: int,
+        status: Literal["finished", "failed", "stopped"],
+        metrics: dict[str, float],
+        curves: list[tuple[int, str, float]],
+        outcomes: pa.Table | None,
+        error: dict[str, Any] | None,
+        steps_done: int,
+        seconds: dict[str, float],
+        cpu_seconds: float,
+    ) -> None:
+        lanes = len(self.pack.trials)
+        shared = {name: value / lanes for name, value in self._seconds.items()}
+        timings = shared | {"steps_done": float(steps_done), "peak_memory_bytes": float(_peak_memory_bytes())} | seconds
+        timings["cpu_seconds"] += cpu_seconds
+        timings["wall_seconds"] = sum(timings.get(f"{part}_seconds", 0.0) for part in ("compile", "train", "evaluation"))
+        timings["steps_per_second"] = steps_done / shared["train_seconds"] if shared["train_seconds"] else 0.0
+        self._store.commit(
+            TrialResult(
+                trial=self.pack.trials[index],
+                status=status,
+                metrics=metrics,
+                curves=curves,
+                outcomes=outcomes,
+                timings=timings,
+                error=error,
+                provenance=self._provenance,
+                pack_id=self.pack.pack_id,
+                lanes=lanes,
+                device=jax.devices()[0].device_kind,
+                started=self._started,
+                finished=datetime.datetime.now(datetime.UTC),
+            )
+        )
+
+    def _lane_curves(self, index: int) -> list[tuple[int, str, float]]:
+        """Step, name and value of a lane's curve points; a point stands at the end of the steps it averages."""
+        width = -(-len(self._curves) // CURVE_POINTS) or 1
+        points = []
+        for start in range(0, len(self._curves), width):
+            chunks = self._curves[start : start + width]
+            step = min((start + len(chunks)) * training.CHUNK, self._steps)
+            for position, name in enumerate(Curve._fields):
+                points.append((step, name, float(np.mean([chunk[position][index] for chunk in chunks]))))
+        return points
+
+
+def run_pack(
+    pack: Pack, store: Store, provenance: Provenance, checkpoint_seconds: float = 60.0, outcomes: bool = True
+) -> Progress:
+    """Run a whole pack in this process and commit every trial of it."""
+    run = PackRun(pack, pack.trial_ids, store, provenance, checkpoint_seconds, outcomes)
+    while (progress := run.advance()).phase != "done":
+        pass
+    return progress
+
+
+_init = jax.jit(training.init)
+_compiled: dict[tuple[Any, int, int], Any] = {}
+"""Programs of this process by structure, lanes and steps; a reused worker finds those of earlier packs here."""
+
+
+def _advance_program(stacked: TrialSpec, state: TrainState, length: int) -> tuple[Any, float]:
+    """The compiled `training.advance` for these shapes, and the seconds spent compiling it just now."""
+    key = (jax.tree.structure(stacked), len(state.step), length)
+    begun = time.monotonic()
+    if key not in _compiled:
+        jitted = jax.jit(training.advance, static_argnums=2, donate_argnums=1)
+        _compiled[key] = jitted.lower(stacked, state, length).compile()
+    return _compiled[key], time.monotonic() - begun
+
+
+def _peak_memory_bytes() -> int:
+    """Most memory in use so far: of the accelerator where there is one, else of this process."""
+    statistics = jax.devices()[0].memory_stats()
+    if statistics is not None:
+        return statistics["peak_bytes_in_use"]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
