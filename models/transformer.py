@@ -1,11 +1,11 @@
 """The transformer of von Oswald, Kobayashi, Akram and Steger (arXiv 2408.10818), and the variants its figures need.
 
-The paper's table and the networks behind its figures differ (linear or softmax attention, with or without MLP, LayerNorm,
-positions and input embedding), so each of these is a field. The defaults are the colouring network that reproduces the
+The paper's table and the networks behind its figures differ (linear or softmax attention, with or without MLP,
+LayerNorm, positions and input embedding), so each of these is a field. The defaults are the colouring network that reproduces the
 published numbers: one dense embedding, two blocks of linear attention without scaling, one dense read-out.
 
-A linear-attention network without LayerNorm and MLP is a polynomial in the embedded tokens. Tasks use that to share work:
-`polynomial` says whether it holds, `LinearAttention.score` and `.update` are the only matrices that then matter.
+A linear-attention network without LayerNorm and MLP is a polynomial in the embedded tokens. Tasks use that to share
+work: `polynomial` says whether it holds, `Attention.score` and `.update` are the only matrices that then matter.
 """
 
 import math
@@ -106,9 +106,7 @@ class Attention(nnx.Module):
         self.value = _weights(value, sizes.width, features)
         self.output = _weights(output, features, sizes.width, factor=factor)
 
-    def __call__(
-        self, h: Float[Array, "token width"], mask: Bool[Array, "token token"]
-    ) -> Float[Array, "token width"]:
+    def __call__(self, h: Float[Array, "token width"], mask: Bool[Array, "token token"]) -> Float[Array, "token width"]:
         def heads(weight: nnx.Param) -> Float[Array, "token head feature"]:
             return (h @ weight[...]).reshape(h.shape[0], self.sizes.heads, self.sizes.key_size)
 
@@ -140,9 +138,7 @@ class Block(nnx.Module):
         self.mlp_in = Dense(first, sizes.width, 4 * sizes.width) if sizes.mlp else None
         self.mlp_out = Dense(second, 4 * sizes.width, sizes.width, factor=factor) if sizes.mlp else None
 
-    def __call__(
-        self, h: Float[Array, "token width"], mask: Bool[Array, "token token"]
-    ) -> Float[Array, "token width"]:
+    def __call__(self, h: Float[Array, "token width"], mask: Bool[Array, "token token"]) -> Float[Array, "token width"]:
         h = h + self.attention(h if self.attention_norm is None else self.attention_norm(h), mask)
         if self.mlp_in is None or self.mlp_out is None:
             return h

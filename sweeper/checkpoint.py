@@ -1,8 +1,8 @@
 """The state of an unfinished pack as one file of the store.
 
-A checkpoint is a zip of plain arrays with a digest in front: never a pickle, so nothing in a results folder can execute,
-and never half a file, because the store publishes atomically. Whatever does not fit (another pack, another structure, a
-flipped bit) is no checkpoint: the pack starts anew, which costs time and changes no number.
+A checkpoint is a zip of plain arrays with a digest in front: never a pickle, so nothing in a results folder can
+execute, and never half a file, because the store publishes atomically. Whatever does not fit (another pack, another
+structure, a flipped bit) is no checkpoint: the pack starts anew, which costs time and changes no number.
 """
 
 import hashlib

@@ -63,9 +63,7 @@ def packs(trials: Iterable[TrialSpec], lanes: int | None) -> list[Pack]:
         for trial in trials:
             groups[json.dumps(canonical(trial) | {"seed": None}, sort_keys=True)].append(trial)
         return [Pack(tuple(group)) for group in groups.values()]
-    return [
-        Pack(tuple(cell[start : start + lanes])) for cell in cells(trials) for start in range(0, len(cell), lanes)
-    ]
+    return [Pack(tuple(cell[start : start + lanes])) for cell in cells(trials) for start in range(0, len(cell), lanes)]
 
 
 def stack(trials: Sequence[TrialSpec]) -> TrialSpec:

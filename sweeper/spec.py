@@ -22,7 +22,6 @@ from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import jax
-from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
 
@@ -136,11 +135,11 @@ class Task(Spec, abc.ABC):
         """Number of tokens of one input."""
 
     @abc.abstractmethod
-    def sample_inputs(self, key: PRNGKeyArray, count: int) -> PyTree[Array, "Inputs"]:
+    def sample_inputs(self, key: PRNGKeyArray, count: int) -> PyTree:
         """`count` inputs from the training distribution; every leaf has leading axis `count`."""
 
     @abc.abstractmethod
-    def sample_seeds(self, key: PRNGKeyArray, count: int) -> PyTree[Array, "Seeds"]:
+    def sample_seeds(self, key: PRNGKeyArray, count: int) -> PyTree:
         """`count` random seeds r; every leaf has leading axis `count`."""
 
     @abc.abstractmethod
@@ -153,7 +152,7 @@ class Task(Spec, abc.ABC):
         return jax.vmap(over_seeds, in_axes=(None, 0, None))(model, inputs, seeds)
 
     @abc.abstractmethod
-    def evaluation_inputs(self) -> PyTree[Array, "Inputs"]:
+    def evaluation_inputs(self) -> PyTree:
         """The evaluation set of section "Evaluation" of docs/architecture, in a fixed order."""
 
     @abc.abstractmethod
@@ -173,7 +172,7 @@ class Model(Spec, abc.ABC):
     name: str
 
     @abc.abstractmethod
-    def build(self, task: Task, key: PRNGKeyArray) -> nnx.Module:
+    def build(self, task: Task, key: PRNGKeyArray) -> Any:
         """The network for the task's token, output and context sizes, initialised from `key`."""
 
 
@@ -271,7 +270,7 @@ class TrialSpec(Spec):
         q = 1.0 if self.baseline.startswith("AE") else self.objective.q
         m = 1 if self.single_seed else self.objective.m
         # The record is frozen for its users; a validator is the one place where it may still be completed.
-        self.__dict__["objective"] = Objective.model_construct(q=q, m=m)
+        object.__setattr__(self, "objective", Objective.model_construct(q=q, m=m))
         return self
 
     @property

@@ -164,7 +164,9 @@ class PackRun:
         failure = int(np.asarray(self._state.failure)[index])
         if failure:
             step = int(np.asarray(self._state.step)[index])
-            self._commit_failure(index, training.FAILURES[failure], f"{training.FAILURES[failure]} at step {step}", step)
+            self._commit_failure(
+                index, training.FAILURES[failure], f"{training.FAILURES[failure]} at step {step}", step
+            )
             return
         begun, cpu_begun = time.monotonic(), time.process_time()
         trial = self.pack.trials[index]
@@ -200,7 +202,9 @@ class PackRun:
         shared = {name: value / lanes for name, value in self._seconds.items()}
         timings = shared | {"steps_done": float(steps_done), "peak_memory_bytes": float(_peak_memory_bytes())} | seconds
         timings["cpu_seconds"] += cpu_seconds
-        timings["wall_seconds"] = sum(timings.get(f"{part}_seconds", 0.0) for part in ("compile", "train", "evaluation"))
+        timings["wall_seconds"] = sum(
+            timings.get(f"{part}_seconds", 0.0) for part in ("compile", "train", "evaluation")
+        )
         timings["steps_per_second"] = steps_done / shared["train_seconds"] if shared["train_seconds"] else 0.0
         self._store.commit(
             TrialResult(

@@ -1,0 +1,42 @@
+# make sweep: from a clean clone to the result table and a figure.  make test: every check there is.
+PYTHON ?= python3.11
+BIN := .venv/bin
+SHELL := /bin/bash -o pipefail
+
+.PHONY: sweep test lint lock clean
+
+sweep: .venv/runtime
+	$(BIN)/python -m sweeper.run search_spaces/quickstart.yaml
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+# The environment is complete once its mark is newer than the lock it was installed from.
+.venv/runtime: requirements.lock | .venv/bin/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	touch $@
+
+.venv/dev: requirements-dev.lock | .venv/bin/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	touch $@ .venv/runtime
+
+.venv/bin/pip:
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make virtual environments; on Debian: apt-get install python3.11-venv" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+# Resolve the dependencies of pyproject.toml again; needs uv, which only this target uses.
+COMPILE := uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url \
+	--python-version 3.11 --python-platform x86_64-manylinux_2_28
+lock:
+	$(COMPILE) pyproject.toml -o requirements.lock
+	$(COMPILE) pyproject.toml --extra dev -c requirements.lock -o requirements-dev.lock
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache
