@@ -1,0 +1,66 @@
+"""`python -m sweeper.run SPACE.yaml`: plan, run, resume.
+
+Every start reads the space, subtracts what the store holds, runs the rest, and says what came out. There is no separate
+command to resume, and no state beside the store.
+
+Exit codes: 0 when every planned trial is committed and none failed; 1 when some failed or are missing, with the reason
+of each; 2 for input that cannot be run; 128 + n after signal n (130 for Ctrl-C), with the command that carries on.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sweeper.interruption import Interruption
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def run(
+    space: Annotated[Path, typer.Argument(metavar="SPACE.yaml", help="The search space.")],
+    results: Annotated[
+        str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")
+    ] = "results",
+    address: Annotated[
+        str | None,
+        typer.Option(help="Ray cluster: host:port, auto or local. Without it a running cluster, or else a local one."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run, and at what cost.")] = False,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Overrides an entry; repeatable."),
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again.")] = False,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="At most so many packs at once; without it as many as fit.")
+    ] = None,
+) -> None:
+    """Run what is missing of a search space, and print what came out."""
+    interruption = Interruption()
+    interruption.listen()
+    try:
+        # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
+        from sweeper import sweep
+
+        options = sweep.Options(
+            space=space,
+            results=results,
+            address=address,
+            dry_run=dry_run,
+            overrides=tuple(overrides or ()),
+            retry_failed=retry_failed,
+            concurrency=concurrency,
+            argv=tuple(sys.argv),
+        )
+        code = sweep.start(options, interruption)
+    except KeyboardInterrupt:
+        print("interrupted; the same command carries on", file=sys.stderr)
+        code = 128 + (interruption.signum or 2)
+    raise typer.Exit(code)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,261 @@
+"""One start of a sweep, from the YAML to the table of results.
+
+All that is printed for people is composed here; what is done is done by `plan`, `launch` and the store.
+"""
+
+import dataclasses
+import json
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import jax
+import pandas as pd
+from pyarrow.fs import LocalFileSystem
+from rich.console import Console
+from rich.table import Table
+
+from sweeper import launch, plan, progress, provenance, search_space
+from sweeper.interruption import Interruption
+from sweeper.search_space import SearchSpaceError, SweepSpec
+from sweeper.spec import TrialSpec, trial_id
+from sweeper.store import Status, Store, StoreError, SweepRecord
+
+TABLE_METRICS = ("success", "success_p5", "majority_30", "loss")
+MAX_REASONS = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The command line of `sweeper.run`."""
+
+    space: Path
+    results: str
+    address: str | None
+    dry_run: bool
+    overrides: tuple[str, ...]
+    retry_failed: bool
+    concurrency: int | None
+    argv: tuple[str, ...]
+
+
+def start(options: Options, interruption: Interruption) -> int:
+    """Plan, run and report; returns the exit code.
+
+    Raises:
+        KeyboardInterrupt: a signal came while no pack was running, or a second one.
+    """
+    out, complaints = Console(soft_wrap=True, highlight=False), Console(stderr=True, soft_wrap=True, highlight=False)
+    try:
+        spec = search_space.read(options.space, options.overrides)
+        store = Store.open(options.results)
+        committed = store.committed()
+        source, sentence = _source(spec, store, committed, options.retry_failed)
+    except (SearchSpaceError, StoreError) as error:
+        complaints.print(str(error), markup=False)
+        return 2
+    # The driver plans and counts; the accelerators are the workers'.
+    jax.config.update("jax_platforms", "cpu")
+    out.print(f"{spec.name}: {sentence}")
+    for line in _changes(store, spec.name, source.planned):
+        out.print(line)
+    settled: dict[str, Status] = {key: committed[key] for key in source.planned if key in committed}
+    pending = _pending(source, settled, options.retry_failed)
+    out.print(_state(settled, len(pending)))
+    if options.dry_run:
+        out.print(_estimate(store, [source.planned[key] for key in pending]))
+        return 0
+
+    origin = provenance.capture(options.argv)
+    _record(store, spec, source, origin)
+    losses: list[launch.Loss] = []
+    if not source.exhausted:
+        failed = sum(status == "failed" for key, status in settled.items() if key not in pending)
+        board = progress.Board(source, done=len(settled) - failed, failed=failed)
+        try:
+            with launch.cluster(options.address, spec.resources, interruption) as found:
+                out.print(f"running on {'this machine' if found is None else f'the Ray cluster at {found}'}")
+                with progress.watch(board, out) as watcher:
+                    losses = launch.launch(
+                        source,
+                        store,
+                        origin,
+                        spec.resources,
+                        spec.search.early_stopping,
+                        options.concurrency,
+                        watcher,
+                        interruption,
+                    )
+        except launch.LaunchError as error:
+            complaints.print(str(error), markup=False)
+            return 1
+    if interruption.signum is not None:
+        left = len(source.planned.keys() - store.committed().keys())
+        out.print(f"interrupted with {left:,} trials to go; this command carries on:\n  {origin.command}")
+        return 128 + interruption.signum
+    if spec.search.method == "optuna":
+        _record(store, spec, source, origin)  # only now its trials are known
+    return _report(spec, store, source, losses, out, complaints)
+
+
+def _source(
+    spec: SweepSpec, store: Store, committed: Mapping[str, Status], retry_failed: bool
+) -> tuple[plan.Source, str]:
+    """What is to run, and a sentence about it."""
+    if spec.search.method == "optuna":
+        study = plan.Study(spec, committed, retry_failed, lambda trials: _values(store, trials, spec.search.metric))
+        return study, f"an Optuna search of {spec.search.trials:,} settings, {len(study.planned):,} trials so far"
+    expansion = spec.expand()
+    planned = plan.plan(expansion.trials, spec.resources.lanes, committed, retry_failed)
+    counts = f"{_count(planned.cells, 'cell')} · {_count(planned.packs, 'pack')}"
+    return plan.Listed(planned), f"{expansion.summary} · {counts}"
+
+
+def _pending(source: plan.Source, settled: Mapping[str, Status], retry_failed: bool) -> list[str]:
+    return [key for key in source.planned if key not in settled or (retry_failed and settled[key] == "failed")]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _state(settled: Mapping[str, Status], pending: int) -> str:
+    failed = sum(status == "failed" for status in settled.values())
+    parts = [f"{len(settled) - failed:,} done"] + ([f"{failed:,} failed"] if failed else []) + [f"{pending:,} to run"]
+    return "  " + " · ".join(parts)
+
+
+def _changes(store: Store, name: str, planned: Mapping[str, TrialSpec]) -> list[str]:
+    """What is different from the latest start of this sweep, if there was one."""
+    earlier = [record for record in store.sweeps() if record.name == name]
+    if not earlier:
+        return []
+    before, now = set(earlier[-1].trial_ids), set(planned)
+    if before == now:
+        return []
+    counts = f"{len(now - before):,} added, {len(now & before):,} kept, {len(before - now):,} no longer wanted"
+    return [f"  since the last start: {counts}"]
+
+
+def _record(store: Store, spec: SweepSpec, source: plan.Source, origin: provenance.Provenance) -> None:
+    record = SweepRecord(
+        name=spec.name,
+        text=spec.text,
+        overrides=spec.overrides,
+        trial_ids=tuple(source.planned),
+        provenance=origin,
+    )
+    store.record_sweep(spec.name, record)
+
+
+def _shape(trial: TrialSpec) -> Any:
+    """Equal for trials that cost the same for every step and every evaluation."""
+    return jax.tree.structure(trial.model_copy(update={"steps": 1}))
+
+
+def _estimate(store: Store, trials: Iterable[TrialSpec]) -> str:
+    """What the trials may cost, as told by rows of trials of the same structure, whatever their number of steps."""
+    pending = list(trials)
+    if not pending:
+        return "  cost: nothing to run"
+    shapes = {_shape(trial) for trial in pending}
+    wanted = ["spec", "steps_done", "train_seconds", "evaluation_seconds", "lanes"]
+    rows = store.trials().select(wanted).to_pylist()
+    per_step: dict[Any, list[float]] = defaultdict(list)
+    evaluation: dict[Any, list[float]] = defaultdict(list)
+    for row in rows:
+        if row["train_seconds"] and row["evaluation_seconds"] and row["steps_done"]:
+            shape = _shape(TrialSpec.model_validate_json(row["spec"]))
+            if shape in shapes:
+                per_step[shape].append(row["train_seconds"] / row["steps_done"])
+                evaluation[shape].append(row["evaluation_seconds"])
+    known = [trial for trial in pending if _shape(trial) in per_step]
+    if not known:
+        return "  cost: unknown, the store has no trial of this structure yet"
+    seconds = sum(
+        trial.steps * statistics.median(per_step[_shape(trial)]) + statistics.median(evaluation[_shape(trial)])
+        for trial in known
+    )
+    unknown = len(pending) - len(known)
+    rest = f", and {_count(unknown, 'trial')} of unknown cost" if unknown else ""
+    return f"  cost: about {progress.duration(seconds)} of one worker{rest}"
+
+
+def _values(store: Store, trials: Iterable[TrialSpec], metric: str) -> list[float]:
+    """The metric of those of the trials that have it."""
+    rows = (row for row in store.trials(map(trial_id, trials)).to_pylist() if row["status"] != "failed")
+    values = (row[metric] if metric in row else json.loads(row["extra_metrics"] or "{}").get(metric) for row in rows)
+    return [value for value in values if value is not None and math.isfinite(value)]
+
+
+def _report(
+    spec: SweepSpec,
+    store: Store,
+    source: plan.Source,
+    losses: Iterable[launch.Loss],
+    out: Console,
+    complaints: Console,
+) -> int:
+    """Prints the table, the figures and the failures; returns the exit code."""
+    frame = store.trials(source.planned).to_pandas()
+    sound, failed = frame[frame["status"] != "failed"], frame[frame["status"] == "failed"]
+    if len(sound):
+        out.print(_table(sound))
+    for line in _figures(spec, store, source):
+        out.print(line)
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for row in failed.to_dict("records"):
+        reasons[f"{row['error_kind']}: {row['error_message']}"].append(row["trial_id"])
+    told = set(failed["trial_id"]) | set(sound["trial_id"])
+    for loss in losses:
+        reasons[loss.reason] += [key for key in loss.trial_ids if key not in told]
+        told.update(loss.trial_ids)
+    missing = [key for key in source.planned if key not in told]
+    if missing:
+        reasons["no row, although its worker reported the end"] += missing
+    impossible = source.impossible if isinstance(source, plan.Study) else []
+    for text in impossible:
+        complaints.print(f"a setting that cannot be trained was left out: {text}", markup=False)
+    count = sum(map(len, reasons.values()))
+    if not count:
+        out.print(f"{len(sound):,} of {len(source.planned):,} trials committed")
+        return 0
+    complaints.print(f"{count:,} of {len(source.planned):,} trials are not finished:")
+    for text, keys in sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]:
+        if keys:
+            others = f" and {len(keys) - 1:,} more" if len(keys) > 1 else ""
+            complaints.print(f"  {len(keys):,} x {text} (trial {keys[0]}{others})", markup=False)
+    if len(failed):
+        complaints.print("  failed trials are run again with --retry-failed")
+    return 1
+
+
+def _table(sound: pd.DataFrame) -> Table:
+    """Means over the training seeds and whatever else a row of the table does not name."""
+    metrics = [name for name in TABLE_METRICS if name in sound and sound[name].notna().any()]
+    table = Table()
+    for name in ("task", "baseline", "q", "m", *metrics, "trials"):
+        table.add_column(name, justify="left" if name in ("task", "baseline") else "right")
+    for combination, rows in sound.groupby(["task", "baseline", "q", "m"], sort=True):
+        named = (f"{value:g}" if isinstance(value, float) else str(value) for value in cast(tuple, combination))
+        means = ("" if math.isnan(mean) else f"{mean:.4g}" for mean in rows[metrics].mean())
+        table.add_row(*named, *means, str(len(rows)))
+    return table
+
+
+def _figures(spec: SweepSpec, store: Store, source: plan.Source) -> list[str]:
+    """Draws the panels that the space declares; returns what there is to say about them."""
+    if not spec.panels:
+        return []
+    from sweeper import figures  # matplotlib, which only spaces with panels need
+
+    folder = (
+        Path(store.root) / "figures" if isinstance(store.filesystem, LocalFileSystem) else Path("figures").resolve()
+    )
+    results = figures.Results.of_store(store).only(source.planned)
+    report = figures.draw(results, spec.panels, folder)
+    lines = [f"figure: {path}" for path in report.paths if path.suffix == ".png"]
+    return lines + [f"  {note.panel}: {note.series}: {note.text}" for note in report.notes]
