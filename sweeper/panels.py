@@ -17,7 +17,7 @@ Invariants:
 """
 
 import math
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -80,7 +80,7 @@ class ValueAxis(_Declaration):
     limits: Annotated[tuple[_Finite, _Finite], Field(strict=False)] | None = None
 
     @model_validator(mode="after")
-    def _limits_in_order(self) -> Self:
+    def _limits_in_order(self) -> "ValueAxis":
         if self.limits and not self.limits[0] < self.limits[1]:
             raise ValueError(f"limits: {self.limits[0]} must be below {self.limits[1]}")
         return self
@@ -139,7 +139,7 @@ class PublishedHistogram(_Declaration):
     peak: _Finite | None = None
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _says_something(self) -> "PublishedHistogram":
         if not self.fractions and self.peak is None:
             raise ValueError("fractions or peak: at least one is needed")
         return self
@@ -189,7 +189,7 @@ class CurvePanel(_Declaration):
     published: _Tuple[PublishedCurve] = ()
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _consistent(self) -> "CurvePanel":
         if self.tail and self.tail == self.metric:
             raise ValueError(f"tail: '{self.tail}' is already the metric")
         _check_series(
@@ -235,7 +235,7 @@ class HistogramPanel(_Declaration):
     published: _Tuple[PublishedHistogram] = ()
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _consistent(self) -> "HistogramPanel":
         _check_series(self.series, self.split, self.metric)
         _check_published(self.published, self.series)
         return self
@@ -258,7 +258,7 @@ class HeatmapPanel(_Declaration):
     lowest: Annotated[float, Field(gt=0, lt=1)] = 1e-3
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _consistent(self) -> "HeatmapPanel":
         _check_series(self.series, self.split, self.metric)
         return self
 

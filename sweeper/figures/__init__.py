@@ -19,10 +19,10 @@ from matplotlib.figure import Figure
 
 from sweeper.figures import curve, heatmap, histogram
 from sweeper.figures.selection import Comparison, Note, Results
-from sweeper.figures.style import PALETTES, RC, Frame, PaletteName, Region
+from sweeper.figures.style import PALETTES, RC, Frame, PaletteName, Region, plain
 from sweeper.panels import Panel
 
-__all__ = ["PALETTES", "Comparison", "Note", "PaletteName", "Report", "Results", "draw"]
+__all__ = ["PALETTES", "Comparison", "Note", "PaletteName", "Report", "Results", "draw", "plain"]
 
 KINDS: dict[str, ModuleType] = {"curve": curve, "histogram": histogram, "heatmap": heatmap}
 

@@ -122,6 +122,7 @@ def compare(panel: CurvePanel, content: Content) -> list[selection.Comparison]:
                     highest=high,
                     seeds=len(measured),
                     steps="" if behind is None else selection.steps(behind),
+                    percent=panel.y.percent,
                     source=reference.source,
                 )
             )
@@ -217,7 +218,7 @@ class _Places:
         return float(np.log(self(x))) if self.log else self(x)
 
 
-def _paint_line(axes: Axes, line: Line, place: _Places, scale: float, shade: str, marker: str, band: str) -> None:
+def _paint_line(axes: Axes, line: Line, place: _Places, scale: int, shade: str, marker: str, band: str) -> None:
     points = line.points()
     x = np.array([place(value) for value in points.index])
     mean = points["mean"].to_numpy() * scale

@@ -107,12 +107,13 @@ def _comparison(
         highest=max(by_seed.values(), default=None),
         seeds=len(by_seed),
         steps="" if bars is None else selection.steps(bars.rows),
+        percent=True,
         source=reference.source,
     )
 
 
 def _bin(value: float, bins: int) -> int:
-    return min(int(value * bins + 1e-6), bins - 1)
+    return min(int(value * bins + 1e-4), bins - 1)
 
 
 def _peak(shares: np.ndarray) -> float:

@@ -13,20 +13,17 @@ Invariants:
 import difflib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from sweeper.figures.style import number
 from sweeper.panels import CurveSeries, HeatmapSeries, HistogramSeries, Panel, Where
 from sweeper.spec import leaf_values
-
-if TYPE_CHECKING:
-    from sweeper.store import Store
+from sweeper.store import Store
 
 SeriesT = TypeVar("SeriesT", CurveSeries, HistogramSeries, HeatmapSeries)
 
@@ -47,7 +44,8 @@ class Comparison(NamedTuple):
     """One published number beside what was measured; `measured` is None where the store has no answer yet.
 
     `measured` is the mean over training seeds, `lowest` and `highest` are single seeds. Values are in the store's
-    units (success between 0 and 1). `steps` and `seeds` describe the trials behind the number.
+    units (success between 0 and 1), and `percent` says whether the panel draws them as per cent. `steps` and `seeds`
+    describe the trials behind the number.
     """
 
     panel: str
@@ -60,6 +58,7 @@ class Comparison(NamedTuple):
     highest: float | None
     seeds: int
     steps: str
+    percent: bool
     source: str
 
     @property
@@ -83,22 +82,19 @@ class Results:
     _shares: dict[tuple[str, str, int], np.ndarray | None] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of_store(cls, store: "Store", trial_ids: Sequence[str] | None = None) -> Self:
-        """The finished trials of a store, or those of them that are listed in `trial_ids`."""
-        trials = store.trials().to_pandas()
-        if trial_ids is not None:
-            trials = trials[trials["trial_id"].isin(list(trial_ids))]
+    def of_store(cls, store: Store) -> "Results":
+        """The finished trials of a store."""
 
         def outcomes(trial_id: str, name: str) -> np.ndarray | None:
-            table: pa.Table = store.outcomes([trial_id])
+            table = store.outcomes([trial_id])
             if name not in table.column_names or not table.num_rows:
                 return None
             return table.column(name).to_numpy()
 
-        return cls.of_frame(trials, outcomes)
+        return cls.of_frame(store.trials().to_pandas(), outcomes)
 
     @classmethod
-    def of_frame(cls, trials: pd.DataFrame, outcomes: Callable[[str, str], np.ndarray | None]) -> Self:
+    def of_frame(cls, trials: pd.DataFrame, outcomes: Callable[[str, str], np.ndarray | None]) -> "Results":
         """As `of_store`, from a frame with the columns of `trials`."""
         finished = trials[trials["status"] == "finished"].sort_values("trial_id").reset_index(drop=True)
         extra = [
@@ -107,6 +103,10 @@ class Results:
         leaves = pd.DataFrame(extra, index=finished.index)
         new = leaves[[name for name in leaves.columns if name not in finished.columns]]
         return cls(pd.concat([finished, new], axis=1), outcomes)
+
+    def only(self, trial_ids: Iterable[str]) -> "Results":
+        """Those of the trials that are listed."""
+        return replace(self, trials=self.trials[self.trials["trial_id"].isin(set(trial_ids))].reset_index(drop=True))
 
     def shares(self, trial_id: str, metric: str, bins: int) -> np.ndarray | None:
         """Share of a trial's inputs whose outcome falls into each of `bins` equal bins of [0, 1]; 1 is in the last."""
@@ -122,8 +122,8 @@ def _shares(values: np.ndarray, bins: int) -> np.ndarray | None:
     values = values[~np.isnan(values)]
     if not values.size:
         return None
-    # 0.28 * 25 is a little above 7 and 0.29 * 100 a little below 29: fractions of seeds must not slip into a neighbour.
-    index = np.floor(values * bins + 1e-6).astype(int).clip(0, bins - 1)
+    # Fractions of seeds are float32, so that 0.29 * 100 is a little below 29: they must not slip into a neighbour.
+    index = np.floor(values * bins + 1e-4).astype(int).clip(0, bins - 1)
     return np.bincount(index, minlength=bins) / values.size
 
 

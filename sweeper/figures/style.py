@@ -125,7 +125,7 @@ class Frame:
 
     @property
     def height(self) -> float:
-        return sum(astuple(self))
+        return math.fsum(astuple(self))
 
     @staticmethod
     def tallest(frames: Sequence["Frame"]) -> "Frame":
@@ -182,7 +182,7 @@ class Region:
         )
 
     def label_values(self, axes: Axes, label: str) -> None:
-        """Label the vertical axis at a fixed distance from the panel's edge, with tick labels that leave room for it."""
+        """Label the vertical axis at a fixed distance from the panel's edge; its tick labels leave room for that."""
         axes.set_ylabel(label)
         width = axes.get_position().width * self.figure.get_size_inches()[0]
         axes.yaxis.set_label_coords((0.22 - LEFT) / width, 0.5)
@@ -202,7 +202,7 @@ class Region:
         """Bottom and height of a part, in inches from the figure's bottom."""
         heights = vars(self.frame)
         names = list(heights)
-        below = sum(heights[name] for name in names[names.index(part) + 1 :])
+        below = math.fsum(heights[name] for name in names[names.index(part) + 1 :])
         return below, heights[part]
 
 
@@ -251,7 +251,7 @@ def plain(label: str) -> str:
     return label.translate(str.maketrans("", "", "${}"))
 
 
-def number(value: float) -> str:
+def number(value: float | int) -> str:
     """A value of an axis as its tick label."""
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"

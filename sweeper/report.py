@@ -1,0 +1,204 @@
+"""`python -m sweeper.report`: draw what a store holds, and put it beside what was published.
+
+Panels come from the sweeps recorded in the store, whose spec text was kept with them, and are drawn from the trials
+that the latest start of the sweep planned; or from search spaces given with `--space`, and are then drawn from every
+trial of the store. Figures go to one folder a sweep, the comparison of all of them to `comparison.csv`.
+
+Exit codes: 0 when at least one panel was drawn, 1 when there was nothing to draw, 2 for input that cannot be read.
+"""
+
+import csv
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from sweeper import figures, search_space
+from sweeper.document import Refused, SearchSpaceError, document_tree, overridden, plain
+from sweeper.figures import Comparison, Note, Results
+from sweeper.panels import Panel, Panels
+from sweeper.store import Store, StoreError, SweepRecord
+
+app = typer.Typer(add_completion=False)
+
+MIN_WIDTH = 120
+"""Columns of the table when the output is no terminal."""
+
+
+class ReportError(ValueError):
+    """A request that cannot be met; the message is written for whoever typed it."""
+
+
+class Source(NamedTuple):
+    """Panels and the trials that they are drawn from."""
+
+    name: str
+    panels: tuple[Panel, ...]
+    results: Results
+
+
+@app.command()
+def report(
+    results: Annotated[
+        str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")
+    ] = "results",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the report; by default `report` inside the store.")
+    ] = None,
+    space: Annotated[
+        list[Path] | None, typer.Option(metavar="SPACE.yaml", help="Draw this space's panels; repeatable.")
+    ] = None,
+    sweep: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Draw this recorded sweep only; repeatable.")
+    ] = None,
+    palette: Annotated[figures.PaletteName, typer.Option(help="Colours of the figures.")] = "paper",
+) -> None:
+    """Draw the panels of sweeps, and compare with published numbers."""
+    console = Console(highlight=False)
+    console.width = max(console.width, MIN_WIDTH)
+    folder = out or (Path("report") if "://" in results else Path(results) / "report")
+    try:
+        store = Store.open(results)
+        if not store.exists():
+            raise ReportError(f"there is no results store at {store.url}")
+        found = sources(store, space or [], sweep or [])
+    except (ReportError, SearchSpaceError, StoreError) as error:
+        Console(stderr=True, soft_wrap=True, highlight=False).print(str(error), markup=False)
+        raise typer.Exit(2) from None
+    drawn = [
+        (source.name, figures.draw(source.results, source.panels, folder / source.name, palette)) for source in found
+    ]
+    comparisons = [(name, comparison) for name, one in drawn for comparison in one.comparisons]
+    if comparisons:
+        console.print(comparison_table(comparisons))
+        path = folder / "comparison.csv"
+        write_comparison(comparisons, path)
+        open_ = sum(comparison.measured is None for _, comparison in comparisons)
+        console.print(
+            f"{len(comparisons):,} published numbers, {open_:,} of them not measured yet: {path}", soft_wrap=True
+        )
+    for name, one in drawn:
+        for line in note_lines(one.notes):
+            console.print(f"{name}: {line}", markup=False, soft_wrap=True)
+    for _, one in drawn:
+        for path in one.paths:
+            console.print(f"figure: {path}", markup=False, soft_wrap=True)
+    if not any(one.paths for _, one in drawn):
+        console.print("nothing to draw: no panel of these sweeps has a finished trial")
+        raise typer.Exit(1)
+
+
+def sources(store: Store, spaces: Sequence[Path], sweeps: Sequence[str]) -> list[Source]:
+    """The panels to draw and their trials: of the spaces, of the sweeps, or of every recorded sweep with panels.
+
+    Raises:
+        ReportError: a sweep is not recorded, its panels can no longer be read, or there are no panels at all.
+        SearchSpaceError: a space cannot be read.
+    """
+    everything = Results.of_store(store)
+    latest = {record.name: record for record in store.sweeps()}
+    for name in sweeps:
+        if name not in latest:
+            nearest = difflib.get_close_matches(name, latest, n=1)
+            hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+            raise ReportError(f"the store has no sweep '{name}'{hint} (known: {', '.join(latest) or 'none'})")
+    found = []
+    for path in spaces:
+        spec = search_space.read(path)
+        found.append(Source(spec.name, spec.panels, everything))
+    if sweeps or not spaces:
+        for name in sweeps or latest:
+            record = latest[name]
+            found.append(Source(name, recorded_panels(record), everything.only(record.trial_ids)))
+    found = [source for source in found if source.panels]
+    if not found:
+        named = ", ".join([*map(str, spaces), *(sweeps or latest)])
+        raise ReportError(f"no panels are declared in {named}" if named else "the store has no sweep; give a --space")
+    return found
+
+
+def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
+    """The panels of a recorded sweep; its trials need not be legal any more.
+
+    Raises:
+        ReportError: the panels themselves are not.
+    """
+    try:
+        tree = document_tree(record.text)
+        for override in record.overrides:
+            tree = overridden(tree, override)
+        return TypeAdapter(Panels).validate_python(plain(tree).get("panels", ()))
+    except (Refused, ValidationError) as error:
+        message = f"the panels recorded with sweep '{record.name}' cannot be read; give its file with --space"
+        raise ReportError(f"{message}\n{error}") from None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What is printed and written
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def comparison_table(comparisons: Iterable[tuple[str, Comparison]]) -> Table:
+    """Measured beside published numbers; those without a measurement are left to the file."""
+    table = Table(title="Measured against published", title_justify="left")
+    for name in ("sweep", "panel", "curve", "metric"):
+        table.add_column(name)
+    for name in ("at", "published", "measured", "difference", "seeds", "steps"):
+        table.add_column(name, justify="right")
+    for sweep, one in comparisons:
+        if one.measured is not None and one.difference is not None:
+            table.add_row(
+                sweep,
+                one.panel,
+                one.curve,
+                one.metric,
+                "" if one.at is None else f"{one.at:g}",
+                _shown(one.published, one.percent),
+                _shown(one.measured, one.percent),
+                _shown(one.difference, one.percent, sign="+"),
+                str(one.seeds),
+                one.steps,
+            )
+    return table
+
+
+def _shown(value: float, percent: bool, sign: str = "") -> str:
+    return f"{100 * value:{sign}.1f} %" if percent else f"{value:{sign}.4f}"
+
+
+COLUMNS = (
+    "sweep", "panel", "curve", "metric", "at", "published", "measured", "difference", "lowest_seed", "highest_seed",
+    "seeds", "steps", "source",
+)  # fmt: skip
+
+
+def write_comparison(comparisons: Iterable[tuple[str, Comparison]], path: Path) -> None:
+    """Every published number with its measurement as CSV, in the store's units; empty where there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for sweep, one in comparisons:
+            measured = (one.measured, one.difference, one.lowest, one.highest)
+            row = (sweep, one.panel, one.curve, one.metric, one.at, one.published, *measured)
+            writer.writerow([*row, one.seeds, one.steps, one.source])
+
+
+def note_lines(notes: Iterable[Note]) -> list[str]:
+    """One line for all series of a panel of which the same is to be said."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for note in notes:
+        grouped.setdefault((note.panel, note.text), []).append(figures.plain(note.series))
+    return [
+        f"{panel}: " + (f"{', '.join(filter(None, series))}: " if any(series) else "") + text
+        for (panel, text), series in grouped.items()
+    ]
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,188 @@
+"""The report of a store: which sweeps and trials it draws, what it writes and prints, and its exit codes.
+
+Results are made up and committed to a real store; nothing is trained.
+"""
+
+import csv
+import datetime
+import json
+import textwrap
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from sweeper.provenance import Provenance
+from sweeper.report import app
+from sweeper.spec import trial_id
+from sweeper.store import Store, SweepRecord, TrialResult
+from tests.trials import coloring_trial
+
+ORIGIN = Provenance(
+    commit=None, dirty=None, lock_hash=None, versions={}, command="test", captured="2026-01-01T00:00:00"
+)
+NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+
+PANELS = """
+panels:
+  - kind: curve
+    name: average
+    x: {column: q, scale: log}
+    y: {label: Success (%), percent: true}
+    where: {task: coloring, vertices: 5}
+    metric: success
+    tail: success_p5
+    series:
+      - {label: $A_R$, color: blue, where: {baseline: Aq_R}}
+      - {label: $A_R$-majority, color: lime, metric: majority_30, where: {baseline: Aq_R}}
+    published:
+      - {series: $A_R$, metric: success, source: a made-up paper, values: {3: 0.8, 1e1: 0.9}}
+  - kind: histogram
+    name: inputs
+    metric: success
+    split: q
+"""
+SPACE = "trial:\n  anything: goes, since only the panels are read\n" + PANELS
+
+
+def result(success=0.5, **changes):
+    trial = coloring_trial(**changes)
+    return TrialResult(
+        trial=trial,
+        status="finished",
+        metrics={"success": success, "success_p5": success / 2},
+        curves=[],
+        outcomes=pa.table({"input": pa.array(range(4), pa.int32()), "success": np.float32([0, success, success, 1])}),
+        timings={},
+        error=None,
+        provenance=ORIGIN,
+        pack_id="0" * 20,
+        lanes=1,
+        device="cpu",
+        started=NOON,
+        finished=NOON,
+    )
+
+
+def record(store, name, results, text=SPACE, overrides=()):
+    ids = tuple(trial_id(one.trial) for one in results)
+    store.record_sweep(name, SweepRecord(name=name, text=text, overrides=overrides, trial_ids=ids, provenance=ORIGIN))
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.open(tmp_path / "results")
+
+
+def commit(store, *results):
+    for one in results:
+        store.commit(one)
+
+
+def run(tmp_path, *arguments):
+    outcome = CliRunner().invoke(app, ["--results", str(tmp_path / "results"), *map(str, arguments)])
+    assert outcome.exception is None or isinstance(outcome.exception, SystemExit), outcome.exception
+    return outcome.exit_code, outcome.output
+
+
+def comparison(folder):
+    with (folder / "comparison.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_recorded_sweeps_are_drawn_from_their_own_trials(store, tmp_path):
+    ours = [result(0.7, seed=0), result(0.8, seed=1)]
+    commit(store, *ours, result(0.1, seed=2))
+    record(store, "ours", ours)
+    code, output = run(tmp_path)
+    folder = tmp_path / "results" / "report"
+    assert code == 0
+    assert {path.name for path in (folder / "ours").iterdir()} == {
+        f"{name}.{suffix}" for name in ("average", "inputs") for suffix in ("png", "pdf")
+    }
+    measured, missing = comparison(folder)
+    assert (measured["sweep"], measured["panel"], measured["curve"], measured["at"]) == (
+        "ours",
+        "average",
+        "A_R",
+        "3.0",
+    )
+    assert float(measured["measured"]) == 0.75
+    assert np.isclose(float(measured["difference"]), -0.05)
+    assert (measured["seeds"], measured["steps"]) == ("2", "250")
+    assert (missing["measured"], missing["difference"], missing["seeds"]) == ("", "", "0")
+    assert "75.0 %" in output
+    assert "-5.0 %" in output
+    assert "2 published numbers, 1 of them not measured yet" in output
+    assert "ours: average: A_R-majority: 'majority_30' was not measured" in output
+
+
+def test_only_the_latest_start_of_a_sweep_counts(store, tmp_path):
+    first, second = result(0.2, seed=0), result(0.6, seed=1)
+    commit(store, first, second)
+    record(store, "ours", [first])
+    record(store, "ours", [second])
+    assert run(tmp_path)[0] == 0
+    assert comparison(tmp_path / "results" / "report")[0]["measured"] == "0.6"
+
+
+def test_overrides_of_the_command_line_reach_the_panels(store, tmp_path):
+    one = result()
+    commit(store, one)
+    record(store, "ours", [one], overrides=("panels[0].name=renamed",))
+    assert run(tmp_path)[0] == 0
+    assert (tmp_path / "results" / "report" / "ours" / "renamed.png").exists()
+
+
+def test_sweeps_can_be_chosen_and_written_elsewhere(store, tmp_path):
+    one, other = result(0.4, seed=0), result(0.6, seed=1)
+    commit(store, one, other)
+    record(store, "one", [one])
+    record(store, "other", [other])
+    assert run(tmp_path, "--sweep", "other", "--out", tmp_path / "here")[0] == 0
+    assert [path.name for path in (tmp_path / "here").iterdir() if path.is_dir()] == ["other"]
+
+
+def test_a_space_is_drawn_from_every_trial(store, tmp_path):
+    commit(store, result(0.4, seed=0), result(0.6, seed=1))
+    trial = json.loads(coloring_trial().model_dump_json())
+    space = tmp_path / "space.yaml"
+    space.write_text(f"trial: {json.dumps(trial)}\n" + PANELS)
+    assert run(tmp_path, "--space", space)[0] == 0
+    (measured, _) = comparison(tmp_path / "results" / "report")
+    assert (measured["sweep"], measured["measured"], measured["seeds"]) == ("space", "0.5", "2")
+
+
+def test_nothing_to_draw_is_an_exit_code_of_its_own(store, tmp_path):
+    commit(store, result())
+    record(store, "ours", [result(seed=9)])
+    code, output = run(tmp_path)
+    assert code == 1
+    assert "nothing to draw" in output
+    assert comparison(tmp_path / "results" / "report")[0]["measured"] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sweep", "our"], "no sweep 'our'; did you mean 'ours'?"),
+        (["--sweep", "bare"], "no panels are declared in bare"),
+        (["--sweep", "broken"], "the panels recorded with sweep 'broken' cannot be read"),
+        (["--space", "nowhere.yaml"], "nowhere.yaml"),
+    ],
+)
+def test_what_cannot_be_read_is_said(store, tmp_path, arguments, message):
+    commit(store, result())
+    record(store, "ours", [result()])
+    record(store, "bare", [result()], text="trial: {}\n")
+    record(store, "broken", [result()], text=textwrap.dedent("panels:\n  - {kind: curve}\n"))
+    code, output = run(tmp_path, *arguments)
+    assert code == 2
+    assert message in output
+
+
+def test_an_empty_store_is_not_a_report(tmp_path):
+    code, output = run(tmp_path)
+    assert code == 2
+    assert "no results store" in output
