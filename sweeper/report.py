@@ -160,15 +160,15 @@ def comparison_table(comparisons: Iterable[tuple[str, Comparison]]) -> Table:
                 "" if one.at is None else f"{one.at:g}",
                 _shown(one.published, one.percent),
                 _shown(one.measured, one.percent),
-                _shown(one.difference, one.percent, sign="+"),
+                f"{100 * one.difference:+.1f} points" if one.percent else f"{one.difference:+.4f}",
                 str(one.seeds),
                 one.steps,
             )
     return table
 
 
-def _shown(value: float, percent: bool, sign: str = "") -> str:
-    return f"{100 * value:{sign}.1f} %" if percent else f"{value:{sign}.4f}"
+def _shown(value: float, percent: bool) -> str:
+    return f"{100 * value:.1f} %" if percent else f"{value:.4f}"
 
 
 COLUMNS = (

@@ -61,8 +61,8 @@ def panel(**keys) -> Panel:
     return TypeAdapter(Panel).validate_python({"name": "P"} | keys)
 
 
-def paper_like(seeds=3, qs=range(1, 11)):
-    """Trials shaped like the published sweep: the same curves, other numbers."""
+def paper_like(seeds=3, qs=range(1, 11), missing=()):
+    """Trials shaped like the published sweep, without those of the baselines, q and seeds in `missing`."""
     rng = np.random.default_rng(0)
     trials, outcomes = [], {}
     for q in qs:
@@ -94,6 +94,8 @@ def paper_like(seeds=3, qs=range(1, 11)):
                         "majority_30": min(1, mean + 0.1),
                         "majority_30_p5": tail,
                     }
+                if (baseline, q, seed) in missing:
+                    continue
                 trials.append(one)
                 outcomes[one["trial_id"]] = success
     return results(trials, outcomes)
@@ -342,12 +344,19 @@ def log_axis():
 
 @pytest.mark.parametrize(
     ("case", "palette"),
-    [("paper", "paper"), ("paper", "colorblind"), ("log axis", "colorblind"), ("single point", "paper")],
+    [
+        ("paper", "paper"),
+        ("paper", "colorblind"),
+        ("log axis", "colorblind"),
+        ("single point", "paper"),
+        ("uneven", "paper"),
+    ],
 )
 def test_nothing_is_cut_and_no_text_runs_into_another(case, palette):
     found, panels = {
         "paper": lambda: (paper_like(), PAPER),
         "log axis": log_axis,
+        "uneven": lambda: (paper_like(2, [1, 3], [("Aq_r0", 3, 1), ("Aq_R", 3, 1), ("Aq_R", 3, 0)]), PAPER[:1]),
         "single point": lambda: (paper_like(seeds=1, qs=[10]), PAPER),
     }[case]()
     for one in panels:
@@ -376,6 +385,12 @@ def test_seed_counts_are_printed_above_points_that_differ_in_them():
     assert counts.count("5") == 5 + 4
     assert counts.count("2") == 6 + 6
     assert "3 training seeds at every point" in said(composed(paper_like(), PAPER[0]))
+
+
+def test_seed_counts_that_all_series_share_are_printed_once():
+    found = paper_like(2, [1, 3], [("Aq_r0", 3, 1), ("Aq_R", 3, 1)])
+    counts = [text.get_text() for text in texts(composed(found, PAPER[0])) if text.get_fontsize() == style.SMALL]
+    assert [count for count in counts if count.isdigit() or count == "seeds"] == ["seeds", "2", "1"]
 
 
 def test_infinity_has_a_place_on_the_axis():

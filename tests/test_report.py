@@ -113,7 +113,7 @@ def test_recorded_sweeps_are_drawn_from_their_own_trials(store, tmp_path):
     assert (measured["seeds"], measured["steps"]) == ("2", "250")
     assert (missing["measured"], missing["difference"], missing["seeds"]) == ("", "", "0")
     assert "75.0 %" in output
-    assert "-5.0 %" in output
+    assert "-5.0 points" in output
     assert "2 published numbers, 1 of them not measured yet" in output
     assert "ours: average: A_R-majority: 'majority_30' was not measured" in output
 

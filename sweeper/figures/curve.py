@@ -349,27 +349,17 @@ def _paint_counts(
     strip.set_xscale(axes.get_xscale())
     strip.set_xlim(axes.get_xlim())
     strip.set_ylim(len(rows) + 0.3, 0)
-    strip.text(
-        -0.03 * len(max(rows, key=lambda row: len(row[0]))[0]) - 0.02,
-        0.5,
-        "seeds",
-        fontsize=style.SMALL,
-        color=style.FAINT,
-        ha="right",
-        va="center",
-        transform=strip.get_yaxis_transform(),
-    )
+    left = strip.get_yaxis_transform()
+    if len(rows) == 1:
+        strip.text(
+            -0.02, 0.5, "seeds", fontsize=style.SMALL, color=style.FAINT, ha="right", va="center", transform=left
+        )
     for index, (members, counts) in enumerate(rows):
-        for position, one in enumerate(reversed(members)):
-            strip.plot(
-                -0.03 * (position + 1),
-                index + 0.5,
-                marker="s",
-                markersize=4,
-                color=look.shade(one.color, one.index),
-                transform=strip.get_yaxis_transform(),
-                clip_on=False,
-            )
+        # One row speaks for all series; of several, each shows the colours of those it speaks for.
+        for position, one in enumerate(reversed(members) if len(rows) > 1 else ()):
+            at = -min(0.03, 0.22 / len(members)) * (position + 1)
+            shade = look.shade(one.color, one.index)
+            strip.plot(at, index + 0.5, marker="s", markersize=4, color=shade, transform=left, clip_on=False)
         at = sorted(counts)
         for x in place.apart(at, [DIGIT * (len(str(counts[x])) + 0.3) for x in at]):
             strip.text(
