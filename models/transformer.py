@@ -1,8 +1,8 @@
 """The transformer of von Oswald, Kobayashi, Akram and Steger (arXiv 2408.10818), and the variants its figures need.
 
 The paper's table and the networks behind its figures differ (linear or softmax attention, with or without MLP,
-LayerNorm, positions and input embedding), so each of these is a field. The defaults are the colouring network that reproduces the
-published numbers: one dense embedding, two blocks of linear attention without scaling, one dense read-out.
+LayerNorm, positions and input embedding), so each of these is a field. The defaults are the colouring network that
+reproduces the published numbers: one dense embedding, two blocks of linear attention without scaling, one read-out.
 
 A linear-attention network without LayerNorm and MLP is a polynomial in the embedded tokens. Tasks use that to share
 work: `polynomial` says whether it holds, `Attention.score` and `.update` are the only matrices that then matter.

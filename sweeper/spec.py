@@ -19,7 +19,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import jax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
@@ -75,7 +75,7 @@ def _flatten_with_keys(spec: Spec) -> tuple[tuple[tuple[Any, Any], ...], Any]:
     return pairs, (tuple(children), static)
 
 
-def _unflattener(cls: type[Spec]) -> Any:
+def _unflattener(cls: Any) -> Any:
     def unflatten(aux: Any, children: Any) -> Spec:
         names, static = aux
         # Leaves may be tracers or arrays with a lane axis, which no validator accepts.
@@ -242,7 +242,7 @@ class Evaluation(Spec):
     votes: Annotated[tuple[Count, ...], BeforeValidator(_votes)] = (5, 30)
 
     @model_validator(mode="after")
-    def _groups_fit(self) -> Self:
+    def _groups_fit(self) -> "Evaluation":
         if len(set(self.votes)) != len(self.votes):
             raise ValueError(f"votes: {list(self.votes)} names a group size twice")
         for group in self.votes:
@@ -265,7 +265,7 @@ class TrialSpec(Spec):
     seed: Traced[Annotated[int, Field(ge=0, lt=2**31)]] = 0
 
     @model_validator(mode="after")
-    def _normalise_ignored(self) -> Self:
+    def _normalise_ignored(self) -> "TrialSpec":
         """Give the values that this baseline ignores their one canonical value."""
         q = 1.0 if self.baseline.startswith("AE") else self.objective.q
         m = 1 if self.single_seed else self.objective.m
