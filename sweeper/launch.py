@@ -182,21 +182,15 @@ def cluster(address: str | None, resources: Resources, interruption: Interruptio
     found = running_cluster(address)
     environment = worker_environment(resources)
     try:
-        if found is None:
-            # Workers import this checkout wherever the command was started.
-            environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(plugins.ROOT), os.environ.get("PYTHONPATH"))))
-            ray.init(
-                address="local",
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.CRITICAL,
-                object_store_memory=128 * 2**20,
-                runtime_env={"env_vars": environment},
-                # Ray's helpers outlive a driver killed with -9 for so long.
-                _system_config={"gcs_rpc_server_reconnect_timeout_s": 5},
-            )
-        else:
-            _connect(found, environment)
+        try:
+            if found is None:
+                _start(environment)
+            else:
+                _connect(found, environment)
+        except SystemExit:
+            # Ray answers SIGTERM in this way from the moment it starts.
+            interruption.signum = signal.SIGTERM
+            raise KeyboardInterrupt from None
         interruption.listen()
         for name, needed in (("CPU", resources.cpus), ("GPU", resources.gpus)):
             available = ray.cluster_resources().get(name, 0)
@@ -208,6 +202,19 @@ def cluster(address: str | None, resources: Resources, interruption: Interruptio
         interruption.ignore()
         ray.shutdown()
         interruption.listen()
+
+
+def _start(environment: dict[str, str]) -> None:
+    # Workers import this checkout wherever the command was started.
+    path = os.pathsep.join(filter(None, (str(plugins.ROOT), os.environ.get("PYTHONPATH"))))
+    ray.init(
+        address="local",
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.CRITICAL,
+        object_store_memory=128 * 2**20,
+        runtime_env={"env_vars": environment | {"PYTHONPATH": path}},
+    )
 
 
 def _connect(address: str, environment: dict[str, str]) -> None:

@@ -49,7 +49,11 @@ class Board:
         self._running: dict[str, tuple[Work, dict[str, Any]]] = {}
 
     def started(self, work: Work) -> None:
-        """A worker has taken up a pack, perhaps once more."""
+        """A worker has taken up a pack."""
+        _, before = self._running.get(work.pack.pack_id, (work, {}))
+        # After the death of its worker the pack commits, and counts, all of its trials again.
+        self.done -= before.get("committed", 0)
+        self.failed -= before.get("failed", 0)
         self._running[work.pack.pack_id] = (work, {})
 
     def progress(self, pack_id: str, fields: dict[str, Any]) -> None:
@@ -84,7 +88,7 @@ class Board:
     @property
     def lanes(self) -> int:
         """Lanes of all running packs."""
-        return sum(fields.get("lanes", 0) for _, fields in self._running.values())
+        return sum(fields.get("lanes", len(work.pending)) for work, fields in self._running.values())
 
     @property
     def steps_per_second(self) -> float:

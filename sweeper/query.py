@@ -1,0 +1,300 @@
+"""`python -m sweeper.query "SQL"`: ask the store in SQL.
+
+Three views stand ready. `trials` has one row a trial: the columns of the store, and as further columns every entry of
+the trial's specification and every metric that has no column of its own. `curves` and `outcomes` are scanned where they
+lie, so that a query reads the files and columns it asks for and no others.
+
+SQL may come from anywhere: it can read the three views and nothing else. The database lives in memory, DuckDB's access
+to files, network, extensions and Python objects is switched off, its configuration is locked, and only a single SELECT
+is run. (DuckDB may spill an intermediate result to a temporary folder of its own, which is removed afterwards.)
+
+Exit codes: 0; 2 for a query or a store that makes no sense, with one message.
+"""
+
+import collections
+import csv
+import datetime
+import decimal
+import json
+import math
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sweeper.durable_files import redacted
+from sweeper.spec import leaf_values
+from sweeper.store import CURVES, OUTCOMES, TRIALS, Store, StoreError
+
+Format = Literal["table", "csv", "json", "parquet"]
+
+View = Literal["trials", "curves", "outcomes"]
+Answer = TypeVar("Answer")
+
+CARRIED = {
+    "task.name": "task",
+    "model.name": "model",
+    "objective.q": "q",
+    "objective.m": "m",
+    "optimizer.name": "optimizer",
+    "optimizer.learning_rate": "learning_rate",
+}
+"""Entries of the specification that a column of the store carries under a name of its own."""
+
+
+class QueryError(ValueError):
+    """A query that cannot be answered; the message is written for its author."""
+
+
+def frame(sql: str, results: str | Path | Store = "results") -> pd.DataFrame:
+    """The answer to a query as a pandas frame.
+
+    Args:
+        sql: One SELECT over the views `trials`, `curves` and `outcomes`.
+        results: A store, or its folder or URL.
+
+    Raises:
+        QueryError: the query is not one SELECT, or asks for what is not there.
+        StoreError: there is no store, or it cannot be read.
+    """
+    return _answer(sql, opened(results), lambda relation: relation.df())
+
+
+def table(sql: str, results: str | Path | Store = "results", rows: int | None = None) -> pa.Table:
+    """The answer to a query as an Arrow table, cut after `rows` rows if that is given; raises as `frame` does."""
+    store = opened(results)
+    if rows is None:
+        return _answer(sql, store, lambda relation: relation.to_arrow_table())
+    return _answer(sql, store, lambda relation: relation.limit(rows).to_arrow_table())
+
+
+def opened(results: str | Path | Store) -> Store:
+    """A store that is there.
+
+    Raises:
+        StoreError: nothing is at this address, or the address makes no sense.
+    """
+    store = results if isinstance(results, Store) else Store.open(results)
+    if not store.exists():
+        raise StoreError(f"there is no results store at {redacted(store.url)}: name another with --results")
+    return store
+
+
+def _answer(sql: str, store: Store, take: Callable[[duckdb.DuckDBPyRelation], Answer]) -> Answer:
+    with tempfile.TemporaryDirectory(prefix="sweeper-query-") as scratch:
+        try:
+            return _once(sql, store, scratch, take)
+        except duckdb.Error as error:
+            unreadable = _UNREADABLE.search(str(error))
+            if unreadable is None:
+                raise QueryError(str(error)) from error
+        # A file is damaged, or was replaced since the store was listed. The other trials are still there to be asked.
+        store.verify("curves" if unreadable[1] == "curves" else "outcomes")
+        try:
+            return _once(sql, store, scratch, take)
+        except duckdb.Error as error:
+            raise QueryError(str(error)) from error
+
+
+_LOCKS = ("enable_external_access=false", "python_enable_replacements=false", "lock_configuration=true")
+_UNREADABLE = re.compile(r"the stream registered as '(curves|outcomes)' failed")
+
+
+def _once(sql: str, store: Store, scratch: str, take: Callable[[duckdb.DuckDBPyRelation], Answer]) -> Answer:
+    with duckdb.connect(config={"temp_directory": scratch}) as connection:
+        statements = connection.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise QueryError("expected one SELECT (or DESCRIBE, SUMMARIZE, SHOW TABLES) over trials, curves, outcomes")
+        for name, view in _VIEWS.items():
+            # A view that the text does not name is not used, and may take seconds to make.
+            used = re.search(rf"\b{name}\b", sql, re.IGNORECASE) is not None
+            connection.register(name, view(store) if used else _EMPTY[name])
+        for setting in ("TimeZone='UTC'", *_LOCKS):
+            connection.execute(f"SET {setting}")
+        return take(connection.sql(sql))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The views
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def trials(store: Store) -> pa.Table:
+    """The view `trials`: the store's columns, then the entries of the specifications, then the other metrics.
+
+    An entry is called by the last part of its dotted path (`weight_decay`), or by the whole path where the last part
+    is taken or belongs to several entries. A metric whose name is taken is called `metrics.<name>`.
+    """
+    rows = store.trials()
+    specs = [dict(leaf_values(json.loads(text))) for text in rows["spec"].to_pylist()]
+    extras = [json.loads(text) for text in rows["extra_metrics"].to_pylist()]
+    # SQL does not tell small letters from capitals.
+    taken = {name.lower() for name in rows.column_names}
+    paths = [path for path in _names(specs) if CARRIED.get(path, path) not in rows.column_names]
+    uses = collections.Counter(_last(path).lower() for path in paths)
+    for path in paths:
+        name = _last(path) if uses[_last(path).lower()] == 1 and _last(path).lower() not in taken else path
+        taken.add(name.lower())
+        rows = rows.append_column(name, column([entries.get(path) for entries in specs]))
+    for metric in _names(extras):
+        name = f"metrics.{metric}" if metric.lower() in taken else metric
+        rows = rows.append_column(name, column([metrics.get(metric) for metrics in extras]))
+    return rows
+
+
+_VIEWS: dict[View, Callable[[Store], pa.Table | ds.Dataset]] = {
+    "trials": trials,
+    "curves": lambda store: store.dataset("curves"),
+    "outcomes": lambda store: store.dataset("outcomes"),
+}
+_EMPTY: dict[View, pa.Table] = {
+    "trials": TRIALS.empty_table(),
+    "curves": CURVES.empty_table(),
+    "outcomes": OUTCOMES.empty_table(),
+}
+
+
+def _names(records: Iterable[dict[str, Any]]) -> list[str]:
+    """All keys of the records, in the order of first appearance."""
+    return list(dict.fromkeys(key for record in records for key in record))
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def column(values: Sequence[Any]) -> pa.Array:
+    """Plain data of a canonical specification as a column of the narrowest type that holds all of it.
+
+    Numbers among which infinity is spelt out become doubles; what has no common type becomes JSON text.
+    """
+    present = [value for value in values if value is not None]
+    if any(type(value) is float or value in _SPELT for value in present if not isinstance(value, list)):
+        try:
+            return pa.array([None if value is None else _number(value) for value in values], pa.float64())
+        except TypeError:
+            pass
+    if len({type(value) for value in present}) <= 1:
+        try:
+            return pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            pass
+    return pa.array([None if value is None else json.dumps(value) for value in values])
+
+
+_SPELT = ("inf", "-inf", "nan")
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not (isinstance(value, int | float) or value in _SPELT):
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The command
+# --------------------------------------------------------------------------------------------------------------------
+
+SHOWN = 200
+"""Rows that are printed as a table; the other formats print all."""
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT over trials, curves and outcomes.")],
+    results: Annotated[
+        str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")
+    ] = "results",
+    form: Annotated[Format, typer.Option("--format", help="How to print the answer.")] = "table",
+) -> None:
+    """Ask the store in SQL."""
+    try:
+        if form == "parquet" and sys.stdout.isatty():
+            raise QueryError("parquet is not for a terminal: redirect the output, or choose another --format")
+        answer = table(sql, results, rows=SHOWN + 1 if form == "table" else None)
+    except (QueryError, StoreError) as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(2) from None
+    _PRINTERS[form](answer)
+
+
+def _print_table(answer: pa.Table) -> None:
+    # Piped into a file nothing should be cut to the width of a terminal that is not there.
+    console = Console(width=None if sys.stdout.isatty() else 100_000, highlight=False)
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for field in answer.schema:
+        numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
+        grid.add_column(Text(field.name), justify="right" if numeric else "left")
+    for row in _rows(answer.slice(0, SHOWN)):
+        # Text is never markup: a store's strings must not be able to restyle the page.
+        grid.add_row(*(Text(_cell(value)) for value in row))
+    console.print(grid)
+    if answer.num_rows > SHOWN:
+        print(f"the first {SHOWN} rows; --format csv, json or parquet prints all", file=sys.stderr)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _rows(answer: pa.Table) -> Iterable[tuple[Any, ...]]:
+    # By position, since a SELECT may give two columns one name.
+    return zip(*(column.to_pylist() for column in answer.columns), strict=True)
+
+
+def _print_csv(answer: pa.Table) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(answer.column_names)
+    writer.writerows(_rows(answer))
+
+
+def _print_json(answer: pa.Table) -> None:
+    separator = "[\n"
+    for row in _rows(answer):
+        record = {name: _json_value(value) for name, value in zip(answer.column_names, row, strict=True)}
+        sys.stdout.write(separator + json.dumps(record, default=str))
+        separator = ",\n"
+    sys.stdout.write("\n]\n" if answer.num_rows else "[]\n")
+
+
+def _json_value(value: Any) -> Any:
+    """JSON has no NaN and no infinity: null, and the word that specifications use."""
+    if isinstance(value, decimal.Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    return [_json_value(item) for item in value] if isinstance(value, list) else value
+
+
+def _print_parquet(answer: pa.Table) -> None:
+    pq.write_table(answer, pa.PythonFile(sys.stdout.buffer, mode="w"), compression="zstd")
+
+
+_PRINTERS: dict[Format, Callable[[pa.Table], None]] = {
+    "table": _print_table,
+    "csv": _print_csv,
+    "json": _print_json,
+    "parquet": _print_parquet,
+}
+
+
+if __name__ == "__main__":
+    app()

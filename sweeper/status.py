@@ -1,0 +1,89 @@
+"""`python -m sweeper.status`: the sweeps in a store, and how far each is.
+
+A sweep is as far as the trials of its latest start are. Trials belong to nobody: two sweeps that plan the same trial
+share its one row.
+"""
+
+import collections
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sweeper.query import opened
+from sweeper.store import Status, Store, StoreError, SweepRecord
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def status(
+    results: Annotated[
+        str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")
+    ] = "results",
+) -> None:
+    """Show the sweeps in a store and how far each is."""
+    try:
+        store = opened(results)
+        committed = store.committed()
+        starts = collections.defaultdict(list)
+        for record in store.sweeps():
+            starts[record.name].append(record)
+        latest = {name: records[-1] for name, records in starts.items()}
+        reasons = {name: failures(store, record, committed) for name, record in latest.items()}
+    except StoreError as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(2) from None
+
+    # Piped into a file nothing should be cut to the width of a terminal that is not there.
+    console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
+    if starts:
+        console.print(_overview(starts, committed))
+    for name, counts in reasons.items():
+        for reason, count in counts.most_common():
+            console.print(Text(f"{name}: {count:,} failed: {reason}"))
+    unplanned = committed.keys() - {trial_id for record in latest.values() for trial_id in record.trial_ids}
+    if unplanned:
+        console.print(f"{len(unplanned):,} committed trials are not, or no longer, planned by a sweep")
+    if not starts and not committed:
+        console.print("the store is empty")
+
+
+def progress(record: SweepRecord, committed: Mapping[str, Status]) -> collections.Counter[Status | str]:
+    """Number of planned trials by status, those without a row as `pending`."""
+    return collections.Counter(committed.get(trial_id, "pending") for trial_id in record.trial_ids)
+
+
+def failures(store: Store, record: SweepRecord, committed: Mapping[str, Status]) -> collections.Counter[str]:
+    """Number of failed trials of a sweep by reason."""
+    failed = [trial_id for trial_id in record.trial_ids if committed.get(trial_id) == "failed"]
+    rows = store.trials(failed).select(["error_kind", "error_message"]).to_pylist() if failed else []
+    return collections.Counter(_reason(row["error_kind"], row["error_message"]) for row in rows)
+
+
+def _reason(kind: str | None, message: str | None) -> str:
+    lines = (message or "").strip().splitlines()
+    return ": ".join(part for part in (kind, lines[0] if lines else None) if part) or "no reason given"
+
+
+def _overview(starts: Mapping[str, Sequence[SweepRecord]], committed: Mapping[str, Status]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("sweep", "planned", "finished", "stopped", "failed", "pending", "starts", "last start", "commit"):
+        table.add_column(name, justify="left" if name in ("sweep", "last start", "commit") else "right")
+    for name, records in starts.items():
+        latest = records[-1]
+        counts = progress(latest, committed)
+        numbers = [len(latest.trial_ids), *(counts[key] for key in ("finished", "stopped", "failed", "pending"))]
+        origin = latest.provenance
+        commit = f"{(origin.commit or 'unknown')[:10]}{' + changes' if origin.dirty else ''}"
+        words = [name, *(f"{number:,}" for number in (*numbers, len(records))), origin.captured, commit]
+        table.add_row(*map(Text, words))
+    return table
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,54 @@
+"""Results to commit, made without any training."""
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sweeper.provenance import Provenance
+from sweeper.store import TrialResult
+from tests.trials import coloring_trial
+
+PROVENANCE = Provenance(
+    commit="c0ffee" * 6 + "c0ff",
+    dirty=False,
+    lock_hash="ab" * 32,
+    versions={"jax": "0.10.2", "python": "3.11.7"},
+    command="python -m sweeper.run search_spaces/quickstart.yaml",
+    captured="2026-01-02T03:04:05+00:00",
+)
+
+STARTED = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+
+
+def outcomes(inputs: int = 12, **columns: Any) -> pa.Table:
+    """Outcomes of a few inputs; `columns` replace or add some."""
+    values = {"success": np.linspace(0, 1, inputs), "loss": np.geomspace(1e-4, 1, inputs)} | columns
+    return pa.table({"input": np.arange(inputs)} | {name: np.asarray(v, np.float32) for name, v in values.items()})
+
+
+def result(trial: dict[str, Any] | None = None, **changes: Any) -> TrialResult:
+    """A finished colouring trial with two curve points; `trial` and `changes` replace fields of trial and result."""
+    fields: dict[str, Any] = {
+        "trial": coloring_trial(**(trial or {})),
+        "status": "finished",
+        "metrics": {"success": 0.75, "success_p5": 0.5, "train_loss": 0.01},
+        "curves": [(100, "train_loss", 0.2), (200, "train_loss", 0.1)],
+        "outcomes": outcomes(),
+        "timings": {"steps_done": 250.0, "wall_seconds": 2.5, "peak_memory_bytes": 1e8},
+        "error": None,
+        "provenance": PROVENANCE,
+        "pack_id": "0123456789",
+        "lanes": 2,
+        "device": "cpu",
+        "started": STARTED,
+        "finished": STARTED + datetime.timedelta(seconds=2.5),
+    }
+    return TrialResult(**(fields | changes))
+
+
+def failure(trial: dict[str, Any] | None = None, **error: Any) -> TrialResult:
+    """The same trial, failed."""
+    described = {"kind": "divergence", "message": "divergence at step 7", "step": 7} | error
+    return result(trial, status="failed", metrics={}, outcomes=None, error=described)
