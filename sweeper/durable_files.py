@@ -21,6 +21,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
@@ -33,6 +34,13 @@ LEFTOVER_SECONDS = 3600
 
 class StoreError(RuntimeError):
     """A store that cannot be opened, read or written; the message is written for its user."""
+
+
+class FileState(NamedTuple):
+    """What is known of a file without opening it: bytes, and when it was modified in nanoseconds of any one clock."""
+
+    size: int
+    modified: int
 
 
 class DurableFiles(abc.ABC):
@@ -69,8 +77,8 @@ class DurableFiles(abc.ABC):
         """Whether the root is there; one that was never written to may not be."""
 
     @abc.abstractmethod
-    def listing(self, folder: str) -> dict[str, int]:
-        """Size in bytes of every file at any depth below `folder`, by name relative to the root, hidden ones aside."""
+    def listing(self, folder: str) -> dict[str, "FileState"]:
+        """Every file at any depth below `folder`, by name relative to the root, hidden ones aside."""
 
     @abc.abstractmethod
     def folders(self, folder: str) -> list[str]:
@@ -132,15 +140,15 @@ class LocalFiles(DurableFiles):
     def exists(self) -> bool:
         return os.path.isdir(self.root)
 
-    def listing(self, folder: str) -> dict[str, int]:
-        found: dict[str, int] = {}
+    def listing(self, folder: str) -> dict[str, FileState]:
+        found: dict[str, FileState] = {}
         start = self.path(folder)
         with _explained("list", start):
             if self._is_plain(start):
                 self._walk(start, found)
         return found
 
-    def _walk(self, folder: str, found: dict[str, int]) -> None:
+    def _walk(self, folder: str, found: dict[str, FileState]) -> None:
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except FileNotFoundError:
@@ -156,7 +164,8 @@ class LocalFiles(DurableFiles):
                 # Set aside or replaced since the folder was read: then there is nothing to list.
                 with contextlib.suppress(FileNotFoundError):
                     if entry.is_file():
-                        found[entry.path[len(self.root) + 1 :]] = entry.stat(follow_symlinks=False).st_size
+                        status = entry.stat(follow_symlinks=False)
+                        found[entry.path[len(self.root) + 1 :]] = FileState(status.st_size, status.st_mtime_ns)
 
     def folders(self, folder: str) -> list[str]:
         start = self.path(folder)
@@ -287,9 +296,9 @@ class ObjectFiles(DurableFiles):
         prefix = len(self.root) + 1
         return sorted((info.path[prefix:], info) for info in infos)
 
-    def listing(self, folder: str) -> dict[str, int]:
+    def listing(self, folder: str) -> dict[str, FileState]:
         return {
-            name: info.size
+            name: FileState(info.size, info.mtime_ns or 0)
             for name, info in self._infos(folder, recursive=True)
             if info.type == fs.FileType.File and not any(part.startswith(".") for part in name.split("/"))
         }

@@ -22,7 +22,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import duckdb
 import pandas as pd
@@ -34,14 +34,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.durable_files import redacted
 from sweeper.spec import leaf_values
 from sweeper.store import CURVES, OUTCOMES, TRIALS, Store, StoreError
 
 Format = Literal["table", "csv", "json", "parquet"]
 
 View = Literal["trials", "curves", "outcomes"]
-Answer = TypeVar("Answer")
 
 CARRIED = {
     "task.name": "task",
@@ -69,33 +67,15 @@ def frame(sql: str, results: str | Path | Store = "results") -> pd.DataFrame:
         QueryError: the query is not one SELECT, or asks for what is not there.
         StoreError: there is no store, or it cannot be read.
     """
-    return _answer(sql, opened(results), lambda relation: relation.df())
+    return table(sql, results).to_pandas()
 
 
 def table(sql: str, results: str | Path | Store = "results", rows: int | None = None) -> pa.Table:
     """The answer to a query as an Arrow table, cut after `rows` rows if that is given; raises as `frame` does."""
-    store = opened(results)
-    if rows is None:
-        return _answer(sql, store, lambda relation: relation.to_arrow_table())
-    return _answer(sql, store, lambda relation: relation.limit(rows).to_arrow_table())
-
-
-def opened(results: str | Path | Store) -> Store:
-    """A store that is there.
-
-    Raises:
-        StoreError: nothing is at this address, or the address makes no sense.
-    """
-    store = results if isinstance(results, Store) else Store.open(results)
-    if not store.exists():
-        raise StoreError(f"there is no results store at {redacted(store.url)}: name another with --results")
-    return store
-
-
-def _answer(sql: str, store: Store, take: Callable[[duckdb.DuckDBPyRelation], Answer]) -> Answer:
+    store = results if isinstance(results, Store) else Store.existing(results)
     with tempfile.TemporaryDirectory(prefix="sweeper-query-") as scratch:
         try:
-            return _once(sql, store, scratch, take)
+            return _answer(sql, store, scratch, rows)
         except duckdb.Error as error:
             unreadable = _UNREADABLE.search(str(error))
             if unreadable is None:
@@ -103,7 +83,7 @@ def _answer(sql: str, store: Store, take: Callable[[duckdb.DuckDBPyRelation], An
         # A file is damaged, or was replaced since the store was listed. The other trials are still there to be asked.
         store.verify("curves" if unreadable[1] == "curves" else "outcomes")
         try:
-            return _once(sql, store, scratch, take)
+            return _answer(sql, store, scratch, rows)
         except duckdb.Error as error:
             raise QueryError(str(error)) from error
 
@@ -112,7 +92,7 @@ _LOCKS = ("enable_external_access=false", "python_enable_replacements=false", "l
 _UNREADABLE = re.compile(r"the stream registered as '(curves|outcomes)' failed")
 
 
-def _once(sql: str, store: Store, scratch: str, take: Callable[[duckdb.DuckDBPyRelation], Answer]) -> Answer:
+def _answer(sql: str, store: Store, scratch: str, rows: int | None) -> pa.Table:
     with duckdb.connect(config={"temp_directory": scratch}) as connection:
         statements = connection.extract_statements(sql)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
@@ -123,7 +103,20 @@ def _once(sql: str, store: Store, scratch: str, take: Callable[[duckdb.DuckDBPyR
             connection.register(name, view(store) if used else _EMPTY[name])
         for setting in ("TimeZone='UTC'", *_LOCKS):
             connection.execute(f"SET {setting}")
-        return take(connection.sql(sql))
+        relation = connection.sql(sql)
+        return _narrowed((relation if rows is None else relation.limit(rows)).to_arrow_table())
+
+
+def _narrowed(answer: pa.Table) -> pa.Table:
+    """The answer with DuckDB's 128-bit integers, such as sums, as 64-bit ones, or as doubles if they do not fit."""
+    for place, field in enumerate(answer.schema):
+        if pa.types.is_decimal(field.type) and field.type.scale == 0:
+            try:
+                narrow = answer.column(place).cast(pa.int64())
+            except pa.ArrowInvalid:
+                narrow = answer.column(place).cast(pa.float64())
+            answer = answer.set_column(place, field.name, narrow)
+    return answer
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -276,7 +269,7 @@ def _print_json(answer: pa.Table) -> None:
 def _json_value(value: Any) -> Any:
     """JSON has no NaN and no infinity: null, and the word that specifications use."""
     if isinstance(value, decimal.Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
+        return float(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, datetime.datetime):

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.query import opened
 from sweeper.store import Status, Store, StoreError, SweepRecord
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -28,7 +27,7 @@ def status(
 ) -> None:
     """Show the sweeps in a store and how far each is."""
     try:
-        store = opened(results)
+        store = Store.existing(results)
         committed = store.committed()
         starts = collections.defaultdict(list)
         for record in store.sweeps():

@@ -209,6 +209,18 @@ class Store:
         """
         return cls(open_files(url))
 
+    @classmethod
+    def existing(cls, url: str | Path) -> "Store":
+        """The store at an address, for those who only want to read.
+
+        Raises:
+            StoreError: nothing is there, or the address makes no sense.
+        """
+        store = cls.open(url)
+        if not store.exists():
+            raise StoreError(f"there is no results store at {redacted(store.url)}: name another with --results")
+        return store
+
     @property
     def url(self) -> str:
         """Absolute address, from which any process can open the store."""
@@ -274,23 +286,24 @@ class Store:
     def committed(self) -> dict[str, Status]:
         """Status of every committed trial, by id.
 
-        Reads every row's bytes and the sizes of all other files. Trials with a damaged file are set aside and left out.
+        Reads every row, and lists the other files: they were published before their row, so one that has been modified
+        since, or has another size, is read too. Trials with a damaged file are set aside and left out.
 
         Raises:
             StoreError: the store cannot be read, or a newer version of this program wrote it.
         """
         self._files.remove_leftovers()
-        seals = {entry.seal.trial_id: entry.seal for entry in self._entries()}
+        entries = {entry.seal.trial_id: entry for entry in self._entries()}
         for kind in get_args(Detail):
-            sizes = self._files.listing(kind)
-            suspects = [
-                seal
-                for seal in seals.values()
-                if sizes.get(f"{kind}/{seal.name}", _expected(seal, kind)) != _expected(seal, kind)
-            ]
+            states = self._files.listing(kind)
+            suspects = []
+            for seal, _, modified in entries.values():
+                state = states.get(f"{kind}/{seal.name}")
+                if state is not None and (state.size != _expected(seal, kind) or state.modified > modified):
+                    suspects.append(seal)
             for trial_id in self._set_aside_damaged(kind, suspects):
-                del seals[trial_id]
-        return {trial_id: seal.status for trial_id, seal in seals.items()}
+                del entries[trial_id]
+        return {trial_id: entry.seal.status for trial_id, entry in entries.items()}
 
     def trials(self, trial_ids: Iterable[str] | None = None) -> pa.Table:
         """The rows of all committed trials, or of those listed, with the columns of `TRIALS`, sorted by trial id."""
@@ -385,25 +398,27 @@ class Store:
         wanted = None if trial_ids is None else set(trial_ids)
         if wanted is not None and len(wanted) <= _FEW:
             partitions = [inner for outer in self._files.folders("trials") for inner in self._files.folders(outer)]
-            names = [f"{partition}/{trial_id}.parquet" for partition in partitions for trial_id in sorted(wanted)]
+            names = {f"{partition}/{trial_id}.parquet": 0 for partition in partitions for trial_id in sorted(wanted)}
         else:
-            names = []
-            for name, size in self._files.listing("trials").items():
+            names = {}
+            for name, state in self._files.listing("trials").items():
                 if not _NAME.fullmatch(name):
                     logger.warning("%r is not a file of this store: ignored", name)
                 elif wanted is None or name[-28:-8] in wanted:
-                    if size > _LARGEST_ROW:
-                        self._set_aside(name.removeprefix("trials/"), "trials", f"{size} bytes are too many for a row")
+                    if state.size > _LARGEST_ROW:
+                        reason = f"has {state.size:,} bytes, too many for a row"
+                        self._set_aside(name.removeprefix("trials/"), "trials", reason)
                     else:
-                        names.append(name)
-        return [entry for entry in _in_threads(self._entry, names) if entry is not None]
+                        names[name] = state.modified
+        return [entry for entry in _in_threads(self._entry, list(names.items())) if entry is not None]
 
-    def _entry(self, name: str) -> "_Entry | None":
+    def _entry(self, listed: tuple[str, int]) -> "_Entry | None":
+        name, modified = listed
         data = self._files.read(name)
         if data is None:
             return None
         try:
-            return _Entry(_unsealed(data, "trials", name.removeprefix("trials/")), data)
+            return _Entry(_unsealed(data, "trials", name.removeprefix("trials/")), data, modified)
         except DamagedError as error:
             self._set_aside(name.removeprefix("trials/"), "trials", str(error))
             return None
@@ -495,10 +510,11 @@ class Store:
 
 
 class _Entry(NamedTuple):
-    """A sealed row and the bytes of its file."""
+    """A sealed row, the bytes of its file, and when that was modified (0 if it was not listed)."""
 
     seal: Seal
     data: bytes
+    modified: int
 
 
 _NAME = re.compile(r"trials/task=[A-Za-z_]\w*/baseline=[A-Za-z_]\w*/[0-9a-f]{20}\.parquet", re.ASCII)

@@ -42,6 +42,8 @@ def test_a_frame_of_trials(results):
     assert frame["seed"].tolist() == [0, 1, 2]
     assert frame["q"].tolist() == [3, math.inf, 3]
     assert frame["success"].isna().tolist() == [False, False, True]
+    huge = query.frame("select sum(9223372036854775807) as huge, sum(seed) as small from trials", results)
+    assert huge.to_dict("list") == {"huge": [3 * 2.0**63], "small": [3]}
     by_folder = query.frame("select count(*) as n from trials", results.url)
     assert by_folder["n"].tolist() == [3]
 
@@ -126,7 +128,7 @@ def test_a_damaged_file_costs_its_own_trial_only(tmp_path, kind, caplog):
     damaged.commit(result({"seed": 1}, outcomes=outcomes(6000)))
     path = Path(damaged.root, kind, "task=coloring", "baseline=Aq_R", f"{trial_id(result().trial)}.parquet")
     data = bytearray(path.read_bytes())
-    data[100] ^= 1
+    data[len(data) // 2] ^= 1
     path.write_bytes(data)
     frame = query.frame(f"select * from {kind}", damaged)
     assert set(frame["trial_id"]) == {trial_id(result({"seed": 1}).trial)}
@@ -177,14 +179,19 @@ def test_json(results):
         "votes": [3],
     }  # fmt: skip
     assert rows[2]["success"] is None
-    odd = "select sum(seed) as total, 'nan'::double as none, ['nan'::double] as nested from trials"
-    assert json.loads(asked(results, "--format", "json", odd).stdout) == [{"total": 3, "none": None, "nested": [None]}]
+    odd = (
+        "select sum(seed) as total, sum(seed::decimal(9, 2)) as exact, 'nan'::double as none, "
+        "['nan'::double] as nested from trials"
+    )
+    assert json.loads(asked(results, "--format", "json", odd).stdout) == [
+        {"total": 3, "exact": 3.0, "none": None, "nested": [None]}
+    ]
     assert json.loads(asked(results, "--format", "json", f"select * from ({ASK}) where false").stdout) == []
 
 
 def test_parquet_through_a_pipe(results):
     done = subprocess.run(
-        [sys.executable, "-m", "sweeper.query", "select * from trials", "--results", results.url, "--format", "parquet"],
+        [sys.executable, "-m", "sweeper.query", "from trials", "--results", results.url, "--format", "parquet"],
         capture_output=True, check=True,
     )  # fmt: skip
     assert pq.read_table(io.BytesIO(done.stdout)).num_rows == 3

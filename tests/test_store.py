@@ -452,11 +452,30 @@ def test_damaged_curves_and_outcomes_are_found_when_read(results, kind, damage, 
 
 
 @pytest.mark.parametrize("kind", ["curves", "outcomes"])
-@pytest.mark.parametrize("damage", ["emptied", "truncated", "cut by a byte"])
-def test_a_start_finds_lost_bytes_without_reading_them(results, kind, damage):
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_start_finds_damage_done_since_the_commit(local, kind, damage):
+    local.commit(result())
+    later = file(local, "trials").stat().st_mtime_ns + 1_000_000
+    overwrite(local, kind, FINISHED, DAMAGES[damage])
+    os.utime(file(local, kind), ns=(later, later))
+    assert local.committed() == {}
+
+
+@pytest.mark.parametrize("kind", ["curves", "outcomes"])
+def test_a_start_finds_lost_bytes_whatever_the_clock_says(results, kind):
     results.commit(result())
-    overwrite(results, kind, FINISHED, DAMAGES[damage])
+    overwrite(results, kind, FINISHED, DAMAGES["truncated"])
     assert results.committed() == {}
+
+
+def test_a_start_reads_only_rows(local, monkeypatch):
+    for seed in range(3):
+        local.commit(result({"seed": seed}))
+    read = []
+    original = local._files.read
+    monkeypatch.setattr(local._files, "read", lambda name: read.append(name) or original(name))
+    assert len(local.committed()) == 3
+    assert [name for name in read if not name.startswith("trials/")] == []
 
 
 @pytest.mark.parametrize("damage", ["emptied", "truncated", "flipped"])
