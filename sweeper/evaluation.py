@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Integer
 
+from sweeper import compilation
 from sweeper.spec import Task, TrialSpec
 
 
@@ -28,7 +29,10 @@ def evaluate(trial: TrialSpec, model: Any) -> tuple[dict[str, float], dict[str, 
         The metrics by name, and float32 columns by name with one entry per evaluation input: `success`, `any_seed`,
         `sampled`, `loss`, `variance`, and one per vote and group size such as `majority_5`.
     """
-    columns = {name: np.asarray(column) for name, column in _per_input(trial, model).items()}
+    structure = jax.tree.structure((trial, model))
+    if structure not in _programs:
+        _programs[structure] = compilation.compiled(_per_input, trial, model)
+    columns = {name: np.asarray(column) for name, column in _programs[structure](trial, model).items()}
     return metrics(columns), columns
 
 
@@ -52,7 +56,9 @@ def metrics(columns: dict[str, np.ndarray]) -> dict[str, float]:
     return found
 
 
-@jax.jit
+_programs: dict[Any, Any] = {}
+
+
 def _per_input(trial: TrialSpec, model: Any) -> dict[str, Float[Array, " input"]]:
     task, keys = trial.task, trial.keys()
     if trial.single_seed:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from sweeper.spec import TrialSpec, canonical, trial_id
 
@@ -68,14 +68,11 @@ def packs(trials: Iterable[TrialSpec], lanes: int | None) -> list[Pack]:
 
 def stack(trials: Sequence[TrialSpec]) -> TrialSpec:
     """One record whose leaves are the leaves of the trials, stacked along a leading lane axis."""
-    # Weak types would make a lane of ints or floats compile differently from a solo run.
-    return jax.tree.map(lambda *leaves: jnp.stack([_strong(leaf) for leaf in leaves]), *trials)
+    return jax.tree.map(
+        lambda *leaves: np.array(leaves, np.int32 if isinstance(leaves[0], int) else np.float32), *trials
+    )
 
 
 def lane(tree: Tree, index: int) -> Tree:
-    """The slice of one lane."""
-    return jax.tree.map(lambda leaf: leaf[index], tree)
-
-
-def _strong(leaf: float | int) -> jax.Array:
-    return jnp.asarray(leaf, jnp.int32 if isinstance(leaf, int) else jnp.float32)
+    """The slice of one lane, on the host: slicing on the device would compile a program for every shape."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[index], tree)

@@ -14,14 +14,14 @@ import datetime
 import resource
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Literal
 
 import jax
 import numpy as np
 import pyarrow as pa
 
-from sweeper import checkpoint, evaluation, training
+from sweeper import checkpoint, compilation, evaluation, training
 from sweeper.packing import Pack, lane, stack
 from sweeper.provenance import Provenance
 from sweeper.spec import TrialSpec
@@ -87,7 +87,8 @@ class PackRun:
         self._stopped = False
 
         self._step = 0
-        self._state: TrainState = _init(self._stacked)
+        self._structure = jax.tree.structure(self._stacked)
+        self._state: TrainState = self._initial_state()
         restored = checkpoint.restore(store, pack.pack_id, self._state)
         if restored is not None:
             self._state, notes = restored
@@ -145,10 +146,25 @@ class PackRun:
         self._pending = []
         checkpoint.remove(self._store, self.pack.pack_id)
 
+    def _initial_state(self) -> TrainState:
+        init, compiled = _program(
+            "init",
+            (self._structure, len(self.pack.trials), 0),
+            lambda: compilation.compiled(training.init, self._stacked),
+        )
+        self._seconds["compile_seconds"] += compiled
+        return init(self._stacked)
+
     def _train(self) -> None:
         begun, cpu_begun = time.monotonic(), time.process_time()
         length = min(training.CHUNK, self._steps - self._step)
-        advance, compiled = _advance_program(self._stacked, self._state, length)
+        advance, compiled = _program(
+            "advance",
+            (self._structure, len(self.pack.trials), length),
+            lambda: compilation.compiled(
+                training.advance, self._stacked, self._state, length, static_argnums=2, donate_argnums=1
+            ),
+        )
         self._state, curve = advance(self._stacked, self._state)
         self._curves.append([np.asarray(values).tolist() for values in curve])  # waits for the chunk
         self._step += length
@@ -246,19 +262,16 @@ def run_pack(
     return progress
 
 
-_init = jax.jit(training.init)
-_compiled: dict[tuple[Any, int, int], Any] = {}
-"""Programs of this process by structure, lanes and steps; a reused worker finds those of earlier packs here."""
+_programs: dict[tuple[str, Any, int, int], Any] = {}
+"""Programs of this process by name, structure, lanes and steps; a reused worker finds those of earlier packs here."""
 
 
-def _advance_program(stacked: TrialSpec, state: TrainState, length: int) -> tuple[Any, float]:
-    """The compiled `training.advance` for these shapes, and the seconds spent compiling it just now."""
-    key = (jax.tree.structure(stacked), len(state.step), length)
+def _program(name: str, key: tuple[Any, int, int], compile_it: Callable[[], Any]) -> tuple[Any, float]:
+    """A compiled program, and the seconds spent compiling it just now."""
     begun = time.monotonic()
-    if key not in _compiled:
-        jitted = jax.jit(training.advance, static_argnums=2, donate_argnums=1)
-        _compiled[key] = jitted.lower(stacked, state, length).compile()
-    return _compiled[key], time.monotonic() - begun
+    if (name, *key) not in _programs:
+        _programs[(name, *key)] = compile_it()
+    return _programs[(name, *key)], time.monotonic() - begun
 
 
 def _peak_memory_bytes() -> int:
