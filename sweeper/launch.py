@@ -35,6 +35,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
+# Ray reads this at its import: a paragraph about every dead worker would bury the line that says it.
+os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
+
 import jax
 import ray
 from ray import tune
@@ -79,7 +82,11 @@ _TUNE = {
 
 
 class LaunchError(RuntimeError):
-    """The cluster cannot be reached or cannot hold a pack; the message is for the user."""
+    """The cluster cannot be reached; the message is for the user."""
+
+
+class TooLarge(LaunchError):
+    """A pack asks for more than a local cluster will ever have."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +184,8 @@ def cluster(address: str | None, resources: Resources, interruption: Interruptio
         The address of the cluster, None for a local one.
 
     Raises:
-        LaunchError: no connection, or no node of a local cluster can ever hold a pack.
+        LaunchError: there is no connection.
+        TooLarge: this machine, used as a local cluster, cannot hold a pack.
     """
     found = running_cluster(address)
     environment = worker_environment(resources)
@@ -195,7 +203,7 @@ def cluster(address: str | None, resources: Resources, interruption: Interruptio
         for name, needed in (("CPU", resources.cpus), ("GPU", resources.gpus)):
             available = ray.cluster_resources().get(name, 0)
             if found is None and needed > available:
-                raise LaunchError(f"a pack takes {needed:g} {name}s, this machine has {available:g}")
+                raise TooLarge(f"resources.{name.lower()}s: a pack takes {needed:g}, this machine has {available:g}")
         yield found
     finally:
         # Half a shutdown would leave processes behind.

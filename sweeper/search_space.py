@@ -221,10 +221,11 @@ class SweepSpec:
             case "optuna":
                 raise ValueError("an Optuna search has no list of trials; see distributions() and trials_of()")
         settings, trials, problems = 0, {}, []
+        records: dict[tuple[str, str], Spec] = {}
         for tree in trees:
             settings += 1
             try:
-                trial = TrialSpec.model_validate(plain(tree))
+                trial = _validated(tree, records)
             except ValidationError as error:
                 problems += diagnosis.problems_of(error, tree, TrialSpec, ROOTS)
                 if len(problems) > MAX_FAILURES:
@@ -388,6 +389,17 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
         overrides=overrides,
         variants=variants,
     )
+
+
+def _validated(tree: Node, records: dict[tuple[str, str], Spec]) -> TrialSpec:
+    """The trial of a filled tree; `records` keeps tasks and models, which are slow to find by name for every trial."""
+    data = plain(tree)
+    keys = [(part, repr(data[part])) for part in ("task", "model")]
+    trial = TrialSpec.model_validate(
+        data | {part: records[part, text] for part, text in keys if (part, text) in records}
+    )
+    records |= {(part, text): getattr(trial, part) for part, text in keys}
+    return trial
 
 
 def _without_effect(overrides: Sequence[str], variants: Sequence[Node]) -> list[Problem]:

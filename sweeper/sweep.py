@@ -10,7 +10,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import pandas as pd
@@ -18,11 +18,14 @@ from pyarrow.fs import LocalFileSystem
 from rich.console import Console
 from rich.table import Table
 
-from sweeper import launch, plan, progress, provenance, search_space
+from sweeper import plan, progress, provenance, search_space
 from sweeper.interruption import Interruption
 from sweeper.search_space import SearchSpaceError, SweepSpec
 from sweeper.spec import TrialSpec, trial_id
 from sweeper.store import Status, Store, StoreError, SweepRecord
+
+if TYPE_CHECKING:
+    from sweeper import launch
 
 TABLE_METRICS = ("success", "success_p5", "majority_30", "loss")
 MAX_REASONS = 20
@@ -71,8 +74,10 @@ def start(options: Options, interruption: Interruption) -> int:
 
     origin = provenance.capture(options.argv)
     _record(store, spec, source, origin)
-    losses: list[launch.Loss] = []
+    losses = []
     if not source.exhausted:
+        from sweeper import launch  # Ray, seconds of import that a plan or a finished sweep does not need
+
         failed = sum(status == "failed" for key, status in settled.items() if key not in pending)
         board = progress.Board(source, done=len(settled) - failed, failed=failed)
         try:
@@ -91,7 +96,7 @@ def start(options: Options, interruption: Interruption) -> int:
                     )
         except launch.LaunchError as error:
             complaints.print(str(error), markup=False)
-            return 1
+            return 2 if isinstance(error, launch.TooLarge) else 1
     if interruption.signum is not None:
         left = len(source.planned.keys() - store.committed().keys())
         out.print(f"interrupted with {left:,} trials to go; this command carries on:\n  {origin.command}")
@@ -195,7 +200,7 @@ def _report(
     spec: SweepSpec,
     store: Store,
     source: plan.Source,
-    losses: Iterable[launch.Loss],
+    losses: "Iterable[launch.Loss]",
     out: Console,
     complaints: Console,
 ) -> int:

@@ -24,7 +24,6 @@ import pyarrow as pa
 from sweeper import checkpoint, compilation, evaluation, training
 from sweeper.packing import Pack, lane, stack
 from sweeper.provenance import Provenance
-from sweeper.spec import TrialSpec
 from sweeper.store import Store, TrialResult
 from sweeper.training import Curve, TrainState
 

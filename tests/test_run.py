@@ -35,7 +35,7 @@ class Task(coloring.Task):
 
     def losses(self, model, inputs, seeds):
         if self.fault == "raise":
-            raise ValueError("the wheel came off\\\\nand rolled away")
+            raise ValueError("the wheel came off\\nand rolled away")
         if self.fault == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         return super().losses(model, inputs, seeds)
@@ -109,7 +109,7 @@ class Command:
         children = [int(line) for line in _ps("--ppid", str(self.process.pid))]
         grandchildren = [int(line) for child in children for line in _ps("--ppid", str(child))]
         self.seen.update(children + grandchildren)
-        return [pid for pid in grandchildren if b"ray::PackTrainable" in _command_line(pid)]
+        return [pid for pid in grandchildren if b"ray::ResourceTrainable" in _command_line(pid)]
 
     def remaining(self) -> list[bytes]:
         """What still runs of the processes seen by `workers`."""
@@ -201,7 +201,7 @@ def test_killed_and_interrupted_sweeps_end_with_the_same_numbers(undisturbed, ch
     assert killed.workers()
     os.kill(killed.process.pid, signal.SIGKILL)
     killed.process.wait()
-    _until(lambda: not any(b"ray::PackTrainable" in line for line in killed.remaining()), 15)
+    _until(lambda: not any(b"ray::ResourceTrainable" in line for line in killed.remaining()), 15)
 
     interrupted = Command(checkout, *arguments)
     _until(interrupted.workers)
@@ -257,7 +257,7 @@ def test_failures_are_rows_and_one_line_each(checkout):
         (["tiny.yaml", "--set", "trial.setps=1"], "did you mean 'steps'"),
         (["tiny.yaml", "--results", "nowhere://x"], "nowhere://x"),
         (["tiny.yaml", "--concurrency", "0"], "concurrency"),
-        (["tiny.yaml", "--address", "local", "--set", "resources.cpus=4096"], "a pack takes 4096 CPUs"),
+        (["tiny.yaml", "--address", "local", "--set", "resources.cpus=4096"], "resources.cpus: a pack takes 4096"),
     ],
 )
 def test_bad_input_is_refused_in_one_message(checkout, arguments, message):
