@@ -270,7 +270,7 @@ def test_bad_input_is_refused_in_one_message(checkout, arguments, message):
 def test_a_cluster_that_does_not_answer_is_an_error_in_one_line(checkout):
     code, text = Command(checkout, "tiny.yaml", "--results", "new", "--address", "127.0.0.1:1").wait()
     assert code == 1, text
-    assert "no Ray cluster answers at 127.0.0.1:1" in text
+    assert "no Ray cluster answers at" in text
     assert "Traceback" not in text
 
 
