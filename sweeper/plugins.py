@@ -6,6 +6,7 @@ names for a package, so a loaded module must come from this checkout; a foreign 
 """
 
 import difflib
+import functools
 import importlib
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,7 @@ def names(kind: Kind) -> list[str]:
     return sorted(path.stem for path in (ROOT / f"{kind}s").glob("*.py") if not path.stem.startswith("_"))
 
 
+@functools.cache
 def load(kind: Kind, name: str) -> type:
     """The class `Task` or `Model` called `name`.
 

@@ -83,7 +83,7 @@ def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
     rate = learning_rate(trial.optimizer, state.step, trial.steps)
     model = jax.tree.map(lambda weight, change: weight - rate * change, state.model, direction)
 
-    failure = jnp.where(jnp.isfinite(loss), jnp.where(jnp.isfinite(optax.global_norm(gradient)), 0, 2), 1)
+    failure = jnp.where(jnp.isfinite(loss), jnp.where(jnp.isfinite(optax.tree.norm(gradient)), 0, 2), 1)
     failure = jnp.where(state.failure > 0, state.failure, failure)
     moved = TrainState(model, optimizer, state.step + 1, state.failure)
     kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, state)

@@ -138,7 +138,5 @@ def test_uniform_colours_succeed_on_1_74_percent():
     """The exact value of science: ((3 - 1)^10 + (3 - 1)) / 3^10 proper colourings of C_10."""
     task = Task()
     network = jax.tree.map(jnp.zeros_like, jax.jit(Model().build)(task, jax.random.key(0)))
-    outcomes = jax.jit(task.outcomes)(
-        network, task.evaluation_inputs()[:3], task.sample_seeds(jax.random.key(0), 2)
-    )
+    outcomes = jax.jit(task.outcomes)(network, task.evaluation_inputs()[:3], task.sample_seeds(jax.random.key(0), 2))
     np.testing.assert_allclose(outcomes.sampled, (2**10 + 2) / 3**10, rtol=1e-5)

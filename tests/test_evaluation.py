@@ -1,0 +1,58 @@
+"""Votes and metrics against obvious Python."""
+
+import collections
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sweeper.evaluation import metrics, vote_success
+from tasks.coloring import Task
+
+
+class Zeros(Task):
+    """Only zeros are right."""
+
+    def correct(self, inputs, answers):  # the rest of the contract is not voted on
+        return (answers == 0).all(axis=-1)
+
+
+def _mode(items):
+    counts = collections.Counter(items)  # keeps the order in which items were first seen
+    return counts.most_common(1)[0][0]
+
+
+@pytest.mark.parametrize("rule", ["joint", "partwise"])
+@pytest.mark.parametrize("group", [1, 3, 5])
+def test_votes_equal_counting(rule, group):
+    task = Zeros.model_construct(name="zeros")
+    answers = np.random.default_rng(0).integers(0, 3, (20, 11, 2))
+    found = jax.jit(lambda ballots: vote_success(task, None, ballots, group, rule))(jnp.asarray(answers))
+    for ballots, share in zip(answers, np.asarray(found), strict=True):
+        wins = []
+        for start in range(0, 11 // group * group, group):
+            cast = ballots[start : start + group]
+            if rule == "joint":
+                wins.append(_mode([tuple(ballot) for ballot in cast]) == (0, 0))
+            else:
+                wins.append(all(_mode(list(part)) == 0 for part in cast.T))
+        assert share == pytest.approx(np.mean(wins))
+
+
+def test_metrics_of_a_deterministic_model():
+    success = np.array([1.0] * 94 + [0.0] * 6, np.float32)
+    found = metrics({"success": success, "loss": np.linspace(0, 1, 100, dtype=np.float32)})
+    assert found["success"] == pytest.approx(0.94)
+    assert found["success_p5"] == 0
+    assert found["success_worst5"] == 0
+    assert found["failed_inputs"] == pytest.approx(0.06)
+    assert found["loss_p95"] == pytest.approx(0.95, abs=1e-3)
+
+
+def test_the_mean_of_the_worst_does_not_jump_where_the_percentile_does():
+    for bad, p5, worst in ((4, 1.0, 0.2), (6, 0.0, 0.0)):
+        success = np.array([0.0] * bad + [1.0] * (100 - bad), np.float32)
+        found = metrics({"success": success, "loss": success})
+        assert found["success_p5"] == p5
+        assert found["success_worst5"] == pytest.approx(worst)
