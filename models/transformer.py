@@ -54,12 +54,15 @@ class Model(spec.Model):
     embedding_scale: Annotated[float, Field(gt=0)] = 0.1
     residual_init: Literal["per_head", "halved"] = "per_head"
 
-    def build(self, task: spec.Task, key: PRNGKeyArray) -> "Transformer":
-        """The network for the sizes of `task`.
+    def check(self, task: spec.Task) -> None:
+        if self.embedding_layers == 0 and task.token_size() > self.width:
+            raise ValueError(
+                f"model.embedding_layers: 0 leaves tokens as they are, and one of {task.token_size()} features does not "
+                f"fit into a width of {self.width}"
+            )
 
-        Raises:
-            ValueError: without an embedding the token must fit into `width`.
-        """
+    def build(self, task: spec.Task, key: PRNGKeyArray) -> "Transformer":
+        """The network for the sizes of `task`."""
         return Transformer(self, task.token_size(), task.output_size(), task.context_size(), key)
 
 
@@ -150,10 +153,6 @@ class Transformer(nnx.Module):
     """Embedding, blocks, read-out; one sequence at a time, batches come from `vmap`."""
 
     def __init__(self, sizes: Model, token_size: int, output_size: int, context_size: int, key: PRNGKeyArray):
-        if sizes.embedding_layers == 0 and token_size > sizes.width:
-            raise ValueError(
-                f"model.embedding_layers: 0 needs a width of at least the token size {token_size}, not {sizes.width}"
-            )
         self.sizes = sizes
         embedding_key, blocks_key, readout_key = jax.random.split(key, 3)
         fan_ins = [token_size, sizes.width][: sizes.embedding_layers]

@@ -171,6 +171,13 @@ class Model(Spec, abc.ABC):
 
     name: str
 
+    def check(self, task: Task) -> None:  # noqa: B027 (most architectures fit every task)
+        """Refuse a task whose sizes this architecture cannot take.
+
+        Raises:
+            ValueError: with the field that would have to change.
+        """
+
     @abc.abstractmethod
     def build(self, task: Task, key: PRNGKeyArray) -> Any:
         """The network for the task's token, output and context sizes, initialised from `key`."""
@@ -265,8 +272,9 @@ class TrialSpec(Spec):
     seed: Traced[Annotated[int, Field(ge=0, lt=2**31)]] = 0
 
     @model_validator(mode="after")
-    def _normalise_ignored(self) -> "TrialSpec":
-        """Give the values that this baseline ignores their one canonical value."""
+    def _complete(self) -> "TrialSpec":
+        """Check the model against the task, and give values that this baseline ignores their one canonical value."""
+        self.model.check(self.task)
         q = 1.0 if self.baseline.startswith("AE") else self.objective.q
         m = 1 if self.single_seed else self.objective.m
         # The record is frozen for its users; a validator is the one place where it may still be completed.

@@ -99,7 +99,7 @@ class Task(spec.Task):
 
             def of_cycle(cycle: Integer[Array, " vertex"]) -> spec.Outcomes:
                 probabilities = jax.nn.softmax(logits(model, cycle, seeds), axis=1)[cycle]
-                return _cycle_outcomes(probabilities, probabilities.var(axis=-1).mean(axis=1))
+                return cycle_outcomes(probabilities, probabilities.var(axis=-1).mean(axis=1))
 
             return jax.lax.map(of_cycle, inputs, batch_size=64)
 
@@ -111,7 +111,7 @@ class Task(spec.Task):
 
         def of_paths(cycle: Integer[Array, " vertex"]) -> spec.Outcomes:
             found = position[_paths(cycle.astype(jnp.int32)) @ digits]
-            return _cycle_outcomes(probabilities[found], variance[found])
+            return cycle_outcomes(probabilities[found], variance[found])
 
         return jax.lax.map(of_paths, inputs, batch_size=256)
 
@@ -224,7 +224,7 @@ def _path_logits(tables: Tables, paths: Integer[Array, "*batch 5"]) -> Float[Arr
     return tables.near[v, a, b] + from_a + from_b
 
 
-def _cycle_outcomes(
+def cycle_outcomes(
     probabilities: Float[Array, "vertex color seed"], variance: Float[Array, " vertex"]
 ) -> spec.Outcomes:
     """Outcomes of one cycle; vertices are in the order of the cycle.

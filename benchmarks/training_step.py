@@ -1,0 +1,126 @@
+"""Steps per CPU-second of the shipped training, and of its evaluation, against the plain version of each.
+
+    python -m benchmarks.training_step
+
+The plain training applies the model to every pair of an input and a seed (double vmap) and dispatches one jitted step
+at a time; the plain evaluation does the same for a sample of all cycles and is scaled to the whole set. Both versions
+run in this process on one thread, in turns, and the ratio is of medians, so that a drift of the machine hits both.
+"""
+
+import os
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ["PJRT_NPROC"] = "1"
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from sweeper import evaluation, training
+from sweeper.compilation import compiled
+from sweeper.packing import lane, stack
+from sweeper.spec import Task, TrialSpec
+from tasks import coloring
+
+ROUNDS = 7
+SAMPLE = 1_000
+"""Cycles on which the plain evaluation is timed."""
+
+
+class PlainTask(coloring.Task):
+    """The colouring task without shared work."""
+
+    def losses(self, model: Any, inputs: Any, seeds: Any) -> Any:
+        return Task.losses(self, model, inputs, seeds)
+
+
+def _trial(baseline: str, task: coloring.Task) -> TrialSpec:
+    return TrialSpec.model_validate(
+        {
+            "task": task,
+            "model": {"name": "transformer"},
+            "baseline": baseline,
+            "objective": {"q": 10.0, "m": 10},
+            "optimizer": {"weight_decay": 0.1},
+            "steps": 300_000,
+        }
+    )
+
+
+def _cpu_seconds(work: Callable[[], Any]) -> float:
+    begun = time.process_time()
+    jax.block_until_ready(work())
+    return time.process_time() - begun
+
+
+def _medians(shipped: Callable[[], Any], plain: Callable[[], Any]) -> tuple[float, float]:
+    for work in (shipped, plain):
+        jax.block_until_ready(work())
+    pairs = [(_cpu_seconds(shipped), _cpu_seconds(plain)) for _ in range(ROUNDS)]
+    return statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs)
+
+
+def training_step(baseline: str) -> tuple[float, float]:
+    """Milliseconds of CPU per step: shipped, plain."""
+    shipped = _steps(_trial(baseline, coloring.Task()), calls=1, length=training.CHUNK)
+    plain = _steps(_trial(baseline, PlainTask()), calls=50, length=1)
+    one, other = _medians(shipped, plain)
+    return 1e3 * one / training.CHUNK, 1e3 * other / 50
+
+
+def _steps(trial: TrialSpec, calls: int, length: int) -> Callable[[], Any]:
+    stacked = stack([trial])
+    state = compiled(training.init, stacked)(stacked)
+    advance = compiled(training.advance, stacked, state, length, static_argnums=2)
+
+    def run() -> Any:
+        current = state
+        for _ in range(calls):
+            current, _ = advance(stacked, current)
+        return current
+
+    return run
+
+
+def full_evaluation() -> tuple[float, float]:
+    """Seconds of CPU for all cycles at 100 seeds: shipped, plain (scaled from a sample)."""
+    trial = _trial("Aq_R", coloring.Task())
+    stacked = stack([trial])
+    model = jax.tree.map(jnp.asarray, lane(compiled(training.init, stacked)(stacked).model, 0))
+    inputs = trial.task.evaluation_inputs()
+
+    def plain_outcomes(model: Any, cycles: Any) -> Any:
+        task: Any = trial.task
+        seeds = task.sample_seeds(trial.keys().evaluation, trial.evaluation.seeds)
+
+        def of_cycle(cycle: Any) -> Any:
+            logits = jax.vmap(task.logits, in_axes=(None, None, 0))(model, cycle.astype(jnp.int32), seeds)
+            probabilities = jnp.moveaxis(jax.nn.softmax(logits), 0, -1)[cycle]
+            return coloring.cycle_outcomes(probabilities, probabilities.var(axis=-1).mean(axis=1))
+
+        outcomes = jax.lax.map(of_cycle, cycles, batch_size=64)
+        votes = [evaluation.vote_success(task, cycles, outcomes.answers, k, "joint") for k in trial.evaluation.votes]
+        return [column.mean() for column in (outcomes.correct, outcomes.sampled, outcomes.loss, *votes)]
+
+    sample = inputs[:: len(inputs) // SAMPLE][:SAMPLE]
+    plain = compiled(plain_outcomes, model, sample)
+    shipped, sampled = _medians(lambda: evaluation.evaluate(trial, model)[0], lambda: plain(model, sample))
+    return shipped, sampled * len(inputs) / SAMPLE
+
+
+def main() -> None:
+    """Print one line per measurement."""
+    for baseline, name in (("Aq_R", "A_R, m = 10"), ("Aq_r0", "A_r0, m = 1")):
+        shipped, plain = training_step(baseline)
+        print(f"training {name}: {shipped:.2f} ms/step shipped, {plain:.2f} plain, {plain / shipped:.1f} x", flush=True)
+    shipped, plain = full_evaluation()
+    print(f"evaluation: {shipped:.1f} s shipped, {plain:.0f} s plain, {plain / shipped:.0f} x")
+
+
+if __name__ == "__main__":
+    main()
