@@ -57,8 +57,8 @@ class Model(spec.Model):
     def check(self, task: spec.Task) -> None:
         if self.embedding_layers == 0 and task.token_size() > self.width:
             raise ValueError(
-                f"model.embedding_layers: 0 leaves tokens as they are, and one of {task.token_size()} features does not "
-                f"fit into a width of {self.width}"
+                f"model.embedding_layers: 0 leaves tokens as they are, and {task.token_size()} features do not fit "
+                f"into a width of {self.width}"
             )
 
     def build(self, task: spec.Task, key: PRNGKeyArray) -> "Transformer":

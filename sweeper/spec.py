@@ -171,7 +171,7 @@ class Model(Spec, abc.ABC):
 
     name: str
 
-    def check(self, task: Task) -> None:  # noqa: B027 (most architectures fit every task)
+    def check(self, task: Task) -> None:
         """Refuse a task whose sizes this architecture cannot take.
 
         Raises:
