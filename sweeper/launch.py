@@ -24,7 +24,6 @@ import json
 import logging
 import os
 import pickle
-import shutil
 import signal
 import socket
 import stat
@@ -33,7 +32,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 # Ray reads this at its import: a paragraph about every dead worker would bury the line that says it.
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
@@ -44,6 +43,7 @@ from ray import tune
 from ray._private import services
 from ray._private.authentication import authentication_token_setup
 from ray.exceptions import OutOfMemoryError, RayActorError, RayError
+from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 from ray.tune.search import Searcher
@@ -60,6 +60,9 @@ from sweeper.worker import PackRun, Progress
 
 MAX_WORKER_DEATHS = 3
 """How often the worker of one pack may die before the pack counts as failed."""
+
+WAVE = 2000
+"""Packs of one Tune run. Tune keeps about 90 kB of every pack it has seen, so a long list is run in waves."""
 
 REPORT_SECONDS = 1.0
 GRACE_SECONDS = 20.0
@@ -98,6 +101,7 @@ class Loss:
     reason: str
 
 
+@runtime_checkable
 class Watcher(Protocol):
     """Who is told what happens; called in the driver's loop, hence quick."""
 
@@ -215,14 +219,17 @@ def cluster(address: str | None, resources: Resources, interruption: Interruptio
 def _start(environment: dict[str, str]) -> None:
     # Workers import this checkout wherever the command was started.
     path = os.pathsep.join(filter(None, (str(plugins.ROOT), os.environ.get("PYTHONPATH"))))
-    ray.init(
-        address="local",
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.CRITICAL,
-        object_store_memory=128 * 2**20,
-        runtime_env={"env_vars": environment | {"PYTHONPATH": path}},
-    )
+    try:
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.CRITICAL,
+            object_store_memory=128 * 2**20,
+            runtime_env={"env_vars": environment | {"PYTHONPATH": path}},
+        )
+    except Exception as error:  # full disks, closed ports, limits on processes: Ray has no type for them
+        raise LaunchError(f"Ray did not start on this machine: {reason(error)}") from error
 
 
 def _connect(address: str, environment: dict[str, str]) -> None:
@@ -361,7 +368,14 @@ class PackTrainable(tune.Trainable):
             commit_failed(self._opened(), self._provenance, work, described)
         except Exception as second:  # a failure that cannot be committed must still be told
             return {"lost": f"{described['kind']}: {described['message']}; and no row of it: {reason(second)}"}
-        return {"failed": len(work.pending), "failure": f"{described['kind']}: {described['message']}"}
+        text = f"{described['kind']}: {described['message']}"
+        return {"failed": len(work.pending), "failure": text, "log": _own_log()}
+
+
+def _own_log() -> str:
+    """Where this worker's error stream goes, on its node."""
+    context = ray.get_runtime_context()
+    return f"{context.get_temp_dir()}/{context.get_session_name()}/logs/worker-{context.get_worker_id()}-*.err"
 
 
 def encoded(work: Work) -> dict[str, Any]:
@@ -459,17 +473,18 @@ class _NotSaved:
 
 
 class _Queue(_NotSaved, Searcher):
-    """Hands the source's work to Tune, as far as nobody wants to stop."""
+    """Hands a wave of the source's work to Tune, as far as nobody wants to stop."""
 
     def __init__(self, source: Source, interruption: Interruption):
         super().__init__()
-        self._source, self._interruption = source, interruption
+        self._source, self._interruption, self._left = source, interruption, WAVE
 
     def suggest(self, trial_id: str) -> Any:
-        if self._interruption.signum is not None:
+        if self._interruption.signum is not None or not self._left:
             return Searcher.FINISHED
         work = self._source.next()
         if work is not None:
+            self._left -= 1
             return encoded(work)
         return Searcher.FINISHED if self._source.exhausted else None
 
@@ -535,6 +550,7 @@ class _Conductor(_NotSaved, tune.Callback):
         work = Work(*decoded(trial.config)) if "failure" in result or "lost" in result else None
         if work is not None and "failure" in result:
             self._watcher.note(f"{_named(work)} failed: {result['failure']}")
+            self._watcher.note(f"  traceback on {result['node_ip']}: {result['log']}")
         if work is not None and "lost" in result:
             self._lose(work, result["lost"])
 
@@ -627,33 +643,46 @@ def launch(
     os.environ.update(_TUNE)
     orders = ray.remote(num_cpus=0, max_restarts=-1)(_Orders).remote()
     conductor = _Conductor(source, store, provenance, watcher, interruption, orders)
+    scheduler = _EarlyStopping(early_stopping, orders) if early_stopping else None
     trainable = tune.with_resources(
         tune.with_parameters(PackTrainable, orders=orders, store=store.url, provenance=provenance, resources=resources),
         tune.PlacementGroupFactory([{"CPU": resources.cpus} | ({"GPU": resources.gpus} if resources.gpus else {})]),
     )
-    folder = tempfile.mkdtemp(prefix="sweeper-tune-")
+    _warn_of_waiting(resources, watcher)
     try:
-        tuner = tune.Tuner(
-            trainable,
-            tune_config=tune.TuneConfig(
-                search_alg=_Queue(source, interruption),
-                scheduler=_EarlyStopping(early_stopping, orders) if early_stopping else None,
-                num_samples=-1,
-                max_concurrent_trials=concurrency,
-                reuse_actors=True,
-            ),
-            run_config=tune.RunConfig(
-                storage_path=folder,
-                callbacks=[conductor],
-                failure_config=tune.FailureConfig(max_failures=MAX_WORKER_DEATHS),
-                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-                verbose=0,
-            ),
-        )
         interruption.patient = True
-        with contextlib.suppress(_Ended):
-            tuner.fit()
+        while not source.exhausted and interruption.signum is None:
+            with tempfile.TemporaryDirectory(prefix="sweeper-tune-", ignore_cleanup_errors=True) as folder:
+                tuner = tune.Tuner(
+                    trainable,
+                    tune_config=tune.TuneConfig(
+                        search_alg=_Queue(source, interruption),
+                        scheduler=scheduler,
+                        num_samples=-1,
+                        max_concurrent_trials=concurrency,
+                        reuse_actors=True,
+                    ),
+                    run_config=tune.RunConfig(
+                        storage_path=folder,
+                        callbacks=[conductor],
+                        failure_config=tune.FailureConfig(max_failures=MAX_WORKER_DEATHS),
+                        checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+                        verbose=0,
+                    ),
+                )
+                tuner.fit()
+    except _Ended:
+        pass
+    except TuneError as error:
+        raise LaunchError(f"Ray Tune gave up: {reason(error)}") from error
     finally:
         interruption.patient = False
-        shutil.rmtree(folder, ignore_errors=True)
     return conductor.losses
+
+
+def _warn_of_waiting(resources: Resources, watcher: Watcher) -> None:
+    needs = {"CPU": float(resources.cpus), "GPU": resources.gpus}
+    nodes = (node["Resources"] for node in ray.nodes() if node["Alive"])
+    if not any(all(node.get(name, 0.0) >= needed for name, needed in needs.items()) for node in nodes):
+        wanted = f"{resources.cpus} CPUs and {resources.gpus:g} GPUs"
+        watcher.note(f"no node of the cluster has the {wanted} of a pack yet; waiting for one")

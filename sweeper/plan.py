@@ -15,7 +15,7 @@ import statistics
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from sweeper.packing import Pack, cells, packs
 from sweeper.search_space import SearchSpaceError, SweepSpec
@@ -39,28 +39,6 @@ class Work:
         return sum(
             trial.steps for trial, key in zip(self.pack.trials, self.pack.trial_ids, strict=True) if key in self.pending
         )
-
-
-class Source(Protocol):
-    """Hands out work in order."""
-
-    planned: dict[str, TrialSpec]
-    """All trials known so far, by id, committed ones included."""
-
-    steps: int
-    """Training steps of all work known so far."""
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether nothing more will come."""
-        ...
-
-    def next(self) -> Work | None:
-        """The next pack; None when there is none now, or none at all any more."""
-        ...
-
-    def settle(self, pack_id: str) -> None:
-        """The pack has ended, whatever became of its trials."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +78,12 @@ def plan(trials: Iterable[TrialSpec], lanes: int | None, committed: Mapping[str,
 
 
 class Listed:
-    """A source whose work is known beforehand."""
+    """Work that is known beforehand.
+
+    Attributes:
+        planned: All trials by id, committed ones included.
+        steps: Training steps of all pending trials together.
+    """
 
     def __init__(self, plan: Plan):
         self.planned = plan.trials
@@ -109,13 +92,15 @@ class Listed:
 
     @property
     def exhausted(self) -> bool:
+        """Whether nothing more will come."""
         return not self._waiting
 
     def next(self) -> Work | None:
+        """The next pack; None when there is none any more."""
         return self._waiting.popleft() if self._waiting else None
 
     def settle(self, pack_id: str) -> None:
-        pass
+        """The pack has ended, whatever became of its trials."""
 
 
 class Study:
@@ -126,6 +111,11 @@ class Study:
         committed: Status of every committed trial at the start.
         retry_failed: Whether failed rows are to run again.
         metric: Value of `search.metric` of the trials given, those without a value left out.
+
+    Attributes:
+        planned: All trials asked for so far by id, committed ones included.
+        steps: Training steps of those that were pending, together.
+        impossible: Settings whose values exclude each other: what is wrong with each.
     """
 
     def __init__(
@@ -157,12 +147,15 @@ class Study:
 
     @property
     def exhausted(self) -> bool:
+        """Whether nothing more will come."""
         return not self._waiting and self._told == self._settings
 
     def next(self) -> Work | None:
+        """The next pack; None when there is none before another has ended, or none any more."""
         return self._waiting.popleft() if self._waiting else None
 
     def settle(self, pack_id: str) -> None:
+        """The pack has ended, whatever became of its trials; the study may ask for more."""
         for packs_of_setting in self._open:
             packs_of_setting.discard(pack_id)
         self._advance()
@@ -206,3 +199,7 @@ class Study:
         else:
             self._study.tell(trial, state=self._failed)
         self._told += 1
+
+
+Source = Listed | Study
+"""Hands out work in order, and is told when a pack has ended."""

@@ -10,7 +10,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -44,8 +44,8 @@ class Board:
         """
         self.done, self.failed = done, failed
         self._source, self._clock, self._begun = source, clock, clock()
-        self._first: tuple[float, float] | None = None
-        self._ended_steps = 0.0
+        self._first: tuple[float, int] | None = None
+        self._ended_steps = 0
         self._running: dict[str, tuple[Work, dict[str, Any]]] = {}
 
     def started(self, work: Work) -> None:
@@ -94,7 +94,7 @@ class Board:
     def steps_per_second(self) -> float:
         """Training steps a second of all lanes now in training."""
         training = (fields for _, fields in self._running.values() if fields.get("phase") == "training")
-        return sum(fields.get("steps_per_second", 0.0) for fields in training)
+        return sum((fields.get("steps_per_second", 0.0) for fields in training), 0.0)
 
     @property
     def seconds_left(self) -> float | None:
@@ -107,11 +107,11 @@ class Board:
             return None
         return max(0.0, self._source.steps - self._steps_done()) * elapsed / gained
 
-    def _pack_steps(self, pack_id: str) -> float:
+    def _pack_steps(self, pack_id: str) -> int:
         work, fields = self._running[pack_id]
         return fields.get("step", 0) * len(work.pending)
 
-    def _steps_done(self) -> float:
+    def _steps_done(self) -> int:
         return self._ended_steps + sum(map(self._pack_steps, self._running))
 
     def line(self) -> str:
@@ -139,12 +139,12 @@ class Board:
                 f"{phase} {fields.get('step', 0):,}",
                 "" if math.isnan(loss) else f"loss {loss:.3g}",
             )
-        hidden = len(self._running) - len(shown)
-        whole = ProgressBar(total=max(1, self.planned), completed=self.done + self.failed, width=40)
-        lines: list[RenderableType] = [rows, whole, Text(self.line())]
-        if hidden:
-            lines.insert(1, Text(f"  and {hidden} packs more"))
-        return Group(*lines)
+        if hidden := len(self._running) - len(shown):
+            rows.add_row("", f"and {hidden} packs more")
+        whole = Table.grid()
+        whole.add_row(ProgressBar(total=max(1, self.planned), completed=self.done + self.failed, width=40))
+        whole.add_row(Text(self.line()))
+        return Group(rows, whole)
 
 
 def duration(seconds: float) -> str:
@@ -159,18 +159,6 @@ def duration(seconds: float) -> str:
     return f"{minutes // 1440} d {minutes % 1440 // 60} h"
 
 
-class View(Protocol):
-    """Shows a board while packs run."""
-
-    def note(self, text: str) -> None:
-        """Print a line for good."""
-        ...
-
-    def tick(self) -> None:
-        """Time has passed."""
-        ...
-
-
 class LiveView:
     """Rich redraws the board in a thread of its own; notes scroll by above it."""
 
@@ -178,10 +166,11 @@ class LiveView:
         self._console = console
 
     def note(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False)
+        """Print a line for good."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def tick(self) -> None:
-        pass
+        """Time has passed."""
 
 
 class PlainView:
@@ -192,9 +181,11 @@ class PlainView:
         self._next = clock() + PLAIN_SECONDS
 
     def note(self, text: str) -> None:
+        """Print a line."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def tick(self) -> None:
+        """Time has passed."""
         if self._clock() >= self._next:
             self._next = self._clock() + PLAIN_SECONDS
             self.note(self._board.line())
@@ -203,7 +194,7 @@ class PlainView:
 class Watch:
     """A board and its view, told of everything that happens to packs."""
 
-    def __init__(self, board: Board, view: View):
+    def __init__(self, board: Board, view: LiveView | PlainView):
         self.started, self.progress, self.ended = board.started, board.progress, board.ended
         self.note, self.tick = view.note, view.tick
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 TABLE_METRICS = ("success", "success_p5", "majority_30", "loss")
 MAX_REASONS = 20
+MAX_ROWS = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,25 +52,38 @@ def start(options: Options, interruption: Interruption) -> int:
     Raises:
         KeyboardInterrupt: a signal came while no pack was running, or a second one.
     """
-    out, complaints = Console(soft_wrap=True, highlight=False), Console(stderr=True, soft_wrap=True, highlight=False)
+    out, complaints = Console(), Console(stderr=True)
+    # The driver plans and counts; accelerators are the workers'.
+    jax.config.update("jax_platforms", "cpu")
     try:
         spec = search_space.read(options.space, options.overrides)
         store = Store.open(options.results)
-        committed = store.committed()
-        source, sentence = _source(spec, store, committed, options.retry_failed)
     except (SearchSpaceError, StoreError) as error:
-        complaints.print(str(error), markup=False)
+        _say(complaints, str(error))
         return 2
-    # The driver plans and counts; the accelerators are the workers'.
-    jax.config.update("jax_platforms", "cpu")
-    out.print(f"{spec.name}: {sentence}")
+    try:
+        return _start(options, spec, store, interruption, out, complaints)
+    except SearchSpaceError as error:
+        _say(complaints, str(error))
+        return 2
+    except StoreError as error:
+        _say(complaints, str(error))
+        return 1
+
+
+def _start(
+    options: Options, spec: SweepSpec, store: Store, interruption: Interruption, out: Console, complaints: Console
+) -> int:
+    committed = store.committed()
+    source, sentence = _source(spec, store, committed, options.retry_failed)
+    _say(out, f"{spec.name}: {sentence}")
     for line in _changes(store, spec.name, source.planned):
-        out.print(line)
+        _say(out, line)
     settled: dict[str, Status] = {key: committed[key] for key in source.planned if key in committed}
     pending = _pending(source, settled, options.retry_failed)
-    out.print(_state(settled, len(pending)))
+    _say(out, _state(settled, len(pending)))
     if options.dry_run:
-        out.print(_estimate(store, [source.planned[key] for key in pending]))
+        _say(out, _estimate(store, [source.planned[key] for key in pending]))
         return 0
 
     origin = provenance.capture(options.argv)
@@ -78,11 +92,12 @@ def start(options: Options, interruption: Interruption) -> int:
     if not source.exhausted:
         from sweeper import launch  # Ray, seconds of import that a plan or a finished sweep does not need
 
-        failed = sum(status == "failed" for key, status in settled.items() if key not in pending)
-        board = progress.Board(source, done=len(settled) - failed, failed=failed)
+        done = sum(status != "failed" for status in settled.values())
+        failed = 0 if options.retry_failed else len(settled) - done
+        board = progress.Board(source, done, failed)
         try:
             with launch.cluster(options.address, spec.resources, interruption) as found:
-                out.print(f"running on {'this machine' if found is None else f'the Ray cluster at {found}'}")
+                _say(out, f"running on {'this machine' if found is None else f'the Ray cluster at {found}'}")
                 with progress.watch(board, out) as watcher:
                     losses = launch.launch(
                         source,
@@ -95,15 +110,20 @@ def start(options: Options, interruption: Interruption) -> int:
                         interruption,
                     )
         except launch.LaunchError as error:
-            complaints.print(str(error), markup=False)
+            _say(complaints, str(error))
             return 2 if isinstance(error, launch.TooLarge) else 1
     if interruption.signum is not None:
         left = len(source.planned.keys() - store.committed().keys())
-        out.print(f"interrupted with {left:,} trials to go; this command carries on:\n  {origin.command}")
+        _say(out, f"interrupted with {_count(left, 'trial')} to go; this command carries on:\n  {origin.command}")
         return 128 + interruption.signum
     if spec.search.method == "optuna":
         _record(store, spec, source, origin)  # only now its trials are known
     return _report(spec, store, source, losses, out, complaints)
+
+
+def _say(console: Console, text: str) -> None:
+    """Print a line as it is; a terminal may break it, a log must not."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _source(
@@ -210,7 +230,7 @@ def _report(
     if len(sound):
         out.print(_table(sound))
     for line in _figures(spec, store, source):
-        out.print(line)
+        _say(out, line)
     reasons: dict[str, list[str]] = defaultdict(list)
     for row in failed.to_dict("records"):
         reasons[f"{row['error_kind']}: {row['error_message']}"].append(row["trial_id"])
@@ -223,18 +243,18 @@ def _report(
         reasons["no row, although its worker reported the end"] += missing
     impossible = source.impossible if isinstance(source, plan.Study) else []
     for text in impossible:
-        complaints.print(f"a setting that cannot be trained was left out: {text}", markup=False)
+        _say(complaints, f"a setting that cannot be trained was left out: {text}")
     count = sum(map(len, reasons.values()))
     if not count:
-        out.print(f"{len(sound):,} of {len(source.planned):,} trials committed")
+        _say(out, f"{len(sound):,} of {len(source.planned):,} trials committed")
         return 0
-    complaints.print(f"{count:,} of {len(source.planned):,} trials are not finished:")
+    _say(complaints, f"{count:,} of {len(source.planned):,} trials are not finished:")
     for text, keys in sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]:
         if keys:
             others = f" and {len(keys) - 1:,} more" if len(keys) > 1 else ""
-            complaints.print(f"  {len(keys):,} x {text} (trial {keys[0]}{others})", markup=False)
+            _say(complaints, f"  {len(keys):,} x {text} (trial {keys[0]}{others})")
     if len(failed):
-        complaints.print("  failed trials are run again with --retry-failed")
+        _say(complaints, "  failed trials are run again with --retry-failed")
     return 1
 
 
@@ -244,10 +264,13 @@ def _table(sound: pd.DataFrame) -> Table:
     table = Table()
     for name in ("task", "baseline", "q", "m", *metrics, "trials"):
         table.add_column(name, justify="left" if name in ("task", "baseline") else "right")
-    for combination, rows in sound.groupby(["task", "baseline", "q", "m"], sort=True):
+    combinations = list(sound.groupby(["task", "baseline", "q", "m"], sort=True))
+    for combination, rows in combinations[:MAX_ROWS]:
         named = (f"{value:g}" if isinstance(value, float) else str(value) for value in cast(tuple, combination))
         means = ("" if math.isnan(mean) else f"{mean:.4g}" for mean in rows[metrics].mean())
         table.add_row(*named, *means, str(len(rows)))
+    if len(combinations) > MAX_ROWS:
+        table.caption = f"and {len(combinations) - MAX_ROWS:,} rows more; python -m sweeper.query shows them all"
     return table
 
 

@@ -1,12 +1,11 @@
 """What passes between driver and workers, and runs of `launch` on one small cluster."""
 
 import math
-import os
 import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import ray
@@ -16,6 +15,7 @@ from sweeper import launch, plan, provenance, search_space
 from sweeper.interruption import Interruption
 from sweeper.packing import Pack
 from sweeper.search_space import Resources
+from sweeper.spec import trial_id
 from sweeper.store import Store
 from tests.trials import coloring_trial
 
@@ -164,14 +164,21 @@ def read(folder: Path, text: str) -> search_space.SweepSpec:
     return search_space.read(path)
 
 
+NotesT = TypeVar("NotesT", bound=Notes)
+
+
 def run(
-    source: plan.Source, store: Store, spec: search_space.SweepSpec, interruption: Interruption, **changes: Any
-) -> Notes:
-    notes = Notes()
+    source: plan.Source,
+    store: Store,
+    spec: search_space.SweepSpec,
+    interruption: Interruption,
+    notes: NotesT,
+    concurrency: int | None = None,
+) -> NotesT:
+    origin = provenance.capture(["test"])
     losses = launch.launch(
-        source, store, provenance.capture(["test"]), spec.resources, spec.search.early_stopping,
-        changes.pop("concurrency", None), notes, interruption,
-    )  # fmt: skip
+        source, store, origin, spec.resources, spec.search.early_stopping, concurrency, notes, interruption
+    )
     assert losses == []
     return notes
 
@@ -188,7 +195,7 @@ search: {early_stopping: {grace_steps: 500, reduction_factor: 2}}
     )
     store = Store.open(tmp_path / "results")
     source = plan.Listed(plan.plan(spec.expand().trials, None, {}, False))
-    notes = run(source, store, spec, interruption, concurrency=1)
+    notes = run(source, store, spec, interruption, Notes(), concurrency=1)
     rows = sorted(store.trials().to_pylist(), key=lambda row: -row["learning_rate"])
     assert [row["status"] for row in rows] == ["finished", "stopped"]
     assert 500 <= rows[1]["steps_done"] < 20000
@@ -197,8 +204,26 @@ search: {early_stopping: {grace_steps: 500, reduction_factor: 2}}
     assert not list((tmp_path / "results" / "checkpoints").glob("*"))
 
 
+class Threads(Notes):
+    """Counts the threads of XLA in every worker."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most: dict[int, int] = {}
+
+    def tick(self) -> None:
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if b"ResourceTrainable" in (process / "cmdline").read_bytes():
+                    names = [(thread / "comm").read_text() for thread in process.glob("task/*")]
+                    count = sum("XLAEigen" in name for name in names)
+                    self.most[int(process.name)] = max(count, self.most.get(int(process.name), 0))
+            except OSError:
+                continue  # it has just ended
+
+
 @pytest.mark.slow
-def test_an_optuna_search_runs_and_resumes(interruption, tmp_path):
+def test_an_optuna_search_runs_and_resumes_on_one_thread_a_worker(interruption, tmp_path):
     spec = read(
         tmp_path,
         """
@@ -210,37 +235,14 @@ search: {method: optuna, trials: 10, metric: loss, mode: min}
     store = Store.open(tmp_path / "results")
 
     def values(trials: Any) -> list[float]:
-        ids = [launch_id for launch_id in map(search_space.trial_id, trials)]
-        return [row["loss"] for row in store.trials(ids).to_pylist()]
+        return store.trials(map(trial_id, trials))["loss"].to_pylist()
 
     source = plan.Study(spec, {}, False, values)
-    notes = run(source, store, spec, interruption)
+    notes = run(source, store, spec, interruption, Threads())
+    assert set(notes.most.values()) == {1}, notes.most
     assert source.exhausted
     assert set(store.committed()) == set(source.planned)
     assert len(notes.ended_packs) == 10
     again = plan.Study(spec, store.committed(), False, values)
     assert again.exhausted
     assert list(again.planned) == list(source.planned)
-
-
-@pytest.mark.slow
-def test_two_workers_hold_one_thread_of_xla_each(interruption, tmp_path):
-    spec = read(tmp_path, "\n  steps: 100\n  seed: {seeds: 2}\nresources: {lanes: 1}\n")
-    threads: dict[int, int] = {}
-
-    class Counter(Notes):
-        def tick(self) -> None:
-            for folder in Path("/proc").glob("[0-9]*"):
-                try:
-                    if b"ResourceTrainable" in (folder / "cmdline").read_bytes():
-                        names = [task.joinpath("comm").read_text() for task in folder.glob("task/*")]
-                        threads[int(folder.name)] = sum("XLAEigen" in name for name in names)
-                except OSError:
-                    continue  # it has just ended
-
-    source = plan.Listed(plan.plan(spec.expand().trials, spec.resources.lanes, {}, False))
-    store = Store.open(tmp_path / "results")
-    launch.launch(source, store, provenance.capture(["test"]), spec.resources, None, None, Counter(), interruption)
-    assert set(store.committed().values()) == {"finished"}
-    assert max(threads.values()) == 1, threads
-    assert os.getpid() not in threads

@@ -108,7 +108,7 @@ def test_a_log_gets_plain_lines():
 
 
 def test_durations_are_told_in_two_units_at_most():
-    seconds = [3, 99, 100, 5999, 6001, 172_799, 172_800 + 3600]
+    seconds = [3.0, 99.0, 100.0, 5999.0, 6001.0, 172_799.0, 176_400.0]
     assert [progress.duration(value) for value in seconds] == [
         "3 s", "99 s", "2 min", "1 h 40 min", "1 h 40 min", "2 d 0 h", "2 d 1 h",
     ]  # fmt: skip

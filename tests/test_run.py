@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
-from sweeper import plugins
+from sweeper import plugins, run
+from sweeper.interruption import SIGNALS
 from sweeper.store import Store
 
 FAULTY = '''
@@ -257,13 +259,23 @@ def test_failures_are_rows_and_one_line_each(checkout):
         (["tiny.yaml", "--set", "trial.setps=1"], "did you mean 'steps'"),
         (["tiny.yaml", "--results", "nowhere://x"], "nowhere://x"),
         (["tiny.yaml", "--concurrency", "0"], "concurrency"),
-        (["tiny.yaml", "--address", "local", "--set", "resources.cpus=4096"], "resources.cpus: a pack takes 4096"),
     ],
 )
-def test_bad_input_is_refused_in_one_message(checkout, arguments, message):
-    code, text = Command(checkout, *arguments).wait()
+def test_bad_input_is_refused_in_one_message(checkout, monkeypatch, arguments, message):
+    monkeypatch.chdir(checkout)
+    before = {signum: signal.getsignal(signum) for signum in SIGNALS}
+    outcome = CliRunner().invoke(run.app, arguments)
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
+    assert outcome.exit_code == 2, outcome.output
+    assert message in outcome.output
+    assert not (checkout / "results").exists()
+
+
+def test_a_pack_too_large_for_this_machine_is_bad_input(checkout):
+    code, text = Command(checkout, "tiny.yaml", "--address", "local", "--set", "resources.cpus=4096").wait()
     assert code == 2, text
-    assert message in text
+    assert "resources.cpus: a pack takes 4096" in text
     assert "Traceback" not in text
 
 
