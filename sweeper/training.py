@@ -7,6 +7,7 @@ or by the death of a machine, leaves no trace in its numbers.
 A lane whose loss or gradient stops being finite is frozen at that step, with its reason; the other lanes go on.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -90,9 +91,21 @@ def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
     return kept._replace(failure=failure), Curve(loss, mean_loss)
 
 
+def _over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:
+    """`function` of every lane.
+
+    A GPU needs lanes to be vectorised. A CPU is full with one of them, and batching a table look-up over lanes makes it
+    more than twice as slow (docs/performance), so there lanes take turns inside the program; and as every lane then
+    runs the same code whatever their number, its numbers do not depend on the pack at all.
+    """
+    if jax.default_backend() == "cpu":
+        return jax.lax.map(lambda arguments: function(*arguments), stacked)
+    return jax.vmap(function)(*stacked)
+
+
 def init(trials: TrialSpec) -> TrainState:
     """The state before the first step, for trials stacked along a lane axis."""
-    return jax.vmap(_init)(trials)
+    return _over_lanes(_init, trials)
 
 
 def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, Curve]:
@@ -102,4 +115,4 @@ def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainSta
         state, curve = jax.lax.scan(lambda state, _: _step(trial, state), state, length=length)
         return state, jax.tree.map(jnp.mean, curve)
 
-    return jax.vmap(run)(trials, state)
+    return _over_lanes(run, trials, state)

@@ -149,7 +149,7 @@ class PackRun:
         init, compiled = _program(
             "init",
             (self._structure, len(self.pack.trials), 0),
-            lambda: compilation.compiled(training.init, self._stacked),
+            lambda: compilation.compiled(training.init, self._stacked, runs_once=True),
         )
         self._seconds["compile_seconds"] += compiled
         return init(self._stacked)

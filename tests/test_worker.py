@@ -81,14 +81,11 @@ def test_an_interruption_anywhere_changes_no_bit(undisturbed, tmp_path):
     assert store.read_bytes(f"checkpoints/{pack.pack_id}.ckpt") is None
 
 
-def test_lanes_do_not_change_the_numbers_beyond_the_stated_tolerance(undisturbed, tmp_path):
-    """docs/architecture states 1e-4 for the training loss after a few hundred steps between lane counts."""
+def test_the_number_of_lanes_changes_no_bit(undisturbed, tmp_path):
     store = Store.open(tmp_path)
     for trial in TRIALS:
         run_pack(Pack((trial,)), store, ORIGIN)
-    solo, packed = _metrics(store), _metrics(undisturbed)
-    for name in packed:
-        np.testing.assert_allclose(solo[name]["train_loss"], packed[name]["train_loss"], rtol=1e-4)
+    assert _metrics(store) == _metrics(undisturbed)
     assert {row["lanes"] for row in store.trials().to_pylist()} == {1}
 
 
