@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import jax
 import pandas as pd
 from pyarrow.fs import LocalFileSystem
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -261,13 +262,14 @@ def _report(
 def _table(sound: pd.DataFrame) -> Table:
     """Means over the training seeds and whatever else a row of the table does not name."""
     metrics = [name for name in TABLE_METRICS if name in sound and sound[name].notna().any()]
-    table = Table()
+    # Nine columns in 80 characters: no frame, one space of padding.
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     for name in ("task", "baseline", "q", "m", *metrics, "trials"):
         table.add_column(name, justify="left" if name in ("task", "baseline") else "right")
     combinations = list(sound.groupby(["task", "baseline", "q", "m"], sort=True))
     for combination, rows in combinations[:MAX_ROWS]:
         named = (f"{value:g}" if isinstance(value, float) else str(value) for value in cast(tuple, combination))
-        means = ("" if math.isnan(mean) else f"{mean:.4g}" for mean in rows[metrics].mean())
+        means = ("" if math.isnan(mean) else f"{mean:.3g}" for mean in rows[metrics].mean())
         table.add_row(*named, *means, str(len(rows)))
     if len(combinations) > MAX_ROWS:
         table.caption = f"and {len(combinations) - MAX_ROWS:,} rows more; python -m sweeper.query shows them all"
