@@ -8,7 +8,7 @@ import pytest
 from sweeper import plugins
 from sweeper.spec import Model, Outcomes, Task, TrialSpec, trial_id
 
-SMALL: dict[str, dict] = {"coloring": {"vertices": 5}}
+SMALL: dict[str, dict] = {"coloring": {"vertices": 5}, "recall": {"keys": 3}}
 """Sizes at which a task is quick to enumerate; a task that is not listed is tested with its defaults."""
 
 INPUTS, SEEDS = 6, 4

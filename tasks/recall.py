@@ -1,0 +1,289 @@
+"""Associative recall: remember a value for each of N keys, then return the value of one of them.
+
+The model reads N tokens, one a key in a fixed order, and then the query. A token is [value | one-hot key | seed]: d
+uniform bits, the key, and the random bits of the seed, the same on every token. The query's value part is zero. The
+mask is causal and the d logits of the last position are read, one a bit. The loss is the binary cross-entropy, averaged
+over bits (the paper writes a sum; the published values are means: 0.69 is a guess).
+
+The paper's table gives the network a token size of 15 and no input embedding. Value and seed alone are 15 features, so
+as written there is no room for the N features of the key, and that network cannot be built.
+
+Work is shared exactly, for a polynomial model (linear attention, no LayerNorm, no MLP) of two blocks and one head.
+What the first block computes from a token before it attends depends on value, key and seed alone, so it is computed
+once for every value, key and seed, not once for every input. Only the last position is read, so the second block is
+computed for one query, and all projections are folded to the few features of a head or of the output. And causal
+linear attention is a running sum of key^T value (Katharopoulos et al., arXiv 2006.16236), which for heads this small
+costs less than the pairs of positions.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray
+from pydantic import Field
+
+from sweeper import spec
+
+FILLINGS = 16
+"""Random fillings of the other keys, per target value and query, in the evaluation set."""
+
+
+class Inputs(NamedTuple):
+    """Sequences to remember, with their query.
+
+    Attributes:
+        values: The value of each key, as the number whose binary digits are its bits, lowest first.
+        query: The key that is asked for.
+    """
+
+    values: Int[Array, "*batch key"]
+    query: Int[Array, "*batch"]
+
+
+class Task(spec.Task):
+    """Associative recall.
+
+    Attributes:
+        keys: Number N of keys, which is also the number of tokens before the query.
+        value_bits: Bits d of a value. The evaluation set grows with 2^d.
+        seed_bits: Random bits of a seed; with 0 every seed is the same.
+    """
+
+    VOTES: ClassVar[dict[str, Literal["joint", "partwise"]]] = {"majority": "partwise", "majority_tuple": "joint"}
+
+    name: Literal["recall"] = "recall"
+    keys: Annotated[int, Field(ge=1)] = 20
+    value_bits: Annotated[int, Field(ge=1, le=8)] = 5
+    seed_bits: Annotated[int, Field(ge=0)] = 10
+
+    def token_size(self) -> int:
+        return self.value_bits + self.keys + self.seed_bits
+
+    def output_size(self) -> int:
+        return self.value_bits
+
+    def context_size(self) -> int:
+        return self.keys + 1
+
+    def sample_inputs(self, key: PRNGKeyArray, count: int) -> Inputs:
+        """`count` sequences of uniform values, each with a uniform query."""
+        values, query = jax.random.split(key)
+        return Inputs(
+            jax.random.randint(values, (count, self.keys), 0, 2**self.value_bits),
+            jax.random.randint(query, (count,), 0, self.keys),
+        )
+
+    def sample_seeds(self, key: PRNGKeyArray, count: int) -> Float[Array, "seed seed_bit"]:
+        """`count` draws of uniform bits, as zeros and ones."""
+        return jax.random.bernoulli(key, 0.5, (count, self.seed_bits)).astype(jnp.float32)
+
+    def logits(self, model: Any, x: Inputs, r: Float[Array, " seed_bit"]) -> Float[Array, " bit"]:
+        """Logits of the plain model for one input and one seed."""
+        bits = jnp.concatenate([self._bits(x.values), jnp.zeros((1, self.value_bits), int)])
+        tokens = self._tokens(bits, jnp.append(jnp.arange(self.keys), x.query), r)
+        return model(tokens, jnp.tri(self.keys + 1, dtype=bool))[-1]
+
+    def loss(self, model: Any, x: Inputs, r: Float[Array, " seed_bit"]) -> Float[Array, ""]:
+        """Binary cross-entropy of the queried value, averaged over its bits."""
+        return _cross_entropy(self.logits(model, x, r), self._target(x)).mean()
+
+    def losses(self, model: Any, inputs: Inputs, seeds: Float[Array, "seed seed_bit"]) -> Float[Array, "input seed"]:
+        if not _expandable(model):
+            return super().losses(model, inputs, seeds)
+        logits = _logits(self._tables(model, seeds), inputs)
+        return _cross_entropy(logits, self._target(inputs)[:, None]).mean(axis=-1)
+
+    def evaluation_inputs(self) -> Inputs:
+        """Every target value, at every query, among `FILLINGS` independent fillings of the other keys."""
+        shape = (2**self.value_bits, self.keys, FILLINGS)
+        values = jax.random.randint(jax.random.key(0), (*shape, self.keys), 0, 2**self.value_bits)
+        target, query, _ = jnp.indices(shape)
+        values = jnp.where(jnp.arange(self.keys) == query[..., None], target[..., None], values)
+        return Inputs(values.reshape(-1, self.keys), query.reshape(-1))
+
+    def outcomes(self, model: Any, inputs: Inputs, seeds: Float[Array, "seed seed_bit"]) -> spec.Outcomes:
+        """Outcomes of every input and seed; `answers` has one part a bit."""
+        if _expandable(model):
+            tables = self._tables(model, seeds)
+            return _in_chunks(lambda some: self._outcomes(_logits(tables, some), some), inputs, 512)
+        over_seeds = jax.vmap(self.logits, in_axes=(None, None, 0))
+        plain = jax.vmap(over_seeds, in_axes=(None, 0, None))
+        return _in_chunks(lambda some: self._outcomes(plain(model, some, seeds), some), inputs, 16)
+
+    def correct(self, inputs: Inputs, answers: Integer[Array, "input voter part"]) -> Bool[Array, "input voter"]:
+        return (answers == self._target(inputs)[:, None]).all(axis=-1)
+
+    def _outcomes(self, logits: Float[Array, "input seed bit"], inputs: Inputs) -> spec.Outcomes:
+        cross_entropy = _cross_entropy(logits, self._target(inputs)[:, None])
+        answers = (logits > 0).astype(jnp.uint8)
+        return spec.Outcomes(
+            correct=self.correct(inputs, answers),
+            # Bits are sampled independently, and exp(-cross entropy) is the probability of the right one.
+            sampled=jnp.exp(-cross_entropy.sum(axis=-1)),
+            loss=cross_entropy.mean(axis=-1),
+            answers=answers,
+            variance=jax.nn.sigmoid(logits).var(axis=1).mean(axis=-1),
+        )
+
+    def _bits(self, values: Integer[Array, "*batch"]) -> Integer[Array, "*batch bit"]:
+        return values[..., None] >> jnp.arange(self.value_bits) & 1
+
+    def _target(self, inputs: Inputs) -> Integer[Array, "*batch bit"]:
+        return self._bits(jnp.take_along_axis(inputs.values, inputs.query[..., None], axis=-1)[..., 0])
+
+    def _tokens(
+        self, bits: Integer[Array, "token bit"], keys: Int[Array, " token"], r: Float[Array, " seed_bit"]
+    ) -> Float[Array, "token feature"]:
+        seed = jnp.broadcast_to(r, (len(keys), self.seed_bits))
+        return jnp.concatenate([bits, jax.nn.one_hot(keys, self.keys), seed], axis=1)
+
+    def _tables(self, model: Any, seeds: Float[Array, "seed seed_bit"]) -> "Tables":
+        values = self._bits(jnp.tile(jnp.arange(2**self.value_bits), self.keys))
+        nothing = jnp.zeros((self.keys, self.value_bits), int)
+        keys = jnp.arange(self.keys)
+        repeated = jnp.repeat(keys, 2**self.value_bits)
+
+        def embedded(r: Float[Array, " seed_bit"]) -> tuple[Float[Array, "key value width"], Float[Array, "key width"]]:
+            tokens = model.embed(self._tokens(values, repeated, r), repeated)
+            last = model.embed(self._tokens(nothing, keys, r), jnp.full(self.keys, self.keys))
+            return tokens.reshape(self.keys, 2**self.value_bits, -1), last
+
+        return _expanded(model, *jax.vmap(embedded)(seeds))
+
+
+def _cross_entropy(
+    logits: Float[Array, "*batch bit"], target: Integer[Array, "*#batch bit"]
+) -> Float[Array, "*batch bit"]:
+    return jax.nn.softplus(jnp.where(target == 1, -logits, logits))
+
+
+def _in_chunks(function: Callable[[Inputs], spec.Outcomes], inputs: Inputs, size: int) -> spec.Outcomes:
+    """`function` of `size` inputs at a time; the last chunk is filled up with inputs from the front."""
+    count = len(inputs.query)
+    index = jnp.arange(-(-count // size) * size).reshape(-1, size) % count
+    chunks = jax.lax.map(function, jax.tree.map(lambda leaf: leaf[index], inputs))
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:count], chunks)
+
+
+def _expandable(model: Any) -> bool:
+    """Whether `_expanded` holds for this model."""
+    return model.polynomial and len(model.blocks) == 2 and model.sizes.heads == 1
+
+
+class Projections(NamedTuple):
+    """What the two blocks read of a token before block one has written to it.
+
+    Attributes:
+        query: Its query in block one.
+        memory: Its key^T value in block one, flattened: what it adds to the running sum.
+        key: Its key in block two.
+        message: Its value in block two, passed on through output and read-out to the logits.
+    """
+
+    query: Float[Array, "..."]
+    memory: Float[Array, "..."]
+    key: Float[Array, "..."]
+    message: Float[Array, "..."]
+
+
+class Tables(NamedTuple):
+    """Everything the logits of a two-block linear-attention network can depend on, per seed.
+
+    Attributes:
+        tokens: Of every key with every value; axes are seed, key, feature, value.
+        last: Of the last token, for every key that may be asked for; axes are seed, feature, key.
+        last_query: Its query in block two.
+        direct: Its own share of the logits.
+        to_key: Key in block two of what block one writes.
+        to_message: Message in block two of what block one writes.
+        to_query: Query in block two of what block one writes.
+        to_logits: Its share of the logits.
+        bias: The read-out's.
+    """
+
+    tokens: Projections
+    last: Projections
+    last_query: Float[Array, "seed feature key"]
+    direct: Float[Array, "seed bit key"]
+    to_key: Float[Array, "feature feature"]
+    to_message: Float[Array, "feature bit"]
+    to_query: Float[Array, "feature feature"]
+    to_logits: Float[Array, "feature bit"]
+    bias: Float[Array, " bit"]
+
+
+def _expanded(model: Any, h: Float[Array, "seed key value width"], last: Float[Array, "seed key width"]) -> Tables:
+    """Tables for the embedded tokens h and the embedded last tokens.
+
+    With k, v, q the projections of block one, it adds a_t W to token t, where a_t = q_t (sum_{s <= t} k_s^T v_s) has
+    the few features of a head and W is the output matrix. Everything after that is linear in h_t + a_t W, but for the
+    products of block two, so each of its projections is one of h_t, tabulated, plus one of a_t.
+    """
+    first, second = (block.attention for block in model.blocks)
+    readout = model.readout.weight[...]
+    write, message = first.output[...], second.update() @ readout
+
+    def projections(h: Float[Array, "... width"]) -> Projections:
+        key, value = h @ first.key[...], h @ first.value[...]
+        memory = (key[..., :, None] * value[..., None, :]).reshape(*key.shape[:-1], -1)
+        return Projections(h @ first.query[...], memory, h @ second.key[...], h @ message)
+
+    def features_first(x: Float[Array, "... row feature"]) -> Float[Array, "... feature row"]:
+        return jnp.swapaxes(x, -1, -2)
+
+    return Tables(
+        tokens=jax.tree.map(features_first, projections(h)),
+        last=jax.tree.map(features_first, projections(last)),
+        last_query=features_first(last @ second.query[...]),
+        direct=features_first(last @ readout),
+        to_key=write @ second.key[...],
+        to_message=write @ message,
+        to_query=write @ second.query[...],
+        to_logits=write @ readout,
+        bias=model.readout.bias[...],
+    )
+
+
+def _logits(tables: Tables, inputs: Inputs) -> Float[Array, "input seed bit"]:
+    """Logits of every input and seed.
+
+    Seeds are taken one after the other, and each is computed again for the gradient, so that what is in flight fits
+    into a core's cache. Look-ups are products with one-hot matrices, and sums over features products with constant
+    ones, because XLA makes neither gathers, scatters nor reductions over a leading axis fast on a CPU.
+    """
+    values = jax.nn.one_hot(inputs.values.T, tables.tokens.query.shape[-1], axis=1)  # [key, value, input]
+    query = jax.nn.one_hot(inputs.query, tables.direct.shape[-1], axis=0)  # [key, input]
+    features = jnp.eye(tables.to_key.shape[0])
+    rows, columns = jnp.repeat(features, len(features), axis=0), jnp.tile(features, (len(features), 1))
+
+    def read(query: Float[Array, "feature input"], memory: Float[Array, "square input"]) -> Array:
+        return columns.T @ ((rows @ query) * memory)
+
+    @jax.checkpoint
+    def of_seed(tables: Tables) -> Float[Array, "bit input"]:
+        tokens, last = tables.tokens, jax.tree.map(lambda table: table @ query, tables.last)
+
+        def remember(memory: Float[Array, "square input"], token: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+            query, own, value = token
+            memory = memory + own @ value
+            return memory, read(query @ value, memory)
+
+        memory, found = jax.lax.scan(remember, jnp.zeros_like(last.memory), (tokens.query, tokens.memory, values))
+        found_last = read(last.query, memory + last.memory)
+        ask = tables.last_query @ query + tables.to_query.T @ found_last
+
+        def seen(own: Float[Array, "key f value"], written: Float[Array, "feature f"]) -> Float[Array, "key f input"]:
+            return own @ values + jnp.einsum("nkb,kf->nfb", found, written)
+
+        scores = (seen(tokens.key, tables.to_key) * ask).sum(axis=1)
+        received = (scores[:, None] * seen(tokens.message, tables.to_message)).sum(axis=0)
+        own_score = ((last.key + tables.to_key.T @ found_last) * ask).sum(axis=0)
+        own = own_score * (last.message + tables.to_message.T @ found_last)
+        direct = tables.direct @ query + tables.to_logits.T @ found_last + tables.bias[:, None]
+        return direct + received + own
+
+    per_seed = {"tokens": tables.tokens, "last": tables.last, "last_query": tables.last_query, "direct": tables.direct}
+    logits = jax.lax.map(lambda tables_of_seed: of_seed(tables._replace(**tables_of_seed)), per_seed)
+    return jnp.moveaxis(logits, 2, 0)
