@@ -3,9 +3,10 @@
 import os
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# One thread a process: tests share two cores, and a trial's worker is held to its own cores in the same way.
+# One thread a process: tests share two cores, and a worker is held to its own in the same way. Most of what they do is
+# compile, so LLVM is told to be quick.
 os.environ.setdefault("PJRT_NPROC", "1")
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0")
 
 import hypothesis
 
