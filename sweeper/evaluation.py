@@ -12,7 +12,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Integer
+from jaxtyping import Array, Bool, Float, Integer
 
 from sweeper import compilation
 from sweeper.spec import Task, TrialSpec
@@ -27,7 +27,8 @@ def evaluate(trial: TrialSpec, model: Any) -> tuple[dict[str, float], dict[str, 
 
     Returns:
         The metrics by name, and float32 columns by name with one entry per evaluation input: `success`, `any_seed`,
-        `sampled`, `loss`, `variance`, and one per vote and group size such as `majority_5`.
+        `sampled`, `loss`, `variance`, and, of a model with voters, `wrong_entropy` and one per vote and group size
+        such as `majority_5`.
     """
     structure = jax.tree.structure((trial, model))
     if structure not in _programs:
@@ -37,7 +38,7 @@ def evaluate(trial: TrialSpec, model: Any) -> tuple[dict[str, float], dict[str, 
 
 
 def metrics(columns: dict[str, np.ndarray]) -> dict[str, float]:
-    """Averages and bad tails of the per-input columns.
+    """Averages and bad tails of the per-input columns; `wrong_entropy` over the inputs on which some seed is wrong.
 
     Percentiles interpolate linearly. Beside the percentile, which jumps between 0 and 1 for a deterministic model,
     stand the share of inputs on which every seed fails and the mean over the worst 5 % of the inputs.
@@ -45,6 +46,11 @@ def metrics(columns: dict[str, np.ndarray]) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, column in columns.items():
         values = column.astype(np.float64)
+        if name == "wrong_entropy":
+            # Without a wrong answer there is nothing whose spread could be averaged, and no number is better than 0.
+            if (wrong := columns["success"] < 1).any():
+                found[name] = float(values[wrong].mean())
+            continue
         found[name] = float(values.mean())
         if name == "loss":
             found["loss_p95"] = float(np.percentile(values, 95))
@@ -75,10 +81,30 @@ def _per_input(trial: TrialSpec, model: Any) -> dict[str, Float[Array, " input"]
         "variance": outcomes.variance,
     }
     if not trial.single_seed:
+        columns["wrong_entropy"] = wrong_entropy(outcomes.correct, outcomes.answers)
         for name, rule in type(task).VOTES.items():
             for group in trial.evaluation.votes:
                 columns[f"{name}_{group}"] = vote_success(task, inputs, outcomes.answers, group, rule)
     return columns
+
+
+def wrong_entropy(
+    correct: Bool[Array, "input seed"], answers: Integer[Array, "input seed part"]
+) -> Float[Array, " input"]:
+    """Entropy in bits of the wrong whole answers over the seeds, and 0 where none is wrong.
+
+    A vote can be won by fewer right answers the more the wrong ones are spread. With n wrong answers the entropy is at
+    most log2(n), so a few evaluation seeds understate it.
+    """
+
+    def of_input(case: tuple[Bool[Array, " seed"], Integer[Array, "seed part"]]) -> Float[Array, ""]:
+        right, cast = case
+        equal = (cast[:, None] == cast).all(axis=-1).sum(axis=1)  # at least 1, as each equals itself
+        wrong = (~right).sum()
+        # Equal answers are equally wrong, so the mean of -log2(share) over wrong seeds is the entropy of their answers.
+        return jnp.where(right, 0.0, jnp.log2(wrong / equal)).sum() / jnp.maximum(wrong, 1)
+
+    return jax.lax.map(of_input, (correct, answers), batch_size=256)
 
 
 def vote_success(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.evaluation import metrics, vote_success
+from sweeper.evaluation import metrics, vote_success, wrong_entropy
 from tasks.coloring import Task
 
 
@@ -56,3 +56,21 @@ def test_the_mean_of_the_worst_does_not_jump_where_the_percentile_does():
         found = metrics({"success": success, "loss": success})
         assert found["success_p5"] == p5
         assert found["success_worst5"] == pytest.approx(worst)
+
+
+def test_entropy_of_wrong_answers_equals_counting():
+    draw = np.random.default_rng(0)
+    answers = draw.integers(0, 2, (6, 12, 2))
+    answers[0], answers[1] = 0, 1  # never wrong; always wrong in the same way
+    correct = (answers == 0).all(axis=-1)
+    found = jax.jit(wrong_entropy)(jnp.asarray(correct), jnp.asarray(answers))
+    for ballots, right, entropy in zip(answers, correct, np.asarray(found), strict=True):
+        shares = np.array(list(collections.Counter(map(tuple, ballots[~right])).values())) / max(1, (~right).sum())
+        assert entropy == pytest.approx(-(shares * np.log2(shares)).sum(), abs=1e-6)
+    assert found[0] == found[1] == 0
+
+
+def test_the_entropy_of_wrong_answers_is_averaged_over_inputs_that_have_some():
+    columns = {"success": np.array([1, 0.5, 0.0], np.float32), "wrong_entropy": np.array([0, 1, 2], np.float32)}
+    assert metrics(columns)["wrong_entropy"] == pytest.approx(1.5)
+    assert "wrong_entropy" not in metrics({name: column[:1] for name, column in columns.items()})
