@@ -1,6 +1,6 @@
 """Ahead-of-time compilation, in one place so that a trial is always run by the same code.
 
-A program that runs once, such as the initialisation of the weights, is compiled for the CPU at LLVM level 1: it is built
+A program that runs once, such as the initialisation of weights, is compiled for the CPU at LLVM level 1: it is built
 three times as fast, and how fast it runs does not matter.
 """
 

@@ -27,8 +27,8 @@ def evaluate(trial: TrialSpec, model: Any) -> tuple[dict[str, float], dict[str, 
 
     Returns:
         The metrics by name, and float32 columns by name with one entry per evaluation input: `success`, `any_seed`,
-        `sampled`, `loss`, `variance`, and, of a model with voters, `wrong_entropy` and one per vote and group size
-        such as `majority_5`.
+        `sampled`, `loss`, `variance`; of a model with voters one per vote and group size such as `majority_5`, and
+        `wrong_entropy` where the task asks for it.
     """
     structure = jax.tree.structure((trial, model))
     if structure not in _programs:
@@ -81,7 +81,8 @@ def _per_input(trial: TrialSpec, model: Any) -> dict[str, Float[Array, " input"]
         "variance": outcomes.variance,
     }
     if not trial.single_seed:
-        columns["wrong_entropy"] = wrong_entropy(outcomes.correct, outcomes.answers)
+        if type(task).WRONG_ENTROPY:
+            columns["wrong_entropy"] = wrong_entropy(outcomes.correct, outcomes.answers)
         for name, rule in type(task).VOTES.items():
             for group in trial.evaluation.votes:
                 columns[f"{name}_{group}"] = vote_success(task, inputs, outcomes.answers, group, rule)

@@ -120,6 +120,9 @@ class Task(Spec, abc.ABC):
     VOTES: ClassVar[dict[str, Literal["joint", "partwise"]]] = {"majority": "joint"}
     """Metrics made by voting: on the whole answer, or part by part."""
 
+    WRONG_ENTROPY: ClassVar[bool] = False
+    """Whether the spread of wrong answers is measured; it compares all pairs of seeds on every evaluation input."""
+
     name: str
 
     @abc.abstractmethod

@@ -113,7 +113,7 @@ class Task(spec.Task):
             found = position[_paths(cycle.astype(jnp.int32)) @ digits]
             return cycle_outcomes(probabilities[found], variance[found])
 
-        return jax.lax.map(of_paths, inputs, batch_size=256)
+        return jax.lax.map(of_paths, inputs, batch_size=64)
 
     def correct(
         self, inputs: Integer[Array, "input vertex"], answers: Integer[Array, "input voter 1"]

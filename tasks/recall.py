@@ -52,6 +52,7 @@ class Task(spec.Task):
     """
 
     VOTES: ClassVar[dict[str, Literal["joint", "partwise"]]] = {"majority": "partwise", "majority_tuple": "joint"}
+    WRONG_ENTROPY: ClassVar[bool] = True
 
     name: Literal["recall"] = "recall"
     keys: Annotated[int, Field(ge=1)] = 20
