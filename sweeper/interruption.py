@@ -1,11 +1,16 @@
-"""Ctrl-C and its relatives, as a request that can wait for checkpoints.
+"""Ctrl-C and its relatives, answered in the way that suits the moment.
 
-While packs run, the first signal is only noted, and the driver's loop acts on it; at any other time, and from the
-second on, a signal raises KeyboardInterrupt at once.
+Before anything runs, and after it, there is nothing to tidy up: the process ends at once. (An exception would do the
+same, unless it met a callback of the garbage collector or an import in C code, which lose it.) While Ray starts, a
+signal raises KeyboardInterrupt, so that what has been started is stopped. While packs run it is only noted, and the
+driver's loop makes them leave checkpoints; a second one raises.
 """
 
+import contextlib
+import os
 import signal
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -15,12 +20,11 @@ class Interruption:
 
     Attributes:
         signum: The first signal that came.
-        patient: Whether a loop is looking at `signum`.
     """
 
     def __init__(self) -> None:
         self.signum: int | None = None
-        self.patient = False
+        self._answer: Literal["exit", "raise", "note", "ignore"] = "exit"
 
     def listen(self) -> None:
         """Take over SIGINT, SIGTERM and SIGHUP; what the caller ignores (nohup) stays ignored."""
@@ -28,13 +32,28 @@ class Interruption:
             if signal.getsignal(signum) != signal.SIG_IGN:
                 signal.signal(signum, self._on_signal)
 
-    def ignore(self) -> None:
-        """Let nothing disturb the last steps."""
-        for signum in SIGNALS:
-            signal.signal(signum, signal.SIG_IGN)
+    @contextlib.contextmanager
+    def answered_by(self, answer: Literal["raise", "note", "ignore"]) -> Iterator[None]:
+        """Answer in this way for a while."""
+        before, self._answer = self._answer, answer
+        try:
+            yield
+        finally:
+            self._answer = before
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if a signal came, also one whose exception got lost."""
+        if self.signum is not None:
+            raise KeyboardInterrupt
 
     def _on_signal(self, signum: int, frame: Any) -> None:
         first = self.signum is None
         self.signum = self.signum or signum
-        if not (first and self.patient):
-            raise KeyboardInterrupt
+        match self._answer:
+            case "exit":
+                os.write(2, b"interrupted; the same command carries on\n")
+                os._exit(128 + self.signum)
+            case "note" if first:
+                pass
+            case "raise" | "note":
+                raise KeyboardInterrupt

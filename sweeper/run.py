@@ -7,6 +7,7 @@ Exit codes: 0 when every planned trial is committed and none failed; 1 when some
 of each; 2 for input that cannot be run; 128 + n after signal n (130 for Ctrl-C), with the command that carries on.
 """
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -58,7 +59,7 @@ def run(
         code = sweep.start(options, interruption)
     except KeyboardInterrupt:
         print("interrupted; the same command carries on", file=sys.stderr)
-        code = 128 + (interruption.signum or 2)
+        code = 128 + (interruption.signum or signal.SIGINT)
     raise typer.Exit(code)
 
 

@@ -1,0 +1,69 @@
+"""What can go wrong between a plan and its rows, told in one line each.
+
+A *failure* is a fact about a trial, and becomes its row. A *loss* is a fact about the world (a full disk, a store out
+of reach, a worker that cannot start): no row says so, and the trial stays pending. A `LaunchError` ends the start.
+"""
+
+import dataclasses
+import datetime
+import traceback
+from pathlib import Path
+from typing import Any
+
+from sweeper import plugins
+from sweeper.plan import Work
+from sweeper.provenance import Provenance
+from sweeper.store import Store, StoreError, TrialResult
+
+
+class LaunchError(RuntimeError):
+    """The cluster cannot be reached; the message is for the user."""
+
+
+class TooLarge(LaunchError):
+    """A pack asks for more than a local cluster will ever have."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """Trials without a row: what went wrong was not their own doing, and the next start runs them."""
+
+    pack_id: str
+    trial_ids: tuple[str, ...]
+    reason: str
+
+
+def commit_failed(store: Store, provenance: Provenance, work: Work, error: dict[str, Any]) -> None:
+    """Commit a failed row for every pending trial; rows that are finished stay as they are.
+
+    The pack's checkpoint stays, so that a retry does not start from nothing.
+    """
+    now = datetime.datetime.now(datetime.UTC)
+    for trial, key in zip(work.pack.trials, work.pack.trial_ids, strict=True):
+        if key in work.pending:
+            result = TrialResult(
+                trial=trial,
+                status="failed",
+                metrics={},
+                curves=[],
+                outcomes=None,
+                timings={},
+                error=error,
+                provenance=provenance,
+                pack_id=work.pack.pack_id,
+                lanes=len(work.pack.trials),
+                device="",
+                started=now,
+                finished=now,
+            )
+            store.commit(result)
+
+
+def reason(error: BaseException) -> str:
+    """One line about an exception, with the place in this checkout where it was raised."""
+    text = next(iter(str(error).strip().splitlines()), "")[:400]
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(plugins.ROOT)]
+    if not ours or isinstance(error, OSError | StoreError):
+        return text
+    return f"{text} ({Path(ours[-1].filename).relative_to(plugins.ROOT)}, line {ours[-1].lineno})"
