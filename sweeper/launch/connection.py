@@ -145,6 +145,7 @@ def _connect(address: str, environment: dict[str, str]) -> None:
         raise TimeoutError
 
     # A token that the cluster does not like is retried for ever, and an explicit address never switches tokens on.
+    logging.getLogger(authentication_token_setup.__name__).setLevel(logging.ERROR)  # that it did is no warning
     authentication_token_setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
     # Inside `ray job submit` the job has an environment of its own; ours is added to it.
     os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")
