@@ -231,8 +231,9 @@ def test_killed_and_interrupted_sweeps_end_with_the_same_numbers(undisturbed, ch
     assert code == 130, text
     assert f"carries on:\n  python -m sweeper.run tiny.yaml --results {store} --address local" in text
     assert "Traceback" not in text
+    # Whether a checkpoint lies there now depends on the moment: a pack that had not trained yet leaves none. That a
+    # running one does is tested with `launch`; here the numbers at the end must be equal.
     _until(lambda: not interrupted.remaining(), 10)
-    assert list(store.glob("checkpoints/*.ckpt"))
 
     code, text = Command(checkout, *arguments).wait()
     assert code == 0, text
