@@ -67,7 +67,7 @@ def main() -> int:
         seconds = _undisturbed(arguments.space, calm)
         print(f"undisturbed: {seconds:.0f} s")
         draw = random.Random(arguments.seed)
-        _disturbed(arguments.space, rough, [draw.uniform(0.1, 0.8) * seconds for _ in range(arguments.kills)])
+        _disturbed(arguments.space, rough, [draw.uniform(0.15, 0.4) * seconds for _ in range(arguments.kills)])
         expected, found = _numbers(calm), _numbers(rough)
         equal = expected.equals(found)
         print(f"{len(found)} of {len(expected)} trials, metrics {'equal bit for bit' if equal else 'DIFFER'}")
