@@ -16,6 +16,7 @@ linear attention is a running sum of key^T value (Katharopoulos et al., arXiv 20
 costs less than the pairs of positions.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -251,40 +252,70 @@ def _logits(tables: Tables, inputs: Inputs) -> Float[Array, "input seed bit"]:
     """Logits of every input and seed.
 
     Seeds are taken one after the other, and each is computed again for the gradient, so that what is in flight fits
-    into a core's cache. Look-ups are products with one-hot matrices, and sums over features products with constant
-    ones, because XLA makes neither gathers, scatters nor reductions over a leading axis fast on a CPU.
+    into a core's cache. Look-ups are products with one-hot matrices, because XLA makes neither gathers nor scatters
+    fast on a CPU. The second block needs no scores either: with one query, it reads a sum of key^T message over all
+    tokens.
     """
     values = jax.nn.one_hot(inputs.values.T, tables.tokens.query.shape[-1], axis=1)  # [key, value, input]
     query = jax.nn.one_hot(inputs.query, tables.direct.shape[-1], axis=0)  # [key, input]
-    features = jnp.eye(tables.to_key.shape[0])
-    rows, columns = jnp.repeat(features, len(features), axis=0), jnp.tile(features, (len(features), 1))
-
-    def read(query: Float[Array, "feature input"], memory: Float[Array, "square input"]) -> Array:
-        return columns.T @ ((rows @ query) * memory)
+    head = len(tables.to_key)
+    parts = (head, head + head**2, head + head**2 + head)
 
     @jax.checkpoint
     def of_seed(tables: Tables) -> Float[Array, "bit input"]:
         tokens, last = tables.tokens, jax.tree.map(lambda table: table @ query, tables.last)
+        rows = jnp.concatenate([tokens.query, tokens.memory, tokens.key, tokens.message], axis=1)
 
-        def remember(memory: Float[Array, "square input"], token: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-            query, own, value = token
-            memory = memory + own @ value
-            return memory, read(query @ value, memory)
+        def remember(memories: tuple[Array, Array], token: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
+            memory, messages = memories
+            own, value = token
+            own_query, own_memory, own_key, own_message = jnp.split(own @ value, parts)
+            memory = memory + own_memory
+            found = _read(own_query, memory)
+            key, message = own_key + tables.to_key.T @ found, own_message + tables.to_message.T @ found
+            return (memory, messages + _outer(key, message)), None
 
-        memory, found = jax.lax.scan(remember, jnp.zeros_like(last.memory), (tokens.query, tokens.memory, values))
-        found_last = read(last.query, memory + last.memory)
-        ask = tables.last_query @ query + tables.to_query.T @ found_last
-
-        def seen(own: Float[Array, "key f value"], written: Float[Array, "feature f"]) -> Float[Array, "key f input"]:
-            return own @ values + jnp.einsum("nkb,kf->nfb", found, written)
-
-        scores = (seen(tokens.key, tables.to_key) * ask).sum(axis=1)
-        received = (scores[:, None] * seen(tokens.message, tables.to_message)).sum(axis=0)
-        own_score = ((last.key + tables.to_key.T @ found_last) * ask).sum(axis=0)
-        own = own_score * (last.message + tables.to_message.T @ found_last)
-        direct = tables.direct @ query + tables.to_logits.T @ found_last + tables.bias[:, None]
-        return direct + received + own
+        nothing = jnp.zeros((head * len(last.message), query.shape[1]))
+        (memory, messages), _ = jax.lax.scan(remember, (jnp.zeros_like(last.memory), nothing), (rows, values))
+        found = _read(last.query, memory + last.memory)
+        ask = tables.last_query @ query + tables.to_query.T @ found
+        key, message = last.key + tables.to_key.T @ found, last.message + tables.to_message.T @ found
+        direct = tables.direct @ query + tables.to_logits.T @ found + tables.bias[:, None]
+        return direct + _read(ask, messages + _outer(key, message))
 
     per_seed = {"tokens": tables.tokens, "last": tables.last, "last_query": tables.last_query, "direct": tables.direct}
     logits = jax.lax.map(lambda tables_of_seed: of_seed(tables._replace(**tables_of_seed)), per_seed)
     return jnp.moveaxis(logits, 2, 0)
+
+
+# Products over the features of a head, which come first, for many inputs at a time. Their derivatives are written out
+# because the ones XLA finds reduce over short leading axes, which it does several times slower than these sums.
+
+
+@jax.custom_vjp
+def _outer(key: Float[Array, "f input"], value: Float[Array, "g input"]) -> Float[Array, "pair input"]:
+    """key^T value of every input, flattened."""
+    return jnp.repeat(key, len(value), axis=0) * jnp.tile(value, (len(key), 1))
+
+
+@jax.custom_vjp
+def _read(query: Float[Array, "f input"], memory: Float[Array, "pair input"]) -> Float[Array, "g input"]:
+    """query @ memory of every input, for a flattened memory."""
+    products = jnp.repeat(query, len(memory) // len(query), axis=0) * memory
+    return functools.reduce(jnp.add, jnp.split(products, len(query)))
+
+
+def _read_transposed(memory: Float[Array, "pair input"], found: Float[Array, "g input"]) -> Float[Array, "f input"]:
+    """memory @ found of every input, for a flattened memory."""
+    products = (memory * jnp.tile(found, (len(memory) // len(found), 1))).reshape(-1, *found.shape)
+    return functools.reduce(jnp.add, (products[:, column] for column in range(len(found))))
+
+
+_outer.defvjp(
+    lambda key, value: (_outer(key, value), (key, value)),
+    lambda factors, change: (_read_transposed(change, factors[1]), _read(factors[0], change)),
+)
+_read.defvjp(
+    lambda query, memory: (_read(query, memory), (query, memory)),
+    lambda factors, change: (_read_transposed(factors[1], change), _outer(factors[0], change)),
+)
