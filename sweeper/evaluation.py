@@ -27,14 +27,15 @@ def evaluate(trial: TrialSpec, model: Any) -> tuple[dict[str, float], dict[str, 
 
     Returns:
         The metrics by name, and float32 columns by name with one entry per evaluation input: `success`, `any_seed`,
-        `sampled`, `loss`, `variance`; of a model with voters one per vote and group size such as `majority_5`, and
-        `wrong_entropy` where the task asks for it.
+        `sampled`, `loss`, `variance`; of a model with voters `margin`, `wrong_entropy` and one per vote and group
+        size such as `majority_5`.
     """
     structure = jax.tree.structure((trial, model))
     if structure not in _programs:
         _programs[structure] = compilation.compiled(_per_input, trial, model)
     columns = {name: np.asarray(column) for name, column in _programs[structure](trial, model).items()}
-    return metrics(columns), columns
+    found = metrics(columns)
+    return found | trial.task.own_metrics(found), columns
 
 
 def metrics(columns: dict[str, np.ndarray]) -> dict[str, float]:
@@ -81,29 +82,34 @@ def _per_input(trial: TrialSpec, model: Any) -> dict[str, Float[Array, " input"]
         "variance": outcomes.variance,
     }
     if not trial.single_seed:
-        if type(task).WRONG_ENTROPY:
-            columns["wrong_entropy"] = wrong_entropy(outcomes.correct, outcomes.answers)
+        columns |= ballot_statistics(outcomes.correct, outcomes.answers)
         for name, rule in type(task).VOTES.items():
             for group in trial.evaluation.votes:
                 columns[f"{name}_{group}"] = vote_success(task, inputs, outcomes.answers, group, rule)
     return columns
 
 
-def wrong_entropy(
+def ballot_statistics(
     correct: Bool[Array, "input seed"], answers: Integer[Array, "input seed part"]
-) -> Float[Array, " input"]:
-    """Entropy in bits of the wrong whole answers over the seeds, and 0 where none is wrong.
+) -> dict[str, Float[Array, " input"]]:
+    """How the seeds of each input are divided among whole answers: what decides whether a vote of them can win.
 
-    A vote can be won by fewer right answers the more the wrong ones are spread. With n wrong answers the entropy is at
-    most log2(n), so a few evaluation seeds understate it.
+    Returns:
+        `margin`, the share of seeds that give the most frequent right answer, less that of the most frequent wrong
+        one: voting with ever more seeds ends right where it is positive (the paper's section 2). `wrong_entropy`, the
+        entropy in bits of the wrong answers, 0 where none is wrong: a vote can be won by fewer right answers the more
+        the wrong ones are spread. With n wrong answers the entropy is at most log2(n), so few seeds understate it.
     """
+    seeds = correct.shape[1]
 
-    def of_input(case: tuple[Bool[Array, " seed"], Integer[Array, "seed part"]]) -> Float[Array, ""]:
+    def of_input(case: tuple[Bool[Array, " seed"], Integer[Array, "seed part"]]) -> dict[str, Float[Array, ""]]:
         right, cast = case
         equal = (cast[:, None] == cast).all(axis=-1).sum(axis=1)  # at least 1, as each equals itself
         wrong = (~right).sum()
         # Equal answers are equally wrong, so the mean of -log2(share) over wrong seeds is the entropy of their answers.
-        return jnp.where(right, 0.0, jnp.log2(wrong / equal)).sum() / jnp.maximum(wrong, 1)
+        entropy = jnp.where(right, 0.0, jnp.log2(wrong / equal)).sum() / jnp.maximum(wrong, 1)
+        lead = jnp.where(right, equal, 0).max() - jnp.where(right, 0, equal).max()
+        return {"margin": lead / seeds, "wrong_entropy": entropy}
 
     return jax.lax.map(of_input, (correct, answers), batch_size=256)
 

@@ -18,7 +18,7 @@ import abc
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import jax
@@ -120,9 +120,6 @@ class Task(Spec, abc.ABC):
     VOTES: ClassVar[dict[str, Literal["joint", "partwise"]]] = {"majority": "joint"}
     """Metrics made by voting: on the whole answer, or part by part."""
 
-    WRONG_ENTROPY: ClassVar[bool] = False
-    """Whether the spread of wrong answers is measured; it compares all pairs of seeds on every evaluation input."""
-
     name: str
 
     @abc.abstractmethod
@@ -165,6 +162,14 @@ class Task(Spec, abc.ABC):
     @abc.abstractmethod
     def correct(self, inputs: PyTree, answers: Int[Array, "input voter part"]) -> Bool[Array, "input voter"]:
         """Whether answers, cast by the model or found by voting, are right."""
+
+    @abc.abstractmethod
+    def wrong_answers(self) -> int:
+        """Number of wrong answers that an input can get: what a vote must win against."""
+
+    def own_metrics(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Metrics that only this task knows, made of those of the protocol."""
+        return {}
 
 
 class Model(Spec, abc.ABC):

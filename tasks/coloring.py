@@ -121,6 +121,10 @@ class Task(spec.Task):
         colors = answers // COLORS ** jnp.arange(self.vertices, dtype=answers.dtype) % COLORS
         return (colors != jnp.roll(colors, -1, axis=-1)).all(axis=-1)
 
+    def wrong_answers(self) -> int:
+        """All colourings but the proper ones, of which a cycle has 2^n + 2 (-1)^n (its chromatic polynomial at 3)."""
+        return COLORS**self.vertices - (2**self.vertices + 2 * (-1) ** self.vertices)
+
     def _evaluation_logits(
         self, model: Any, paths: Integer[Array, "path 5"], seeds: Float[Array, "seed vertex"]
     ) -> Float[Array, "path color seed"]:

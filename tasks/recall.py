@@ -17,7 +17,7 @@ costs less than the pairs of positions.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
@@ -53,7 +53,6 @@ class Task(spec.Task):
     """
 
     VOTES: ClassVar[dict[str, Literal["joint", "partwise"]]] = {"majority": "partwise", "majority_tuple": "joint"}
-    WRONG_ENTROPY: ClassVar[bool] = True
 
     name: Literal["recall"] = "recall"
     keys: Annotated[int, Field(ge=1)] = 20
@@ -116,6 +115,13 @@ class Task(spec.Task):
 
     def correct(self, inputs: Inputs, answers: Integer[Array, "input voter part"]) -> Bool[Array, "input voter"]:
         return (answers == self._target(inputs)[:, None]).all(axis=-1)
+
+    def wrong_answers(self) -> int:
+        return 2**self.value_bits - 1
+
+    def own_metrics(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """`stored_items`: success times N, the number of keys whose value a network could hold to succeed so often."""
+        return {"stored_items": metrics["success"] * self.keys}
 
     def _outcomes(self, logits: Float[Array, "input seed bit"], inputs: Inputs) -> spec.Outcomes:
         cross_entropy = _cross_entropy(logits, self._target(inputs)[:, None])

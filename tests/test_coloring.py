@@ -134,6 +134,12 @@ def test_outcomes_equal_enumeration(variant, n):
         np.testing.assert_allclose(outcomes.variance[i], np.var(probabilities, axis=0).mean(), rtol=1e-3, atol=1e-7)
 
 
+@pytest.mark.parametrize("n", [3, 4, 5, 6])
+def test_wrong_answers_are_all_colourings_but_the_proper_ones(n):
+    proper = sum(all(c[i] != c[i - 1] for i in range(n)) for c in itertools.product(range(COLORS), repeat=n))
+    assert Task(vertices=n).wrong_answers() == COLORS**n - proper
+
+
 def test_uniform_colours_succeed_on_1_74_percent():
     """The exact value of science: ((3 - 1)^10 + (3 - 1)) / 3^10 proper colourings of C_10."""
     task = Task()

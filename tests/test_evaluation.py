@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.evaluation import metrics, vote_success, wrong_entropy
+from sweeper.evaluation import ballot_statistics, metrics, vote_success
 from tasks.coloring import Task
 
 
@@ -58,16 +58,26 @@ def test_the_mean_of_the_worst_does_not_jump_where_the_percentile_does():
         assert found["success_worst5"] == pytest.approx(worst)
 
 
-def test_entropy_of_wrong_answers_equals_counting():
+def test_margin_and_entropy_of_wrong_answers_equal_counting():
     draw = np.random.default_rng(0)
     answers = draw.integers(0, 2, (6, 12, 2))
     answers[0], answers[1] = 0, 1  # never wrong; always wrong in the same way
     correct = (answers == 0).all(axis=-1)
-    found = jax.jit(wrong_entropy)(jnp.asarray(correct), jnp.asarray(answers))
-    for ballots, right, entropy in zip(answers, correct, np.asarray(found), strict=True):
-        shares = np.array(list(collections.Counter(map(tuple, ballots[~right])).values())) / max(1, (~right).sum())
-        assert entropy == pytest.approx(-(shares * np.log2(shares)).sum(), abs=1e-6)
-    assert found[0] == found[1] == 0
+    found = jax.jit(ballot_statistics)(jnp.asarray(correct), jnp.asarray(answers))
+    for index, (cast, right) in enumerate(zip(answers, correct, strict=True)):
+        counts = collections.Counter(map(tuple, cast))
+        right_count = counts.pop((0, 0), 0)
+        shares = np.array(list(counts.values())) / max(1, (~right).sum())
+        assert found["wrong_entropy"][index] == pytest.approx(-(shares * np.log2(shares)).sum(), abs=1e-6)
+        assert found["margin"][index] == pytest.approx((right_count - max(counts.values(), default=0)) / 12)
+    assert found["margin"][0] == 1
+    assert found["margin"][1] == -1
+
+
+def test_of_several_right_answers_only_the_most_frequent_counts_for_the_margin():
+    answers = jnp.asarray([[0, 0, 1, 1, 1, 2, 2, 3]])[..., None]  # 0 and 1 are right
+    found = jax.jit(ballot_statistics)(answers[..., 0] < 2, answers)
+    assert found["margin"][0] == pytest.approx(1 / 8)
 
 
 def test_the_entropy_of_wrong_answers_is_averaged_over_inputs_that_have_some():

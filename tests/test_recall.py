@@ -150,3 +150,8 @@ def test_without_seed_bits_a_token_is_value_and_key():
     assert seeds.shape == (4, 0)
     task.logits(recorder, Inputs(jnp.array([1, 2]), jnp.array(0)), seeds[0])
     assert recorder.tokens.shape == (3, task.token_size()) == (3, 5)
+
+
+def test_stored_items_are_success_times_keys():
+    assert Task(keys=20).own_metrics({"success": 0.57}) == pytest.approx({"stored_items": 11.4})
+    assert Task(value_bits=5).wrong_answers() == 31
