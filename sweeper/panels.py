@@ -14,10 +14,11 @@ Invariants:
       that silently differs.
     - Every published value names a series and a metric that its own panel draws.
     - The kind is the key `kind`; a new kind is one more record in `Panel` and one more module of `sweeper.figures`.
+    - `cost` is an abbreviation: reading `Panels` writes it out as curves, so nothing else knows of it.
 """
 
 import math
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -41,7 +42,8 @@ _Value = Annotated[str | bool | int | float, BeforeValidator(_infinity)]
 _Number = Annotated[float, BeforeValidator(_infinity)]
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Name = Annotated[str, Field(min_length=1)]
-_FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$", max_length=80)]
+_FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
+_FileName = Annotated[str, Field(pattern=_FILE_NAME, max_length=80)]
 
 Where = dict[_Name, _Value | Annotated[list[_Value], Field(min_length=1)]]
 """Column and the value, or the list of values, that it must have."""
@@ -57,11 +59,15 @@ class _Declaration(BaseModel):
 
 
 class Axis(_Declaration):
-    """The column on the horizontal axis; in YAML its bare name will do. Infinity gets a place of its own at the end."""
+    """The column on the horizontal axis; in YAML its bare name will do. Infinity gets a place of its own at the end.
+
+    Trials in which the column is empty stand at `empty`, and without it are left out.
+    """
 
     column: _Name
     label: str = ""
     scale: Literal["linear", "log"] = "linear"
+    empty: _Finite | None = None
 
 
 class Categories(_Declaration):
@@ -72,18 +78,31 @@ class Categories(_Declaration):
 
 
 class ValueAxis(_Declaration):
-    """The vertical axis. `percent` draws a share as per cent; `limits` are in the unit that is drawn."""
+    """The vertical axis.
+
+    `percent` draws a share as per cent. `unit` is the number of the store that is drawn as 1: 60 makes minutes of
+    seconds. `limits` are in the unit that is drawn; the data decide an end that is None.
+    """
 
     label: str = ""
     scale: Literal["linear", "log"] = "linear"
     percent: bool = False
-    limits: Annotated[tuple[_Finite, _Finite], Field(strict=False)] | None = None
+    unit: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    limits: Annotated[tuple[_Finite | None, _Finite | None], Field(strict=False)] | None = None
 
     @model_validator(mode="after")
-    def _limits_in_order(self) -> "ValueAxis":
-        if self.limits and not self.limits[0] < self.limits[1]:
-            raise ValueError(f"limits: {self.limits[0]} must be below {self.limits[1]}")
+    def _consistent(self) -> "ValueAxis":
+        if self.percent and self.unit != 1:
+            raise ValueError("percent or unit: give at most one")
+        low, high = self.limits or (None, None)
+        if low is not None and high is not None and not low < high:
+            raise ValueError(f"limits: {low} must be below {high}")
         return self
+
+    @property
+    def factor(self) -> float:
+        """What a number of the store is multiplied by to be drawn."""
+        return 100.0 if self.percent else 1 / self.unit
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -111,6 +130,14 @@ class HistogramSeries(_Declaration):
     color: Color | None = None
     where: Where = {}
     metric: _Name | None = None
+
+
+class CostSeries(_Declaration):
+    """One colour of a cost panel."""
+
+    label: _Name
+    color: Color | None = None
+    where: Where = {}
 
 
 class HeatmapSeries(_Declaration):
@@ -265,6 +292,54 @@ class HeatmapPanel(_Declaration):
 
 Panel = Annotated[CurvePanel | HistogramPanel | HeatmapPanel, Field(discriminator="kind")]
 
+_COSTS = (
+    ("wall time", "wall_seconds", "Wall time (min)", 60.0),
+    ("speed", "steps_per_second", "Steps per second", 1.0),
+    ("compile time", "compile_seconds", "Compile time (s)", 1.0),
+    ("memory", "peak_memory_bytes", "Peak memory (MiB)", 2.0**20),
+)
+"""What a cost panel draws: end of the name, column of the store, label and unit of its axis."""
+
+
+class CostPanel(_Declaration):
+    """What a trial costs against a column, as four curves side by side: time, steps per second, compilation, memory."""
+
+    kind: Literal["cost"]
+    name: Annotated[str, Field(pattern=_FILE_NAME, max_length=60)]
+    title: str = ""
+    x: Annotated[Axis, BeforeValidator(_column_shorthand)]
+    where: Where = {}
+    series: _Tuple[CostSeries] = ()
+    split: _Name | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "CostPanel":
+        _check_series(self.series, self.split, "cost")
+        return self
+
+    def curves(self) -> tuple[CurvePanel, ...]:
+        """The panel written out."""
+        series = tuple(CurveSeries(**dict(one)) for one in self.series)
+        return tuple(
+            CurvePanel(
+                kind="curve",
+                name=f"{self.name} {what}",
+                title=self.title,
+                figure=self.name,
+                x=self.x,
+                y=ValueAxis(label=label, unit=unit, limits=(0.0, None)),
+                metric=column,
+                where=self.where,
+                series=series,
+                split=self.split,
+            )
+            for what, column, label, unit in _COSTS
+        )
+
+
+def _written_out(panels: tuple[Panel | CostPanel, ...]) -> tuple[Panel, ...]:
+    return tuple(one for panel in panels for one in (panel.curves() if isinstance(panel, CostPanel) else (panel,)))
+
 
 def _names_differ(panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
     taken: dict[str, str] = {}
@@ -278,5 +353,13 @@ def _names_differ(panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
     return panels
 
 
-Panels = Annotated[tuple[Panel, ...], Field(strict=False), AfterValidator(_names_differ)]
+if TYPE_CHECKING:
+    Panels = tuple[Panel, ...]
+else:
+    Panels = Annotated[
+        tuple[Annotated[CurvePanel | HistogramPanel | HeatmapPanel | CostPanel, Field(discriminator="kind")], ...],
+        Field(strict=False),
+        AfterValidator(_written_out),
+        AfterValidator(_names_differ),
+    ]
 """The type of `panels:` in a search space."""

@@ -5,7 +5,7 @@ faint marker, because runs differ by seed and a mean alone hides it. Published v
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from matplotlib.ticker import NullLocator
 
 from sweeper.figures import selection, style
 from sweeper.panels import CurvePanel, CurveSeries
+from sweeper.store import TIMINGS
 
 AXES = (2.75, 2.05)
 """Width and height of the axes, in inches."""
@@ -41,12 +42,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A series with data: its place in the panel decides the colour where none is given."""
+    """A series with data: its place in the panel decides the colour where none is given.
+
+    `missing` says why one of its two lines is not there.
+    """
 
     index: int
     label: str
     color: Any
     lines: tuple[Line, ...]
+    missing: tuple[str, ...]
 
     def counts(self) -> dict[float, int]:
         """Number of training seeds at every value of x."""
@@ -54,49 +59,37 @@ class Drawn:
         return {float(x): int(group["seed"].nunique()) for x, group in merged.groupby("x")}  # pyright: ignore[reportArgumentType]
 
 
-@dataclass(frozen=True)
-class Content:
-    """What a panel shows."""
-
-    series: tuple[Drawn, ...]
-    notes: tuple[selection.Note, ...]
-    merged: tuple[str, ...]
-
-    def __bool__(self) -> bool:
-        return bool(self.series)
-
-    def lines(self, tail: bool) -> list[Line]:
-        return [line for one in self.series for line in one.lines if line.tail == tail]
+Content = selection.Content[Drawn]
 
 
 def gather(panel: CurvePanel, results: selection.Results) -> Content:
     """The numbers of a panel, with a note for every series that has none."""
-    try:
-        declared = selection.series_of(panel, panel.series, CurveSeries, results)
-        x = selection.column(results.trials, panel.x.column)
-    except selection.NoData as reason:
-        return Content((), (selection.Note(panel.name, "", str(reason)),), ())
-    series, notes, merged = [], [], []
-    for index, one in enumerate(declared):
-        try:
-            rows = selection.chosen(results, panel.where, one.where)
-        except selection.NoData as reason:
-            notes.append(selection.Note(panel.name, one.label, str(reason)))
-            continue
-        lines = []
+
+    def drawn(index: int, one: CurveSeries, rows: pd.DataFrame) -> Drawn:
+        x = selection.column(rows, panel.x.column)
+        if panel.x.empty is not None:
+            rows = rows.assign(**{x: rows[x].astype(float).fillna(panel.x.empty)})
+        lines, missing = [], []
         for metric, tail in zip(panel.metrics(one), (False, True), strict=True):
-            if metric is None:
-                continue
             try:
-                lines.append(Line(metric, tail, selection.per_seed(rows, metric, x), rows))
+                if metric is not None:
+                    lines.append(Line(metric, tail, selection.per_seed(rows, metric, x), rows))
             except selection.NoData as reason:
-                notes.append(selection.Note(panel.name, one.label, str(reason)))
-        if lines:
-            series.append(Drawn(index, one.label, one.color, tuple(lines)))
-            if different := selection.mixed(rows, [panel.x.column, *panel.where, *one.where]):
-                notes.append(selection.Note(panel.name, one.label, f"merges trials that differ in {different}"))
-                merged.append(different)
-    return Content(tuple(series), tuple(notes), tuple(dict.fromkeys(merged)))
+                missing.append(str(reason))
+        if not lines:
+            raise selection.NoData("; ".join(dict.fromkeys(missing)))
+        return Drawn(index, one.label, one.color, tuple(lines), tuple(missing))
+
+    # What a trial costs depends on the machine and on its company there; what it learns does not.
+    alike = ("device", "lanes") if _all_metrics(panel) & set(TIMINGS) else ()
+    content = selection.gathered(panel, panel.series, CurveSeries, results, drawn, [panel.x.column], alike)
+    missing = [selection.Note(panel.name, one.label, reason) for one in content.series for reason in one.missing]
+    return replace(content, notes=(*content.notes, *missing))
+
+
+def _all_metrics(panel: CurvePanel) -> set[str]:
+    named = {metric for one in panel.series for metric in panel.metrics(one)} | {panel.metric, panel.tail}
+    return {metric for metric in named if metric}
 
 
 def compare(panel: CurvePanel, content: Content) -> list[selection.Comparison]:
@@ -158,7 +151,7 @@ def paint(panel: CurvePanel, content: Content, region: style.Region, look: style
     """Draw the panel into its region of a figure."""
     axes = region.axes("axes")
     place = _Places(panel, content)
-    scale = 100 if panel.y.percent else 1
+    scale = panel.y.factor
     for one in content.series:
         shade = look.shade(one.color, one.index)
         for line in one.lines:
@@ -218,7 +211,7 @@ class _Places:
         return float(np.log(self(x))) if self.log else self(x)
 
 
-def _paint_line(axes: Axes, line: Line, place: _Places, scale: int, shade: str, marker: str, band: str) -> None:
+def _paint_line(axes: Axes, line: Line, place: _Places, scale: float, shade: str, marker: str, band: str) -> None:
     points = line.points()
     x = np.array([place(value) for value in points.index])
     mean = points["mean"].to_numpy() * scale
@@ -274,9 +267,11 @@ def _dress(region: style.Region, axes: Axes, panel: CurvePanel, place: _Places) 
     axes.xaxis.set_minor_locator(NullLocator())
     if panel.y.limits:
         low, high = panel.y.limits
-        # Lines along a limit, such as a success of 100 %, must be seen whole.
-        pad = 0.03 * (high - low) if panel.y.scale == "linear" else 0.0
-        axes.set_ylim(low - pad, high + pad)
+        if low is not None and high is not None and panel.y.scale == "linear":
+            # Lines along a limit, such as a success of 100 %, must be seen whole.
+            pad = 0.03 * (high - low)
+            low, high = low - pad, high + pad
+        axes.set_ylim(low, high)
     region.label_values(axes, panel.y.label or (panel.metric or panel.tail or "") + " (%)" * panel.y.percent)
 
 
@@ -304,9 +299,10 @@ def _legend(panel: CurvePanel, content: Content, look: style.Look) -> list[tuple
                 ),
             )
         )
-    if content.lines(tail=False) and content.lines(tail=True):
+    tails = {line.tail for one in content.series for line in one.lines}
+    if len(tails) == 2:
         entries.append(("average", Line2D([], [], color=style.FAINT, linewidth=1.2)))
-    if content.lines(tail=True):
+    if True in tails:
         entries.append(("bad tail", Line2D([], [], color=style.FAINT, linewidth=1.2, linestyle=(0, (3.2, 1.6)))))
     if any(_references(panel, one) for one in content.series):
         entries.append(("published", Line2D([], [], color=style.FAINT, linestyle="none", marker="x", markersize=5)))

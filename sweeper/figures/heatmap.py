@@ -31,40 +31,17 @@ class Map:
     shares: dict[float | str, dict[int, np.ndarray]]
 
 
-@dataclass(frozen=True)
-class Content:
-    """What a panel shows; `values` are the columns that all its maps have, in order."""
-
-    series: tuple[Map, ...]
-    values: tuple[float | str, ...]
-    notes: tuple[selection.Note, ...]
-    merged: tuple[str, ...]
-
-    def __bool__(self) -> bool:
-        return bool(self.series)
+Content = selection.Content[Map]
 
 
 def gather(panel: HeatmapPanel, results: selection.Results) -> Content:
     """The maps of a panel, with a note for every series that has none."""
-    try:
-        declared = selection.series_of(panel, panel.series, HeatmapSeries, results)
-        x = selection.column(results.trials, panel.x.column)
-    except selection.NoData as reason:
-        return Content((), (), (selection.Note(panel.name, "", str(reason)),), ())
-    series, notes, merged = [], [], []
-    for one in declared:
-        try:
-            rows = selection.chosen(results, panel.where, one.where)
-            series.append(Map(one.label, _columns(panel, results, rows, x, one.metric or panel.metric or "")))
-        except selection.NoData as reason:
-            notes.append(selection.Note(panel.name, one.label, str(reason)))
-            continue
-        if different := selection.mixed(rows, [panel.x.column, *panel.where, *one.where]):
-            notes.append(selection.Note(panel.name, one.label, f"merges trials that differ in {different}"))
-            merged.append(different)
-    values = {value for one in series for value in one.shares}
-    ordered = tuple(sorted(values, key=lambda value: (isinstance(value, str), value)))
-    return Content(tuple(series), ordered, tuple(notes), tuple(dict.fromkeys(merged)))
+
+    def drawn(index: int, one: HeatmapSeries, rows: pd.DataFrame) -> Map:
+        x = selection.column(rows, panel.x.column)
+        return Map(one.label, _columns(panel, results, rows, x, one.metric or panel.metric or ""))
+
+    return selection.gathered(panel, panel.series, HeatmapSeries, results, drawn, [panel.x.column])
 
 
 def _columns(
@@ -91,13 +68,18 @@ def compare(panel: HeatmapPanel, content: Content) -> list[selection.Comparison]
 # --------------------------------------------------------------------------------------------------------------------
 
 
+def _values(content: Content) -> list[float | str]:
+    """The columns that all maps have, in order."""
+    return sorted({value for one in content.series for value in one.shares}, key=lambda v: (isinstance(v, str), v))
+
+
 def _ticks(content: Content) -> list[str]:
-    return [value if isinstance(value, str) else style.number(value) for value in content.values]
+    return [value if isinstance(value, str) else style.number(value) for value in _values(content)]
 
 
 def _map_width(content: Content) -> float:
     longest = max(len(style.plain(tick)) for tick in _ticks(content))
-    return max(MAP[0], len(content.values) * max(CELL, (longest + 0.8) * style.CHARACTER * 7.5))
+    return max(MAP[0], len(_values(content)) * max(CELL, (longest + 0.8) * style.CHARACTER * 7.5))
 
 
 def width(panel: HeatmapPanel, content: Content) -> float:
@@ -118,7 +100,8 @@ def paint(panel: HeatmapPanel, content: Content, region: style.Region, look: sty
     colors = matplotlib.colormaps["viridis_r"].with_extremes(under="white", bad="white")
     map_width = _map_width(content)
     edges = np.linspace(0, 100, panel.bins + 1)
-    columns = np.arange(len(content.values) + 1)
+    values = _values(content)
+    columns = np.arange(len(values) + 1)
     left = style.LEFT
     axes = mesh = None
     for position, one in enumerate(content.series):
@@ -126,11 +109,11 @@ def paint(panel: HeatmapPanel, content: Content, region: style.Region, look: sty
         shares = np.array(
             [
                 np.mean(list(one.shares[value].values()), axis=0) if value in one.shares else np.zeros(panel.bins)
-                for value in content.values
+                for value in values
             ]
         )
         mesh = axes.pcolormesh(columns, edges, shares.T, norm=norm, cmap=colors, rasterized=True)
-        for index, value in enumerate(content.values):
+        for index, value in enumerate(values):
             if value not in one.shares:
                 axes.axvspan(index, index + 1, facecolor="#f2f2f2", edgecolor="#b5b5b5", hatch="////", linewidth=0)
             count = len(one.shares.get(value, ()))
@@ -185,7 +168,7 @@ def paint(panel: HeatmapPanel, content: Content, region: style.Region, look: sty
 def _footer(panel: HeatmapPanel, content: Content) -> str:
     parts = [f"Bins of {style.number(100 / panel.bins)} %", "above: training seeds averaged in each column"]
     parts.append(f"white: less than {style.number(panel.lowest)}")
-    if any(value not in one.shares for one in content.series for value in content.values):
+    if any(value not in one.shares for one in content.series for value in _values(content)):
         parts.append("hatched: no trial")
     parts.extend(f"merged: {different}" for different in content.merged)
     return "; ".join(parts) + "."

@@ -34,37 +34,17 @@ class Bars:
         return np.mean(list(self.shares.values()), axis=0)
 
 
-@dataclass(frozen=True)
-class Content:
-    """What a panel shows."""
-
-    series: tuple[Bars, ...]
-    notes: tuple[selection.Note, ...]
-    merged: tuple[str, ...]
-
-    def __bool__(self) -> bool:
-        return bool(self.series)
+Content = selection.Content[Bars]
 
 
 def gather(panel: HistogramPanel, results: selection.Results) -> Content:
     """The histograms of a panel, with a note for every series that has none."""
-    try:
-        declared = selection.series_of(panel, panel.series, HistogramSeries, results)
-    except selection.NoData as reason:
-        return Content((), (selection.Note(panel.name, "", str(reason)),), ())
-    series, notes, merged = [], [], []
-    for index, one in enumerate(declared):
-        try:
-            rows = selection.chosen(results, panel.where, one.where)
-            shares = selection.shares_per_seed(results, rows, one.metric or panel.metric or "", panel.bins)
-        except selection.NoData as reason:
-            notes.append(selection.Note(panel.name, one.label, str(reason)))
-            continue
-        series.append(Bars(index, one.label, one.color, shares, rows))
-        if different := selection.mixed(rows, [*panel.where, *one.where]):
-            notes.append(selection.Note(panel.name, one.label, f"merges trials that differ in {different}"))
-            merged.append(different)
-    return Content(tuple(series), tuple(notes), tuple(dict.fromkeys(merged)))
+
+    def drawn(index: int, one: HistogramSeries, rows: pd.DataFrame) -> Bars:
+        shares = selection.shares_per_seed(results, rows, one.metric or panel.metric or "", panel.bins)
+        return Bars(index, one.label, one.color, shares, rows)
+
+    return selection.gathered(panel, panel.series, HistogramSeries, results, drawn)
 
 
 def compare(panel: HistogramPanel, content: Content) -> list[selection.Comparison]:
@@ -147,7 +127,7 @@ def paint(panel: HistogramPanel, content: Content, region: style.Region, look: s
     axes = region.axes("axes")
     edges = np.linspace(0, 100, panel.bins + 1)
     centres = (edges[:-1] + edges[1:]) / 2
-    scale = 100 if panel.y.percent else 1
+    scale = panel.y.factor
     references = {reference.series: reference for reference in panel.published}
     for bars in content.series:
         shade = look.shade(bars.color, bars.index)

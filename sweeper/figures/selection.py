@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from sweeper.spec import leaf_values
 from sweeper.store import Store
 
 SeriesT = TypeVar("SeriesT", CurveSeries, HistogramSeries, HeatmapSeries)
+DrawnT = TypeVar("DrawnT")
 
 
 class NoData(Exception):
@@ -182,6 +183,62 @@ def chosen(results: Results, *conditions: Where) -> pd.DataFrame:
     return rows
 
 
+@dataclass(frozen=True)
+class Content(Generic[DrawnT]):
+    """What a panel shows; it is false without any series.
+
+    Attributes:
+        series: Those with data, as their kind draws them.
+        notes: What the reader must know of the others, and of series that merge trials which are not alike.
+        merged: The entries in which such trials differ.
+    """
+
+    series: tuple[DrawnT, ...]
+    notes: tuple[Note, ...]
+    merged: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.series)
+
+
+def gathered(
+    panel: Panel,
+    declared: Sequence[SeriesT],
+    record: type[SeriesT],
+    results: Results,
+    drawn: Callable[[int, SeriesT, pd.DataFrame], DrawnT],
+    mentioned: Sequence[str] = (),
+    alike: Sequence[str] = (),
+) -> Content[DrawnT]:
+    """The series of a panel that have data, with a note for every one that has none.
+
+    Args:
+        panel: The panel.
+        declared: Its series, as far as it lists them.
+        record: Their type.
+        results: The trials to choose from.
+        drawn: Makes a series of its place in the panel, its declaration and its trials, or raises `NoData`.
+        mentioned: Columns of the panel's axes; together with its conditions they may differ within a series.
+        alike: Columns that should not differ within a series although they are no entries of a trial.
+    """
+    try:
+        declared = series_of(panel, declared, record, results)
+    except NoData as reason:
+        return Content((), (Note(panel.name, "", str(reason)),), ())
+    series, notes, merged = [], [], []
+    for index, one in enumerate(declared):
+        try:
+            rows = chosen(results, panel.where, one.where)
+            series.append(drawn(index, one, rows))
+        except NoData as reason:
+            notes.append(Note(panel.name, one.label, str(reason)))
+            continue
+        if different := mixed(rows, [*mentioned, *panel.where, *one.where], alike):
+            notes.append(Note(panel.name, one.label, f"merges trials that differ in {different}"))
+            merged.append(different)
+    return Content(tuple(series), tuple(notes), tuple(dict.fromkeys(merged)))
+
+
 def series_of(panel: Panel, declared: Sequence[SeriesT], record: type[SeriesT], results: Results) -> Sequence[SeriesT]:
     """The declared series, or one for every value of the column that the panel splits by.
 
@@ -202,12 +259,13 @@ def series_of(panel: Panel, declared: Sequence[SeriesT], record: type[SeriesT], 
     ]
 
 
-def mixed(rows: pd.DataFrame, mentioned: Sequence[str]) -> str:
-    """Entries of the trials that differ between `rows`, without those in `mentioned`; empty if there are none.
+def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = ()) -> str:
+    """Entries of the trials, and columns in `alike`, that differ between `rows`; empty if there are none.
 
-    A name in `mentioned` covers the entry it abbreviates, as in `column`. Training seeds may always differ.
+    Entries in `mentioned` are left out; a name there covers the entry it abbreviates, as in `column`. Training seeds
+    may always differ.
     """
-    entries = {path for spec in rows["spec"] for path, _ in leaf_values(json.loads(spec))}
+    entries = {path for spec in rows["spec"] for path, _ in leaf_values(json.loads(spec))} | set(alike)
     covered = {entry for entry in entries for name in (*mentioned, "seed") if _covers(name, entry)}
     found = []
     for entry in sorted(entries - covered):
