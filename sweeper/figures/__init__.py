@@ -4,8 +4,8 @@ A kind is a module with five functions: `gather` takes a panel's numbers from th
 much room they need, `paint` draws them, and `compare` puts published numbers beside them. Kinds know no task, no paper
 and no store. A new kind is one more module here, one more record in `sweeper.panels`, and one more line in `KINDS`.
 
-Every panel is drawn alone; panels that name the same `figure` are drawn side by side as well. Series without data are
-left out and named in `Report.notes`; panels without any series are not drawn.
+Every panel is drawn alone; panels that name the same `figure` are drawn side by side as well, also those of several
+search spaces. Series without data are left out and named in `Report.notes`; panels without any series are not drawn.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from sweeper.figures.selection import Comparison, Note, Results
 from sweeper.figures.style import PALETTES, RC, Frame, PaletteName, Region, plain
 from sweeper.panels import Panel
 
-__all__ = ["PALETTES", "Comparison", "Note", "PaletteName", "Report", "Results", "draw", "plain"]
+__all__ = ["PALETTES", "Comparison", "Note", "PaletteName", "Report", "Results", "draw", "draw_together", "plain"]
 
 KINDS: dict[str, ModuleType] = {"curve": curve, "histogram": histogram, "heatmap": heatmap}
 
@@ -36,11 +36,13 @@ class Report(NamedTuple):
         paths: The written files.
         notes: Series that were left out with the reason, and series that merge trials which are not alike.
         comparisons: Every published value of the panels beside the measured one, also of panels without any data.
+        drawn: The panels that were drawn, with what their kind gathered.
     """
 
     paths: tuple[Path, ...]
     notes: tuple[Note, ...]
     comparisons: tuple[Comparison, ...]
+    drawn: tuple[tuple[Panel, Any], ...]
 
 
 def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteName = "paper") -> Report:
@@ -57,7 +59,27 @@ def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteN
         paths=tuple(paths),
         notes=tuple(note for _, content in gathered for note in content.notes),
         comparisons=tuple(one for panel, content in gathered for one in KINDS[panel.kind].compare(panel, content)),
+        drawn=tuple(drawable),
     )
+
+
+def draw_together(reports: Sequence[Report], out: Path, palette: PaletteName = "paper") -> list[Path]:
+    """Draw the figures whose panels come from several reports into the folder `out`, ordered by name of the panel.
+
+    Panels of one name are one figure of different trials, such as a sweep and its repetition. Side by side they could
+    not be told apart, so that a figure with two of them is left to the single reports.
+    """
+    parts: dict[str, list[list[tuple[Panel, Any]]]] = {}
+    for report in reports:
+        for figure in dict.fromkeys(panel.figure for panel, _ in report.drawn if panel.figure):
+            parts.setdefault(figure, []).append([one for one in report.drawn if one[0].figure == figure])
+    paths = []
+    for figure, found in parts.items():
+        row = sorted((one for part in found for one in part), key=lambda one: one[0].name)
+        if len(found) > 1 and len({panel.name for panel, _ in row}) == len(row):
+            out.mkdir(parents=True, exist_ok=True)
+            paths += _write(row, out / f"figure-{figure}", palette)
+    return paths
 
 
 def _write(row: Sequence[tuple[Panel, Any]], path: Path, palette: PaletteName) -> list[Path]:

@@ -139,6 +139,7 @@ def width(panel: CurvePanel, content: Content) -> float:
 def frame(panel: CurvePanel, content: Content) -> style.Frame:
     return style.frame(
         width(panel, content),
+        panel.name,
         panel.title,
         count_lines=len(_count_rows(content)),
         axes=AXES[1],

@@ -90,7 +90,13 @@ def width(panel: HeatmapPanel, content: Content) -> float:
 
 def frame(panel: HeatmapPanel, content: Content) -> style.Frame:
     return style.frame(
-        width(panel, content), panel.title, count_lines=2, axes=MAP[1], legend=[], footer=_footer(panel, content)
+        width(panel, content),
+        panel.name,
+        panel.title,
+        count_lines=2,
+        axes=MAP[1],
+        legend=[],
+        footer=_footer(panel, content),
     )
 
 

@@ -114,6 +114,7 @@ def width(panel: HistogramPanel, content: Content) -> float:
 def frame(panel: HistogramPanel, content: Content) -> style.Frame:
     return style.frame(
         width(panel, content),
+        panel.name,
         panel.title,
         count_lines=0,
         axes=AXES[1],

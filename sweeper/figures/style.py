@@ -156,9 +156,9 @@ class Region:
 
     def title(self, name: str, title: str) -> None:
         """The panel's name in bold before its title, as in the published figures."""
-        lines = title_lines(title, self.width)
+        lines = title_lines(name, title, self.width)
         self._text("title", 0.1, name, fontsize=10, fontweight="bold")
-        self._text("title", 0.2 + len(name) * 0.105, "\n".join(lines), fontsize=8.5, linespacing=1.25)
+        self._text("title", title_left(name), "\n".join(lines), fontsize=8.5, linespacing=1.25)
 
     def footer(self, text: str) -> None:
         lines = footer_lines(text, self.width)
@@ -206,8 +206,13 @@ class Region:
         return below, heights[part]
 
 
-def title_lines(title: str, width: float) -> list[str]:
-    return textwrap.wrap(title, max(12, int((width - 0.5) / (CHARACTER * 8.5)))) or [""]
+def title_left(name: str) -> float:
+    """Where a title begins beside the name of its panel, in inches."""
+    return 0.2 + len(name) * 0.105
+
+
+def title_lines(name: str, title: str, width: float) -> list[str]:
+    return textwrap.wrap(title, max(12, int((width - title_left(name) - 0.1) / (CHARACTER * 8.5)))) or [""]
 
 
 def footer_lines(text: str, width: float) -> list[str]:
@@ -222,6 +227,7 @@ def legend_columns(labels: Sequence[str], width: float) -> int:
 
 def frame(
     width: float,
+    name: str,
     title: str,
     count_lines: int,
     axes: float,
@@ -232,7 +238,7 @@ def frame(
     """The frame of a panel from what its parts hold; `axes` is the height of the axes in inches."""
     rows = math.ceil(len(legend) / legend_columns(legend, width)) if legend else 0
     return Frame(
-        title=0.1 + TITLE_LINE * len(title_lines(title, width)),
+        title=0.1 + TITLE_LINE * len(title_lines(name, title, width)),
         counts=0.05 + SMALL_LINE * count_lines,
         axes=axes,
         labels=labels,
