@@ -1,8 +1,9 @@
-"""`python -m sweeper.report`: draw what a store holds, and put it beside what was published.
+"""`python -m sweeper.report`: draw what a store holds, say what it advises, and put it beside what was published.
 
 Panels come from the sweeps recorded in the store, whose spec text was kept with them, and are drawn from the trials
 that the latest start of the sweep planned; or from search spaces given with `--space`, and are then drawn from every
-trial of the store. Figures go to one folder a sweep, the comparison of all of them to `comparison.csv`.
+trial of the store. Figures go to one folder a sweep, those that several sweeps share to the folder above them, and with
+`--compare` the comparison of all published numbers to `comparison.csv` and `comparison.md`.
 
 Exit codes: 0 when at least one panel was drawn, 1 when there was nothing to draw, 2 for input that cannot be read.
 """
@@ -16,13 +17,13 @@ from typing import Annotated, NamedTuple
 import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
-from rich.table import Table
 
-from sweeper import figures, search_space
+from sweeper import figures, guidance, search_space, tables
 from sweeper.document import Refused, SearchSpaceError, document_tree, overridden, plain
 from sweeper.figures import Comparison, Note, Results
 from sweeper.panels import Panel, Panels
 from sweeper.store import Store, StoreError, SweepRecord
+from sweeper.tables import Column, Table
 
 app = typer.Typer(add_completion=False)
 
@@ -57,8 +58,11 @@ def report(
         list[str] | None, typer.Option(metavar="NAME", help="Draw this recorded sweep only; repeatable.")
     ] = None,
     palette: Annotated[figures.PaletteName, typer.Option(help="Colours of the figures.")] = "paper",
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Write and print every published number beside the measured one.")
+    ] = False,
 ) -> None:
-    """Draw the panels of sweeps, and compare with published numbers."""
+    """Draw the panels of sweeps, say what they advise, and compare with published numbers."""
     console = Console(highlight=False)
     console.width = max(console.width, MIN_WIDTH)
     folder = out or (Path("report") if "://" in results else Path(results) / "report")
@@ -66,41 +70,50 @@ def report(
         store = Store.open(results)
         if not store.exists():
             raise ReportError(f"there is no results store at {store.url}")
-        found = sources(store, space or [], sweep or [])
+        everything = Results.of_store(store)
+        found = sources(store, everything, space or [], sweep or [])
     except (ReportError, SearchSpaceError, StoreError) as error:
         Console(stderr=True, soft_wrap=True, highlight=False).print(str(error), markup=False)
         raise typer.Exit(2) from None
     drawn = [
         (source.name, figures.draw(source.results, source.panels, folder / source.name, palette)) for source in found
     ]
+    together = figures.draw_together([one for _, one in drawn], folder, palette)
     comparisons = [(name, comparison) for name, one in drawn for comparison in one.comparisons]
-    if comparisons:
-        console.print(comparison_table(comparisons))
-        path = folder / "comparison.csv"
-        write_comparison(comparisons, path)
-        open_ = sum(comparison.measured is None for _, comparison in comparisons)
-        console.print(
-            f"{len(comparisons):,} published numbers, {open_:,} of them not measured yet: {path}", soft_wrap=True
-        )
+    measured = [(name, comparison) for name, comparison in comparisons if comparison.measured is not None]
+    count = f"{len(comparisons):,} published numbers, {len(comparisons) - len(measured):,} of them not measured yet"
+    if comparisons and compare:
+        if measured:
+            console.print(tables.terminal(comparison_table(measured)))
+        csv_file, markdown_file = folder / "comparison.csv", folder / "comparison.md"
+        write_comparison(comparisons, csv_file)
+        markdown_file.write_text(tables.markdown(comparison_table(comparisons)), encoding="utf-8")
+        console.print(f"{count}: {csv_file}, {markdown_file}", markup=False, soft_wrap=True)
+    elif comparisons:
+        console.print(f"{count}; --compare writes them beside the measured ones", soft_wrap=True)
+    trials = everything.only({one for source in found for one in source.results.trials["trial_id"]})
+    for table in guidance_tables(trials):
+        console.print()
+        console.print(tables.terminal(table))
     for name, one in drawn:
         for line in note_lines(one.notes):
             console.print(f"{name}: {line}", markup=False, soft_wrap=True)
-    for _, one in drawn:
-        for path in one.paths:
-            console.print(f"figure: {path}", markup=False, soft_wrap=True)
+    for path in [*(path for _, one in drawn for path in one.paths), *together]:
+        console.print(f"figure: {path}", markup=False, soft_wrap=True)
     if not any(one.paths for _, one in drawn):
         console.print("nothing to draw: no panel of these sweeps has a finished trial")
         raise typer.Exit(1)
 
 
-def sources(store: Store, spaces: Sequence[Path], sweeps: Sequence[str]) -> list[Source]:
+def sources(store: Store, everything: Results, spaces: Sequence[Path], sweeps: Sequence[str]) -> list[Source]:
     """The panels to draw and their trials: of the spaces, of the sweeps, or of every recorded sweep with panels.
+
+    `everything` are the results of the store.
 
     Raises:
         ReportError: a sweep is not recorded, its panels can no longer be read, or there are no panels at all.
         SearchSpaceError: a space cannot be read.
     """
-    everything = Results.of_store(store)
     latest = {record.name: record for record in store.sweeps()}
     for name in sweeps:
         if name not in latest:
@@ -144,27 +157,34 @@ def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
 
 
 def comparison_table(comparisons: Iterable[tuple[str, Comparison]]) -> Table:
-    """Measured beside published numbers; those without a measurement are left to the file."""
-    table = Table(title="Measured against published", title_justify="left")
-    for name in ("sweep", "panel", "curve", "metric"):
-        table.add_column(name)
-    for name in ("at", "published", "measured", "difference", "seeds", "steps"):
-        table.add_column(name, justify="right")
+    """Measured beside published numbers; the cells of what is not measured yet are empty."""
+    rows = []
     for sweep, one in comparisons:
+        measured = difference = ""
         if one.measured is not None and one.difference is not None:
-            table.add_row(
-                sweep,
-                one.panel,
-                one.curve,
-                one.metric,
-                "" if one.at is None else f"{one.at:g}",
-                _shown(one.published, one.percent),
-                _shown(one.measured, one.percent),
-                f"{100 * one.difference:+.1f} points" if one.percent else f"{one.difference:+.4f}",
-                str(one.seeds),
-                one.steps,
+            measured = _shown(one.measured, one.percent)
+            difference = f"{100 * one.difference:+.1f} points" if one.percent else f"{one.difference:+.4f}"
+        rows.append(
+            (
+                *(sweep, one.panel, one.curve, one.metric, "" if one.at is None else f"{one.at:g}"),
+                *(_shown(one.published, one.percent), measured, difference, str(one.seeds), one.steps),
             )
-    return table
+        )
+    columns = (
+        *(Column(title) for title in ("sweep", "panel", "curve", "metric")),
+        *(Column(title, numeric=True) for title in ("at", "published", "measured", "difference", "seeds", "steps")),
+    )
+    note = "Measured: mean over the training seeds; at: the value on the horizontal axis."
+    return Table("Measured against published", columns, tuple(rows), note)
+
+
+def guidance_tables(results: Results) -> list[Table]:
+    """What the trials advise, as far as they do."""
+    found = [
+        guidance.seeds_table(guidance.enough_seeds(results)),
+        guidance.votes_table(guidance.votes(results)),
+    ]
+    return [table for table in found if table.rows]
 
 
 def _shown(value: float, percent: bool) -> str:

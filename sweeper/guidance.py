@@ -1,0 +1,315 @@
+"""What a store advises: how many seeds a training step needs, and how many votes a trained model.
+
+Both are read off finished trials of randomised models (those with many seeds r), and neither trains anything.
+
+`enough_seeds` compares trials that are equal but for m and the training seed. The bad tail of success (its 5th
+percentile over the inputs, averaged over training seeds) grows with m and then stays; what a step costs grows with m
+throughout. So the smallest m whose tail is nearly the best one is the one to train with.
+
+`votes` applies the bound of `sweeper.votes` to each training. Its margin is the 5th percentile over the inputs, so that
+so many votes answer at least 95 % of the inputs right with probability 95 % each. Every trained model has its own
+number: an average over training seeds would hide the one that no vote can help.
+
+Invariants:
+    - A group never mixes trials that differ in anything but what it compares; what tells the groups of a task apart is
+      named in their rows.
+    - Where the data do not carry the advice (all tails zero, one training seed, no margin measured), it says so.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from sweeper import plugins
+from sweeper.figures import Results
+from sweeper.spec import leaf_values
+from sweeper.tables import Column, Table
+from sweeper.votes import votes_needed
+
+NEARLY = 0.98
+"""A tail of at least this share of the best one is as good."""
+
+FAILURE = 0.05
+"""Probability with which a vote may be wrong."""
+
+TAIL = "success_p5"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the trials of a group have in common; `others` names what else tells it from the groups of its task."""
+
+    task: str
+    baseline: str
+    q: float
+    steps: int
+    others: str
+
+
+@dataclass(frozen=True)
+class AtM:
+    """Trials with one m: their tail, and what one of them costs, on average."""
+
+    m: int
+    seeds: int
+    tail: float
+    cpu_seconds: float
+    steps_per_second: float
+
+
+@dataclass(frozen=True)
+class EnoughSeeds:
+    """The values of m that were tried, and the smallest one that is enough; None where nothing tells.
+
+    `remarks` say what weakens the advice.
+    """
+
+    setting: Setting
+    tried: tuple[AtM, ...]
+    best: AtM
+    enough: AtM | None
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Votes:
+    """What voting needs, and what it reached.
+
+    Attributes:
+        setting: The model.
+        m: Seeds a training step.
+        seeds: Training seeds; the values below are one for each that has them.
+        margins: 5th percentile of the margin over the inputs.
+        needed: Votes that the bound asks for; infinity where none suffice.
+        reached: Average success and its 5th percentile of votes among so many seeds, averaged over training seeds.
+        evaluation_seeds: How many seeds r the margins were estimated from.
+    """
+
+    setting: Setting
+    m: int
+    seeds: int
+    margins: tuple[float, ...]
+    needed: tuple[float, ...]
+    reached: Mapping[int, tuple[float, float]]
+    evaluation_seeds: int
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Groups of trials
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def _groups(trials: pd.DataFrame, free: Iterable[str]) -> list[tuple[Setting, pd.DataFrame]]:
+    """Trials of randomised models that are equal in all entries but those in `free`."""
+    randomised = trials[trials["baseline"].str.endswith("_R")] if len(trials) else trials
+    free = {*free, "seed"}
+    groups: dict[str, list[Any]] = {}
+    for index, spec in randomised["spec"].items():
+        entries = {path: value for path, value in leaf_values(json.loads(spec)) if path not in free}
+        groups.setdefault(json.dumps(entries, sort_keys=True), []).append(index)
+    entries_of = {key: json.loads(key) for key in groups}
+    found = []
+    for key, entries in entries_of.items():
+        rows = randomised.loc[groups[key]]
+        first = rows.iloc[0]
+        others = _differing(entries, [one for one in entries_of.values() if one["task.name"] == entries["task.name"]])
+        setting = Setting(first["task"], first["baseline"], float(first["q"]), int(first["steps"]), others)
+        found.append((setting, rows))
+    return sorted(found, key=lambda one: (*astuple(one[0]), one[1]["m"].iloc[0]))
+
+
+_NAMED = {"task.name", "baseline", "objective.q", "objective.m", "steps"}
+
+
+def _differing(entries: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -> str:
+    """Those of the entries in which the groups differ, as text, without those that have a column of their own."""
+    ends = [path.rpartition(".")[2] for path in entries]
+    shown = []
+    for path in sorted(entries.keys() - _NAMED):
+        if any(other.get(path) != entries[path] for other in groups):
+            end, value = path.rpartition(".")[2], entries[path]
+            name = end if ends.count(end) == 1 else path
+            shown.append(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}")
+    return ", ".join(shown)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Seeds of a training step
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def enough_seeds(results: Results) -> list[EnoughSeeds]:
+    """The smallest sufficient m of every group of trials that tried several."""
+    found = []
+    for setting, rows in _groups(results.trials, free=["objective.m"]):
+        tried = tuple(_at_m(int(m), group) for m, group in rows.dropna(subset=[TAIL]).groupby("m"))  # pyright: ignore[reportArgumentType]
+        if len(tried) > 1:
+            best = max(tried, key=lambda one: one.tail)
+            enough = next(one for one in tried if one.tail >= NEARLY * best.tail) if best.tail > 0 else None
+            remarks = _remarks(tried, best, enough, rows["device"].nunique())
+            found.append(EnoughSeeds(setting, tried, best, enough, remarks))
+    return found
+
+
+def _at_m(m: int, rows: pd.DataFrame) -> AtM:
+    return AtM(
+        m=m,
+        seeds=rows["seed"].nunique(),
+        tail=float(rows.groupby("seed")[TAIL].mean().mean()),
+        cpu_seconds=float(rows["cpu_seconds"].mean()),
+        steps_per_second=float(rows["steps_per_second"].mean()),
+    )
+
+
+def _remarks(tried: Sequence[AtM], best: AtM, enough: AtM | None, devices: int) -> tuple[str, ...]:
+    remarks = []
+    if enough is None:
+        remarks.append("every tail is 0: nothing tells them apart")
+    elif enough.m == tried[-1].m:
+        remarks.append("the largest m tried: a larger one may be better")
+    if min(one.seeds for one in (best, enough or best)) == 1:
+        remarks.append("weak: one training seed")
+    if devices > 1:
+        remarks.append(f"costs are from {devices} kinds of device")
+    return tuple(remarks)
+
+
+def seeds_table(found: Iterable[EnoughSeeds]) -> Table:
+    """The advice as a table."""
+    rows = []
+    for one in found:
+        enough = one.enough
+        seeds = sorted({at.seeds for at in one.tried})
+        rows.append(
+            (
+                *_setting_cells(one.setting),
+                ", ".join(str(at.m) for at in one.tried),
+                f"{100 * one.best.tail:.1f} %",
+                str(one.best.m) if enough else "",
+                str(enough.m) if enough else "none",
+                f"{100 * enough.tail:.1f} %" if enough else "",
+                f"{enough.cpu_seconds:,.0f} / {one.best.cpu_seconds:,.0f}" if enough else "",
+                f"{enough.steps_per_second:,.0f} / {one.best.steps_per_second:,.0f}" if enough else "",
+                "-".join(str(count) for count in dict.fromkeys((seeds[0], seeds[-1]))),
+                "; ".join(one.remarks),
+            )
+        )
+    columns = (
+        *_SETTING,
+        Column("m tried"),
+        Column("best tail", numeric=True),
+        Column("best m", numeric=True),
+        Column("enough m", numeric=True),
+        Column("its tail", numeric=True),
+        Column("CPU s, enough / best", numeric=True),
+        Column("steps/s, enough / best", numeric=True),
+        Column("seeds", numeric=True),
+        Column("remark"),
+    )
+    note = (
+        f"Tail: 5th percentile of success over the inputs, mean over training seeds. Enough: the smallest m tried "
+        f"whose tail is at least {NEARLY:g} of the best. Costs are means over the trials with that m, on the machine "
+        f"that ran them: CPU seconds of a whole trial, and steps per second of its share of the pack."
+    )
+    return _without_empty_columns(Table("How many seeds m a training step needs", columns, tuple(rows), note))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Votes
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def votes(results: Results) -> list[Votes]:
+    """What voting needs and reached, for every randomised model whose votes or margins were measured."""
+    found = []
+    for setting, rows in _groups(results.trials, free=()):
+        spec = json.loads(rows["spec"].iloc[0])
+        try:
+            task = plugins.load("task", setting.task).model_validate(spec["task"])
+        except (plugins.PluginError, ValidationError):
+            continue  # a store may hold trials of a task that this checkout does not have
+        vote = next((name for name, rule in task.VOTES.items() if rule == "joint"), "")
+        reached = {}
+        for group in spec["evaluation"]["votes"]:
+            means = [_mean(rows, f"{vote}_{group}{tail}") for tail in ("", "_p5")]
+            if None not in means:
+                reached[group] = tuple(means)
+        margins = tuple(rows["margin_p5"].dropna().astype(float)) if "margin_p5" in rows else ()
+        if margins or reached:
+            needed = tuple(votes_needed(margin, task.wrong_answers(), FAILURE) for margin in margins)
+            m, seeds = int(rows["m"].iloc[0]), rows["seed"].nunique()
+            found.append(Votes(setting, m, seeds, margins, needed, reached, spec["evaluation"]["seeds"]))
+    return found
+
+
+def _mean(rows: pd.DataFrame, metric: str) -> float | None:
+    return None if metric not in rows or rows[metric].isna().all() else float(rows[metric].mean())
+
+
+def votes_table(found: Sequence[Votes]) -> Table:
+    """The votes as a table."""
+    groups = sorted({group for one in found for group in one.reached})
+    rows = [
+        (
+            *_setting_cells(one.setting),
+            str(one.m),
+            str(one.seeds),
+            _span(one.margins, lambda margin: f"{margin:.2f}") or "not measured",
+            _span(one.needed, lambda votes: "none suffice" if math.isinf(votes) else f"{votes:,.0f}"),
+            *(_shares(one.reached.get(group)) for group in groups),
+        )
+        for one in found
+    ]
+    columns = (
+        *_SETTING,
+        Column("m", numeric=True),
+        Column("seeds", numeric=True),
+        Column("margin, 5th percentile", numeric=True),
+        Column("votes", numeric=True),
+        *(Column(f"measured, {group} votes", numeric=True) for group in groups),
+    )
+    seeds = " or ".join(str(count) for count in sorted({one.evaluation_seeds for one in found}))
+    note = (
+        f"Margin: share of seeds r with the most frequent right answer less that with the most frequent wrong one. "
+        f"Votes: how many make a majority right with probability {100 * (1 - FAILURE):g} % on 95 % of the inputs, by an upper "
+        f"bound; fewer may do. Of several training seeds the lowest ... highest. Measured: average success of votes on "
+        f"whole answers / its 5th percentile over the inputs. Margins are estimated from the {seeds} evaluation seeds; "
+        f"their noise makes the tail look worse than it is."
+    )
+    return _without_empty_columns(Table("How many votes each trained model needs", columns, tuple(rows), note))
+
+
+def _span(values: Sequence[float], shown: Any) -> str:
+    """Lowest and highest of the values as text; one text if they look alike."""
+    return " ... ".join(dict.fromkeys(shown(value) for value in (min(values), max(values)))) if values else ""
+
+
+def _shares(reached: tuple[float, float] | None) -> str:
+    return "" if reached is None else f"{100 * reached[0]:.1f} / {100 * reached[1]:.1f} %"
+
+
+_SETTING = (
+    Column("task"),
+    Column("model"),
+    Column("q", numeric=True),
+    Column("steps", numeric=True),
+    Column("setting"),
+)
+
+
+def _setting_cells(setting: Setting) -> tuple[str, ...]:
+    q = "inf" if math.isinf(setting.q) else f"{setting.q:g}"
+    return setting.task, setting.baseline, q, str(setting.steps), setting.others
+
+
+def _without_empty_columns(table: Table) -> Table:
+    filled = [index for index in range(len(table.columns)) if any(row[index] for row in table.rows)]
+    return table._replace(
+        columns=tuple(table.columns[index] for index in filled),
+        rows=tuple(tuple(row[index] for index in filled) for row in table.rows),
+    )
