@@ -185,7 +185,7 @@ def _check_series(series: tuple[Any, ...], split: str | None, default: str | Non
         if labels.count(label) > 1:
             raise ValueError(f"series: the label '{label}' is used twice")
     for one in series:
-        if not (one.metric or default):
+        if not (default or one.metric):
             raise ValueError(f"series: '{one.label}' has no metric, and the panel gives none")
     if split and not default:
         raise ValueError("metric: a panel with 'split' needs one")

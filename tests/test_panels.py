@@ -69,6 +69,34 @@ def test_a_new_space_needs_few_lines():
     assert curve.split == "q"
 
 
+def test_a_cost_panel_is_four_curves_of_one_figure():
+    text = "{kind: cost, name: cost, title: $N=15$, x: m, where: {task: recall}, split: q}"
+    panels = read(text)
+    assert [panel.name for panel in panels] == ["cost wall time", "cost speed", "cost compile time", "cost memory"]
+    assert {panel.figure for panel in panels} == {"cost"}
+    assert [panel.metric for panel in panels] == [
+        "wall_seconds",
+        "steps_per_second",
+        "compile_seconds",
+        "peak_memory_bytes",
+    ]
+    assert {(panel.title, panel.x.column, panel.split, panel.where["task"]) for panel in panels} == {
+        ("$N=15$", "m", "q", "recall")
+    }
+    (named,) = {panel.series for panel in read(text.replace("split: q", "series: [{label: a, color: red}]"))}
+    assert (named[0].label, named[0].color) == ("a", "red")
+
+
+def test_the_value_axis_has_one_factor():
+    curve, percent, minutes = read(
+        CURVE,
+        CURVE.replace("5A", "a") + "y: {percent: true}\n",
+        CURVE.replace("5A", "b") + "y: {unit: 60, limits: [0, null]}\n",
+    )
+    assert (curve.y.factor, percent.y.factor, minutes.y.factor) == (1, 100, 1 / 60)
+    assert minutes.y.limits == (0, None)
+
+
 def test_infinity_is_written_inf_in_conditions_and_published_values():
     text = CURVE + "published:\n  - {series: $A_R$, metric: success, source: here, values: {inf: 1, 2: 0.5}}\n"
     (curve,) = read(text.replace("task: coloring", "q: [1, inf]"))
@@ -82,7 +110,7 @@ def test_infinity_is_written_inf_in_conditions_and_published_values():
         (CURVE + "titel: x\n", "titel"),
         (CURVE.replace("color: blue", "colour: blue"), "colour"),
         (CURVE.replace("color: blue", "color: navy"), "'red', 'blue'"),
-        (CURVE.replace("kind: curve", "kind: cuve"), "'curve', 'histogram', 'heatmap'"),
+        (CURVE.replace("kind: curve", "kind: cuve"), "'curve', 'histogram', 'heatmap', 'cost'"),
         (CURVE.replace("name: 5A", "name: a/b"), "pattern"),
         (CURVE.replace("name: 5A", "name: 9"), "string"),
         (CURVE + "split: q\n", "exactly one"),
@@ -93,6 +121,10 @@ def test_infinity_is_written_inf_in_conditions_and_published_values():
         (HEATMAP.replace("metric: success", ""), "needs one"),
         (CURVE + "y: {limits: [1, 0]}\n", "below"),
         (CURVE + "y: {limits: [0, .nan]}\n", "finite"),
+        (CURVE + "y: {percent: true, unit: 60}\n", "at most one"),
+        (CURVE + "y: {unit: 0}\n", "greater than 0"),
+        ("{kind: cost, name: c, x: m}", "exactly one"),
+        ("{kind: cost, name: c, x: m, split: q, metric: loss}", "metric"),
         (CURVE.replace("[AE_R, Aq_R]", "[]"), "at least 1"),
         (CURVE + "published: [{series: A_R, metric: success, source: here, values: {1: 1}}]\n", "no series 'A_R'"),
         (
@@ -110,3 +142,4 @@ def test_a_mistake_is_refused(text, message):
 
 def test_names_that_would_share_a_file_are_refused():
     assert "two panels" in problem(CURVE, HISTOGRAM.replace("5C", "5a"))
+    assert "two panels" in problem(HISTOGRAM.replace("5C", "c memory"), "{kind: cost, name: c, x: m, split: q}")

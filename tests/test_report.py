@@ -95,7 +95,7 @@ def test_recorded_sweeps_are_drawn_from_their_own_trials(store, tmp_path):
     ours = [result(0.7, seed=0), result(0.8, seed=1)]
     commit(store, *ours, result(0.1, seed=2))
     record(store, "ours", ours)
-    code, output = run(tmp_path)
+    code, output = run(tmp_path, "--compare")
     folder = tmp_path / "results" / "report"
     assert code == 0
     assert {path.name for path in (folder / "ours").iterdir()} == {
@@ -118,12 +118,77 @@ def test_recorded_sweeps_are_drawn_from_their_own_trials(store, tmp_path):
     assert "ours: average: A_R-majority: 'majority_30' was not measured" in output
 
 
+def test_the_comparison_is_one_markdown_table_of_all_published_numbers(store, tmp_path):
+    ours = [result(0.7, seed=0), result(0.8, seed=1)]
+    commit(store, *ours)
+    record(store, "ours", ours)
+    run(tmp_path, "--compare")
+    text = (tmp_path / "results" / "report" / "comparison.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    assert rows[0] == [
+        "sweep",
+        "panel",
+        "curve",
+        "metric",
+        "at",
+        "published",
+        "measured",
+        "difference",
+        "seeds",
+        "steps",
+    ]
+    assert rows[2] == ["ours", "average", "A_R", "success", "3", "80.0 %", "75.0 %", "-5.0 points", "2", "250"]
+    assert rows[3] == ["ours", "average", "A_R", "success", "10", "90.0 %", "", "", "0", ""]
+    assert len(rows) == 4
+
+
+def test_without_compare_one_line_says_what_there_is_to_compare(store, tmp_path):
+    ours = [result(0.7)]
+    commit(store, *ours)
+    record(store, "ours", ours)
+    code, output = run(tmp_path)
+    assert code == 0
+    assert "2 published numbers, 1 of them not measured yet; --compare" in output
+    assert "75.0 %" not in output
+    assert not list((tmp_path / "results" / "report").glob("comparison.*"))
+
+
+def test_panels_of_two_sweeps_that_share_a_figure_are_drawn_side_by_side(store, tmp_path):
+    ours = [result(0.7)]
+    commit(store, *ours)
+    for name in ("left", "right"):
+        record(
+            store,
+            name,
+            ours,
+            text=f"""
+panels:
+  - {{kind: histogram, name: {name}, figure: both, metric: success, split: q}}
+  - {{kind: histogram, name: alone, figure: namesake, metric: success, split: q}}
+""",
+        )
+    code, output = run(tmp_path)
+    folder = tmp_path / "results" / "report"
+    assert code == 0
+    assert {path.name for path in folder.iterdir()} == {"left", "right", "figure-both.png", "figure-both.pdf"}
+    assert "figure-both.png" in output
+
+
+def test_the_report_prints_what_the_trials_advise(store, tmp_path):
+    ours = [result(0.5, objective={"q": 3.0, "m": 2}), result(0.504, objective={"q": 3.0, "m": 4})]
+    commit(store, *ours)
+    record(store, "ours", ours)
+    output = run(tmp_path)[1]
+    assert "How many seeds m a training step needs" in output
+    assert "How many votes" not in output
+
+
 def test_only_the_latest_start_of_a_sweep_counts(store, tmp_path):
     first, second = result(0.2, seed=0), result(0.6, seed=1)
     commit(store, first, second)
     record(store, "ours", [first])
     record(store, "ours", [second])
-    assert run(tmp_path)[0] == 0
+    assert run(tmp_path, "--compare")[0] == 0
     assert comparison(tmp_path / "results" / "report")[0]["measured"] == "0.6"
 
 
@@ -149,7 +214,7 @@ def test_a_space_is_drawn_from_every_trial(store, tmp_path):
     trial = json.loads(coloring_trial().model_dump_json())
     space = tmp_path / "space.yaml"
     space.write_text(f"trial: {json.dumps(trial)}\n" + PANELS)
-    assert run(tmp_path, "--space", space)[0] == 0
+    assert run(tmp_path, "--compare", "--space", space)[0] == 0
     (measured, _) = comparison(tmp_path / "results" / "report")
     assert (measured["sweep"], measured["measured"], measured["seeds"]) == ("space", "0.5", "2")
 
@@ -157,7 +222,7 @@ def test_a_space_is_drawn_from_every_trial(store, tmp_path):
 def test_nothing_to_draw_is_an_exit_code_of_its_own(store, tmp_path):
     commit(store, result())
     record(store, "ours", [result(seed=9)])
-    code, output = run(tmp_path)
+    code, output = run(tmp_path, "--compare")
     assert code == 1
     assert "nothing to draw" in output
     assert comparison(tmp_path / "results" / "report")[0]["measured"] == ""
