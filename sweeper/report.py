@@ -3,7 +3,8 @@
 Panels come from the sweeps recorded in the store, whose spec text was kept with them, and are drawn from the trials
 that the latest start of the sweep planned; or from search spaces given with `--space`, and are then drawn from every
 trial of the store. Figures go to one folder a sweep, those that several sweeps share to the folder above them, and with
-`--compare` the comparison of all published numbers to `comparison.csv` and `comparison.md`.
+`--compare` the comparison of all published numbers to `comparison.csv` and `comparison.md`. With `--html` all of it,
+and the state and provenance of the trials, is one page as well.
 
 Exit codes: 0 when at least one panel was drawn, 1 when there was nothing to draw, 2 for input that cannot be read.
 """
@@ -18,7 +19,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from sweeper import figures, guidance, search_space, tables
+from sweeper import figures, guidance, page, search_space, tables
 from sweeper.document import Refused, SearchSpaceError, document_tree, overridden, plain
 from sweeper.figures import Comparison, Note, Results
 from sweeper.panels import Panel, Panels
@@ -61,6 +62,9 @@ def report(
     compare: Annotated[
         bool, typer.Option("--compare", help="Write and print every published number beside the measured one.")
     ] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="PAGE.html", dir_okay=False, help="Write the report as one page as well.")
+    ] = None,
 ) -> None:
     """Draw the panels of sweeps, say what they advise, and compare with published numbers."""
     console = Console(highlight=False)
@@ -92,7 +96,8 @@ def report(
     elif comparisons:
         console.print(f"{count}; --compare writes them beside the measured ones", soft_wrap=True)
     trials = everything.only({one for source in found for one in source.results.trials["trial_id"]})
-    for table in guidance_tables(trials):
+    advice = guidance_tables(trials)
+    for table in advice:
         console.print()
         console.print(tables.terminal(table))
     for name, one in drawn:
@@ -100,6 +105,10 @@ def report(
             console.print(f"{name}: {line}", markup=False, soft_wrap=True)
     for path in [*(path for _, one in drawn for path in one.paths), *together]:
         console.print(f"figure: {path}", markup=False, soft_wrap=True)
+    if html:
+        sections = [page.Section(*source, report) for source, (_, report) in zip(found, drawn, strict=True)]
+        page.write(html, store, sections, advice, () if space else sweep or ())
+        console.print(f"page: {html}", markup=False, soft_wrap=True)
     if not any(one.paths for _, one in drawn):
         console.print("nothing to draw: no panel of these sweeps has a finished trial")
         raise typer.Exit(1)

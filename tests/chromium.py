@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import select
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ FLAGS = (
     "--disable-background-networking", "--disable-sync", "--disable-dev-shm-usage", "--disable-extensions",
     "--remote-debugging-pipe",
 )  # fmt: skip
+
+PATIENCE = 60
+"""Seconds to wait for an answer."""
 
 
 class Page:
@@ -50,6 +54,8 @@ class Page:
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
+            if not select.select([self._from], [], [], PATIENCE)[0]:
+                raise RuntimeError(f"Chromium has said nothing for {PATIENCE} seconds")
             data = os.read(self._from, 1 << 16)
             if not data:
                 raise RuntimeError("Chromium is gone")
@@ -68,7 +74,6 @@ class Page:
             event["name"] == "load" and event["loaderId"] == loading for event in self.methods("Page.lifecycleEvent")
         ):
             self.events.append(self._read())
-        self.run("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page, as plain data; promises are awaited."""

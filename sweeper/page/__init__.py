@@ -110,10 +110,9 @@ def render(store: Store, sections: Sequence[Section], tables: Sequence[Table] = 
 
     compared = [entry for section in sections for entry in _compared(section)]
     chapters = [_chapter(section) for section in sections]
-    networks = {row["model"] for row in rows}
     failed, origins = grids.failures(rows), grids.origins(rows)
     measured, unmeasured = grids.comparison(compared), grids.unmeasured(compared)
-    others = [grids.of_table(table, networks) for table in tables]
+    others = [grids.of_table(table, map(grids.kind_of, rows)) for table in tables]
     trials = grids.trials(rows)
 
     # Kinds get numbers, so that the script compares numbers and no name of the store is ever part of a rule.

@@ -118,10 +118,10 @@ MINUS = "\N{MINUS SIGN}"
 _LEADING_MINUS = re.compile("^-")
 
 
-def _number(value: float | None, text: str) -> Cell:
+def _number(value: int | float | None, text: str) -> Cell:
     # JavaScript sorts numbers only; what is not one stands last, as an empty cell does.
-    ordered = value is not None and math.isfinite(value)
-    return Cell(_LEADING_MINUS.sub(MINUS, text), "number", float(value) if ordered else None)  # pyright: ignore[reportArgumentType]
+    sort = None if value is None or not math.isfinite(value) else float(value)
+    return Cell(_LEADING_MINUS.sub(MINUS, text), "number", sort)
 
 
 def _count(value: int | None) -> Cell:
@@ -170,27 +170,19 @@ def revision(commit: str | None, dirty: bool | None) -> str:
 # --------------------------------------------------------------------------------------------------------------------
 
 _LEADING_NUMBER = re.compile(rf"\s*([+\-{MINUS}]?[\d,]*\.?\d+(?:e[+\-]?\d+)?)", re.IGNORECASE)
-_KIND_COLUMNS = {"task": "task", "baseline": "baseline", "model": "network", "network": "network"}
+_KIND_COLUMNS = ("task", "baseline", "network", "model")
 
 
-def of_table(table: Table, known: Iterable[str] = ()) -> Grid:
-    """A table of texts. Columns called task, baseline, and model or network make its rows obey the filter.
+def of_table(table: Table, known: Iterable[Kind]) -> Grid:
+    """A table of texts, whose rows obey the filter if columns called task, baseline, network or model name kinds.
 
-    Args:
-        table: The texts.
-        known: Networks of the trials: a column called `model` may hold something else, such as a label of the paper.
+    A cell counts as what `known` trials have by that name: some tables call a baseline a model, others a network.
     """
-    networks = set(known)
-    places = {
-        place: _KIND_COLUMNS[column.title.lower()]
-        for place, column in enumerate(table.columns)
-        if column.title.lower() in _KIND_COLUMNS
-    }
+    names = {value: part for kind in known for part, value in kind._asdict().items()}
+    places = [place for place, column in enumerate(table.columns) if column.title.lower() in _KIND_COLUMNS]
 
     def line(texts: Sequence[str]) -> Line:
-        found = {part: texts[place] for place, part in places.items()}
-        if found.get("network") not in networks:
-            found.pop("network", None)
+        found = {names[texts[place]]: texts[place] for place in places if texts[place] in names}
         cells = [
             _number(_leading_number(text), text) if column.numeric else Cell(text)
             for column, text in zip(table.columns, texts, strict=True)
@@ -278,7 +270,10 @@ def _difference(one: Comparison) -> Cell:
     value = one.difference
     if value is None:
         return Cell("", "number")
-    cell = _number(value, f"{100 * value:+.1f} points" if one.percent else f"{value:+.4f}")
+    amount = f"{100 * value:+.1f}" if one.percent else f"{value:+.4f}"
+    # No difference has no sign.
+    amount = amount if float(amount) else amount[1:]
+    cell = _number(value, f"{amount} points" if one.percent else amount)
     return cell._replace(style="miss") if missed(one) else cell
 
 

@@ -67,6 +67,19 @@
   addEventListener("hashchange", recall);
   recall();
 
+  for (const image of document.querySelectorAll("figure img")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "zoom";
+    button.title = "Enlarge";
+    image.replaceWith(button);
+    button.append(image);
+    button.addEventListener("click", () => {
+      const large = button.closest("figure").classList.toggle("enlarged");
+      button.setAttribute("aria-pressed", String(large));
+    });
+  }
+
   const value = (row, column) => {
     const cell = row.cells[column];
     return cell.dataset.sort === undefined ? cell.textContent.trim() : Number(cell.dataset.sort);
