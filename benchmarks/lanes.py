@@ -39,14 +39,14 @@ def trial_steps_per_second(baseline: str, lanes: int, chunks: int) -> tuple[floa
     stacked = stack(trials)
     begun = time.perf_counter()
     state = compiled(training.init, stacked)(stacked)
-    advance = compiled(training.advance, stacked, state, training.CHUNK, static_argnums=2, donate_argnums=1)
+    advance = compiled(training.advance, stacked, state, training.STRIDE, static_argnums=2, donate_argnums=1)
     compile_seconds = time.perf_counter() - begun
     state, _ = jax.block_until_ready(advance(stacked, state))
     wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(chunks):
         state, _ = advance(stacked, state)
     jax.block_until_ready(state)
-    steps = lanes * chunks * training.CHUNK
+    steps = lanes * chunks * training.STRIDE
     return steps / (time.perf_counter() - wall), steps / (time.process_time() - cpu), compile_seconds
 
 
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--lanes", default="1,4,16,64")
     parser.add_argument("--chunks", type=int, default=3)
     arguments = parser.parse_args()
-    print(f"{jax.devices()[0].device_kind}; chunks of {training.CHUNK} steps, {arguments.chunks} timed")
+    print(f"{jax.devices()[0].device_kind}; chunks of {training.STRIDE} steps, {arguments.chunks} timed")
     print("| model | lanes | trial-steps/s | per CPU-second | compile s |\n|---|---|---|---|---|")
     for baseline in ("Aq_R", "Aq_r0"):
         for lanes in map(int, arguments.lanes.split(",")):

@@ -25,21 +25,28 @@ from sweeper import evaluation, training
 from sweeper.compilation import compiled
 from sweeper.packing import lane, stack
 from sweeper.spec import Task, TrialSpec
-from tasks import coloring
+from tasks import coloring, recall
 
 ROUNDS = 7
 SAMPLE = 1_000
 """Cycles on which the plain evaluation is timed."""
 
 
-class PlainTask(coloring.Task):
+class PlainColoring(coloring.Task):
     """The colouring task without shared work."""
 
     def losses(self, model: Any, inputs: Any, seeds: Any) -> Any:
         return Task.losses(self, model, inputs, seeds)
 
 
-def _trial(baseline: str, task: coloring.Task) -> TrialSpec:
+class PlainRecall(recall.Task):
+    """The recall task without shared work."""
+
+    def losses(self, model: Any, inputs: Any, seeds: Any) -> Any:
+        return Task.losses(self, model, inputs, seeds)
+
+
+def _coloring(baseline: str, task: coloring.Task) -> TrialSpec:
     return TrialSpec.model_validate(
         {
             "task": task,
@@ -48,6 +55,22 @@ def _trial(baseline: str, task: coloring.Task) -> TrialSpec:
             "objective": {"q": 10.0, "m": 10},
             "optimizer": {"weight_decay": 0.1},
             "steps": 300_000,
+        }
+    )
+
+
+def _recall(baseline: str, task: recall.Task) -> TrialSpec:
+    """The trial behind the published figures, at their largest N."""
+    model = {"width": 40, "key_size": 5, "embedding_layers": 2, "embedding_scale": 1.0, "residual_init": "per_head"}
+    return TrialSpec.model_validate(
+        {
+            "task": task,
+            "model": {"name": "transformer", **model},
+            "baseline": baseline,
+            "objective": {"q": 100.0, "m": 30},
+            "optimizer": {"learning_rate": 3e-3, "final_learning_rate": 3e-4, "warmup_steps": 2000},
+            "steps": 60_000,
+            "batch_size": 512,
         }
     )
 
@@ -65,12 +88,10 @@ def _medians(shipped: Callable[[], Any], plain: Callable[[], Any]) -> tuple[floa
     return statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs)
 
 
-def training_step(baseline: str) -> tuple[float, float]:
-    """Milliseconds of CPU per step: shipped, plain."""
-    shipped = _steps(_trial(baseline, coloring.Task()), calls=1, length=training.CHUNK)
-    plain = _steps(_trial(baseline, PlainTask()), calls=50, length=1)
-    one, other = _medians(shipped, plain)
-    return 1e3 * one / training.CHUNK, 1e3 * other / 50
+def training_step(shipped: TrialSpec, plain: TrialSpec, length: int, calls: int) -> tuple[float, float]:
+    """Milliseconds of CPU per step: `length` shipped steps in one program, `calls` plain ones."""
+    one, other = _medians(_steps(shipped, calls=1, length=length), _steps(plain, calls=calls, length=1))
+    return 1e3 * one / length, 1e3 * other / calls
 
 
 def _steps(trial: TrialSpec, calls: int, length: int) -> Callable[[], Any]:
@@ -89,7 +110,7 @@ def _steps(trial: TrialSpec, calls: int, length: int) -> Callable[[], Any]:
 
 def full_evaluation() -> tuple[float, float]:
     """Seconds of CPU for all cycles at 100 seeds: shipped, plain (scaled from a sample)."""
-    trial = _trial("Aq_R", coloring.Task())
+    trial = _coloring("Aq_R", coloring.Task())
     stacked = stack([trial])
     model = jax.tree.map(jnp.asarray, lane(compiled(training.init, stacked)(stacked).model, 0))
     inputs = trial.task.evaluation_inputs()
@@ -115,11 +136,17 @@ def full_evaluation() -> tuple[float, float]:
 
 def main() -> None:
     """Print one line per measurement."""
-    for baseline, name in (("Aq_R", "A_R, m = 10"), ("Aq_r0", "A_r0, m = 1")):
-        shipped, plain = training_step(baseline)
+    cases = {
+        "colouring A_R, m = 10": (_coloring("Aq_R", coloring.Task()), _coloring("Aq_R", PlainColoring()), 100, 50),
+        "colouring A_r0, m = 1": (_coloring("Aq_r0", coloring.Task()), _coloring("Aq_r0", PlainColoring()), 100, 50),
+        "recall N = 20 A_R, m = 30": (_recall("Aq_R", recall.Task()), _recall("Aq_R", PlainRecall()), 5, 2),
+        "recall N = 20 A_r0, m = 1": (_recall("Aq_r0", recall.Task()), _recall("Aq_r0", PlainRecall()), 50, 20),
+    }
+    for name, case in cases.items():
+        shipped, plain = training_step(*case)
         print(f"training {name}: {shipped:.2f} ms/step shipped, {plain:.2f} plain, {plain / shipped:.1f} x", flush=True)
     shipped, plain = full_evaluation()
-    print(f"evaluation: {shipped:.1f} s shipped, {plain:.0f} s plain, {plain / shipped:.0f} x")
+    print(f"evaluation of colouring: {shipped:.1f} s shipped, {plain:.0f} s plain, {plain / shipped:.0f} x")
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ _EXPECTED = {
     "bool_type": "true or false",
     "string_type": "a string",
     "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
     "dict_type": "a mapping",
     "list_type": "a list",
     "tuple_type": "a list",
@@ -189,7 +190,9 @@ def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
         }
         if len(records) == 1 or any(node.value[key].value in values for key, values in tags.items()):
             return record
-    return None
+    # A tag with a default may be left out, and then the first record is meant.
+    tagged = [record for record in records if record.model_fields.get("name") and "name" not in node.value]
+    return tagged[0] if tagged and not tagged[0].model_fields["name"].is_required() else None
 
 
 def _record_at(annotation: Any, node: Node, location: Iterable[Any]) -> type[BaseModel] | None:

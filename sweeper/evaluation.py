@@ -2,11 +2,13 @@
 
 Every input gets its share of right answers over the evaluation seeds, and the metrics of a trial are averages over
 inputs and the bad tail: the 5th percentile of a success, the 95th of a loss. Votes are taken in disjoint groups of
-seeds. A single-seed model is evaluated with its own r_0; it has no voters, hence no vote metrics.
+seeds. A single-seed model is evaluated with its own r_0; it has no voters, hence no vote metrics. A task may measure
+more than success and loss, or have no answers to vote on.
 
 All that is random comes from the trial's own evaluation stream, so a trial is evaluated alike wherever it was trained.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import jax
@@ -27,23 +29,27 @@ def evaluate(trial: TrialSpec, model: Any) -> tuple[dict[str, float], dict[str, 
 
     Returns:
         The metrics by name, and float32 columns by name with one entry per evaluation input: `success`, `any_seed`,
-        `sampled`, `loss`, `variance`; of a model with voters `margin`, `wrong_entropy` and one per vote and group
-        size such as `majority_5`.
+        `loss` and the task's own measures and kept columns; of a task with answers `sampled` and `variance`, and of a
+        model with voters `margin`, `wrong_entropy` and one per vote and group size such as `majority_5`.
     """
-    structure = jax.tree.structure((trial, model))
-    if structure not in _programs:
-        _programs[structure] = compilation.compiled(_per_input, trial, model)
-    columns = {name: np.asarray(column) for name, column in _programs[structure](trial, model).items()}
-    found = metrics(columns)
-    return found | trial.task.own_metrics(found), columns
+    program = compilation.kept(_per_input, trial, model)
+    columns, kept = jax.tree.map(np.asarray, program(trial, model))
+    found = metrics(columns, type(trial.task).MEASURES)
+    return found | trial.task.own_metrics(found), columns | kept
 
 
-def metrics(columns: dict[str, np.ndarray]) -> dict[str, float]:
+def metrics(columns: dict[str, np.ndarray], measures: Mapping[str, Literal["low", "high"]] = {}) -> dict[str, float]:
     """Averages and bad tails of the per-input columns; `wrong_entropy` over the inputs on which some seed is wrong.
 
     Percentiles interpolate linearly. Beside the percentile, which jumps between 0 and 1 for a deterministic model,
-    stand the share of inputs on which every seed fails and the mean over the worst 5 % of the inputs.
+    stand the share of inputs on which every seed fails and the mean over the worst 5 % of the inputs. Of the loss and
+    of the task's own measures there is also the worst input, `loss_worst`: what q = inf trains.
+
+    Args:
+        columns: One entry per input.
+        measures: Which of the columns are measures of the task, and whether their low or high values are bad.
     """
+    bad = {"loss": "high", **measures}
     found: dict[str, float] = {}
     for name, column in columns.items():
         values = column.astype(np.float64)
@@ -53,8 +59,10 @@ def metrics(columns: dict[str, np.ndarray]) -> dict[str, float]:
                 found[name] = float(values[wrong].mean())
             continue
         found[name] = float(values.mean())
-        if name == "loss":
-            found["loss_p95"] = float(np.percentile(values, 95))
+        if name in bad:
+            high = bad[name] == "high"
+            found[f"{name}_p95" if high else f"{name}_p5"] = float(np.percentile(values, 95 if high else 5))
+            found[f"{name}_worst"] = float(values.max() if high else values.min())
         elif name != "variance":
             found[f"{name}_p5"] = float(np.percentile(values, 5))
     success = np.sort(columns["success"].astype(np.float64))
@@ -63,10 +71,10 @@ def metrics(columns: dict[str, np.ndarray]) -> dict[str, float]:
     return found
 
 
-_programs: dict[Any, Any] = {}
-
-
-def _per_input(trial: TrialSpec, model: Any) -> dict[str, Float[Array, " input"]]:
+def _per_input(
+    trial: TrialSpec, model: Any
+) -> tuple[dict[str, Float[Array, " input"]], Mapping[str, Float[Array, " input"]]]:
+    """The columns that metrics are made of, and those that are only kept."""
     task, keys = trial.task, trial.keys()
     if trial.single_seed:
         seeds = task.sample_seeds(keys.fixed_seed, 1)
@@ -77,16 +85,19 @@ def _per_input(trial: TrialSpec, model: Any) -> dict[str, Float[Array, " input"]
     columns = {
         "success": outcomes.correct.mean(axis=1),
         "any_seed": outcomes.correct.any(axis=1).astype(jnp.float32),
-        "sampled": outcomes.sampled.mean(axis=1),
         "loss": outcomes.loss.mean(axis=1),
-        "variance": outcomes.variance,
+        **{name: values.mean(axis=1) for name, values in outcomes.measures.items()},
     }
-    if not trial.single_seed:
+    if outcomes.sampled is not None:
+        columns["sampled"] = outcomes.sampled.mean(axis=1)
+    if outcomes.variance is not None:
+        columns["variance"] = outcomes.variance
+    if outcomes.answers is not None and not trial.single_seed:
         columns |= ballot_statistics(outcomes.correct, outcomes.answers)
         for name, rule in type(task).VOTES.items():
             for group in trial.evaluation.votes:
                 columns[f"{name}_{group}"] = vote_success(task, inputs, outcomes.answers, group, rule)
-    return columns
+    return columns, outcomes.kept
 
 
 def ballot_statistics(

@@ -92,19 +92,25 @@ def _unflattener(cls: Any) -> Any:
 class Outcomes(NamedTuple):
     """What a model did on an evaluation set; the input axis comes first, the seed axis second.
 
+    A task that asks for no answer with a probability, such as a walk, leaves out what it does not have.
+
     Attributes:
-        correct: Whether the argmax answer is right.
-        sampled: Exact probability that an answer sampled from the softmax is right.
+        correct: Whether the argmax answer is right, or whatever counts as success.
         loss: The per-pair training loss.
+        sampled: Exact probability that an answer sampled from the softmax is right.
         answers: The argmax answer as integers, in parts on which voters may vote one by one.
         variance: Variance over seeds of the predicted probabilities, averaged over the outputs of the input.
+        measures: What else the task measures, by the names in its `MEASURES`.
+        kept: Columns that are stored with the outcomes, and of which no metric is made.
     """
 
     correct: Bool[Array, "input seed"]
-    sampled: Float[Array, "input seed"]
     loss: Float[Array, "input seed"]
-    answers: Int[Array, "input seed part"]
-    variance: Float[Array, " input"]
+    sampled: Float[Array, "input seed"] | None = None
+    answers: Int[Array, "input seed part"] | None = None
+    variance: Float[Array, " input"] | None = None
+    measures: Mapping[str, Float[Array, "input seed"]] = {}
+    kept: Mapping[str, Float[Array, " input"]] = {}
 
 
 class Task(Spec, abc.ABC):
@@ -117,8 +123,14 @@ class Task(Spec, abc.ABC):
     VERSION: ClassVar[int] = 1
     """Raise it when the meaning of the code changes: every id of the task's trials changes with it."""
 
+    DIFFERENTIABLE: ClassVar[bool] = True
+    """Whether `losses` has a gradient worth following; without one only PGPE trains the task."""
+
     VOTES: ClassVar[dict[str, Literal["joint", "partwise"]]] = {"majority": "joint"}
-    """Metrics made by voting: on the whole answer, or part by part."""
+    """Metrics made by voting: on the whole answer, or part by part. Empty if there are no answers to vote on."""
+
+    MEASURES: ClassVar[dict[str, Literal["low", "high"]]] = {}
+    """Quantities that only this task measures, and which of their values are bad."""
 
     name: str
 
@@ -159,13 +171,13 @@ class Task(Spec, abc.ABC):
     def outcomes(self, model: Any, inputs: PyTree, seeds: PyTree) -> Outcomes:
         """What the evaluation protocol needs to know of every pair of an input and a seed."""
 
-    @abc.abstractmethod
     def correct(self, inputs: PyTree, answers: Int[Array, "input voter part"]) -> Bool[Array, "input voter"]:
-        """Whether answers, cast by the model or found by voting, are right."""
+        """Whether answers, cast by the model or found by voting, are right; of tasks with answers only."""
+        raise NotImplementedError(f"{self.name} has no answers to judge")
 
-    @abc.abstractmethod
     def wrong_answers(self) -> int:
-        """Number of wrong answers that an input can get: what a vote must win against."""
+        """Number of wrong answers that an input can get: what a vote must win against; of tasks with answers only."""
+        raise NotImplementedError(f"{self.name} has no answers to count")
 
     def own_metrics(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Metrics that only this task knows, made of those of the protocol."""
@@ -246,6 +258,28 @@ class Adam(Spec):
     clip_norm: Traced[Positive] = 1.0
 
 
+class PGPE(Spec):
+    """Policy gradients with parameter-based exploration: training without gradients (`sweeper.evolution`).
+
+    `steps` of the trial are its generations. The rates of the centre (Adam's) and of the standard deviations, and the
+    deviation that all weights start with, are in the units of the weights.
+    """
+
+    name: Literal["pgpe"] = "pgpe"
+    population: Annotated[int, Field(ge=2, multiple_of=2)] = 300
+    center_learning_rate: Traced[Positive] = 0.01
+    std_learning_rate: Traced[Positive] = 0.01
+    initial_std: Traced[Positive] = 0.03
+
+
+def _named_optimizer(value: Any) -> Any:
+    return {"name": "adam", **value} if isinstance(value, dict) else value
+
+
+Optimizer = Annotated[Adam | PGPE, Field(discriminator="name"), BeforeValidator(_named_optimizer)]
+"""Adam where no name is given."""
+
+
 def _votes(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
@@ -273,7 +307,7 @@ class TrialSpec(Spec):
     model: SerializeAsAny[Annotated[Model, _plugin("model")]]
     baseline: Baseline
     objective: Objective = Objective()
-    optimizer: Adam = Adam()
+    optimizer: Optimizer = Adam()
     steps: Count
     batch_size: Count = 256
     evaluation: Evaluation = Evaluation()
@@ -283,6 +317,10 @@ class TrialSpec(Spec):
     def _complete(self) -> "TrialSpec":
         """Check the model against the task, and give values that this baseline ignores their one canonical value."""
         self.model.check(self.task)
+        if isinstance(self.optimizer, Adam) and not type(self.task).DIFFERENTIABLE:
+            raise ValueError(
+                f"optimizer: the losses of {self.task.name} have no gradient; train it with {{name: pgpe}}"
+            )
         q = 1.0 if self.baseline.startswith("AE") else self.objective.q
         m = 1 if self.single_seed else self.objective.m
         # The record is frozen for its users; a validator is the one place where it may still be completed.

@@ -15,11 +15,12 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PyTree
 
+from sweeper import compilation
 from sweeper.objective import q_norm
 from sweeper.spec import Adam, TrialSpec
 
-CHUNK = 100
-"""Steps of one call of `advance`, and the distance between two points of a curve."""
+STRIDE = 100
+"""Steps of one program: the most that a caller may ask for at once."""
 
 FAILURES = {1: "non-finite loss", 2: "non-finite gradient"}
 """What `TrainState.failure` means; 0 is a sound lane."""
@@ -61,9 +62,14 @@ def _transformation(optimizer: Adam) -> optax.GradientTransformation:
     )
 
 
+def _adam(trial: TrialSpec) -> Adam:
+    assert isinstance(trial.optimizer, Adam)
+    return trial.optimizer
+
+
 def _init(trial: TrialSpec) -> TrainState:
     model = trial.model.build(trial.task, trial.keys().weights)
-    return TrainState(model, _transformation(trial.optimizer).init(model), jnp.int32(0), jnp.int32(0))
+    return TrainState(model, _transformation(_adam(trial)).init(model), jnp.int32(0), jnp.int32(0))
 
 
 def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
@@ -80,8 +86,8 @@ def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
         return q_norm(losses, trial.objective.q), losses.mean()
 
     (loss, mean_loss), gradient = jax.value_and_grad(objective, has_aux=True)(state.model)
-    direction, optimizer = _transformation(trial.optimizer).update(gradient, state.optimizer, state.model)
-    rate = learning_rate(trial.optimizer, state.step, trial.steps)
+    direction, optimizer = _transformation(_adam(trial)).update(gradient, state.optimizer, state.model)
+    rate = learning_rate(_adam(trial), state.step, trial.steps)
     model = jax.tree.map(lambda weight, change: weight - rate * change, state.model, direction)
 
     failure = jnp.where(jnp.isfinite(loss), jnp.where(jnp.isfinite(optax.tree.norm(gradient)), 0, 2), 1)
@@ -91,8 +97,8 @@ def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
     return kept._replace(failure=failure), Curve(loss, mean_loss)
 
 
-def _over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:
-    """`function` of every lane.
+def over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:
+    """`function` of every lane: of the slices of its arguments along their leading axis.
 
     A GPU needs lanes to be vectorised. A CPU is full with one of them, and batching a table look-up over lanes makes it
     more than twice as slow (docs/performance), so there lanes take turns inside the program; and as every lane then
@@ -105,7 +111,7 @@ def _over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:
 
 def init(trials: TrialSpec) -> TrainState:
     """The state before the first step, for trials stacked along a lane axis."""
-    return _over_lanes(_init, trials)
+    return over_lanes(_init, trials)
 
 
 def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, Curve]:
@@ -115,4 +121,19 @@ def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainSta
         state, curve = jax.lax.scan(lambda state, _: _step(trial, state), state, length=length)
         return state, jax.tree.map(jnp.mean, curve)
 
-    return _over_lanes(run, trials, state)
+    return over_lanes(run, trials, state)
+
+
+def curve_interval(trial: TrialSpec) -> int:
+    """Steps from one point of a curve to the next."""
+    return STRIDE
+
+
+def start(trials: TrialSpec) -> TrainState:
+    """`init`, by this process's program for it."""
+    return compilation.kept(init, trials, runs_once=True)(trials)
+
+
+def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, Curve]:
+    """`advance`, by this process's program for it; the memory of the old state is used again."""
+    return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)

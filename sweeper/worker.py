@@ -1,8 +1,8 @@
 """One pack from its start or checkpoint to the commit of every trial in it.
 
 This is where numerics meet the store, and it runs in any process: Ray is one way to call it. A `PackRun` moves in
-small strides, each ending in a state that can be checkpointed: a chunk of training for all lanes, or the evaluation and
-commit of one. Lanes are committed one by one; the state after the last step is checkpointed first, so that a death
+small strides, each ending in a state that can be checkpointed: some steps of training for all lanes, or the evaluation
+and commit of one. Lanes are committed one by one; the state after the last step is checkpointed first, so that a death
 between two commits repeats no training.
 
 Training keeps the lanes a pack was planned with even when some of its trials are committed already, as long as the
@@ -11,24 +11,26 @@ checkpoint is there; without one, only the pending trials run.
 
 import dataclasses
 import datetime
+import functools
 import resource
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, Literal
 
 import jax
 import numpy as np
 import pyarrow as pa
 
-from sweeper import checkpoint, compilation, evaluation, training
+from sweeper import checkpoint, compilation, evaluation, evolution, training
+from sweeper.evolution import Evaluator
 from sweeper.packing import Pack, lane, stack
 from sweeper.provenance import Provenance
+from sweeper.spec import PGPE
 from sweeper.store import Store, TrialResult
-from sweeper.training import Curve, TrainState
 
 CURVE_POINTS = 200
-"""A stored curve has at most so many points; each is the mean of as many chunks as that takes."""
+"""A stored curve has at most so many points; each is the mean of as many intervals as that takes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Progress:
     committed: int
     failed: int
     train_loss: float
-    """Mean over the sound lanes in the last chunk; NaN before the first."""
+    """Mean over the sound lanes at the last point of the curve; NaN before the first."""
     steps_per_second: float
     """Trial-steps: steps of all lanes together."""
 
@@ -58,6 +60,7 @@ class PackRun:
         provenance: What every row says of its origin.
         checkpoint_seconds: Longest training time that a death may cost.
         outcomes: Whether the outcome of every input is stored too.
+        evaluator: Who evaluates the populations of evolution.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class PackRun:
         provenance: Provenance,
         checkpoint_seconds: float,
         outcomes: bool,
+        evaluator: Evaluator = evolution.in_process,
     ):
         if len(pending) < len(pack.trials) and not checkpoint.exists(store, pack.pack_id):
             pack = Pack(tuple(t for t, name in zip(pack.trials, pack.trial_ids, strict=True) if name in pending))
@@ -81,17 +85,25 @@ class PackRun:
         self._stacked = stack(pack.trials)
         self._started = datetime.datetime.now(datetime.UTC)
         self._committed = self._failed = 0
-        self._curves: list[list[list[float]]] = []  # chunk, curve, lane
+        self._curves: list[list[list[float]]] = []  # point, curve, lane
+        self._strides: list[list[list[float]]] = []  # the same, of the strides since the last point
         self._seconds = {"train_seconds": 0.0, "compile_seconds": 0.0, "cpu_seconds": 0.0}
         self._stopped = False
 
+        if isinstance(pack.trials[0].optimizer, PGPE):
+            self._trainer, self._stride = evolution, functools.partial(evolution.stride, evaluate=evaluator)
+        else:
+            self._trainer, self._stride = training, training.stride
+        self._interval = self._trainer.curve_interval(pack.trials[0])
         self._step = 0
-        self._structure = jax.tree.structure(self._stacked)
-        self._state: TrainState = self._initial_state()
+        compiled = compilation.seconds()
+        self._state: Any = self._trainer.start(self._stacked)
+        self._seconds["compile_seconds"] += compilation.seconds() - compiled
         restored = checkpoint.restore(store, pack.pack_id, self._state)
         if restored is not None:
             self._state, notes = restored
-            self._step, self._curves, self._seconds = notes["step"], notes["curves"], notes["seconds"]
+            self._step, self._seconds = notes["step"], notes["seconds"]
+            self._curves, self._strides = notes["curves"], notes["strides"]
         self._checkpointed_at = time.monotonic()
         self._checkpointed_step = self._step
 
@@ -114,7 +126,7 @@ class PackRun:
         )
 
     def advance(self) -> Progress:
-        """One stride: a chunk of training, or the evaluation and commit of one trial."""
+        """One stride: some steps of training, or the evaluation and commit of one trial."""
         if self.progress().phase == "training":
             self._train()
         elif self._pending:
@@ -127,7 +139,7 @@ class PackRun:
     def checkpoint(self) -> None:
         """Save the state, so that the next run of this pack goes on from here."""
         if self._checkpointed_step != self._step:
-            notes = {"curves": self._curves, "seconds": self._seconds, "step": self._step}
+            notes = {"curves": self._curves, "strides": self._strides, "seconds": self._seconds, "step": self._step}
             checkpoint.save(self._store, self.pack.pack_id, self._state, notes)
             self._checkpointed_step = self._step
         self._checkpointed_at = time.monotonic()
@@ -145,28 +157,16 @@ class PackRun:
         self._pending = []
         checkpoint.remove(self._store, self.pack.pack_id)
 
-    def _initial_state(self) -> TrainState:
-        init, compiled = _program(
-            "init",
-            (self._structure, len(self.pack.trials), 0),
-            lambda: compilation.compiled(training.init, self._stacked, runs_once=True),
-        )
-        self._seconds["compile_seconds"] += compiled
-        return init(self._stacked)
-
     def _train(self) -> None:
-        begun, cpu_begun = time.monotonic(), time.process_time()
-        length = min(training.CHUNK, self._steps - self._step)
-        advance, compiled = _program(
-            "advance",
-            (self._structure, len(self.pack.trials), length),
-            lambda: compilation.compiled(
-                training.advance, self._stacked, self._state, length, static_argnums=2, donate_argnums=1
-            ),
-        )
-        self._state, curve = advance(self._stacked, self._state)
-        self._curves.append([np.asarray(values).tolist() for values in curve])  # waits for the chunk
+        begun, cpu_begun, compiled_before = time.monotonic(), time.process_time(), compilation.seconds()
+        length = min(self._trainer.STRIDE, self._steps - self._step)
+        self._state, curve = self._stride(self._stacked, self._state, length)
+        self._strides.append([np.asarray(values).tolist() for values in curve])  # waits for the stride
         self._step += length
+        if self._step % self._interval == 0 or self._step == self._steps:
+            self._curves.append(np.mean(self._strides, axis=0).tolist())
+            self._strides = []
+        compiled = compilation.seconds() - compiled_before
         self._seconds["compile_seconds"] += compiled
         self._seconds["train_seconds"] += time.monotonic() - begun - compiled
         self._seconds["cpu_seconds"] += time.process_time() - cpu_begun
@@ -241,13 +241,14 @@ class PackRun:
 
     def _lane_curves(self, index: int) -> list[tuple[int, str, float]]:
         """Step, name and value of a lane's curve points; a point stands at the end of the steps it averages."""
-        width = -(-len(self._curves) // CURVE_POINTS) or 1
+        curves = self._curves + ([np.mean(self._strides, axis=0).tolist()] if self._strides else [])
+        width = -(-len(curves) // CURVE_POINTS) or 1
         points = []
-        for start in range(0, len(self._curves), width):
-            chunks = self._curves[start : start + width]
-            step = min((start + len(chunks)) * training.CHUNK, self._steps)
-            for position, name in enumerate(Curve._fields):
-                points.append((step, name, float(np.mean([chunk[position][index] for chunk in chunks]))))
+        for start in range(0, len(curves), width):
+            some = curves[start : start + width]
+            step = min((start + len(some)) * self._interval, self._step)
+            for position, name in enumerate(self._trainer.Curve._fields):
+                points.append((step, name, float(np.mean([point[position][index] for point in some]))))
         return points
 
 
@@ -259,18 +260,6 @@ def run_pack(
     while (progress := run.advance()).phase != "done":
         pass
     return progress
-
-
-_programs: dict[tuple[str, Any, int, int], Any] = {}
-"""Programs of this process by name, structure, lanes and steps; a reused worker finds those of earlier packs here."""
-
-
-def _program(name: str, key: tuple[Any, int, int], compile_it: Callable[[], Any]) -> tuple[Any, float]:
-    """A compiled program, and the seconds spent compiling it just now."""
-    begun = time.monotonic()
-    if (name, *key) not in _programs:
-        _programs[(name, *key)] = compile_it()
-    return _programs[(name, *key)], time.monotonic() - begun
 
 
 def _peak_memory_bytes() -> int:
