@@ -169,13 +169,13 @@ def _at_m(m: int, rows: pd.DataFrame) -> AtM:
 def _remarks(tried: Sequence[AtM], best: AtM, enough: AtM | None, devices: int) -> tuple[str, ...]:
     remarks = []
     if enough is None:
-        remarks.append("every tail is 0: nothing tells them apart")
+        remarks.append("all tails 0")
     elif enough.m == tried[-1].m:
-        remarks.append("the largest m tried: a larger one may be better")
+        remarks.append("largest tried")
     if min(one.seeds for one in (best, enough or best)) == 1:
-        remarks.append("weak: one training seed")
+        remarks.append("one seed")
     if devices > 1:
-        remarks.append(f"costs are from {devices} kinds of device")
+        remarks.append(f"{devices} devices")
     return tuple(remarks)
 
 
@@ -183,40 +183,40 @@ def seeds_table(found: Iterable[EnoughSeeds]) -> Table:
     """The advice as a table."""
     rows = []
     for one in found:
-        enough = one.enough
         seeds = sorted({at.seeds for at in one.tried})
+        told = () if one.enough is None else (one.enough, one.best)
+        m_and_tail = [f"{at.m} ({100 * at.tail:.1f} %)" for at in told] or ["none", ""]
+        costs = [(f"{at.cpu_seconds:,.0f}", f"{at.steps_per_second:,.0f}") for at in told] or [("", "")]
         rows.append(
             (
                 *_setting_cells(one.setting),
-                ", ".join(str(at.m) for at in one.tried),
-                f"{100 * one.best.tail:.1f} %",
-                str(one.best.m) if enough else "",
-                str(enough.m) if enough else "none",
-                f"{100 * enough.tail:.1f} %" if enough else "",
-                f"{enough.cpu_seconds:,.0f} / {one.best.cpu_seconds:,.0f}" if enough else "",
-                f"{enough.steps_per_second:,.0f} / {one.best.steps_per_second:,.0f}" if enough else "",
+                _listed([at.m for at in one.tried]),
+                *m_and_tail,
+                *(" / ".join(cells) for cells in zip(*costs, strict=True)),
                 "-".join(str(count) for count in dict.fromkeys((seeds[0], seeds[-1]))),
-                "; ".join(one.remarks),
+                ", ".join(one.remarks),
             )
         )
     columns = (
         *_SETTING,
         Column("m tried"),
-        Column("best tail", numeric=True),
-        Column("best m", numeric=True),
-        Column("enough m", numeric=True),
-        Column("its tail", numeric=True),
-        Column("CPU s, enough / best", numeric=True),
-        Column("steps/s, enough / best", numeric=True),
-        Column("seeds", numeric=True),
+        *(Column(title, numeric=True) for title in ("enough m (tail)", "best m (tail)", "CPU s", "steps/s", "seeds")),
         Column("remark"),
     )
     note = (
         f"Tail: 5th percentile of success over the inputs, mean over training seeds. Enough: the smallest m tried "
-        f"whose tail is at least {NEARLY:g} of the best. Costs are means over the trials with that m, on the machine "
-        f"that ran them: CPU seconds of a whole trial, and steps per second of its share of the pack."
+        f"whose tail is at least {NEARLY:g} of the best. CPU seconds of a whole trial and steps per second, with "
+        f"enough / with the best m, are means over the trials, on the machine that ran them. Where the advice is weak: "
+        f"'largest tried': a larger m may be better; 'all tails 0': nothing tells the values of m apart; "
+        f"'one seed': a single training behind the tail; 'devices': costs of several kinds of device."
     )
     return _without_empty_columns(Table("How many seeds m a training step needs", columns, tuple(rows), note))
+
+
+def _listed(values: Sequence[int]) -> str:
+    if len(values) > 4:
+        return f"{values[0]} ... {values[-1]} ({len(values)})"
+    return ", ".join(map(str, values))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -276,10 +276,10 @@ def votes_table(found: Sequence[Votes]) -> Table:
     seeds = " or ".join(str(count) for count in sorted({one.evaluation_seeds for one in found}))
     note = (
         f"Margin: share of seeds r with the most frequent right answer less that with the most frequent wrong one. "
-        f"Votes: how many make a majority right with probability {100 * (1 - FAILURE):g} % on 95 % of the inputs, by an upper "
-        f"bound; fewer may do. Of several training seeds the lowest ... highest. Measured: average success of votes on "
-        f"whole answers / its 5th percentile over the inputs. Margins are estimated from the {seeds} evaluation seeds; "
-        f"their noise makes the tail look worse than it is."
+        f"Votes: how many make a majority right with probability {100 * (1 - FAILURE):g} % on 95 % of the inputs, by "
+        f"an upper bound; fewer may do. Of several training seeds the lowest ... highest. Measured: average success of "
+        f"votes on whole answers / its 5th percentile over the inputs. Margins are estimated from the {seeds} "
+        f"evaluation seeds; their noise makes the tail look worse than it is."
     )
     return _without_empty_columns(Table("How many votes each trained model needs", columns, tuple(rows), note))
 

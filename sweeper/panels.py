@@ -293,12 +293,12 @@ class HeatmapPanel(_Declaration):
 Panel = Annotated[CurvePanel | HistogramPanel | HeatmapPanel, Field(discriminator="kind")]
 
 _COSTS = (
-    ("wall time", "wall_seconds", "Wall time (min)", 60.0),
-    ("speed", "steps_per_second", "Steps per second", 1.0),
-    ("compile time", "compile_seconds", "Compile time (s)", 1.0),
-    ("memory", "peak_memory_bytes", "Peak memory (MiB)", 2.0**20),
+    ("wall time", "wall_seconds", "Wall time (min)", 60.0, ""),
+    ("speed", "steps_per_second", "Steps per second", 1.0, ""),
+    ("compile time", "compile_seconds", "Compile time (s)", 1.0, "0 if compiled before"),
+    ("memory", "peak_memory_bytes", "Peak memory (MiB)", 2.0**20, "earlier trials included"),
 )
-"""What a cost panel draws: end of the name, column of the store, label and unit of its axis."""
+"""What a cost panel draws: end of the name, column of the store, label and unit of its axis, and what to know of it."""
 
 
 class CostPanel(_Declaration):
@@ -324,7 +324,7 @@ class CostPanel(_Declaration):
             CurvePanel(
                 kind="curve",
                 name=f"{self.name} {what}",
-                title=self.title,
+                title="; ".join(filter(None, (self.title, remark))),
                 figure=self.name,
                 x=self.x,
                 y=ValueAxis(label=label, unit=unit, limits=(0.0, None)),
@@ -333,7 +333,7 @@ class CostPanel(_Declaration):
                 series=series,
                 split=self.split,
             )
-            for what, column, label, unit in _COSTS
+            for what, column, label, unit, remark in _COSTS
         )
 
 

@@ -6,6 +6,7 @@ The results are made up here and are no measurements; every figure is written to
 import itertools
 import json
 
+import matplotlib.image
 import numpy as np
 import pandas as pd
 import pytest
@@ -317,6 +318,46 @@ def test_histograms_are_compared_by_share_and_by_fullest_bin():
     ]
 
 
+def test_trials_without_a_value_of_the_axis_have_a_place_where_one_is_given():
+    trials = [trial(seed=seed, success=0.5, m=m) for seed in range(2) for m in (10, 20)]
+    found = results(trials)
+    found.trials["m"] = found.trials["m"].where(found.trials["m"] < 20)
+    keys: dict = {"kind": "curve", "metric": "success", "split": "q"}
+    assert curve.gather(panel(x="m", **keys), found).series[0].counts() == {10: 2}
+    assert curve.gather(panel(x={"column": "m", "empty": 99}, **keys), found).series[0].counts() == {10: 2, 99: 2}
+
+
+def test_an_axis_of_text_is_no_axis_of_a_curve():
+    one = panel(kind="curve", x="baseline", metric="success", split="q")
+    content = curve.gather(one, results([trial(success=0.5)]))
+    assert content.series == ()
+    assert [note.text for note in content.notes] == ["'baseline' and 'success' are not both numbers"]
+
+
+def test_costs_of_unlike_machines_are_named():
+    trials = [trial(seed=seed, success=0.5, wall_seconds=60.0, device=f"gpu {seed}", lanes=1) for seed in range(2)]
+    keys = {"kind": "curve", "x": "q", "split": "baseline"}
+    cost = curve.gather(panel(metric="wall_seconds", **keys), results(trials))
+    assert cost.merged == ("device (gpu 0, gpu 1)",)
+    assert curve.gather(panel(metric="success", **keys), results(trials)).merged == ()
+
+
+def test_a_value_axis_is_drawn_in_its_unit_and_from_its_limit():
+    found = results([trial(q=q, success=0.5, wall_seconds=60 * q, device="cpu", lanes=1) for q in (1.0, 3.0)])
+    minutes = panel(
+        kind="curve",
+        x="q",
+        metric="wall_seconds",
+        split="baseline",
+        y={"unit": 60, "limits": [0, None], "label": "min"},
+    )
+    axes = composed(found, minutes).axes[0]
+    assert any(line.get_ydata().tolist() == [1.0, 3.0] for line in axes.lines)
+    low, high = axes.get_ylim()
+    assert low == 0
+    assert high > 3.05
+
+
 # --------------------------------------------------------------------------------------------------------------------
 # What is seen
 # --------------------------------------------------------------------------------------------------------------------
@@ -445,6 +486,19 @@ def test_the_same_results_make_the_same_files(tmp_path):
     found = paper_like(seeds=1, qs=[1])
     first, second = (figures.draw(found, PAPER[2:3], tmp_path / folder).paths for folder in "ab")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_figures_of_several_reports_are_ordered_by_the_names_of_their_panels(tmp_path):
+    found = paper_like(seeds=1, qs=[1])
+    first, second, third = (figures.draw(found, [one], tmp_path / one.name) for one in (PAPER[1], PAPER[0], PAPER[3]))
+    paths = figures.draw_together([first, second, third], tmp_path)
+    assert [path.name for path in paths] == ["figure-5.png", "figure-5.pdf"]
+    together = [one for report in (second, first) for one in report.drawn]
+    assert matplotlib.image.imread(paths[0]).shape[1] == pytest.approx(
+        figures.DOTS_PER_INCH * sum(curve.width(*one) for one in together), abs=1
+    )
+    assert figures.draw_together([first, first], tmp_path) == []  # one figure of different trials
+    assert figures.draw_together([first, third], tmp_path) == []
 
 
 def test_an_empty_store_draws_nothing_and_says_so(tmp_path):

@@ -80,9 +80,9 @@ def test_a_cost_panel_is_four_curves_of_one_figure():
         "compile_seconds",
         "peak_memory_bytes",
     ]
-    assert {(panel.title, panel.x.column, panel.split, panel.where["task"]) for panel in panels} == {
-        ("$N=15$", "m", "q", "recall")
-    }
+    assert {(panel.x.column, panel.split, panel.where["task"]) for panel in panels} == {("m", "q", "recall")}
+    assert panels[0].title == "$N=15$"
+    assert all(panel.title.startswith("$N=15$") for panel in panels)
     for panel in read(text.replace("split: q", "series: [{label: a, color: red}]")):
         assert [(one.label, one.color) for one in panel.series] == [("a", "red")]
 

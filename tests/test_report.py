@@ -4,6 +4,7 @@ Results are made up and committed to a real store; nothing is trained.
 """
 
 import csv
+import dataclasses
 import datetime
 import json
 import textwrap
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from sweeper import search_space
 from sweeper.provenance import Provenance
 from sweeper.report import app
 from sweeper.spec import trial_id
@@ -217,6 +219,33 @@ def test_a_space_is_drawn_from_every_trial(store, tmp_path):
     assert run(tmp_path, "--compare", "--space", space)[0] == 0
     (measured, _) = comparison(tmp_path / "results" / "report")
     assert (measured["sweep"], measured["measured"], measured["seeds"]) == ("space", "0.5", "2")
+
+
+def test_a_new_space_of_a_dozen_lines_gets_its_own_figures_without_code(store, tmp_path):
+    space = tmp_path / "width.yaml"
+    space.write_text(
+        textwrap.dedent("""
+        name: width
+        trial:
+          task: {name: coloring, vertices: 5}
+          model: {name: transformer, width: {choice: [4, 8]}, key_size: 4}
+          baseline: Aq_R
+          objective: {q: {choice: [1, 3]}, m: 2}
+          steps: 100
+          seed: {seeds: 2}
+        panels:
+          - {kind: curve, name: by width, x: width, metric: success, tail: success_p5, split: q}
+          - {kind: histogram, name: inputs, metric: success, split: width}
+          - {kind: cost, name: cost, x: width, split: q}
+        """)
+    )
+    for trial in search_space.read(space).expand().trials:
+        one = result(0.5)
+        store.commit(dataclasses.replace(one, trial=trial, timings={"wall_seconds": 1.0, "peak_memory_bytes": 2**20}))
+    code, _ = run(tmp_path, "--space", space)
+    drawn = {path.stem for path in (tmp_path / "results" / "report" / "width").glob("*.png")}
+    assert code == 0
+    assert drawn == {"by width", "inputs", "cost wall time", "cost memory", "figure-cost"}
 
 
 def test_nothing_to_draw_is_an_exit_code_of_its_own(store, tmp_path):

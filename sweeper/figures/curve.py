@@ -267,12 +267,12 @@ def _dress(region: style.Region, axes: Axes, panel: CurvePanel, place: _Places) 
     axes.set_xticks([place(x) for x in ticks], [style.number(x) for x in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     if panel.y.limits:
-        low, high = panel.y.limits
-        if low is not None and high is not None and panel.y.scale == "linear":
-            # Lines along a limit, such as a success of 100 %, must be seen whole.
-            pad = 0.03 * (high - low)
-            low, high = low - pad, high + pad
-        axes.set_ylim(low, high)
+        low, high = (
+            found if given is None else given for given, found in zip(panel.y.limits, axes.get_ylim(), strict=True)
+        )
+        # Lines along a limit, such as a success of 100 %, must be seen whole; those along 0 lie on the axis anyway.
+        pad = 0.03 * (high - low) if panel.y.scale == "linear" else 0.0
+        axes.set_ylim(low - pad * (None not in panel.y.limits), high + pad)
     region.label_values(axes, panel.y.label or (panel.metric or panel.tail or "") + " (%)" * panel.y.percent)
 
 

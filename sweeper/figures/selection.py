@@ -288,12 +288,16 @@ def per_seed(rows: pd.DataFrame, metric: str, x: str) -> pd.DataFrame:
         One row per value and seed, with columns `x`, `seed`, `value`; trials that lack the metric are not in it.
 
     Raises:
-        NoData: no trial has the metric.
+        NoData: no trial has the metric, or either is not a number.
     """
     values = pd.DataFrame({"x": rows[x], "seed": rows["seed"], "value": rows[column(rows, metric)]}).dropna()
     if values.empty:
         raise NoData(f"'{metric}' was not measured")
-    return values.astype({"value": float}).groupby(["x", "seed"])["value"].mean().reset_index()
+    try:
+        values = values.astype({"x": float, "value": float})
+    except ValueError:
+        raise NoData(f"'{x}' and '{metric}' are not both numbers") from None
+    return values.groupby(["x", "seed"])["value"].mean().reset_index()
 
 
 def shares_per_seed(results: Results, rows: pd.DataFrame, metric: str, bins: int) -> dict[int, np.ndarray]:

@@ -17,6 +17,8 @@ from typing import Any, Literal, get_args
 import matplotlib.figure
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
 
 from sweeper.panels import Color
 
@@ -208,11 +210,11 @@ class Region:
 
 def title_left(name: str) -> float:
     """Where a title begins beside the name of its panel, in inches."""
-    return 0.2 + len(name) * 0.105
+    return 0.22 + TextPath((0, 0), name, size=10, prop=FontProperties(weight="bold")).get_extents().width / 72
 
 
 def title_lines(name: str, title: str, width: float) -> list[str]:
-    return textwrap.wrap(title, max(12, int((width - title_left(name) - 0.1) / (CHARACTER * 8.5)))) or [""]
+    return textwrap.wrap(title, max(12, int((width - title_left(name) - 0.1) / (CHARACTER * 8.5 * 0.88)))) or [""]
 
 
 def footer_lines(text: str, width: float) -> list[str]:

@@ -1,0 +1,146 @@
+"""What a store advises on seeds and votes, read off made-up trials."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+
+from sweeper import figures, guidance
+from sweeper.votes import votes_needed
+from tests.trials import coloring_trial
+
+
+def trial(m=4, seed=0, tail=0.5, baseline="Aq_R", q=3.0, device="cpu", margin=None, cpu_seconds=10.0, **changes):
+    """A row of the store's `trials`; `changes` replace fields of the trial or are metrics."""
+    fields = {name: changes.pop(name) for name in ("steps", "evaluation", "batch_size") if name in changes}
+    spec = coloring_trial(baseline=baseline, objective={"q": q, "m": m}, seed=seed, **fields)
+    return {
+        "trial_id": f"{baseline}-{q}-{m}-{seed}-{fields}",
+        "status": "finished",
+        "task": "coloring",
+        "baseline": baseline,
+        "q": q,
+        "m": m,
+        "seed": seed,
+        "steps": spec.steps,
+        "device": device,
+        "spec": spec.model_dump_json(),
+        "extra_metrics": json.dumps({} if margin is None else {"margin_p5": margin}),
+        "success_p5": tail,
+        "cpu_seconds": cpu_seconds,
+        "steps_per_second": 1000 / cpu_seconds,
+    } | changes
+
+
+def results(*trials):
+    return figures.Results.of_frame(pd.DataFrame(list(trials)), lambda trial_id, name: None)
+
+
+def tails(values, seeds=2):
+    """Trials with these tails by m; the seeds lie around them."""
+    return [
+        trial(m, seed, tail + 0.01 * (seed - (seeds - 1) / 2), cpu_seconds=float(m))
+        for m, tail in values.items()
+        for seed in range(seeds)
+    ]
+
+
+def cells(table):
+    titles = [column.title for column in table.columns]
+    return [dict(zip(titles, row, strict=True)) for row in table.rows]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Seeds of a training step
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_smallest_m_within_two_per_cent_of_the_best_tail_is_enough():
+    (one,) = guidance.enough_seeds(results(*tails({1: 0.2, 5: 0.487, 10: 0.491, 20: 0.5, 30: 0.495})))
+    assert [at.m for at in one.tried] == [1, 5, 10, 20, 30]
+    assert (one.best.m, one.best.seeds) == (20, 2)
+    assert np.isclose(one.best.tail, 0.5)
+    assert one.enough.m == 10
+    assert (one.enough.cpu_seconds, one.best.cpu_seconds) == (10, 20)
+    assert one.remarks == ()
+    (row,) = cells(guidance.seeds_table([one]))
+    assert row["m tried"] == "1 ... 30 (5)"
+    assert (row["enough m (tail)"], row["best m (tail)"]) == ("10 (49.1 %)", "20 (50.0 %)")
+    assert (row["CPU s"], row["steps/s"], row["seeds"]) == ("10 / 20", "100 / 50", "2")
+    assert row["steps"] == "250"
+    assert "setting" not in row
+
+
+def test_trials_that_differ_in_more_than_m_and_seed_are_not_compared():
+    found = guidance.enough_seeds(
+        results(*tails({1: 0.1, 2: 0.2}), trial(4, batch_size=16), trial(5, batch_size=16), trial(9, steps=500))
+    )
+    assert [[at.m for at in one.tried] for one in found] == [[4, 5], [1, 2]]
+    assert [one.setting.others for one in found] == ["batch_size 16", "batch_size 8"]
+
+
+def test_only_randomised_models_with_several_m_get_advice():
+    single = [trial(1, seed, 0.5, baseline="Aq_r0") for seed in range(2)]
+    assert guidance.enough_seeds(results(*single, trial(3), trial(3, seed=1))) == []
+    assert guidance.enough_seeds(figures.Results.of_frame(results(trial()).trials[:0], lambda *_: None)) == []
+
+
+def test_what_weakens_the_advice_is_said():
+    def remarks(*trials):
+        (one,) = guidance.enough_seeds(results(*trials))
+        return one.enough and one.enough.m, one.remarks
+
+    assert remarks(*tails({1: 0.1, 2: 0.2})) == (2, ("largest tried",))
+    assert remarks(*tails({1: 0.2, 2: 0.1}, seeds=1)) == (1, ("one seed",))
+    assert remarks(trial(1, 0, 0.0), trial(2, 0, 0.0), trial(1, 1, 0.0), trial(2, 1, 0.0)) == (None, ("all tails 0",))
+    assert remarks(*tails({1: 0.2, 2: 0.1}), trial(3, 0, 0.1, device="gpu")) == (1, ("2 devices",))
+    (one,) = guidance.enough_seeds(results(trial(1, 0, 0.0), trial(2, 0, 0.0)))
+    (row,) = cells(guidance.seeds_table([one]))
+    assert row["enough m (tail)"] == "none"
+    assert row["remark"] == "all tails 0, one seed"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Votes
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def test_votes_are_those_of_the_bound_for_every_training_seed():
+    found = results(
+        trial(seed=0, margin=0.5, evaluation={"seeds": 10, "votes": [5]}, majority_5=0.9, majority_5_p5=0.7),
+        trial(seed=1, margin=0.4, evaluation={"seeds": 10, "votes": [5]}, majority_5=1.0, majority_5_p5=0.9),
+    )
+    (one,) = guidance.votes(found)
+    wrong = 3**5 - (2**5 - 2)  # of all colourings of a cycle of five
+    assert one.needed == (votes_needed(0.5, wrong, 0.05), votes_needed(0.4, wrong, 0.05))
+    assert (one.m, one.seeds, one.evaluation_seeds) == (4, 2, 10)
+    assert np.allclose(one.reached[5], (0.95, 0.8))
+    table = guidance.votes_table([one])
+    (row,) = cells(table)
+    low, high = sorted(one.needed)
+    assert row["votes"] == f"{low:.0f} ... {high:.0f}"
+    assert row["margin, 5th percentile"] == "0.40 ... 0.50"
+    assert row["measured, 5 votes"] == "95.0 / 80.0 %"
+    assert "10 evaluation seeds" in table.note
+
+
+def test_no_number_of_votes_suffices_without_a_margin():
+    (one,) = guidance.votes(results(trial(margin=-0.1), trial(seed=1, margin=0.9)))
+    assert max(one.needed) == math.inf
+    (row,) = cells(guidance.votes_table([one]))
+    assert row["votes"].endswith(" ... none suffice")
+
+
+def test_trials_of_old_stores_have_measured_votes_and_no_margin():
+    found = results(trial(evaluation={"seeds": 10, "votes": [3]}, majority_3=0.75, majority_3_p5=0.5), trial(m=9))
+    (one,) = guidance.votes(found)  # the second has neither
+    assert one.margins == ()
+    (row,) = cells(guidance.votes_table([one]))
+    assert row["margin, 5th percentile"] == "not measured"
+    assert "votes" not in row
+    assert row["measured, 3 votes"] == "75.0 / 50.0 %"
+
+
+def test_single_seed_models_have_no_voters():
+    assert guidance.votes(results(trial(1, baseline="Aq_r0", margin=1.0))) == []
