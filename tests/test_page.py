@@ -36,9 +36,10 @@ PANELS = (
             "x": "q",
             "y": {"percent": True},
             "metric": "success",
+            "where": {"task": "coloring"},
             "series": [
                 {"label": "$A_R$", "where": {"baseline": "Aq_R"}},
-                {"label": "voted", "metric": "majority_30", "where": {"baseline": "Aq_R", "task": "coloring"}},
+                {"label": "voted", "metric": "majority_30", "where": {"baseline": "Aq_R"}},
             ],
             "published": [
                 {"series": "$A_R$", "metric": "success", "source": "a made-up paper", "values": {3.0: 0.85, 1.0: 0.5}}
@@ -79,11 +80,12 @@ def filled(folder: Path, *results, name="ours", text="trial: {}\n", missing=()) 
 
 
 def several() -> list:
-    """Three trials of two baselines, and one that failed."""
+    """Four trials of two tasks and two baselines, and one that failed."""
     return [
         result({"seed": 0}),
         result({"seed": 1}, metrics={"success": 0.6, "success_p5": 0.2}),
         result({"baseline": "Aq_r0"}, metrics={"success": 0.9}),
+        result({"task": {"name": "recall", "keys": 4}}),
         failure({"seed": 2, "baseline": "AE_R"}, message="loss is not finite\nat step 7" + "x" * 5000),
     ]
 
@@ -98,7 +100,7 @@ class Written(NamedTuple):
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory) -> Written:
-    """The page of a sweep with four of five trials done, and with a table of another module."""
+    """The page of a sweep with five of six trials done, and with a table of another module."""
     folder = tmp_path_factory.mktemp("ours")
     store = filled(folder / "store", *several(), missing=("f" * 20,))
     results = Results.of_store(store)
@@ -134,11 +136,11 @@ def test_figures_tables_and_trials_are_there(tab, ours):
     assert "1 published number is not measured yet" in tab.run("document.body.innerText")
     assert "voted: 'majority_30' was not measured" in tab.run("document.querySelector('figcaption').innerText")
     (sweep,) = visible(tab, "#sweeps tbody tr")
-    assert sweep.split()[:1] + sweep.split()[1:7] == ["ours", "5", "3", "0", "1", "1", "1"]
+    assert sweep.split()[:7] == ["ours", "6", "4", "0", "1", "1", "1"]
     (message,) = visible(tab, "#failures td:last-child")
     assert message == "loss is not finite"
     assert "at step 7" in tab.run("document.querySelector('#failures pre').textContent")
-    assert len(visible(tab, "#trial-rows tbody tr")) == 4
+    assert len(visible(tab, "#trial-rows tbody tr")) == 5
     assert visible(tab, "#table-1 td") == ["Aq_R", "10", "Aq_r0", ""]
     provenance = tab.run("document.getElementById('provenance').innerText")
     for word in ("c0ffeec0ff", "jax 0.10.2", "cpu", "2026-01-02 03:04", "python -m sweeper.run"):
@@ -157,19 +159,21 @@ def test_the_filter_hides_and_shows(tab, ours):
     assert [text.split("\t")[3] for text in visible(tab, "#trial-rows tbody tr")] == ["Aq_r0"]
     assert visible(tab, "#failures tbody tr") == []
     assert visible(tab, "#table-1 td") == ["Aq_r0", ""]
-    assert visible(tab, "#shown") == ["1 of 2 figures, 0 of 1 comparisons, 1 of 4 trials"]
+    assert visible(tab, "#shown") == ["1 of 2 figures, 0 of 1 comparisons, 1 of 5 trials"]
     # Within a group the choices add up; the groups restrict each other.
     tab.run(click % "Aq_R")
-    assert len(visible(tab, "#trial-rows tbody tr")) == 3
+    assert len(visible(tab, "#trial-rows tbody tr")) == 4
     tab.run(click % "transformer")
     assert len(visible(tab, "figure")) == 2
+    tab.run(click % "recall")
+    assert visible(tab, "#shown") == ["0 of 2 figures, 0 of 1 comparisons, 1 of 5 trials"]
     # The address names the filter, so that a link does.
     fragment = tab.run("location.hash")
     tab.run("document.querySelector('#filter [type=reset]').click(), new Promise((done) => setTimeout(done, 20))")
-    assert len(visible(tab, "#trial-rows tbody tr")) == 4
+    assert len(visible(tab, "#trial-rows tbody tr")) == 5
     assert visible(tab, "#shown") == [""]
     opened(tab, ours.path, fragment)
-    assert len(visible(tab, "#trial-rows tbody tr")) == 3
+    assert len(visible(tab, "#trial-rows tbody tr")) == 1
     assert tab.methods("Runtime.exceptionThrown", "Log.entryAdded") == []
 
 
@@ -185,10 +189,10 @@ def test_the_keyboard_filters_and_sorts(tab, ours):
     cells = f"#trial-rows td:nth-child({column})"
     tab.run(f"document.querySelector('#trial-rows th:nth-child({column}) button').focus()")
     tab.press("Enter", 13)
-    assert visible(tab, cells) == ["60.0 %", "75.0 %", "90.0 %", ""]
+    assert visible(tab, cells) == ["60.0 %", "75.0 %", "75.0 %", "90.0 %", ""]
     tab.press("Enter", 13)
     # What is empty stays last.
-    assert visible(tab, cells) == ["90.0 %", "75.0 %", "60.0 %", ""]
+    assert visible(tab, cells) == ["90.0 %", "75.0 %", "75.0 %", "60.0 %", ""]
     assert tab.run(f"document.querySelector('#trial-rows th:nth-child({column})').ariaSort") == "descending"
 
 
@@ -197,7 +201,7 @@ def test_without_scripts_everything_can_be_read(tab, ours):
     tab.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
         opened(tab, ours.path)
-        assert len(visible(tab, "#trial-rows tbody tr")) == 4
+        assert len(visible(tab, "#trial-rows tbody tr")) == 5
         assert len(visible(tab, "figure")) == 2
         assert visible(tab, "#filter") == []
     finally:
