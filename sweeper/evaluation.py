@@ -38,6 +38,18 @@ def evaluate(trial: TrialSpec, model: Any) -> tuple[dict[str, float], dict[str, 
     return found | trial.task.own_metrics(found), columns | kept
 
 
+def metric_names(trial: TrialSpec) -> list[str]:
+    """Names of all metrics that `evaluate` can report of a trial; nothing is trained, compiled or run."""
+
+    def columns(trial: TrialSpec) -> dict[str, Float[Array, " input"]]:
+        return _per_input(trial, trial.model.build(trial.task, trial.keys().weights))[0]
+
+    # No input solved and every answer wrong: then no metric is left out.
+    nothing = {name: np.zeros(1) for name in jax.eval_shape(columns, trial)}
+    found = metrics(nothing, type(trial.task).MEASURES)
+    return [*found, *trial.task.own_metrics(found)]
+
+
 def metrics(columns: dict[str, np.ndarray], measures: Mapping[str, Literal["low", "high"]] = {}) -> dict[str, float]:
     """Averages and bad tails of the per-input columns; `wrong_entropy` over the inputs on which some seed is wrong.
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sweeper import diagnosis, holes
+from sweeper import diagnosis, evaluation, holes
 from sweeper.document import (
     RESERVED,
     Node,
@@ -49,22 +49,6 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 2**20
 MAX_FAILURES = 1000
-
-METRICS = (
-    "success",
-    "success_p5",
-    "success_worst5",
-    "failed_inputs",
-    "sampled",
-    "sampled_p5",
-    "any_seed",
-    "any_seed_p5",
-    "loss",
-    "loss_p95",
-    "variance",
-    "train_loss",
-)
-"""What the evaluation reports of every trial, votes apart."""
 
 
 class Resources(Spec):
@@ -451,11 +435,13 @@ def _without_grid(search: Search, variants: Sequence[Node]) -> list[Problem]:
 
 
 def _unknown_metric(search: Search, root: Node, variants: Sequence[Node]) -> list[Problem]:
-    known = list(METRICS)
+    if "metric" not in search.model_fields_set:
+        return []
+    known = ["train_loss"]
     for variant in variants:
-        trial = TrialSpec.model_validate(plain(next(holes.probes(variant))))
-        for vote in type(trial.task).VOTES:
-            known += [f"{vote}_{k}{tail}" for k in trial.evaluation.votes for tail in ("", "_p5")]
+        # Of all baselines this one has voters, and so every metric that the others have.
+        trial = plain(next(holes.probes(variant))) | {"baseline": "Aq_R"}
+        known += evaluation.metric_names(TrialSpec.model_validate(trial))
     if search.metric in known:
         return []
     at = descendant(root, ("search", "metric"))

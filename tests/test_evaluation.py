@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.evaluation import ballot_statistics, metrics, vote_success
+from sweeper.evaluation import ballot_statistics, evaluate, metric_names, metrics, vote_success
 from tasks.coloring import Task
+from tests.trials import coloring_trial
 
 
 class Zeros(Task):
@@ -38,6 +39,13 @@ def test_votes_equal_counting(rule, group):
             else:
                 wins.append(all(_mode(list(part)) == 0 for part in cast.T))
         assert share == pytest.approx(np.mean(wins))
+
+
+@pytest.mark.parametrize("baseline", ["Aq_R", "Aq_r0"])
+def test_the_names_of_metrics_are_known_before_anything_is_trained(baseline):
+    trial = coloring_trial(baseline=baseline)
+    model = jax.jit(lambda trial: trial.model.build(trial.task, trial.keys().weights))(trial)
+    assert set(metric_names(trial)) == set(evaluate(trial, model)[0])
 
 
 def test_metrics_of_a_deterministic_model():

@@ -67,6 +67,20 @@ def _line_of(text: str, fragment: str) -> int:
     return text[: text.index(fragment)].count("\n") + 1
 
 
+@pytest.mark.parametrize("metric", ["margin_p5", "wrong_entropy", "majority_5_p5", "loss_worst", "train_loss"])
+def test_a_search_may_improve_whatever_the_evaluation_reports(space, metric):
+    assert space(VALID.replace("method: grid", f"metric: {metric}, mode: max")).search.metric == metric
+
+
+@pytest.mark.parametrize("metric", ["stored_items", "majority_tuple_5"])
+def test_a_search_may_improve_a_metric_of_its_own_task_only(space, metric):
+    text = VALID.replace("method: grid", f"metric: {metric}, mode: max")
+    with pytest.raises(SearchSpaceError, match=f"unknown metric '{metric}'"):
+        space(text)
+    recall = text.replace("{name: coloring, vertices: 5}", "{name: recall, keys: 3, value_bits: 2, seed_bits: 2}")
+    assert space(recall).search.metric == metric
+
+
 # --------------------------------------------------------------------------------------------------------------------
 # Mistakes: (what is replaced in VALID, by what, dotted path, in the message); the line is that of the replacement
 # --------------------------------------------------------------------------------------------------------------------
