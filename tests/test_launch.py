@@ -191,7 +191,12 @@ def test_a_broken_store_is_nobodys_failure(strides, tmp_path, monkeypatch):
 def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
     connection.refuse_too_large(Resources(cpus=2))
-    with pytest.raises(failures.TooLarge, match=r"resources\.cpus: a pack takes 4096, this machine has 2"):
+    with pytest.raises(failures.TooLarge, match=r"resources\.cpus: a pack takes 4096 CPUs, this machine has 2"):
         connection.refuse_too_large(Resources(cpus=4096))
-    with pytest.raises(failures.TooLarge, match=r"resources\.gpus: a pack takes 1, this machine has 0"):
+    with pytest.raises(failures.TooLarge, match=r"resources\.gpus: a pack takes 1 GPUs, this machine has 0"):
         connection.refuse_too_large(Resources(gpus=1.0))
+    connection.refuse_too_large(Resources(population_workers=2))
+    with pytest.raises(
+        failures.TooLarge, match=r"resources\.population_workers: a pack takes 3 CPUs, this machine has"
+    ):
+        connection.refuse_too_large(Resources(population_workers=3))

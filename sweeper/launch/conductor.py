@@ -253,7 +253,7 @@ def launch(
     scheduler = _EarlyStopping(early_stopping, orders) if early_stopping else None
     trainable = tune.with_resources(
         tune.with_parameters(PackTrainable, orders=orders, store=store.url, provenance=provenance, resources=resources),
-        tune.PlacementGroupFactory([{"CPU": resources.cpus} | ({"GPU": resources.gpus} if resources.gpus else {})]),
+        tune.PlacementGroupFactory(resources.bundles()),
     )
     _warn_of_waiting(resources, watcher)
     try:
@@ -299,8 +299,9 @@ def _scratch() -> Iterator[Path]:
 
 
 def _warn_of_waiting(resources: Resources, watcher: Watcher) -> None:
-    needs = {"CPU": float(resources.cpus), "GPU": resources.gpus}
-    nodes = (node["Resources"] for node in ray.nodes() if node["Alive"])
-    if not any(all(node.get(name, 0.0) >= needed for name, needed in needs.items()) for node in nodes):
-        wanted = f"{resources.cpus} CPUs and {resources.gpus:g} GPUs"
-        watcher.note(f"no node of the cluster has the {wanted} of a pack yet; waiting for one")
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    for bundle in resources.bundles():
+        if not any(all(node.get(name, 0.0) >= needed for name, needed in bundle.items()) for node in nodes):
+            wanted = " and ".join(f"{needed:g} {name}s" for name, needed in bundle.items())
+            watcher.note(f"no node of the cluster has the {wanted} that a pack takes yet; waiting for one")
+            return

@@ -118,10 +118,12 @@ def refuse_too_large(resources: Resources) -> None:
     Raises:
         TooLarge: it will never fit.
     """
-    for name, needed in (("CPU", resources.cpus), ("GPU", resources.gpus)):
+    blamed = {"CPU": "population_workers" if resources.population_workers else "cpus", "GPU": "gpus"}
+    for name, key in blamed.items():
+        needed = sum(bundle.get(name, 0.0) for bundle in resources.bundles())
         available = ray.cluster_resources().get(name, 0)
         if needed > available:
-            raise TooLarge(f"resources.{name.lower()}s: a pack takes {needed:g}, this machine has {available:g}")
+            raise TooLarge(f"resources.{key}: a pack takes {needed:g} {name}s, this machine has {available:g}")
 
 
 def _start(environment: dict[str, str]) -> None:

@@ -14,13 +14,19 @@ import jax
 import ray
 from ray import tune
 from ray.exceptions import RayError
+from ray.util import get_current_placement_group
+from ray.util.placement_group import PlacementGroup
 
+from sweeper import evolution
+from sweeper.evolution import Evaluator
+from sweeper.launch.connection import worker_environment
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.packing import Pack
 from sweeper.plan import Work
+from sweeper.population import Population
 from sweeper.provenance import Provenance
 from sweeper.search_space import Resources
-from sweeper.spec import TrialSpec, canonical
+from sweeper.spec import PGPE, TrialSpec, canonical
 from sweeper.store import Store, StoreError
 from sweeper.worker import PackRun
 
@@ -63,6 +69,7 @@ class PackTrainable(tune.Trainable):
         self._provenance: Provenance = launch["provenance"]
         self._resources: Resources = launch["resources"]
         self._store: Store | None = None
+        self._population: Population | None = None
         _keep_compilations(self._resources.cpus)
         self.reset_config(config)
 
@@ -114,8 +121,30 @@ class PackTrainable(tune.Trainable):
         pack, pending = decoded(self._encoded)
         resources = self._resources
         return PackRun(
-            pack, pending, self._opened(), self._provenance, resources.checkpoint_seconds, resources.outcomes
+            pack,
+            pending,
+            self._opened(),
+            self._provenance,
+            resources.checkpoint_seconds,
+            resources.outcomes,
+            self._evaluator(pack),
         )
+
+    def _evaluator(self, pack: Pack) -> Evaluator:
+        workers = self._resources.population_workers
+        if not workers or not isinstance(pack.trials[0].optimizer, PGPE):
+            return evolution.in_process
+        if self._population is None:
+            # Ray leaves an empty bundle out of the group.
+            first = 1 if self._resources.bundles()[0] else 0
+            environment = worker_environment(Resources())
+            self._population = Population(workers, environment, _own_group(), first)
+        return self._population.evaluator(pack.trials)
+
+    def cleanup(self) -> None:
+        """Called when the process has done its last pack."""
+        if self._population is not None:
+            self._population.close()
 
     def _opened(self) -> Store:
         if self._store is None:
@@ -137,6 +166,12 @@ def _own_log() -> str:
     """Where this worker's error stream goes, on its node."""
     context = ray.get_runtime_context()
     return f"{context.get_temp_dir()}/{context.get_session_name()}/logs/worker-{context.get_worker_id()}-*.err"
+
+
+def _own_group() -> PlacementGroup:
+    group = get_current_placement_group()
+    assert group is not None  # Tune gives every trial one
+    return group
 
 
 def encoded(work: Work) -> dict[str, Any]:
