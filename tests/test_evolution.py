@@ -65,7 +65,11 @@ def test_the_update_is_evosaxs():
     assert isinstance(algorithm, Algorithm)
     search = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], state.search)
     expected, _ = algorithm.tell(
-        jax.random.key(0), jax.vmap(unravel)(population), fitness, search, evolution._params(trial.optimizer)
+        jax.random.key(0),
+        jax.vmap(unravel)(population),
+        jnp.asarray(fitness),
+        search,
+        evolution._params(evolution._pgpe(trial)),
     )
     np.testing.assert_allclose(after.search.mean[0], expected.mean, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(after.search.std[0], expected.std, rtol=1e-5, atol=1e-6)

@@ -1,12 +1,14 @@
 """Populations on Ray actors: the same numbers whoever computes them and whoever dies."""
 
 import contextlib
+import logging
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -51,7 +53,7 @@ def ray_of_four_cores() -> Iterator[None]:
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
     }
     ray.init(
-        address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="critical",
+        address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level=logging.CRITICAL,
         runtime_env={"env_vars": environment},
     )  # fmt: skip
     yield
@@ -130,7 +132,6 @@ def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_o
 
 
 def test_workers_never_see_a_gpu_and_end_with_the_process_that_made_them(ray_of_four_cores):
-    @ray.remote(num_cpus=0)
     class Trial:
         def __init__(self) -> None:
             group = placement_group([{"CPU": 1.0}])
@@ -142,7 +143,7 @@ def test_workers_never_see_a_gpu_and_end_with_the_process_that_made_them(ray_of_
             return len(self.population.evaluator(_trials())(stacked, start, np.zeros(2, np.int32)))
 
     before = _pids()
-    trial = Trial.remote()
+    trial: Any = ray.remote(num_cpus=0)(Trial).remote()
     assert ray.get(trial.evaluate.remote()) == 4
     (pid,) = _pids() - before
     assert b"JAX_PLATFORMS=cpu" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
