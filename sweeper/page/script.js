@@ -31,7 +31,8 @@
     }
     const count = (selector, what) => {
       const all = [...document.querySelectorAll(selector)];
-      return all.length ? `${all.filter((item) => !item.hidden).length} of ${all.length} ${what}` : "";
+      const seen = all.filter((item) => !item.hidden).length;
+      return all.length ? `${seen.toLocaleString("en")} of ${all.length.toLocaleString("en")} ${what}` : "";
     };
     const counts = [count("figure", "figures"), count("#comparison tbody tr", "comparisons"), count("#trial-rows tbody tr", "trials")];
     document.getElementById("shown").textContent = kept === null ? "" : counts.filter(Boolean).join(", ");
