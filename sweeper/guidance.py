@@ -18,6 +18,7 @@ Invariants:
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
@@ -120,7 +121,12 @@ def _groups(trials: pd.DataFrame, free: Iterable[str]) -> list[tuple[Setting, pd
         others = _differing(entries, [one for one in entries_of.values() if one["task.name"] == entries["task.name"]])
         setting = Setting(first["task"], first["baseline"], float(first["q"]), int(first["steps"]), others)
         found.append((setting, rows))
-    return sorted(found, key=lambda one: (*astuple(one[0]), one[1]["m"].iloc[0]))
+    return sorted(found, key=lambda one: (*astuple(one[0])[:-1], _natural(one[0].others), one[1]["m"].iloc[0]))
+
+
+def _natural(text: str) -> list[tuple[bool, int, str]]:
+    """A key that sorts 8 before 16."""
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", text)]
 
 
 _NAMED = {"task.name", "baseline", "objective.q", "objective.m", "steps"}

@@ -76,8 +76,8 @@ def test_trials_that_differ_in_more_than_m_and_seed_are_not_compared():
     found = guidance.enough_seeds(
         results(*tails({1: 0.1, 2: 0.2}), trial(4, batch_size=16), trial(5, batch_size=16), trial(9, steps=500))
     )
-    assert [[at.m for at in one.tried] for one in found] == [[4, 5], [1, 2]]
-    assert [one.setting.others for one in found] == ["batch_size 16", "batch_size 8"]
+    assert [[at.m for at in one.tried] for one in found] == [[1, 2], [4, 5]]
+    assert [one.setting.others for one in found] == ["batch_size 8", "batch_size 16"]
 
 
 def test_only_randomised_models_with_several_m_get_advice():
