@@ -6,11 +6,14 @@ reproduces the published numbers: one dense embedding, two blocks of linear atte
 
 A linear-attention network without LayerNorm and MLP is a polynomial in the embedded tokens. Tasks use that to share
 work: `polynomial` says whether it holds, `Attention.score` and `.update` are the only matrices that then matter.
+
+An agent that sees one token at a time uses `Transformer.step`: it attends to the keys and values of earlier tokens and
+returns those of its own. Where they are kept is the caller's affair, so that several continuations may share one past.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +37,7 @@ class Model(spec.Model):
         attention: `linear` is (Q K^T ⊙ M) V, `softmax` normalises over the unmasked keys; neither is scaled.
         mlp: Whether a block ends in dense(4 width), GELU, dense(width).
         layer_norm: Whether LayerNorm precedes attention, MLP and read-out.
-        positions: Whether sinusoidal positions are added to the embedded tokens.
+        positions: What is added to the embedded tokens: nothing, sinusoids, or one learnt vector a position.
         embedding_layers: Dense layers before the first block, GELU between two; 0 pads the token with zeros.
         embedding_scale: Variance of the first embedding layer's weights, as a multiple of 1 / fan-in.
         residual_init: Factor on the initial weights that write into the residual stream: `per_head` is
@@ -49,7 +52,7 @@ class Model(spec.Model):
     attention: Literal["linear", "softmax"] = "linear"
     mlp: bool = False
     layer_norm: bool = False
-    positions: Literal["none", "sinusoidal"] = "none"
+    positions: Literal["none", "sinusoidal", "learnt"] = "none"
     embedding_layers: Literal[0, 1, 2] = 1
     embedding_scale: Annotated[float, Field(gt=0)] = 0.1
     residual_init: Literal["per_head", "halved"] = "per_head"
@@ -97,6 +100,13 @@ class LayerNorm(nnx.Module):
         return (x - mean) * jax.lax.rsqrt(variance + 1e-6) * self.scale[...] + self.bias[...]
 
 
+class Memory(NamedTuple):
+    """Keys and values of some tokens, for one block or with a leading block axis."""
+
+    keys: Float[Array, "*block token head feature"]
+    values: Float[Array, "*block token head feature"]
+
+
 class Attention(nnx.Module):
     """Multi-head attention without biases, linear or softmax."""
 
@@ -110,16 +120,34 @@ class Attention(nnx.Module):
         self.output = _weights(output, features, sizes.width, factor=factor)
 
     def __call__(self, h: Float[Array, "token width"], mask: Bool[Array, "token token"]) -> Float[Array, "token width"]:
-        def heads(weight: nnx.Param) -> Float[Array, "token head feature"]:
-            return (h @ weight[...]).reshape(h.shape[0], self.sizes.heads, self.sizes.key_size)
-
-        scores = jnp.einsum("thf,shf->hts", heads(self.query), heads(self.key))
-        if self.sizes.attention == "softmax":
-            scores = jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), axis=-1)
-        else:
-            scores = jnp.where(mask, scores, 0.0)
-        mixed = jnp.einsum("hts,shf->thf", scores, heads(self.value))
+        scores = jnp.einsum("thf,shf->hts", self._heads(h, self.query), self._heads(h, self.key))
+        mixed = jnp.einsum("hts,shf->thf", self._shares(scores, mask), self._heads(h, self.value))
         return mixed.reshape(h.shape[0], -1) @ self.output[...]
+
+    def step(
+        self, h: Float[Array, " width"], past: Sequence[tuple[Memory, Bool[Array, " token"]]]
+    ) -> tuple[Float[Array, " width"], Memory]:
+        """The output for one token that attends to itself and to the tokens of `past` that its masks let through."""
+        own = Memory(self._heads(h, self.key)[None], self._heads(h, self.value)[None])
+        seen = [*past, (own, jnp.ones(1, bool))]
+        query = self._heads(h, self.query)
+        scores = jnp.concatenate([jnp.einsum("hf,shf->hs", query, memory.keys) for memory, _ in seen], axis=1)
+        shares = self._shares(scores, jnp.concatenate([mask for _, mask in seen]))
+        mixed, start = jnp.zeros_like(query), 0
+        for memory, mask in seen:
+            part = shares[:, start : start + len(mask)]
+            mixed, start = mixed + jnp.einsum("hs,shf->hf", part, memory.values), start + len(mask)
+        return mixed.reshape(-1) @ self.output[...], own
+
+    def _heads(self, h: Float[Array, "*token width"], weight: nnx.Param) -> Float[Array, "*token head feature"]:
+        return (h @ weight[...]).reshape(*h.shape[:-1], self.sizes.heads, self.sizes.key_size)
+
+    def _shares(
+        self, scores: Float[Array, "*shape token"], mask: Bool[Array, "*masked token"]
+    ) -> Float[Array, "*shape token"]:
+        if self.sizes.attention == "softmax":
+            return jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), axis=-1)
+        return jnp.where(mask, scores, 0.0)
 
     def score(self) -> Float[Array, "width width"]:
         """S with q_i · k_j = h_i S h_j^T, for one head."""
@@ -142,7 +170,19 @@ class Block(nnx.Module):
         self.mlp_out = Dense(second, 4 * sizes.width, sizes.width, factor=factor) if sizes.mlp else None
 
     def __call__(self, h: Float[Array, "token width"], mask: Bool[Array, "token token"]) -> Float[Array, "token width"]:
-        h = h + self.attention(h if self.attention_norm is None else self.attention_norm(h), mask)
+        return self._after_mlp(h + self.attention(self._normed(h), mask))
+
+    def step(
+        self, h: Float[Array, " width"], past: Sequence[tuple[Memory, Bool[Array, " token"]]]
+    ) -> tuple[Float[Array, " width"], Memory]:
+        """The same for one token after those of `past`, and what later tokens need to know of it."""
+        attended, own = self.attention.step(self._normed(h), past)
+        return self._after_mlp(h + attended), own
+
+    def _normed(self, h: Float[Array, "*token width"]) -> Float[Array, "*token width"]:
+        return h if self.attention_norm is None else self.attention_norm(h)
+
+    def _after_mlp(self, h: Float[Array, "*token width"]) -> Float[Array, "*token width"]:
         if self.mlp_in is None or self.mlp_out is None:
             return h
         x = h if self.mlp_norm is None else self.mlp_norm(h)
@@ -165,6 +205,11 @@ class Transformer(nnx.Module):
         self.blocks = nnx.List(Block(sizes, k, factor) for k in jax.random.split(blocks_key, sizes.blocks))
         self.norm = LayerNorm(sizes.width) if sizes.layer_norm else None
         self.readout = Dense(readout_key, sizes.width, output_size)
+        if sizes.positions == "learnt":
+            # As large as sinusoids, whose mean square is one half.
+            self.position_table = nnx.Param(
+                jax.random.normal(jax.random.fold_in(key, 1), (context_size, sizes.width)) / math.sqrt(2)
+            )
 
     @property
     def polynomial(self) -> bool:
@@ -180,16 +225,29 @@ class Transformer(nnx.Module):
             tokens: One sequence.
             positions: Position of each token; by default 0, 1, 2 ...
         """
+        h = self.content(tokens)
+        if self.sizes.positions == "none":
+            return h
+        return h + self.placed(jnp.arange(tokens.shape[0]) if positions is None else jnp.asarray(positions))
+
+    def content(self, tokens: Float[Array, "token feature"]) -> Float[Array, "token width"]:
+        """The part of the embedding that does not depend on the position."""
         if not self.embedding:
-            h = jnp.pad(tokens, ((0, 0), (0, self.sizes.width - tokens.shape[-1])))
-        else:
-            h = self.embedding[0](tokens)
-            for dense in self.embedding[1:]:
-                h = dense(jax.nn.gelu(h))
-        if self.sizes.positions == "sinusoidal":
-            where = jnp.arange(tokens.shape[0]) if positions is None else jnp.asarray(positions)
-            h = h + sinusoidal(where, self.sizes.width)
+            return jnp.pad(tokens, ((0, 0), (0, self.sizes.width - tokens.shape[-1])))
+        h = self.embedding[0](tokens)
+        for dense in self.embedding[1:]:
+            h = dense(jax.nn.gelu(h))
         return h
+
+    def placed(self, positions: Array) -> Float[Array, "token width"]:
+        """The part of the embedding that depends on the position alone."""
+        match self.sizes.positions:
+            case "none":
+                return jnp.zeros((len(positions), self.sizes.width))
+            case "sinusoidal":
+                return sinusoidal(positions, self.sizes.width)
+            case "learnt":
+                return self.position_table[...][positions]
 
     def __call__(
         self,
@@ -201,6 +259,33 @@ class Transformer(nnx.Module):
         h = self.embed(tokens, positions)
         for block in self.blocks:
             h = block(h, mask)
+        return self._logits(h)
+
+    def step(
+        self, h: Float[Array, " width"], past: Sequence[tuple[Memory, Bool[Array, " token"]]]
+    ) -> tuple[Float[Array, " output"], Memory]:
+        """Logits of one embedded token, and its keys and values in every block.
+
+        Args:
+            h: The token's residual stream before the first block, as `embed` makes it.
+            past: Earlier tokens, with a leading block axis, and which of them are attended to. They may lie in several
+                memories and in any order, as a position is part of the embedding.
+
+        Returns:
+            The logits, equal to those of the whole sequence at this position, and a memory of one token.
+        """
+        owns = []
+        for index, block in enumerate(self.blocks):
+            h, own = block.step(h, [(Memory(part.keys[index], part.values[index]), mask) for part, mask in past])
+            owns.append(own)
+        return self._logits(h), jax.tree.map(lambda *parts: jnp.stack(parts), *owns)
+
+    def empty_memory(self, tokens: int) -> Memory:
+        """Room for so many tokens, in the shape that `step` takes; zeros, to be masked until written."""
+        shape = (len(self.blocks), tokens, self.sizes.heads, self.sizes.key_size)
+        return Memory(jnp.zeros(shape), jnp.zeros(shape))
+
+    def _logits(self, h: Float[Array, "*token width"]) -> Float[Array, "*token output"]:
         return self.readout(h if self.norm is None else self.norm(h))
 
 

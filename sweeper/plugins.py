@@ -1,8 +1,9 @@
 """Tasks and models are found by import path.
 
 The task called `coloring` is the class `Task` of `tasks/coloring.py`, the model called `transformer` the class `Model`
-of `models/transformer.py`. There is no registry to edit: a new file is a new name. `tasks` and `models` are common
-names for a package, so a loaded module must come from this checkout; a foreign one is refused with both paths.
+of `models/transformer.py`. There is no registry to edit: a new file is a new name, and a package with an `__init__.py`
+counts as a file. `tasks` and `models` are common names for a package, so a loaded module must come from this checkout;
+a foreign one is refused with both paths.
 """
 
 import difflib
@@ -22,7 +23,13 @@ class PluginError(ValueError):
 
 def names(kind: Kind) -> list[str]:
     """Every task or model of this checkout, in alphabetical order."""
-    return sorted(path.stem for path in (ROOT / f"{kind}s").glob("*.py") if not path.stem.startswith("_"))
+    return sorted(_sources(kind))
+
+
+def _sources(kind: Kind) -> dict[str, Path]:
+    folder = ROOT / f"{kind}s"
+    files = {path.stem: path for path in folder.glob("*.py") if not path.stem.startswith("_")}
+    return files | {path.parent.name: path for path in folder.glob("*/__init__.py")}
 
 
 @functools.cache
@@ -33,13 +40,14 @@ def load(kind: Kind, name: str) -> type:
         PluginError: there is no such name (the message lists the known ones and the nearest), the file lacks the
             class, or Python found a package of the same name outside this checkout.
     """
-    known = names(kind)
+    sources = _sources(kind)
+    known = sorted(sources)
     if name not in known:
         nearest = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
         raise PluginError(f"unknown {kind} '{name}'{hint} (known: {', '.join(known)})")
     module = importlib.import_module(f"{kind}s.{name}")
-    expected = ROOT / f"{kind}s" / f"{name}.py"
+    expected = sources[name]
     found = Path(module.__file__ or "")
     if found.resolve() != expected.resolve():
         raise PluginError(

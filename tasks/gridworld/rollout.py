@@ -1,0 +1,235 @@
+"""A transformer walks through the grid world: one pair of treasure and seed at a time, or all treasures together.
+
+The model reads one token a step and its action is the argmax of four logits. Token 0 is the noise of the seed, the only
+randomness; token t says which cell step t reached and with what reward. A rollout keeps the keys and values of all
+tokens, so that a step costs one token.
+
+Work is shared exactly. Until it is found, a treasure changes nothing: one first episode per seed gives the first visit
+of every cell, which is where the rollout of that treasure ends its first episode. Only second episodes differ, one for
+every cell met in the first, and a single one for all others, which once more gives first visits. These branches attend
+to the keys and values of the first episode they grew from, and to their own.
+
+Branches differ in number and length from one set of weights to the next, so they wait in one queue for all seeds and
+are served by a fixed number of slots: a slot whose branch is over takes the next one. All slots write the keys and
+values of a step to the same place of a ring, and each attends to as many of the latest entries as its branch is long.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from tasks.gridworld import environment
+from tasks.gridworld.environment import FOUND, START, STEP, Grid, State
+
+SLOTS_PER_SEED = 4
+"""Branches in progress at once, per seed: fewer waste less at the end of the queue, more fill the machine better."""
+
+
+class Tokens(NamedTuple):
+    """What the model reads, embedded, but without positions.
+
+    Attributes:
+        noise: Token 0 of every seed.
+        reached: The token after a step that did not (0) or did (1) find the treasure, by the cell reached.
+    """
+
+    noise: Float[Array, "seed width"]
+    reached: Float[Array, "2 cell width"]
+
+
+class Trajectory(NamedTuple):
+    """Both episodes of one treasure and one seed, step by step.
+
+    Attributes:
+        token: The features read before each step.
+        logits: The model's answer.
+        cell: The cell reached by it.
+        episode: The episode of the step; 2 after the end of both, where nothing moves or counts any more.
+        found: Whether the step found the treasure.
+    """
+
+    token: Float[Array, "step feature"]
+    logits: Float[Array, "step action"]
+    cell: Int[Array, " step"]
+    episode: Int[Array, " step"]
+    found: Bool[Array, " step"]
+
+
+class Durations(NamedTuple):
+    """How long each episode takes and whether it finds the treasure; the episode is the leading axis.
+
+    Attributes:
+        steps: Steps of the episode, the horizon if the treasure is not found.
+        found: Whether it is.
+    """
+
+    steps: Int[Array, "2 *pair"]
+    found: Bool[Array, "2 *pair"]
+
+
+def trajectory(grid: Grid, model: Any, treasure: Int[Array, ""], noise: Float[Array, " noise"]) -> Trajectory:
+    """The plain rollout of one pair, with a key/value memory: the definition that `durations` must agree with."""
+    length = 2 * grid.horizon
+    placed = model.placed(jnp.arange(length))
+
+    def one_step(carry: tuple[State, Array, Any], t: Int[Array, ""]) -> tuple[tuple[State, Array, Any], Trajectory]:
+        state, token, memory = carry
+        h = model.content(token[None])[0] + placed[t]
+        logits, own = model.step(h, [(memory, jnp.arange(length) < t)])
+        memory = jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, t, 1), memory, own)
+        after, event = environment.step(grid, treasure, state, jnp.argmax(logits))
+        taken = Trajectory(token, logits, event.cell, state.episode, event.found)
+        reached = _reached_token(grid, len(noise), event.cell, environment.reward(event.found))
+        return (after, reached, memory), taken
+
+    start = (environment.initial(), _noise_token(grid, noise), model.empty_memory(length))
+    return jax.lax.scan(one_step, start, jnp.arange(length))[1]
+
+
+def trajectory_durations(walk: Trajectory) -> Durations:
+    """Steps and success of both episodes of a plain rollout."""
+    of_episode = walk.episode == jnp.arange(2)[:, None]
+    return Durations(of_episode.sum(axis=1), (of_episode & walk.found).any(axis=1))
+
+
+def durations(grid: Grid, model: Any, noise: Float[Array, "seed noise"]) -> Durations:
+    """Both episodes of every treasure and seed, with shared work; the pair is (cell, seed), the corner left out."""
+    tokens = _embedded(grid, model, noise)
+    placed = model.placed(jnp.arange(2 * grid.horizon))
+    first = _first_episodes(grid, model, tokens, placed)
+    second = _second_episodes(grid, model, tokens, placed, first)
+    visits = jnp.stack([first.visit, second])[:, :, 1:].swapaxes(1, 2)
+    return Durations(jnp.minimum(visits, grid.horizon), visits <= grid.horizon)
+
+
+class _FirstEpisodes(NamedTuple):
+    """First episodes that meet no treasure.
+
+    Attributes:
+        visit: Step of the first visit of each cell, the horizon + 1 if there is none, and 0 for the corner.
+        last: The cell reached by the last step.
+        memory: Keys and values of tokens 0 .. horizon - 1, with leading axes seed and block.
+    """
+
+    visit: Int[Array, "seed cell"]
+    last: Int[Array, " seed"]
+    memory: Any
+
+
+def _first_episodes(grid: Grid, model: Any, tokens: Tokens, placed: Float[Array, "position width"]) -> _FirstEpisodes:
+    seeds, never = len(tokens.noise), grid.horizon + 1
+
+    def unfinished(carry: tuple[Any, ...]) -> Bool[Array, ""]:
+        t, _, state = carry
+        return (t < grid.horizon) & (state.visit == never).any()
+
+    def one_step(carry: tuple[Any, ...]) -> tuple[Any, ...]:
+        t, h, state = carry
+        step = jax.vmap(lambda h, memory: model.step(h, [(memory, jnp.arange(grid.horizon) < t)]))
+        logits, own = step(h + placed[t], state.memory)
+        cell = environment.neighbour(grid, state.last, jnp.argmax(logits, axis=-1))
+        new = (jnp.arange(grid.cells) == cell[:, None]) & (state.visit == never)
+        memory = jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, t, 2), state.memory, own)
+        return t + 1, tokens.reached[0, cell], _FirstEpisodes(jnp.where(new, t + 1, state.visit), cell, memory)
+
+    memory = jax.tree.map(lambda room: jnp.zeros((seeds, *room.shape)), model.empty_memory(grid.horizon))
+    visit = jnp.full((seeds, grid.cells), never, jnp.int32).at[:, START].set(0)
+    start = _FirstEpisodes(visit, jnp.full(seeds, START, jnp.int32), memory)
+    return jax.lax.while_loop(unfinished, one_step, (jnp.int32(0), tokens.noise, start))[2]
+
+
+class _Slots(NamedTuple):
+    """Branches in progress.
+
+    Attributes:
+        branch: Which one each slot serves: seed * cells + treasure, where the corner as treasure stands for all
+            cells that were not met in the first episode; -1 if the slot is idle.
+        length: Steps taken in it.
+        cell: Where the agent stands.
+    """
+
+    branch: Int[Array, " slot"]
+    length: Int[Array, " slot"]
+    cell: Int[Array, " slot"]
+
+
+def _second_episodes(
+    grid: Grid, model: Any, tokens: Tokens, placed: Float[Array, "position width"], first: _FirstEpisodes
+) -> Int[Array, "seed cell"]:
+    """Step of the second episode that finds the treasure on each cell, the horizon + 1 if none does."""
+    seeds, cells, horizon, never = len(tokens.noise), grid.cells, grid.horizon, grid.horizon + 1
+    slots = min(SLOTS_PER_SEED * seeds, seeds * cells)
+    unmet = first.visit == never
+    met_at = first.visit.at[:, START].set(horizon)  # the branch of unmet cells starts after a full first episode
+    first_token = jnp.broadcast_to(tokens.reached[1], (seeds, cells, tokens.noise.shape[-1]))
+    first_token = first_token.at[:, START].set(tokens.reached[0, first.last])
+
+    # Long branches first, so that the slots finish together: unmet cells, then treasures by distance.
+    exists = jnp.where(jnp.arange(cells) == START, unmet.any(axis=1, keepdims=True), ~unmet)
+    distance = jnp.arange(cells) // grid.width + jnp.arange(cells) % grid.width
+    urgency = jnp.where(jnp.arange(cells) == START, grid.height + grid.width, distance)
+    queue = jnp.argsort(jnp.where(exists, -urgency, 1).reshape(-1))
+    waiting = exists.sum()
+
+    def refilled(state: _Slots, served: Int[Array, ""]) -> tuple[_Slots, Int[Array, ""]]:
+        idle = state.branch < 0
+        turn = served + jnp.cumsum(idle) - 1
+        taken = idle & (turn < waiting)
+        branch = jnp.where(taken, queue[jnp.minimum(turn, len(queue) - 1)], state.branch)
+        length, cell = (jnp.where(taken, fresh, old) for fresh, old in ((0, state.length), (START, state.cell)))
+        return _Slots(branch, length, cell), served + taken.sum()
+
+    def unfinished(carry: tuple[Any, ...]) -> Bool[Array, ""]:
+        return (carry[1].branch >= 0).any()
+
+    def one_step(carry: tuple[Any, ...]) -> tuple[Any, ...]:
+        clock, state, served, visit, ring = carry
+        seed, treasure = jnp.maximum(state.branch, 0) // cells, jnp.maximum(state.branch, 0) % cells
+        start = met_at[seed, treasure]
+        h = jnp.where((state.length == 0)[:, None], first_token[seed, treasure], tokens.reached[0, state.cell])
+        age = (clock - 1 - jnp.arange(horizon)) % horizon
+        logits, own = jax.vmap(
+            lambda h, memory, start, ring, length: model.step(
+                h, [(memory, jnp.arange(horizon) < start), (ring, age < length)]
+            )
+        )(h + placed[start + state.length], jax.tree.map(lambda x: x[seed], first.memory), start, ring, state.length)
+        ring = jax.tree.map(
+            lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, clock % horizon, 2), ring, own
+        )
+        cell = environment.neighbour(grid, state.cell, jnp.argmax(logits, axis=-1))
+        length = state.length + 1
+        found = (state.branch >= 0) & jnp.where(treasure == START, unmet[seed, cell], cell == treasure)
+        visit = visit.at[seed, cell].min(jnp.where(found, length, never))  # no two branches may find the same cell
+        exploring = (treasure == START) & (unmet & (visit == never)).any(axis=1)[seed]
+        over = (length == horizon) | jnp.where(treasure == START, ~exploring, found)
+        state, served = refilled(_Slots(jnp.where(over, -1, state.branch), length, cell), served)
+        return clock + 1, state, served, visit, ring
+
+    ring = jax.tree.map(lambda room: jnp.zeros((slots, *room.shape)), model.empty_memory(horizon))
+    idle = _Slots(jnp.full(slots, -1), jnp.zeros(slots, jnp.int32), jnp.zeros(slots, jnp.int32))
+    state, served = refilled(idle, jnp.int32(0))
+    visit = jnp.full((seeds, cells), never, jnp.int32)
+    return jax.lax.while_loop(unfinished, one_step, (jnp.int32(0), state, served, visit, ring))[3]
+
+
+def _noise_token(grid: Grid, noise: Float[Array, " noise"]) -> Float[Array, " feature"]:
+    return jnp.concatenate([noise, jnp.zeros(grid.height + grid.width + 1)])
+
+
+def _reached_token(
+    grid: Grid, noise: int, cell: Int[Array, ""], reward: Float[Array, ""] | float
+) -> Float[Array, " feature"]:
+    row, column = jnp.arange(grid.height) == cell // grid.width, jnp.arange(grid.width) == cell % grid.width
+    return jnp.concatenate([jnp.zeros(noise), row, column, jnp.asarray(reward)[None]])
+
+
+def _embedded(grid: Grid, model: Any, noise: Float[Array, "seed noise"]) -> Tokens:
+    features = noise.shape[-1]
+    over_cells = jax.vmap(lambda cell, reward: _reached_token(grid, features, cell, reward), in_axes=(0, None))
+    reached = jnp.stack([over_cells(jnp.arange(grid.cells), reward) for reward in (STEP, FOUND)])
+    return Tokens(
+        model.content(jax.vmap(lambda row: _noise_token(grid, row))(noise)),
+        jax.vmap(model.content)(reached),
+    )
