@@ -56,7 +56,7 @@ def terminal(table: Table) -> rich.table.Table:
         caption=Text(table.note) if table.note else None, caption_justify="left",
     )  # fmt: skip
     for column in table.columns:
-        drawn.add_column(Text(column.title), justify="right" if column.numeric else "left")
+        drawn.add_column(Text(column.title), justify="right" if column.numeric else "left", overflow="fold")
     for row in table.rows:
         drawn.add_row(*map(Text, row))
     return drawn
