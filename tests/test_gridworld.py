@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.transformer import Model
+from sweeper.evaluation import evaluate
 from sweeper.spec import Task as BaseTask
 from sweeper.spec import TrialSpec
-from tasks.gridworld import Task, environment, rollout
+from tasks.gridworld import Task, environment, minmax, rollout
 from tasks.gridworld.environment import Grid
 
 LEFT, UP, RIGHT, DOWN = range(4)
@@ -272,3 +273,24 @@ def test_a_gradient_optimiser_is_refused():
         TrialSpec.model_validate(
             {"task": {"name": "gridworld"}, "model": {"name": "transformer"}, "baseline": "Aq_R", "steps": 1}
         )
+
+
+def test_a_trial_is_evaluated_by_rewards_visits_and_exploitability():
+    trial = TrialSpec.model_validate(
+        {
+            "task": {"name": "gridworld", "height": 2, "width": 3, "horizon": 6, "noise": 1},
+            "model": {"name": "transformer", "width": 4, "key_size": 2, "blocks": 1},
+            "baseline": "Aq_R",
+            "optimizer": {"name": "pgpe"},
+            "steps": 1,
+            "evaluation": {"seeds": 4, "votes": []},
+        }
+    )
+    model = jax.jit(trial.model.build)(trial.task, jax.random.key(0))
+    metrics, columns = evaluate(trial, model)
+    assert metrics["reward_worst"] == columns["reward"].min() == -metrics["loss_worst"]
+    assert metrics["exploitability"] == pytest.approx(metrics["loss_worst"] - minmax.randomised(trial.task.grid).value)
+    assert metrics["first_visit_worst"] == columns["first_visit"].max()
+    assert metrics["text_reward_p5"] <= metrics["text_reward"]
+    assert columns["path_2_11"].shape == (5,)
+    assert not {"sampled", "variance", "margin", "path_2_11"} & set(metrics)

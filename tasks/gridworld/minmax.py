@@ -322,7 +322,7 @@ def _in_time(world: _World, walks: _Walks, deadlines: Int[np.ndarray, " cell"], 
         cells = cells[np.argsort(deadlines[cells], kind="stable")]
         unseen = _unseen(walks.seen, cells)
         late.append(unseen & (_earliest_visits(unseen, parity, step) > deadlines[cells]))
-    return ~np.concatenate(late, axis=1).any(axis=1)
+    return ~np.any(np.concatenate(late, axis=1), axis=1)
 
 
 def _earliest_visits(unseen: Bool[np.ndarray, "walk some"], parity: int, step: int) -> Int[np.ndarray, "walk some"]:
