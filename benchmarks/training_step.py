@@ -126,7 +126,8 @@ def full_evaluation() -> tuple[float, float]:
 
         outcomes = jax.lax.map(of_cycle, cycles, batch_size=64)
         votes = [evaluation.vote_success(task, cycles, outcomes.answers, k, "joint") for k in trial.evaluation.votes]
-        return [column.mean() for column in (outcomes.correct, outcomes.sampled, outcomes.loss, *votes)]
+        ballots = evaluation.ballot_statistics(outcomes.correct, outcomes.answers).values()
+        return [column.mean() for column in (outcomes.correct, outcomes.sampled, outcomes.loss, *ballots, *votes)]
 
     sample = inputs[:: len(inputs) // SAMPLE][:SAMPLE]
     plain = compiled(plain_outcomes, model, sample)
