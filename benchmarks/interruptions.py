@@ -46,7 +46,7 @@ def _disturbed(space: Path, results: Path, moments: list[float]) -> None:
     subprocess.run(_command(space, results), check=True, stdout=subprocess.DEVNULL)
 
 
-def _numbers(results: Path) -> pd.DataFrame:
+def numbers(results: Path) -> pd.DataFrame:
     """Every number of a trial that does not measure time or memory."""
     store = Store.open(results)
     rows = store.trials().to_pandas().set_index("trial_id").sort_index()
@@ -68,7 +68,7 @@ def main() -> int:
         print(f"undisturbed: {seconds:.0f} s")
         draw = random.Random(arguments.seed)
         _disturbed(arguments.space, rough, [draw.uniform(0.15, 0.4) * seconds for _ in range(arguments.kills)])
-        expected, found = _numbers(calm), _numbers(rough)
+        expected, found = numbers(calm), numbers(rough)
         equal = expected.equals(found)
         print(f"{len(found)} of {len(expected)} trials, metrics {'equal bit for bit' if equal else 'DIFFER'}")
         if not equal:
