@@ -2,9 +2,9 @@
 
     python -m benchmarks.population_deaths [--generations 40] [--workers 2]
 
-The undisturbed run evaluates its populations in its own process, the other one on workers. Two of these are killed, and
-then the trial's own process, which goes on from its checkpoint. Exits with 1 unless all metrics, curves and outcomes are
-equal bit for bit. Uses stores in a temporary folder and a local Ray of its own; Linux only.
+The undisturbed run evaluates its populations in its own process, the other one on workers. Two of these are killed,
+and then the trial's own process, which goes on from its checkpoint. Exits with 1 unless all metrics, curves and
+outcomes are equal bit for bit. Uses stores in a temporary folder and a local Ray of its own; Linux only.
 """
 
 import argparse
