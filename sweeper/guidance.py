@@ -2,9 +2,10 @@
 
 Both are read off finished trials of randomised models (those with many seeds r), and neither trains anything.
 
-`enough_seeds` compares trials that are equal but for m and the training seed. The bad tail of success (its 5th
-percentile over the inputs, averaged over training seeds) grows with m and then stays; what a step costs grows with m
-throughout. So the smallest m whose tail is nearly the best one is the one to train with.
+`enough_seeds` compares trials that are equal but for m and the training seed. The bad tail of success, or of what the
+task names instead (`Task.TAIL`), improves with m and then stays; it is a percentile over the inputs, averaged over
+training seeds. What a step costs grows with m throughout. So the smallest m whose tail is nearly the best one is the
+one to train with.
 
 `votes` applies the bound of `sweeper.votes` to each training. Its margin is the 5th percentile over the inputs, so that
 so many votes answer at least 95 % of the inputs right with probability 95 % each. Every trained model has its own
@@ -33,12 +34,42 @@ from sweeper.tables import Column, Table
 from sweeper.votes import votes_needed
 
 NEARLY = 0.98
-"""A tail of at least this share of the best one is as good."""
+"""A tail within 1 - NEARLY of the best one, relative to its size, is as good."""
 
 FAILURE = 0.05
 """Probability with which a vote may be wrong."""
 
-TAIL = "success_p5"
+
+@dataclass(frozen=True)
+class Tail:
+    """The column by which models are ranked, and whether its high values are the bad ones."""
+
+    metric: str
+    high_is_bad: bool
+
+    def better(self, value: float) -> float:
+        """A number that is the larger, the better the tail is."""
+        return -value if self.high_is_bad else value
+
+    def as_good(self, value: float, best: float) -> bool:
+        """Whether a tail is nearly the best one."""
+        return self.better(value) >= self.better(best) - (1 - NEARLY) * abs(best)
+
+    def shown(self, value: float) -> str:
+        return f"{100 * value:.1f} %" if self == SUCCESS else f"{self.metric} {value:.2f}"
+
+
+SUCCESS = Tail("success_p5", high_is_bad=False)
+
+
+def tail_of(task: str) -> Tail:
+    """By what the trials of a task are ranked; by success where this checkout does not have the task."""
+    try:
+        found = plugins.load("task", task)
+    except plugins.PluginError:
+        return SUCCESS
+    high = found.MEASURES.get(found.TAIL) == "high"
+    return Tail(f"{found.TAIL}_{'p95' if high else 'p5'}", high)
 
 
 @dataclass(frozen=True)
@@ -71,6 +102,7 @@ class EnoughSeeds:
     """
 
     setting: Setting
+    tail: Tail
     tried: tuple[AtM, ...]
     best: AtM
     enough: AtM | None
@@ -153,20 +185,25 @@ def enough_seeds(results: Results) -> list[EnoughSeeds]:
     """The smallest sufficient m of every group of trials that tried several."""
     found = []
     for setting, rows in _groups(results.trials, free=["objective.m"]):
-        tried = tuple(_at_m(int(m), group) for m, group in rows.dropna(subset=[TAIL]).groupby("m"))  # pyright: ignore[reportArgumentType]
+        tail = tail_of(setting.task)
+        if tail.metric not in rows:
+            continue
+        measured = rows.dropna(subset=[tail.metric])
+        tried = tuple(_at_m(int(m), group, tail.metric) for m, group in measured.groupby("m"))  # pyright: ignore[reportArgumentType]
         if len(tried) > 1:
-            best = max(tried, key=lambda one: one.tail)
-            enough = next(one for one in tried if one.tail >= NEARLY * best.tail) if best.tail > 0 else None
+            best = max(tried, key=lambda one: tail.better(one.tail))
+            told = any(one.tail != 0 for one in tried)
+            enough = next(one for one in tried if tail.as_good(one.tail, best.tail)) if told else None
             remarks = _remarks(tried, best, enough, rows["device"].nunique())
-            found.append(EnoughSeeds(setting, tried, best, enough, remarks))
+            found.append(EnoughSeeds(setting, tail, tried, best, enough, remarks))
     return found
 
 
-def _at_m(m: int, rows: pd.DataFrame) -> AtM:
+def _at_m(m: int, rows: pd.DataFrame, tail: str) -> AtM:
     return AtM(
         m=m,
         seeds=rows["seed"].nunique(),
-        tail=float(rows.groupby("seed")[TAIL].mean().mean()),
+        tail=float(rows.groupby("seed")[tail].mean().mean()),
         cpu_seconds=float(rows["cpu_seconds"].mean()),
         steps_per_second=float(rows["steps_per_second"].mean()),
     )
@@ -191,7 +228,7 @@ def seeds_table(found: Iterable[EnoughSeeds]) -> Table:
     for one in found:
         seeds = sorted({at.seeds for at in one.tried})
         told = () if one.enough is None else (one.enough, one.best)
-        m_and_tail = [f"{at.m} ({100 * at.tail:.1f} %)" for at in told] or ["none", ""]
+        m_and_tail = [f"{at.m} ({one.tail.shown(at.tail)})" for at in told] or ["none", ""]
         costs = [(f"{at.cpu_seconds:,.0f}", f"{at.steps_per_second:,.0f}") for at in told] or [("", "")]
         rows.append(
             (
@@ -210,8 +247,9 @@ def seeds_table(found: Iterable[EnoughSeeds]) -> Table:
         Column("remark"),
     )
     note = (
-        f"Tail: 5th percentile of success over the inputs, mean over training seeds. Enough: the smallest m tried "
-        f"whose tail is at least {NEARLY:g} of the best. CPU seconds of a whole trial and steps per second, with "
+        f"Tail: 5th percentile of success over the inputs, or the metric that is named; mean over training seeds. "
+        f"Enough: the smallest m tried whose tail is within {100 * (1 - NEARLY):g} % of the best. "
+        f"CPU seconds of a whole trial and steps per second, with "
         f"enough / with the best m, are means over the trials, on the machine that ran them. Where the advice is weak: "
         f"'largest tried': a larger m may be better; 'all tails 0': nothing tells the values of m apart; "
         f"'one seed': a single training behind the tail; 'devices': costs of several kinds of device."
@@ -239,7 +277,9 @@ def votes(results: Results) -> list[Votes]:
             task = plugins.load("task", setting.task).model_validate(spec["task"])
         except (plugins.PluginError, ValidationError):
             continue  # a store may hold trials of a task that this checkout does not have
-        vote = next((name for name, rule in task.VOTES.items() if rule == "joint"), "")
+        vote = next((name for name, rule in task.VOTES.items() if rule == "joint"), None)
+        if vote is None:
+            continue  # no answers, so nothing to vote on
         reached = {}
         for group in spec["evaluation"]["votes"]:
             means = [_mean(rows, f"{vote}_{group}{tail}") for tail in ("", "_p5")]

@@ -32,6 +32,19 @@ def _infinity(value: Any) -> Any:
     return math.inf if value == "inf" else value
 
 
+def _not_zero(value: float) -> float:
+    if value == 0:
+        raise ValueError("nothing can be measured in units of 0")
+    return value
+
+
+def _rising(limits: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
+    low, high = limits
+    if low is not None and high is not None and not low < high:
+        raise ValueError(f"{low} must be below {high}")
+    return limits
+
+
 def _column_shorthand(value: Any) -> Any:
     return {"column": value} if isinstance(value, str) else value
 
@@ -42,8 +55,12 @@ _Value = Annotated[str | bool | int | float, BeforeValidator(_infinity)]
 _Number = Annotated[float, BeforeValidator(_infinity)]
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Name = Annotated[str, Field(min_length=1)]
+_Seed = Annotated[int, Field(ge=0)]
 _FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
 _FileName = Annotated[str, Field(pattern=_FILE_NAME, max_length=80)]
+
+_Unit = Annotated[_Finite, AfterValidator(_not_zero)]
+_Limits = Annotated[tuple[_Finite | None, _Finite | None], Field(strict=False), AfterValidator(_rising)]
 
 Where = dict[_Name, _Value | Annotated[list[_Value], Field(min_length=1)]]
 """Column and the value, or the list of values, that it must have."""
@@ -81,22 +98,21 @@ class ValueAxis(_Declaration):
     """The vertical axis.
 
     `percent` draws a share as per cent. `unit` is the number of the store that is drawn as 1: 60 makes minutes of
-    seconds. `limits` are in the unit that is drawn; the data decide an end that is None.
+    seconds, -1 a reward of a cost. `limits` are in the unit that is drawn; the data decide an end that is None.
     """
 
     label: str = ""
     scale: Literal["linear", "log"] = "linear"
     percent: bool = False
-    unit: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    limits: Annotated[tuple[_Finite | None, _Finite | None], Field(strict=False)] | None = None
+    unit: _Unit = 1.0
+    limits: _Limits | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> "ValueAxis":
         if self.percent and self.unit != 1:
             raise ValueError("percent or unit: give at most one")
-        low, high = self.limits or (None, None)
-        if low is not None and high is not None and not low < high:
-            raise ValueError(f"limits: {low} must be below {high}")
+        if self.unit < 0 and self.scale == "log":
+            raise ValueError("unit: negative numbers have no place on a logarithmic scale")
         return self
 
     @property
@@ -110,15 +126,40 @@ class ValueAxis(_Declaration):
 # --------------------------------------------------------------------------------------------------------------------
 
 
-class CurveSeries(_Declaration):
-    """One colour of a curve panel: the average as a solid line, the bad tail as a dashed one.
+class Best(_Declaration):
+    """Which of many settings is drawn: that of the highest or lowest `metric`, a column, in the mean over seeds.
 
-    `metric` and `tail` are columns of `trials`; left out, they are the panel's. At least one of the two must be known.
+    A setting is all that trials have in common but for the training seed. Settings compete for each value of the
+    horizontal axis by themselves.
+    """
+
+    metric: _Name
+    mode: Literal["max", "min"] = "max"
+
+
+class Yardstick(_Declaration):
+    """A horizontal line at an exact value of the task that the panel's trials train: `value` is its name there.
+
+    `unit` is the exact number that is drawn as 1; left out, it is the unit of the vertical axis.
+    """
+
+    value: _Name
+    label: _Name
+    color: Color = "black"
+    unit: _Unit | None = None
+
+
+class CurveSeries(_Declaration):
+    """One colour of a curve or history panel: the average as a solid line, the bad tail as a dashed one.
+
+    `metric` and `tail` are columns of `trials`, or names of training curves; left out, they are the panel's. At least
+    one of the two must be known.
     """
 
     label: _Name
     color: Color | None = None
     where: Where = {}
+    best: Best | None = None
     metric: _Name | None = None
     tail: _Name | None = None
 
@@ -129,6 +170,7 @@ class HistogramSeries(_Declaration):
     label: _Name
     color: Color | None = None
     where: Where = {}
+    best: Best | None = None
     metric: _Name | None = None
 
 
@@ -140,11 +182,12 @@ class CostSeries(_Declaration):
     where: Where = {}
 
 
-class HeatmapSeries(_Declaration):
-    """One map of a heat map panel: a histogram over inputs of `metric` in each column."""
+class MapSeries(_Declaration):
+    """One map of a heat map or cell panel, or the boards of one training: without colours of its own."""
 
     label: _Name
     where: Where = {}
+    best: Best | None = None
     metric: _Name | None = None
 
 
@@ -198,25 +241,25 @@ def _check_published(published: tuple[Any, ...], series: tuple[Any, ...]) -> Non
             raise ValueError(f"published: there is no series '{reference.series}' (known: {', '.join(labels)})")
 
 
-class CurvePanel(_Declaration):
-    """Averages and bad tails against a column, with a band over the training seeds."""
+class _Lines(_Declaration):
+    """What a curve and a history panel share: averages and bad tails, with a band over the training seeds."""
 
-    kind: Literal["curve"]
     name: _FileName
     title: str = ""
     figure: _FileName | None = None
-    x: Annotated[Axis, BeforeValidator(_column_shorthand)]
     y: ValueAxis = ValueAxis()
     metric: _Name | None = None
     tail: _Name | None = None
     where: Where = {}
+    best: Best | None = None
     series: _Tuple[CurveSeries] = ()
     split: _Name | None = None
     band: Literal["range", "std"] = "range"
+    yardsticks: _Tuple[Yardstick] = ()
     published: _Tuple[PublishedCurve] = ()
 
     @model_validator(mode="after")
-    def _consistent(self) -> "CurvePanel":
+    def _consistent(self) -> "_Lines":
         if self.tail and self.tail == self.metric:
             raise ValueError(f"tail: '{self.tail}' is already the metric")
         _check_series(
@@ -245,6 +288,20 @@ class CurvePanel(_Declaration):
         return self.metric, self.tail
 
 
+class CurvePanel(_Lines):
+    """Averages and bad tails against a column."""
+
+    kind: Literal["curve"]
+    x: Annotated[Axis, BeforeValidator(_column_shorthand)]
+
+
+class HistoryPanel(_Lines):
+    """Training curves: averages and bad tails on the training batches against the step; `x` is the axis' label."""
+
+    kind: Literal["history"]
+    x: str = "Step"
+
+
 class HistogramPanel(_Declaration):
     """Overlaid histograms over inputs: which share of the inputs is solved how often."""
 
@@ -256,6 +313,7 @@ class HistogramPanel(_Declaration):
     y: ValueAxis = ValueAxis(label="Fraction of inputs")
     metric: _Name | None = None
     where: Where = {}
+    best: Best | None = None
     series: _Tuple[HistogramSeries] = ()
     split: _Name | None = None
     bins: Annotated[int, Field(ge=1, le=1000)] = 25
@@ -279,7 +337,8 @@ class HeatmapPanel(_Declaration):
     label: str = "Success (%)"
     metric: _Name | None = None
     where: Where = {}
-    series: _Tuple[HeatmapSeries] = ()
+    best: Best | None = None
+    series: _Tuple[MapSeries] = ()
     split: _Name | None = None
     bins: Annotated[int, Field(ge=1, le=1000)] = 25
     lowest: Annotated[float, Field(gt=0, lt=1)] = 1e-3
@@ -290,7 +349,60 @@ class HeatmapPanel(_Declaration):
         return self
 
 
-Panel = Annotated[CurvePanel | HistogramPanel | HeatmapPanel, Field(discriminator="kind")]
+class _Grid(_Declaration):
+    """What panels share whose inputs are cells of a grid: counted from 0 row by row from below, each from the left.
+
+    `rows` and `columns` are columns of the trials that say how large the grid is. Input 0 is the cell `first`. One
+    training is drawn, as a mean over several would blur what each of them does: that of the training seed `seed`, or
+    the lowest one there is.
+    """
+
+    name: _FileName
+    title: str = ""
+    figure: _FileName | None = None
+    rows: _Name
+    columns: _Name
+    first: Annotated[int, Field(ge=0)] = 0
+    metric: _Name
+    where: Where = {}
+    best: Best | None = None
+    seed: _Seed | None = None
+    series: _Tuple[MapSeries] = ()
+    split: _Name | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "_Grid":
+        _check_series(self.series, self.split, self.metric)
+        return self
+
+
+class CellsPanel(_Grid):
+    """An outcome of every input as the colour of its cell, one map a series."""
+
+    kind: Literal["cells"]
+    label: str = ""
+    limits: _Limits = (None, None)
+
+
+class BoardPanel(_Grid):
+    """Two walks of an agent to the cell `target` (row and column from 1), one board for each of several seeds r.
+
+    `metric` is the beginning of the outcomes `<metric>_<r>_<step>`, which hold the cell reached by a step, and a
+    negative number after the last. A walk ends on the target, or after as many steps as the column `longest` says.
+    `unit` is the number of steps that is written as 1 above a board.
+    """
+
+    kind: Literal["board"]
+    metric: _Name = "path"
+    target: Annotated[tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]], Field(strict=False)]
+    longest: _Name
+    boards: Annotated[int, Field(ge=1, le=10)] = 3
+    unit: _Unit = 1.0
+
+
+Panel = Annotated[
+    CurvePanel | HistoryPanel | HistogramPanel | HeatmapPanel | CellsPanel | BoardPanel, Field(discriminator="kind")
+]
 
 _COSTS = (
     ("wall time", "wall_seconds", "Wall time (min)", 60.0, ""),
@@ -357,7 +469,13 @@ if TYPE_CHECKING:
     Panels = tuple[Panel, ...]
 else:
     Panels = Annotated[
-        tuple[Annotated[CurvePanel | HistogramPanel | HeatmapPanel | CostPanel, Field(discriminator="kind")], ...],
+        tuple[
+            Annotated[
+                CurvePanel | HistoryPanel | HistogramPanel | HeatmapPanel | CellsPanel | BoardPanel | CostPanel,
+                Field(discriminator="kind"),
+            ],
+            ...,
+        ],
         Field(strict=False),
         AfterValidator(_written_out),
         AfterValidator(_names_differ),

@@ -1,10 +1,13 @@
 """`python -m sweeper.report`: draw what a store holds, say what it advises, and put it beside what was published.
 
 Panels come from the sweeps recorded in the store, whose spec text was kept with them, and are drawn from the trials
-that the latest start of the sweep planned; or from search spaces given with `--space`, and are then drawn from every
-trial of the store. Figures go to one folder a sweep, those that several sweeps share to the folder above them, and with
-`--compare` the comparison of all published numbers to `comparison.csv` and `comparison.md`. With `--html` all of it,
-and the state and provenance of the trials, is one page as well.
+that the latest start of the sweep planned; or from search spaces given with `--space`, and are then drawn from those of
+the store's trials that the space plans. If none of these is finished, as after runs that were shortened with `--set`,
+they are drawn from the trials of the recorded sweeps of that name, or else from every trial, and a line says so.
+
+Figures go to one folder a sweep, those that several sweeps share to the folder above them, and with `--compare` the
+comparison of all published numbers to `comparison.csv` and `comparison.md`. With `--html` all of it, and the state and
+provenance of the trials, is one page as well.
 
 Exit codes: 0 when at least one panel was drawn, 1 when there was nothing to draw, 2 for input that cannot be read.
 """
@@ -23,6 +26,7 @@ from sweeper import figures, guidance, page, search_space, tables
 from sweeper.document import Refused, SearchSpaceError, document_tree, overridden, plain
 from sweeper.figures import Comparison, Note, Results
 from sweeper.panels import Panel, Panels
+from sweeper.spec import trial_id
 from sweeper.store import Store, StoreError, SweepRecord
 from sweeper.tables import Column, Table
 
@@ -42,6 +46,7 @@ class Source(NamedTuple):
     name: str
     panels: tuple[Panel, ...]
     results: Results
+    remark: str = ""
 
 
 @app.command()
@@ -100,13 +105,16 @@ def report(
     for table in advice:
         console.print()
         console.print(tables.terminal(table))
+    for source in found:
+        if source.remark:
+            console.print(f"{source.name}: {source.remark}", markup=False, soft_wrap=True)
     for name, one in drawn:
         for line in note_lines(one.notes):
             console.print(f"{name}: {line}", markup=False, soft_wrap=True)
     for path in [*(path for _, one in drawn for path in one.paths), *together]:
         console.print(f"figure: {path}", markup=False, soft_wrap=True)
     if html:
-        sections = [page.Section(*source, report) for source, (_, report) in zip(found, drawn, strict=True)]
+        sections = [page.Section(*source[:3], report) for source, (_, report) in zip(found, drawn, strict=True)]
         page.write(html, store, sections, advice, () if space else sweep or ())
         console.print(f"page: {html}", markup=False, soft_wrap=True)
     if not any(one.paths for _, one in drawn):
@@ -131,8 +139,7 @@ def sources(store: Store, everything: Results, spaces: Sequence[Path], sweeps: S
             raise ReportError(f"the store has no sweep '{name}'{hint} (known: {', '.join(latest) or 'none'})")
     found = []
     for path in spaces:
-        spec = search_space.read(path)
-        found.append(Source(spec.name, spec.panels, everything))
+        found.append(_of_space(store, everything, search_space.read(path)))
     if sweeps or not spaces:
         for name in sweeps or latest:
             record = latest[name]
@@ -142,6 +149,24 @@ def sources(store: Store, everything: Results, spaces: Sequence[Path], sweeps: S
         named = ", ".join([*map(str, spaces), *(sweeps or latest)])
         raise ReportError(f"no panels are declared in {named}" if named else "the store has no sweep; give a --space")
     return found
+
+
+def _of_space(store: Store, everything: Results, spec: search_space.SweepSpec) -> Source:
+    """The panels of a space, and the trials that its author expects in them."""
+    recorded = {one for record in store.sweeps() if record.name == spec.name for one in record.trial_ids}
+    if spec.search.method == "optuna":  # plans as it goes
+        planned: set[str] = set()
+    else:
+        planned = {trial_id(trial) for trial in spec.expand().trials}
+    for ids, remark in (
+        (planned, ""),
+        (recorded, "none of its trials is finished; drawn from those of earlier starts of this name"),
+    ):
+        results = everything.only(ids)
+        if len(results.trials):
+            return Source(spec.name, spec.panels, results, remark)
+    remark = "none of its trials is finished; drawn from every trial of the store"
+    return Source(spec.name, spec.panels, everything, remark)
 
 
 def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:

@@ -132,6 +132,9 @@ class Task(Spec, abc.ABC):
     MEASURES: ClassVar[dict[str, Literal["low", "high"]]] = {}
     """Quantities that only this task measures, and which of their values are bad."""
 
+    TAIL: ClassVar[str] = "success"
+    """Success or the one of `MEASURES` whose bad tail says how good a model is; advice ranks models by it."""
+
     name: str
 
     @abc.abstractmethod
@@ -181,6 +184,10 @@ class Task(Spec, abc.ABC):
 
     def own_metrics(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Metrics that only this task knows, made of those of the protocol."""
+        return {}
+
+    def exact_values(self) -> dict[str, float]:
+        """What is known exactly of the best that any model can reach, on the scale of the loss, by name."""
         return {}
 
 

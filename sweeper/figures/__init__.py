@@ -17,14 +17,21 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from sweeper.figures import curve, heatmap, histogram
+from sweeper.figures import board, cells, curve, heatmap, histogram, history
 from sweeper.figures.selection import Comparison, Note, Results
 from sweeper.figures.style import PALETTES, RC, Frame, PaletteName, Region, plain
 from sweeper.panels import Panel
 
 __all__ = ["PALETTES", "Comparison", "Note", "PaletteName", "Report", "Results", "draw", "draw_together", "plain"]
 
-KINDS: dict[str, ModuleType] = {"curve": curve, "histogram": histogram, "heatmap": heatmap}
+KINDS: dict[str, ModuleType] = {
+    "curve": curve,
+    "history": history,
+    "histogram": histogram,
+    "heatmap": heatmap,
+    "cells": cells,
+    "board": board,
+}
 
 DOTS_PER_INCH = 200
 

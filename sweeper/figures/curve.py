@@ -4,7 +4,7 @@ A point is the mean over training seeds. Where a point has several, a band shows
 faint marker, because runs differ by seed and a mean alone hides it. Published values are crosses in the series' colour.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,12 +15,15 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from sweeper.figures import selection, style
-from sweeper.panels import CurvePanel, CurveSeries
+from sweeper.figures import selection, style, yardsticks
+from sweeper.panels import CurvePanel, CurveSeries, HistoryPanel
 from sweeper.store import TIMINGS
 
 AXES = (2.75, 2.05)
 """Width and height of the axes, in inches."""
+
+DASHED = (0, (3.2, 1.6))
+"""Line style of a bad tail."""
 
 DIGIT = style.CHARACTER * 7.5
 """Width of a digit of a tick label, in inches."""
@@ -84,7 +87,7 @@ def gather(panel: CurvePanel, results: selection.Results) -> Content:
     alike = ("device", "lanes") if _all_metrics(panel) & set(TIMINGS) else ()
     content = selection.gathered(panel, panel.series, CurveSeries, results, drawn, [panel.x.column], alike)
     missing = [selection.Note(panel.name, one.label, reason) for one in content.series for reason in one.missing]
-    return replace(content, notes=(*content.notes, *missing))
+    return replace(content, notes=(*content.notes, *missing, *yardsticks.notes(panel, content)))
 
 
 def _all_metrics(panel: CurvePanel) -> set[str]:
@@ -94,6 +97,18 @@ def _all_metrics(panel: CurvePanel) -> set[str]:
 
 def compare(panel: CurvePanel, content: Content) -> list[selection.Comparison]:
     """The published values of a panel beside the measured ones."""
+
+    def behind(line: Line, at: float) -> pd.DataFrame:
+        x = selection.column(line.rows, panel.x.column)
+        return line.rows[np.isclose(line.rows[x], at, rtol=1e-9)]
+
+    return published_comparisons(panel, content, behind)
+
+
+def published_comparisons(
+    panel: CurvePanel | HistoryPanel, content: Content, behind: Callable[[Line, float], pd.DataFrame]
+) -> list[selection.Comparison]:
+    """The published values of a panel beside the measured ones; `behind` gives the trials behind a point of a line."""
     found = {(one.label, line.metric): line for one in content.series for line in one.lines}
     compared = []
     for reference in panel.published:
@@ -102,7 +117,6 @@ def compare(panel: CurvePanel, content: Content) -> list[selection.Comparison]:
             point = None if line is None else line.values[np.isclose(line.values["x"], at, rtol=1e-9)]
             measured = {} if point is None else dict(zip(point["seed"], point["value"], strict=True))
             mean, low, high = selection.summary(measured) if measured else (None, None, None)
-            behind = None if line is None else line.rows[np.isclose(line.rows[_x(panel, line)], at, rtol=1e-9)]
             compared.append(
                 selection.Comparison(
                     panel=panel.name,
@@ -114,16 +128,12 @@ def compare(panel: CurvePanel, content: Content) -> list[selection.Comparison]:
                     lowest=low,
                     highest=high,
                     seeds=len(measured),
-                    steps="" if behind is None else selection.steps(behind),
+                    steps="" if line is None else selection.steps(behind(line, at)),
                     percent=panel.y.percent,
                     source=reference.source,
                 )
             )
     return compared
-
-
-def _x(panel: CurvePanel, line: Line) -> str:
-    return selection.column(line.rows, panel.x.column)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -157,7 +167,7 @@ def paint(panel: CurvePanel, content: Content, region: style.Region, look: style
         shade = look.shade(one.color, one.index)
         for line in one.lines:
             _paint_line(axes, line, place, scale, shade, look.marker(one.index), panel.band)
-        for reference in _references(panel, one):
+        for reference in references(panel, one):
             at = sorted(reference.values)
             axes.plot(
                 [place(x) for x in at],
@@ -170,6 +180,7 @@ def paint(panel: CurvePanel, content: Content, region: style.Region, look: style
                 zorder=6,
                 clip_on=False,
             )
+    yardsticks.paint(axes, panel, content, look)
     _dress(region, axes, panel, place)
     region.title(panel.name, panel.title)
     rows = _count_rows(content)
@@ -185,7 +196,7 @@ class _Places:
 
     def __init__(self, panel: CurvePanel, content: Content) -> None:
         measured = {float(x) for one in content.series for x in one.counts()}
-        published = {x for one in content.series for reference in _references(panel, one) for x in reference.values}
+        published = {x for one in content.series for reference in references(panel, one) for x in reference.values}
         self.values = sorted(measured | published)
         self.log = panel.x.scale == "log"
         finite = [x for x in self.values if np.isfinite(x)] or [1.0]
@@ -220,7 +231,7 @@ def _paint_line(axes: Axes, line: Line, place: _Places, scale: float, shade: str
         if band == "range":
             low, high = points["min"].to_numpy() * scale, points["max"].to_numpy() * scale
         else:
-            spread = points["std"].fillna(0).to_numpy() * scale
+            spread = points["std"].fillna(0).to_numpy() * abs(scale)
             low, high = mean - spread, mean + spread
         axes.fill_between(x, low, high, color=shade, alpha=0.07 if line.tail else 0.14, linewidth=0, zorder=2)
         several = line.values[line.values["x"].isin(points.index[points["count"] > 1])]
@@ -239,7 +250,7 @@ def _paint_line(axes: Axes, line: Line, place: _Places, scale: float, shade: str
         x,
         mean,
         color=shade,
-        linestyle=(0, (3.2, 1.6)) if line.tail else "-",
+        linestyle=DASHED if line.tail else "-",
         linewidth=1.4,
         marker=marker,
         markersize=3.6,
@@ -276,36 +287,40 @@ def _dress(region: style.Region, axes: Axes, panel: CurvePanel, place: _Places) 
     region.label_values(axes, panel.y.label or (panel.metric or panel.tail or "") + " (%)" * panel.y.percent)
 
 
-def _references(panel: CurvePanel, one: Drawn) -> list[Any]:
+def references(panel: CurvePanel | HistoryPanel, one: Drawn) -> list[Any]:
+    """The published values of the lines of a series."""
     drawn = {line.metric for line in one.lines}
     return [ref for ref in panel.published if ref.series == one.label and ref.metric in drawn]
 
 
 def _legend(panel: CurvePanel, content: Content, look: style.Look) -> list[tuple[str, Artist]]:
-    entries: list[tuple[str, Artist]] = []
-    for one in content.series:
-        shade = look.shade(one.color, one.index)
-        only_tail = all(line.tail for line in one.lines)
-        entries.append(
-            (
-                one.label,
-                Line2D(
-                    [],
-                    [],
-                    color=shade,
-                    marker=look.marker(one.index),
-                    markersize=3.6,
-                    linewidth=1.4,
-                    linestyle=(0, (3.2, 1.6)) if only_tail else "-",
-                ),
-            )
+    def handle(one: Drawn, linestyle: Any) -> Line2D:
+        return Line2D(
+            [],
+            [],
+            color=look.shade(one.color, one.index),
+            marker=look.marker(one.index),
+            markersize=3.6,
+            linewidth=1.4,
+            linestyle=linestyle,
         )
+
+    return [*line_legend(panel, content, handle), *yardsticks.legend(panel, content, look)]
+
+
+def line_legend(
+    panel: CurvePanel | HistoryPanel, content: Content, handle: Callable[[Drawn, Any], Line2D]
+) -> list[tuple[str, Artist]]:
+    """Labels and handles of the series, whose lines `handle` makes, and of what line styles and crosses mean."""
+    entries: list[tuple[str, Artist]] = [
+        (one.label, handle(one, DASHED if all(line.tail for line in one.lines) else "-")) for one in content.series
+    ]
     tails = {line.tail for one in content.series for line in one.lines}
     if len(tails) == 2:
         entries.append(("average", Line2D([], [], color=style.FAINT, linewidth=1.2)))
     if True in tails:
-        entries.append(("bad tail", Line2D([], [], color=style.FAINT, linewidth=1.2, linestyle=(0, (3.2, 1.6)))))
-    if any(_references(panel, one) for one in content.series):
+        entries.append(("bad tail", Line2D([], [], color=style.FAINT, linewidth=1.2, linestyle=DASHED)))
+    if any(references(panel, one) for one in content.series):
         entries.append(("published", Line2D([], [], color=style.FAINT, linestyle="none", marker="x", markersize=5)))
     return entries
 
@@ -374,5 +389,5 @@ def _footer(panel: CurvePanel, content: Content) -> str:
     if max(_all_counts(content)) > 1:
         spread = "lowest to highest seed" if panel.band == "range" else "one standard deviation over seeds"
         parts.append(f"band: {spread}; faint markers: single seeds")
-    parts.extend(f"merged: {different}" for different in content.merged)
+    parts.extend(content.remarks())
     return "; ".join(parts) + "."

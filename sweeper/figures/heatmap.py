@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.colors import LogNorm
 
 from sweeper.figures import selection, style
-from sweeper.panels import HeatmapPanel, HeatmapSeries
+from sweeper.panels import HeatmapPanel, MapSeries
 
 CELL = 0.2
 """Width of a column, in inches."""
@@ -37,11 +37,11 @@ Content = selection.Content[Map]
 def gather(panel: HeatmapPanel, results: selection.Results) -> Content:
     """The maps of a panel, with a note for every series that has none."""
 
-    def drawn(index: int, one: HeatmapSeries, rows: pd.DataFrame) -> Map:
+    def drawn(index: int, one: MapSeries, rows: pd.DataFrame) -> Map:
         x = selection.column(rows, panel.x.column)
         return Map(one.label, _columns(panel, results, rows, x, one.metric or panel.metric or ""))
 
-    return selection.gathered(panel, panel.series, HeatmapSeries, results, drawn, [panel.x.column])
+    return selection.gathered(panel, panel.series, MapSeries, results, drawn, [panel.x.column])
 
 
 def _columns(
@@ -176,5 +176,5 @@ def _footer(panel: HeatmapPanel, content: Content) -> str:
     parts.append(f"white: less than {style.number(panel.lowest)}")
     if any(value not in one.shares for one in content.series for value in _values(content)):
         parts.append("hatched: no trial")
-    parts.extend(f"merged: {different}" for different in content.merged)
+    parts.extend(content.remarks())
     return "; ".join(parts) + "."

@@ -216,5 +216,5 @@ def _footer(panel: HistogramPanel, content: Content) -> str:
     parts = [f"Bins of {style.number(100 / panel.bins)} %"]
     if any(len(bars.shares) > 1 for bars in content.series):
         parts.append("bars: mean over training seeds; faint markers: single seeds")
-    parts.extend(f"merged: {different}" for different in content.merged)
+    parts.extend(content.remarks())
     return "; ".join(parts) + "."

@@ -11,6 +11,7 @@ Invariants:
 """
 
 import difflib
+import functools
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,14 +20,20 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from pydantic import ValidationError
 
-from sweeper.figures.style import number
-from sweeper.panels import CurveSeries, HeatmapSeries, HistogramSeries, Panel, Where
+from sweeper import plugins
+from sweeper.figures.style import number, plain
+from sweeper.panels import Best, CurveSeries, HistogramSeries, MapSeries, Panel, Where
 from sweeper.spec import leaf_values
 from sweeper.store import Store
 
-SeriesT = TypeVar("SeriesT", CurveSeries, HistogramSeries, HeatmapSeries)
+SeriesT = TypeVar("SeriesT", CurveSeries, HistogramSeries, MapSeries)
 DrawnT = TypeVar("DrawnT")
+
+
+CURVE_COLUMNS = ["trial_id", "step", "metric", "value"]
 
 
 class NoData(Exception):
@@ -34,7 +41,7 @@ class NoData(Exception):
 
 
 class Note(NamedTuple):
-    """Something the reader of a panel must know: a series left out, or trials merged that are not alike."""
+    """What the reader of a panel must know: a series left out, unlike trials merged, which setting is the best."""
 
     panel: str
     series: str
@@ -76,26 +83,40 @@ class Results:
             of the trial under its dotted path.
         outcomes: Values of an outcome for every input of a trial, or None where they were not stored; called with the
             trial's id and the name of the outcome.
+        curves: Training curves of the trials with these ids, with columns `trial_id`, `step`, `metric`, `value`.
     """
 
     trials: pd.DataFrame
     outcomes: Callable[[str, str], np.ndarray | None]
+    curves: Callable[[Sequence[str]], pd.DataFrame]
     _shares: dict[tuple[str, str, int], np.ndarray | None] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of_store(cls, store: Store) -> "Results":
         """The finished trials of a store."""
 
-        def outcomes(trial_id: str, name: str) -> np.ndarray | None:
-            table = store.outcomes([trial_id])
-            if name not in table.column_names or not table.num_rows:
-                return None
-            return table.column(name).to_numpy()
+        @functools.lru_cache(maxsize=1)  # the steps of a walk are columns of one table
+        def table(trial_id: str) -> pa.Table:
+            return store.outcomes([trial_id])
 
-        return cls.of_frame(store.trials().to_pandas(), outcomes)
+        def outcomes(trial_id: str, name: str) -> np.ndarray | None:
+            found = table(trial_id)
+            if name not in found.column_names or not found.num_rows:
+                return None
+            return found.column(name).to_numpy()
+
+        def curves(trial_ids: Sequence[str]) -> pd.DataFrame:
+            return store.curves(trial_ids).to_pandas()
+
+        return cls.of_frame(store.trials().to_pandas(), outcomes, curves)
 
     @classmethod
-    def of_frame(cls, trials: pd.DataFrame, outcomes: Callable[[str, str], np.ndarray | None]) -> "Results":
+    def of_frame(
+        cls,
+        trials: pd.DataFrame,
+        outcomes: Callable[[str, str], np.ndarray | None],
+        curves: Callable[[Sequence[str]], pd.DataFrame] = lambda _: pd.DataFrame(columns=CURVE_COLUMNS),
+    ) -> "Results":
         """As `of_store`, from a frame with the columns of `trials`."""
         finished = trials[trials["status"] == "finished"].sort_values("trial_id").reset_index(drop=True)
         extra = [
@@ -103,7 +124,7 @@ class Results:
         ]
         leaves = pd.DataFrame(extra, index=finished.index)
         new = leaves[[name for name in leaves.columns if name not in finished.columns]]
-        return cls(pd.concat([finished, new], axis=1), outcomes)
+        return cls(pd.concat([finished, new], axis=1), outcomes, curves)
 
     def only(self, trial_ids: Iterable[str]) -> "Results":
         """Those of the trials that are listed."""
@@ -191,14 +212,22 @@ class Content(Generic[DrawnT]):
         series: Those with data, as their kind draws them.
         notes: What the reader must know of the others, and of series that merge trials which are not alike.
         merged: The entries in which such trials differ.
+        best: Where a series shows the best of several settings, which one.
+        trials: What is drawn, each trial once.
     """
 
     series: tuple[DrawnT, ...]
     notes: tuple[Note, ...]
     merged: tuple[str, ...]
+    best: tuple[str, ...] = ()
+    trials: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __bool__(self) -> bool:
         return bool(self.series)
+
+    def remarks(self) -> list[str]:
+        """What the footer of a figure says of its choice of trials."""
+        return [*self.best, *(f"merged: {different}" for different in self.merged)]
 
 
 def gathered(
@@ -225,18 +254,131 @@ def gathered(
         declared = series_of(panel, declared, record, results)
     except NoData as reason:
         return Content((), (Note(panel.name, "", str(reason)),), ())
-    series, notes, merged = [], [], []
+    series, notes, merged, best, trials = [], [], [], [], []
     for index, one in enumerate(declared):
         try:
             rows = chosen(results, panel.where, one.where)
+            choice = one.best or panel.best
+            rows, settings = (rows, "") if choice is None else best_settings(rows, choice, mentioned)
             series.append(drawn(index, one, rows))
         except NoData as reason:
             notes.append(Note(panel.name, one.label, str(reason)))
             continue
+        trials.append(rows)
+        if settings:
+            notes.append(Note(panel.name, one.label, settings))
+            best.append(f"{plain(one.label)}: {settings}")
         if different := mixed(rows, [*mentioned, *panel.where, *one.where], alike):
             notes.append(Note(panel.name, one.label, f"merges trials that differ in {different}"))
             merged.append(different)
-    return Content(tuple(series), tuple(notes), tuple(dict.fromkeys(merged)))
+    shown = pd.concat(trials).drop_duplicates("trial_id") if trials else results.trials[:0]
+    return Content(tuple(series), tuple(notes), tuple(dict.fromkeys(merged)), tuple(best), shown)
+
+
+def best_settings(rows: pd.DataFrame, best: Best, axes: Sequence[str] = ()) -> tuple[pd.DataFrame, str]:
+    """The trials of the best setting at each value of the columns `axes`, and a sentence that says which it is.
+
+    Settings with fewer finished training seeds than others do not compete: a single lucky run would beat the mean of
+    several.
+
+    Raises:
+        NoData: no trial has the metric, or it is not a number.
+    """
+    metric = column(rows, best.metric)
+    try:
+        known = rows.dropna(subset=[metric]).astype({metric: float})
+    except ValueError:
+        raise NoData(f"'{best.metric}' is not a number") from None
+    if known.empty:
+        raise NoData(f"'{best.metric}' was not measured")
+    entries = {
+        index: {path: value for path, value in leaf_values(json.loads(spec)) if path != "seed"}
+        for index, spec in known["spec"].items()
+    }
+    known = known.assign(setting=[json.dumps(one, sort_keys=True) for one in entries.values()])
+    kept, found = [], []
+    for _, competing in known.groupby([column(rows, axis) for axis in axes], dropna=False) if axes else [((), known)]:
+        seeds = competing.groupby("setting")["seed"].nunique()
+        complete = competing[competing["setting"].isin(seeds.index[seeds == seeds.max()])]
+        # A seed counts once, also where an entry that is no part of the setting made several trials of it.
+        means = complete.groupby(["setting", "seed"])[metric].mean().groupby("setting").mean()
+        winner = means.idxmax() if best.mode == "max" else means.idxmin()
+        kept.append(complete[complete["setting"] == winner])
+        found.append((str(winner), float(means[winner]), [str(one) for one in seeds.index], len(means)))
+    if max(len(settings) for _, _, settings, _ in found) == 1:
+        return pd.concat(kept).drop(columns="setting"), ""
+    told = "; ".join(dict.fromkeys(_best_text(*one, best.metric) for one in found))
+    return pd.concat(kept).drop(columns="setting"), told
+
+
+def _best_text(winner: str, mean: float, settings: Sequence[str], competing: int, metric: str) -> str:
+    values = json.loads(winner)
+    others = [json.loads(one) for one in settings]
+    differing = [path for path in values if any(other.get(path) != values[path] for other in others)]
+    named = ", ".join(f"{path.rpartition('.')[2]} {_value(values[path])}" for path in sorted(differing))
+    fewer = f", {len(settings) - competing} more have fewer seeds" if competing < len(settings) else ""
+    return f"best of {competing} settings by {metric} ({mean:.4g}): {named}{fewer}"
+
+
+def one_training(rows: pd.DataFrame, seed: int | None) -> pd.Series:
+    """The trial of one training seed: of `seed`, or of the lowest one.
+
+    Raises:
+        NoData: there is none, or more than one.
+    """
+    seed = int(rows["seed"].min()) if seed is None else seed
+    of_seed = rows[rows["seed"] == seed]
+    if of_seed.empty:
+        raise NoData(f"no finished trial with seed = {seed}")
+    if len(of_seed) > 1:
+        raise NoData(f"{len(of_seed)} trials with seed = {seed} differ in {mixed(of_seed, ())}; one is wanted")
+    return of_seed.iloc[0]
+
+
+def entry(trial: pd.Series, name: str) -> int:
+    """A whole number among the columns of a trial, such as a size of its task.
+
+    Raises:
+        NoData: there is no such column, or it holds something else.
+    """
+    value = trial[column(trial.to_frame().T, name)]
+    if not isinstance(value, int | float | np.number) or float(value) != int(value):
+        raise NoData(f"'{name}' is {value}, not a whole number")
+    return int(value)
+
+
+def curves_per_seed(results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Mean of a training curve over the trials of each training seed, at each step.
+
+    Returns:
+        One row per step and seed, with columns `x`, `seed`, `value`.
+
+    Raises:
+        NoData: no trial has the curve.
+    """
+    found = results.curves(rows["trial_id"].tolist())
+    points = found[found["metric"] == metric]
+    if points.empty:
+        known = sorted(set(found["metric"]))
+        raise NoData(f"no training curve '{metric}' was stored" + f" (known: {', '.join(known)})" * bool(known))
+    seeds = dict(zip(rows["trial_id"], rows["seed"], strict=True))
+    points = pd.DataFrame({"x": points["step"], "seed": points["trial_id"].map(seeds), "value": points["value"]})
+    return points.astype({"x": float, "value": float}).groupby(["x", "seed"])["value"].mean().reset_index()
+
+
+def exact_values(rows: pd.DataFrame) -> list[dict[str, float]]:
+    """What the tasks of these trials know exactly, one mapping for every task that is not equal to another."""
+    tasks = dict.fromkeys(json.dumps(json.loads(spec)["task"], sort_keys=True) for spec in rows["spec"])
+    return [_exact_values(task) for task in tasks]
+
+
+@functools.cache  # solving a task may take seconds, and many panels ask for the same one
+def _exact_values(task: str) -> dict[str, float]:
+    fields = json.loads(task)
+    try:
+        return plugins.load("task", fields["name"]).model_validate(fields).exact_values()
+    except (plugins.PluginError, ValidationError):
+        return {}  # a store may hold trials of a task that this checkout does not have
 
 
 def series_of(panel: Panel, declared: Sequence[SeriesT], record: type[SeriesT], results: Results) -> Sequence[SeriesT]:

@@ -12,7 +12,6 @@ name a filtered page.
 
 import base64
 import collections
-import contextlib
 import datetime
 import hashlib
 import sys
@@ -30,7 +29,7 @@ from sweeper.figures import Report, Results
 from sweeper.figures.selection import NoData, chosen
 from sweeper.page import grids
 from sweeper.page.grids import EVERYTHING, Compared, Kind
-from sweeper.panels import Panel, Where
+from sweeper.panels import CurvePanel, HeatmapPanel, HistoryPanel, Panel, Where
 from sweeper.progress import duration
 from sweeper.store import Store, SweepRecord
 from sweeper.tables import Table
@@ -255,11 +254,7 @@ def _figure(section: Section, panel: Panel, path: Path, notes: tuple[str, ...]) 
 
 def _behind(section: Section, panel: Panel) -> str:
     """Which trials the figure was drawn from, as one sentence."""
-    found = []
-    for one in panel.series or (None,):
-        with contextlib.suppress(NoData):
-            found.append(chosen(section.results, panel.where, one.where if one else {}))
-    rows = pd.concat(found).drop_duplicates("trial_id")
+    rows = next(content.trials for drawn, content in section.report.drawn if drawn.name == panel.name)
     seeds = rows["seed"].nunique()
     return f"{_counted(len(rows), 'trial')}, {_counted(seeds, 'training seed')}, {_steps(rows)} steps."
 
@@ -273,12 +268,18 @@ def _steps(rows: pd.DataFrame) -> str:
     return f"{lowest:,}" if lowest == highest else f"{lowest:,} to {highest:,}"
 
 
-_KIND_NAMES = {"curve": "Curves", "histogram": "Histograms", "heatmap": "Heat maps"}
+_KIND_NAMES = {
+    "curve": "Curves",
+    "history": "Training curves",
+    "histogram": "Histograms",
+    "heatmap": "Heat maps",
+    "cells": "Maps of cells",
+    "board": "Boards",
+}
 
 
 def _alternative(panel: Panel) -> str:
     """What the figure shows, for readers who do not see it."""
-    axis = getattr(panel, "x", None)
     metrics = dict.fromkeys(
         name
         for one in (panel, *panel.series)
@@ -286,7 +287,13 @@ def _alternative(panel: Panel) -> str:
         if name is not None
     )  # fmt: skip
     series = f"one for every value of {panel.split}" if panel.split else ", ".join(one.label for one in panel.series)
-    against = f" against {axis.column}" if axis is not None else " over inputs"
+    match panel:
+        case CurvePanel() | HeatmapPanel():
+            against = f" against {panel.x.column}"
+        case HistoryPanel():
+            against = " against the step"
+        case _:
+            against = " over inputs"
     title = f" ({panel.title})" if panel.title else ""
     return figures.plain(
         f"{_KIND_NAMES[panel.kind]} {panel.name}{title}: {', '.join(metrics)}{against}; series: {series}."

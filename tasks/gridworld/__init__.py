@@ -12,6 +12,7 @@ and column with the reward; here the model's first dense layer adds its rows for
 `environment` is the world, `rollout` the agent in it with its shared work, `minmax` what no agent can beat.
 """
 
+import contextlib
 import functools
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -50,6 +51,8 @@ class Task(spec.Task):
         "first_visit": "high",
         "second_episode": "high",
     }
+
+    TAIL: ClassVar[str] = "reward"
 
     name: Literal["gridworld"] = "gridworld"
     height: Annotated[int, Field(ge=1)] = 5
@@ -131,6 +134,22 @@ class Task(spec.Task):
         except minmax.UncertifiedError:
             return {}
         return {"exploitability": -metrics["reward_worst"] - least}
+
+    def exact_values(self) -> dict[str, float]:
+        """Steps T1 + T2: `best_average`, and of the worst treasure `best_deterministic` and `randomised_minmax`.
+
+        Those that the solver cannot certify on this grid are left out.
+        """
+        solvers = {
+            "best_average": minmax.best_average,
+            "best_deterministic": minmax.deterministic,
+            "randomised_minmax": lambda grid: minmax.randomised(grid).value,
+        }
+        values = {}
+        for name, solve in solvers.items():
+            with contextlib.suppress(minmax.UncertifiedError):
+                values[name] = float(solve(self.grid))
+        return values
 
     def _durations(self, model: Any, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]) -> Durations:
         everywhere = durations(self.grid, model, seeds)
