@@ -408,7 +408,7 @@ _COSTS = (
     ("wall time", "wall_seconds", "Wall time (min)", 60.0, ""),
     ("speed", "steps_per_second", "Steps per second", 1.0, ""),
     ("compile time", "compile_seconds", "Compile time (s)", 1.0, "0 if compiled before"),
-    ("memory", "peak_memory_bytes", "Peak memory (MiB)", 2.0**20, "earlier trials included"),
+    ("memory", "peak_memory_bytes", "Peak memory (MiB)", 2.0**20, "on a GPU earlier trials included"),
 )
 """What a cost panel draws: end of the name, column of the store, label and unit of its axis, and what to know of it."""
 

@@ -9,13 +9,16 @@ Training keeps the lanes a pack was planned with even when some of its trials ar
 checkpoint is there; without one, only the pending trials run.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import functools
+import re
 import resource
 import sys
 import time
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any, Literal
 
 import jax
@@ -73,6 +76,7 @@ class PackRun:
         outcomes: bool,
         evaluator: Evaluator = evolution.in_process,
     ):
+        _forget_peak_memory()
         if len(pending) < len(pack.trials) and not checkpoint.exists(store, pack.pack_id):
             pack = Pack(tuple(t for t, name in zip(pack.trials, pack.trial_ids, strict=True) if name in pending))
         self.pack = pack
@@ -262,10 +266,19 @@ def run_pack(
     return progress
 
 
+def _forget_peak_memory() -> None:
+    """Measure the peak of the memory in use from here on, where the system can: Linux does so for a 5 written here."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
 def _peak_memory_bytes() -> int:
-    """Most memory in use so far: of the accelerator where there is one, else of this process."""
+    """Most memory in use: of the accelerator so far, or of this process since `_forget_peak_memory`."""
     statistics = jax.devices()[0].memory_stats()
     if statistics is not None:
         return statistics["peak_bytes_in_use"]
+    with contextlib.suppress(OSError):
+        if found := re.search(r"^VmHWM:\s*(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE):
+            return int(found[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

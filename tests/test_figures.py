@@ -14,9 +14,11 @@ import yaml
 from matplotlib.text import Text
 from pydantic import TypeAdapter
 
+import tasks.gridworld.minmax
 from sweeper import figures
-from sweeper.figures import KINDS, compose, curve, selection, style
-from sweeper.panels import Panel, Panels
+from sweeper.figures import KINDS, board, cells, compose, curve, history, selection, style, yardsticks
+from sweeper.panels import Best, Panel, Panels
+from tasks.gridworld.environment import Grid
 
 INPUTS = 400
 
@@ -391,6 +393,7 @@ def log_axis():
         ("log axis", "colorblind"),
         ("single point", "paper"),
         ("uneven", "paper"),
+        ("grid world", "colorblind"),
     ],
 )
 def test_nothing_is_cut_and_no_text_runs_into_another(case, palette):
@@ -399,6 +402,10 @@ def test_nothing_is_cut_and_no_text_runs_into_another(case, palette):
         "log axis": log_axis,
         "uneven": lambda: (paper_like(2, [1, 3], [("Aq_r0", 3, 1), ("Aq_R", 3, 1), ("Aq_R", 3, 0)]), PAPER[:1]),
         "single point": lambda: (paper_like(seeds=1, qs=[10]), PAPER),
+        "grid world": lambda: (
+            walkers([walker(name, seed, reward=-8.0 - seed) for name in ("AE_R", "Aq_R") for seed in range(2)]),
+            [HISTORY, CELLS, BOARD],
+        ),
     }[case]()
     for one in panels:
         figure = composed(found, one, palette=palette)
@@ -465,6 +472,186 @@ def test_colors_of_the_colorblind_palette_differ_for_every_reader():
         lab = np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
         distances = np.linalg.norm(lab[:, None] - lab[None], axis=-1)[np.triu_indices(len(lab), 1)]
         assert distances.min() > 20
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A grid world
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def walker(baseline="Aq_R", seed=0, rate=0.01, **metrics):
+    """A trial on a grid of two rows and three columns."""
+    one = trial(baseline, 4.0, seed, **metrics)
+    spec = json.loads(one["spec"]) | {"task": {"name": "gridworld", "height": 2, "width": 3, "horizon": 4}}
+    spec["optimizer"] = {"name": "pgpe", "center_learning_rate": rate}
+    return one | {"task": "gridworld", "trial_id": f"{baseline}-{rate}-{seed}", "spec": json.dumps(spec)}
+
+
+def walkers(trials):
+    """Results whose training curves end at the trial's reward, and whose walks are those of `PATHS`."""
+
+    def outcomes(trial_id, name):
+        if name == "first_visit":
+            return np.arange(1, 6) + 0.5 * (trial_id.split("-")[2] == "1")
+        _, seed, step = name.split("_")
+        path = PATHS.get(int(seed), [])
+        return None if int(seed) not in PATHS or int(step) > 7 else np.full(5, [*path, *[-1] * 8][int(step)], float)
+
+    def curves(trial_ids):
+        cost = {one["trial_id"]: -one["reward"] for one in trials}
+        rows = [
+            (name, step, metric, cost[name] * factor * 100 / step)
+            for name in trial_ids
+            for metric, factor in (("mean_loss", 1.0), ("tail_loss", 2.0))
+            for step in (50, 100)
+        ]
+        return pd.DataFrame(rows, columns=["trial_id", "step", "metric", "value"])
+
+    return figures.Results.of_frame(pd.DataFrame(trials), outcomes, curves)
+
+
+PATHS = {0: [1, 2, 5, 3, 4, 5], 1: [0, 3, 0, 3, 1, 1, 1, 1]}
+"""Cells reached on the way to cell 5: with seed 0 twice, with seed 1 never."""
+
+SIZES = {"rows": "height", "columns": "width", "first": 1}
+
+HISTORY = panel(
+    kind="history",
+    metric="mean_loss",
+    tail="tail_loss",
+    y={"unit": -1, "label": "Reward"},
+    best={"metric": "reward"},
+    split="baseline",
+    yardsticks=[{"value": "best_deterministic", "label": "no walk is better"}, {"value": "nothing", "label": "none"}],
+    published=[{"series": "Aq_R", "metric": "tail_loss", "source": "here", "values": {100: 17, 200: 1}}],
+)
+CELLS = panel(kind="cells", name="cells", metric="first_visit", limits=[0, 9], split="baseline", **SIZES)
+BOARD = panel(kind="board", name="board", target=[2, 3], longest="horizon", unit=-1, split="baseline", **SIZES)
+
+
+def settings():
+    """Two settings of two seeds each, and one that has the best seed of all, but no other."""
+    rewards = {0.01: [-9.0, -7.0], 0.03: [-6.0, -12.0], 0.1: [-5.0]}
+    return walkers(
+        [walker(seed=seed, rate=rate, reward=r) for rate, found in rewards.items() for seed, r in enumerate(found)]
+    )
+
+
+def test_a_training_curve_is_drawn_for_the_best_setting_in_the_unit_of_its_axis():
+    content = history.gather(HISTORY, settings())
+    average, tail = content.series[0].lines
+    assert average.points()["mean"].to_dict() == {50.0: 16.0, 100.0: 8.0}
+    assert average.points()["count"].tolist() == [2, 2]
+    lines = [line.get_ydata() for line in composed(settings(), HISTORY).axes[0].lines]
+    assert any(np.array_equal(y, [-16, -8]) for y in lines)
+    assert any(np.array_equal(y, [-32, -16]) for y in lines)
+    assert tail.tail
+
+
+def test_the_best_setting_has_the_best_mean_and_is_named():
+    (best,) = [note.text for note in history.gather(HISTORY, settings()).notes if note.series == "Aq_R"]
+    assert best == "best of 2 settings by reward (-8): center_learning_rate 0.01, 1 more have fewer seeds"
+    assert "center_learning_rate 0.01" in said(composed(settings(), HISTORY)).replace("\n", " ")
+    worst = HISTORY.model_copy(update={"best": Best(metric="reward", mode="min")})
+    assert "center_learning_rate 0.03" in history.gather(worst, settings()).notes[0].text
+
+
+def test_a_series_may_be_chosen_otherwise_than_its_panel():
+    one = panel(
+        kind="curve",
+        x="center_learning_rate",
+        metric="reward",
+        best={"metric": "reward"},
+        series=[{"label": "a"}, {"label": "b", "best": {"metric": "reward", "mode": "min"}}],
+    )
+    content = curve.gather(one, settings())
+    # A setting competes with others at its own place on the axis alone, and there is one at each.
+    assert [sorted(drawn.counts()) for drawn in content.series] == [[0.01, 0.03, 0.1]] * 2
+    assert content.notes == ()
+    by_seed = panel(**(one.model_dump(exclude={"x", "name"}) | {"x": "steps"}))
+    assert [drawn.lines[0].points()["mean"].tolist() for drawn in curve.gather(by_seed, settings()).series] == [
+        [-8.0],
+        [-9.0],
+    ]
+
+
+def test_a_best_setting_needs_its_metric():
+    missing = HISTORY.model_copy(update={"best": Best(metric="regret")})
+    (note,) = history.gather(missing, settings()).notes
+    assert "no column 'regret'" in note.text
+
+
+def test_yardsticks_are_the_exact_values_of_the_task_that_is_drawn():
+    found = settings()
+    content = history.gather(HISTORY, found)
+    assert ("none", "the task has no exact 'nothing'") in [(note.series, note.text) for note in content.notes]
+    exact = tasks.gridworld.minmax.deterministic(Grid(2, 3, 4))
+    (line,) = yardsticks.found(HISTORY, content)
+    assert line.value == -exact
+    figure = composed(found, HISTORY)
+    assert any(list(line.get_ydata()) == [-exact, -exact] for line in figure.axes[0].lines)
+    assert f"no walk is better (-{exact})" in said(figure)
+
+
+def test_published_values_of_a_training_curve_stand_at_their_step():
+    at_end, beyond = history.compare(HISTORY, history.gather(HISTORY, settings()))
+    assert (at_end.measured, at_end.published, at_end.seeds, at_end.steps) == (16.0, 17.0, 2, "20000")
+    assert beyond.measured is None
+
+
+def test_a_curve_that_was_not_stored_is_named():
+    one = HISTORY.model_copy(update={"metric": "regret", "tail": None, "published": ()})
+    assert "no training curve 'regret' was stored (known: mean_loss, tail_loss)" in [
+        note.text for note in history.gather(one, settings()).notes
+    ]
+
+
+def test_inputs_lie_row_by_row_from_the_first_cell():
+    content = cells.gather(CELLS, walkers([walker(seed=1, reward=-1.0), walker(seed=0, reward=-1.0)]))
+    (one,) = content.series
+    assert one.seed == 0
+    assert np.array_equal(one.values, [[np.nan, 1, 2], [3, 4, 5]], equal_nan=True)
+    (other,) = cells.gather(CELLS.model_copy(update={"seed": 1}), walkers([walker(seed=1, reward=-1.0)])).series
+    assert other.values[1, 2] == 5.5
+    figure = composed(walkers([walker(reward=-1.0)]), CELLS)
+    assert len([patch for patch in figure.axes[0].patches if patch.get_hatch()]) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"first": 2}, "5 inputs from cell 2 on do not fit 2 x 3"),
+        ({"rows": "depth"}, "no column 'depth'"),
+        ({"rows": "center_learning_rate"}, "not a whole number"),
+        ({"seed": 7}, "no finished trial with seed = 7"),
+    ],
+)
+def test_cells_that_cannot_be_laid_out_say_why(changes, reason):
+    (note,) = cells.gather(CELLS.model_copy(update=changes), walkers([walker(reward=-1.0)])).notes
+    assert reason in note.text
+
+
+def test_one_map_shows_one_training():
+    content = cells.gather(CELLS, settings())
+    assert content.series == ()
+    assert "3 trials with seed = 0 differ in optimizer.center_learning_rate" in content.notes[0].text
+
+
+def test_a_path_is_cut_where_a_walk_finds_the_target_or_is_at_its_longest():
+    ((found, lost),) = board.gather(BOARD, walkers([walker(reward=-1.0)])).series
+    assert [walk.tolist() for walk in found.walks] == [
+        [[0, 0], [0, 1], [0, 2], [1, 2]],
+        [[0, 0], [1, 0], [1, 1], [1, 2]],
+    ]
+    assert [len(walk) for walk in lost.walks] == [5, 5]
+    assert (found.steps, lost.steps) == (6, 8)
+    shown = said(composed(walkers([walker(reward=-1.0)]), BOARD))
+    assert {"-6", "-8", "seed 0", "seed 1"} <= set(shown.split("\n"))
+
+
+def test_a_target_outside_the_grid_is_refused():
+    (note,) = board.gather(BOARD.model_copy(update={"target": (1, 1)}), walkers([walker(reward=-1.0)])).notes
+    assert note.text == "row 1, column 1 is no input of a grid of 2 x 3"
 
 
 # --------------------------------------------------------------------------------------------------------------------

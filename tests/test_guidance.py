@@ -101,6 +101,21 @@ def test_what_weakens_the_advice_is_said():
     assert row["remark"] == "all tails 0, one seed"
 
 
+def test_a_task_is_ranked_by_the_tail_that_it_names():
+    walks = [
+        trial(m, seed, tail=1.0, task="gridworld", reward_p5=reward)
+        for m, reward in {1: -30.0, 5: -26.4, 10: -26.0}.items()
+        for seed in range(2)
+    ]
+    (one,) = guidance.enough_seeds(results(*walks))
+    assert (one.enough.m, one.best.m, one.tail.metric) == (5, 10, "reward_p5")
+    (row,) = cells(guidance.seeds_table([one]))
+    assert row["enough m (tail)"] == "5 (reward_p5 -26.40)"
+    high = guidance.Tail("first_visit_p95", high_is_bad=True)
+    assert high.as_good(10.1, 10.0)
+    assert not high.as_good(10.3, 10.0)
+
+
 # --------------------------------------------------------------------------------------------------------------------
 # Votes
 # --------------------------------------------------------------------------------------------------------------------
@@ -140,6 +155,12 @@ def test_trials_of_old_stores_have_measured_votes_and_no_margin():
     assert row["margin, 5th percentile"] == "not measured"
     assert "votes" not in row
     assert row["measured, 3 votes"] == "75.0 / 50.0 %"
+
+
+def test_a_task_without_answers_has_no_voters():
+    walk = trial(task="gridworld", margin=0.5)
+    spec = json.loads(walk["spec"]) | {"task": {"name": "gridworld"}}
+    assert guidance.votes(results(walk | {"spec": json.dumps(spec)})) == []
 
 
 def test_single_seed_models_have_no_voters():

@@ -144,6 +144,17 @@ def test_a_mistake_is_refused(text, message):
     assert message in problem(text)
 
 
+def test_panels_over_a_grid_have_defaults_for_what_seldom_differs():
+    sizes = "name: n, rows: task.height, columns: task.width, split: q"
+    cells, board = read(
+        f"{{kind: cells, {sizes}, metric: first_visit}}",
+        f"{{kind: board, {sizes.replace('n,', 'm,', 1)}, target: [5, 4], longest: task.horizon}}",
+    )
+    assert (cells.first, cells.seed, cells.limits) == (0, None, (None, None))
+    assert (board.metric, board.boards, board.unit) == ("path", 3, 1)
+    assert "greater than or equal to 1" in problem(f"{{kind: board, {sizes}, target: [0, 4], longest: task.horizon}}")
+
+
 def test_names_that_would_share_a_file_are_refused():
     assert "two panels" in problem(CURVE, HISTOGRAM.replace("5C", "5a"))
     assert "two panels" in problem(HISTOGRAM.replace("5C", "c memory"), "{kind: cost, name: c, x: m, split: q}")

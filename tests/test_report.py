@@ -211,14 +211,33 @@ def test_sweeps_can_be_chosen_and_written_elsewhere(store, tmp_path):
     assert [path.name for path in (tmp_path / "here").iterdir() if path.is_dir()] == ["other"]
 
 
-def test_a_space_is_drawn_from_every_trial(store, tmp_path):
-    commit(store, result(0.4, seed=0), result(0.6, seed=1))
-    trial = json.loads(coloring_trial().model_dump_json())
+def space_of(tmp_path, **changes):
+    trial = json.loads(coloring_trial(**changes).model_dump_json())
     space = tmp_path / "space.yaml"
     space.write_text(f"trial: {json.dumps(trial)}\n" + PANELS)
-    assert run(tmp_path, "--compare", "--space", space)[0] == 0
+    return space
+
+
+def test_a_space_is_drawn_from_the_trials_that_it_plans(store, tmp_path):
+    commit(store, result(0.4, seed=0), result(0.6, seed=1))
+    code, output = run(tmp_path, "--compare", "--space", space_of(tmp_path))
     (measured, _) = comparison(tmp_path / "results" / "report")
-    assert (measured["sweep"], measured["measured"], measured["seeds"]) == ("space", "0.5", "2")
+    assert code == 0
+    assert (measured["sweep"], measured["measured"], measured["seeds"]) == ("space", "0.4", "1")
+    assert "none of its trials" not in output
+
+
+def test_a_space_whose_trials_were_shortened_is_drawn_from_those(store, tmp_path):
+    commit(store, result(0.4, seed=0), result(0.6, seed=1))
+    space = space_of(tmp_path, steps=9)
+    code, output = run(tmp_path, "--compare", "--space", space)
+    assert code == 0
+    assert comparison(tmp_path / "results" / "report")[0]["seeds"] == "2"
+    assert "space: none of its trials is finished; drawn from every trial of the store" in output
+    record(store, "space", [result(0.6, seed=1)])
+    output = run(tmp_path, "--compare", "--space", space)[1]
+    assert comparison(tmp_path / "results" / "report")[0]["measured"] == "0.6"
+    assert "space: none of its trials is finished; drawn from those of earlier starts of this name" in output
 
 
 def test_a_new_space_of_a_dozen_lines_gets_its_own_figures_without_code(store, tmp_path):

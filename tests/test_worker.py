@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper import checkpoint, plugins, provenance, training
+from sweeper import checkpoint, plugins, provenance, training, worker
 from sweeper.packing import Pack
 from sweeper.spec import trial_id
 from sweeper.store import Store
@@ -185,3 +186,14 @@ def test_numerics_import_without_ray():
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=plugins.ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux alone can forget a peak")
+def test_the_peak_of_an_earlier_pack_is_forgotten():
+    before = worker._peak_memory_bytes()
+    block = np.ones(40_000_000)
+    high = worker._peak_memory_bytes()
+    del block
+    worker._forget_peak_memory()
+    assert high > before
+    assert worker._peak_memory_bytes() < high - 200_000_000

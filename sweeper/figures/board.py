@@ -57,7 +57,7 @@ def gather(panel: BoardPanel, results: selection.Results) -> Content:
             raise selection.NoData(f"no outcome '{one.metric or panel.metric}_0_0' of its inputs was stored")
         return tuple(found)
 
-    return selection.gathered(panel, panel.series, MapSeries, results, drawn, ["seed"])
+    return selection.gathered(panel, panel.series, MapSeries, results, drawn)
 
 
 def _path(results: selection.Results, trial_id: str, name: str, position: int) -> np.ndarray | None:

@@ -55,7 +55,7 @@ def gather(panel: CellsPanel, results: selection.Results) -> Content:
         cells[panel.first : panel.first + len(values)] = values
         return Cells(one.label, cells.reshape(shape), int(trial["seed"]))
 
-    return selection.gathered(panel, panel.series, MapSeries, results, drawn, ["seed"])
+    return selection.gathered(panel, panel.series, MapSeries, results, drawn)
 
 
 def compare(panel: CellsPanel, content: Content) -> list[selection.Comparison]:
