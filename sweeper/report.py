@@ -14,6 +14,7 @@ Exit codes: 0 when at least one panel was drawn, 1 when there was nothing to dra
 
 import csv
 import difflib
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -81,7 +82,11 @@ def report(
             raise ReportError(f"there is no results store at {store.url}")
         everything = Results.of_store(store)
         found = sources(store, everything, space or [], sweep or [])
-    except (ReportError, SearchSpaceError, StoreError) as error:
+        for target in (folder, html.parent if html else folder):
+            target.mkdir(parents=True, exist_ok=True)
+            if not os.access(target, os.W_OK):
+                raise ReportError(f"{target} cannot be written to")
+    except (ReportError, SearchSpaceError, StoreError, OSError) as error:
         Console(stderr=True, soft_wrap=True, highlight=False).print(str(error), markup=False)
         raise typer.Exit(2) from None
     drawn = [
@@ -146,7 +151,7 @@ def sources(store: Store, everything: Results, spaces: Sequence[Path], sweeps: S
             found.append(Source(name, recorded_panels(record), everything.only(record.trial_ids)))
     found = [source for source in found if source.panels]
     if not found:
-        named = ", ".join([*map(str, spaces), *(sweeps or latest)])
+        named = ", ".join([*map(str, spaces), *(sweeps if spaces else sweeps or latest)])
         raise ReportError(f"no panels are declared in {named}" if named else "the store has no sweep; give a --space")
     return found
 

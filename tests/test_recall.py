@@ -78,6 +78,7 @@ def test_the_evaluation_set_asks_for_every_value_at_every_key():
     task = Task(keys=3, value_bits=2)
     inputs = jax.jit(task.evaluation_inputs)()
     values, query = np.asarray(inputs.values), np.asarray(inputs.query)
+    assert FILLINGS == 16
     assert values.shape == (4 * 3 * FILLINGS, 3)
     target = values[np.arange(len(values)), query]
     np.testing.assert_array_equal(np.bincount(target * 3 + query), np.full(12, FILLINGS))
@@ -85,9 +86,21 @@ def test_the_evaluation_set_asks_for_every_value_at_every_key():
     assert np.abs(np.bincount(others) - len(others) / 4).max() < 5 * np.sqrt(len(others) / 4)
 
 
-def test_shared_losses_and_gradients_equal_the_plain_model_where_positions_enter():
-    task = Task(keys=4, value_bits=2, seed_bits=3)
-    network = _network(task, VARIANTS["no embedding, positions"])
+@pytest.mark.parametrize(
+    ("model", "keys"),
+    [
+        (VARIANTS["no embedding, positions"], 4),
+        (VARIANTS["no embedding, positions"].model_copy(update={"width": 9}), 1),
+        # What cannot be expanded must fall back.
+        (Model(width=6, key_size=3, heads=2), 3),
+        (Model(width=6, key_size=3, blocks=1), 3),
+        (Model(width=6, key_size=3, blocks=3), 3),
+    ],
+    ids=["positions", "one key", "two heads", "one block", "three blocks"],
+)
+def test_shared_losses_and_gradients_equal_the_plain_model(model, keys):
+    task = Task(keys=keys, value_bits=2, seed_bits=3)
+    network = _network(task, model)
     inputs, seeds = _random(task, 5, 3)
     weights = jax.random.normal(jax.random.key(3), (5, 3))
 
@@ -155,3 +168,13 @@ def test_without_seed_bits_a_token_is_value_and_key():
 def test_stored_items_are_success_times_keys():
     assert Task(keys=20).own_metrics({"success": 0.57}) == pytest.approx({"stored_items": 11.4})
     assert Task(value_bits=5).wrong_answers() == 31
+
+
+def test_votes_are_cast_bit_by_bit_and_beside_that_on_whole_values():
+    assert Task.VOTES == {"majority": "partwise", "majority_tuple": "joint"}
+
+
+def test_seed_bits_are_fair():
+    seeds = np.asarray(jax.jit(Task().sample_seeds, static_argnums=1)(jax.random.key(0), 4000))
+    assert set(np.unique(seeds)) == {0, 1}
+    assert np.abs(seeds.mean(axis=0) - 0.5).max() < 5 * 0.5 / np.sqrt(4000)
