@@ -10,6 +10,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.colors import Normalize
+from matplotlib.patches import Rectangle
 
 from sweeper.figures import selection, style
 from sweeper.panels import CellsPanel, MapSeries
@@ -112,9 +113,7 @@ def paint(panel: CellsPanel, content: Content, region: style.Region, look: style
             if np.isnan(value):
                 corner = (column + 0.5, row + 0.5)
                 axes.add_patch(
-                    matplotlib.patches.Rectangle(
-                        corner, 1, 1, facecolor="#f2f2f2", edgecolor="#b5b5b5", hatch="////", linewidth=0
-                    )
+                    Rectangle(corner, 1, 1, facecolor="#f2f2f2", edgecolor="#b5b5b5", hatch="////", linewidth=0)
                 )
             elif max(rows, columns) <= NUMBERED:
                 shade = "white" if norm(value) > 0.6 else "black"

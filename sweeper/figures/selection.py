@@ -296,15 +296,16 @@ def best_settings(rows: pd.DataFrame, best: Best, axes: Sequence[str] = ()) -> t
         for index, spec in known["spec"].items()
     }
     known = known.assign(setting=[json.dumps(one, sort_keys=True) for one in entries.values()])
-    kept, found = [], []
+    kept: list[pd.DataFrame] = []
+    found: list[tuple[str, float, list[str], int]] = []
     for _, competing in known.groupby([column(rows, axis) for axis in axes], dropna=False) if axes else [((), known)]:
         seeds = competing.groupby("setting")["seed"].nunique()
         complete = competing[competing["setting"].isin(seeds.index[seeds == seeds.max()])]
         # A seed counts once, also where an entry that is no part of the setting made several trials of it.
         means = complete.groupby(["setting", "seed"])[metric].mean().groupby("setting").mean()
-        winner = means.idxmax() if best.mode == "max" else means.idxmin()
+        winner = str(means.idxmax() if best.mode == "max" else means.idxmin())
         kept.append(complete[complete["setting"] == winner])
-        found.append((str(winner), float(means[winner]), [str(one) for one in seeds.index], len(means)))
+        found.append((winner, float(means[winner]), [str(one) for one in seeds.index], len(means)))
     if max(len(settings) for _, _, settings, _ in found) == 1:
         return pd.concat(kept).drop(columns="setting"), ""
     told = "; ".join(dict.fromkeys(_best_text(*one, best.metric) for one in found))

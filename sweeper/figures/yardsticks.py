@@ -17,9 +17,9 @@ DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
 
 
 class Yard(NamedTuple):
-    """One line, in the units that the panel draws; `index` is its place in the panel."""
+    """One line, in the units that the panel draws; `place` is its index in the panel."""
 
-    index: int
+    place: int
     label: str
     value: float
 
@@ -37,7 +37,7 @@ def found(panel: CurvePanel | HistoryPanel, content: selection.Content) -> list[
 
 def notes(panel: CurvePanel | HistoryPanel, content: selection.Content) -> list[selection.Note]:
     """What is to be said of lines that are not drawn."""
-    drawn = {line.index for line in found(panel, content)}
+    drawn = {line.place for line in found(panel, content)}
     missing = [one for index, one in enumerate(panel.yardsticks) if content and index not in drawn]
     return [selection.Note(panel.name, one.label, f"the task has no exact '{one.value}'") for one in missing]
 
@@ -54,5 +54,5 @@ def paint(axes: Axes, panel: CurvePanel | HistoryPanel, content: selection.Conte
 
 
 def _style(panel: CurvePanel | HistoryPanel, line: Yard, look: style.Look) -> dict:
-    shade = look.shades[panel.yardsticks[line.index].color]
-    return {"color": shade, "linewidth": 0.9, "linestyle": DASHES[line.index % len(DASHES)]}
+    shade = look.shades[panel.yardsticks[line.place].color]
+    return {"color": shade, "linewidth": 0.9, "linestyle": DASHES[line.place % len(DASHES)]}
