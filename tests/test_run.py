@@ -285,7 +285,7 @@ def test_an_optuna_search_runs_and_resumes_on_one_thread_a_worker(checkout):
     code, text = command.wait()
     assert code == 0, text
     assert "9 of 9 trials committed" in text
-    assert threads == {0, 1}, "XLA's pool of a worker with one core"
+    assert max(threads) == 1, "XLA's pool of a worker with one core"  # and 0 before jax has started
 
     store = Store.open(checkout / "adaptive")
     assert len(store.sweeps()[-1].trial_ids) == 9
