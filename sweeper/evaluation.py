@@ -30,7 +30,8 @@ def evaluate(trial: TrialSpec, model: Any) -> tuple[dict[str, float], dict[str, 
     Returns:
         The metrics by name, and float32 columns by name with one entry per evaluation input: `success`, `any_seed`,
         `loss` and the task's own measures and kept columns; of a task with answers `sampled` and `variance`, and of a
-        model with voters `margin`, `wrong_entropy` and one per vote and group size such as `majority_5`.
+        model with voters `margin`, `wrong_entropy`, `part_margin` if parts are voted on one by one, and one per vote
+        and group size such as `majority_5`.
     """
     program = compilation.kept(_per_input, trial, model)
     columns, kept = jax.tree.map(np.asarray, program(trial, model))
@@ -106,6 +107,8 @@ def _per_input(
         columns["variance"] = outcomes.variance
     if outcomes.answers is not None and not trial.single_seed:
         columns |= ballot_statistics(outcomes.correct, outcomes.answers)
+        if "partwise" in type(task).VOTES.values():
+            columns["part_margin"] = part_margin(task.correct_parts(inputs, outcomes.answers))
         for name, rule in type(task).VOTES.items():
             for group in trial.evaluation.votes:
                 columns[f"{name}_{group}"] = vote_success(task, inputs, outcomes.answers, group, rule)
@@ -135,6 +138,14 @@ def ballot_statistics(
         return {"margin": lead / seeds, "wrong_entropy": entropy}
 
     return jax.lax.map(of_input, (correct, answers), batch_size=256)
+
+
+def part_margin(right: Bool[Array, "input seed part"]) -> Float[Array, " input"]:
+    """Share of seeds with the weakest part of their answer right, less the share with it wrong.
+
+    A vote on each part by itself, with ever more seeds, ends right where it is positive (`sweeper.votes`).
+    """
+    return (2 * right.mean(axis=1) - 1).min(axis=-1)
 
 
 def vote_success(

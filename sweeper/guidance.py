@@ -7,9 +7,10 @@ task names instead (`Task.TAIL`), improves with m and then stays; it is a percen
 training seeds. What a step costs grows with m throughout. So the smallest m whose tail is nearly the best one is the
 one to train with.
 
-`votes` applies the bound of `sweeper.votes` to each training. Its margin is the 5th percentile over the inputs, so that
-so many votes answer at least 95 % of the inputs right with probability 95 % each. Every trained model has its own
-number: an average over training seeds would hide the one that no vote can help.
+`votes` applies the bounds of `sweeper.votes` to each training, one for every kind of vote that the task offers: on
+whole answers and part by part. The margin is the 5th percentile over the inputs, so that so many votes answer at least
+95 % of the inputs right with probability 95 % each. Every trained model has its own number: an average over training
+seeds would hide the one that no vote can help. Beside the bound stands how many of the votes taken reached as much.
 
 Invariants:
     - A group never mixes trials that differ in anything but what it compares; what tells the groups of a task apart is
@@ -22,16 +23,17 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
 from sweeper import plugins
 from sweeper.figures import Results
-from sweeper.spec import leaf_values
+from sweeper.spec import Task, leaf_values
 from sweeper.tables import Column, Table
-from sweeper.votes import votes_needed
+from sweeper.votes import partwise_votes_needed, votes_needed
 
 NEARLY = 0.98
 """A tail within 1 - NEARLY of the best one, relative to its size, is as good."""
@@ -111,25 +113,33 @@ class EnoughSeeds:
 
 @dataclass(frozen=True)
 class Votes:
-    """What voting needs, and what it reached.
+    """What one kind of vote needs, and what it reached.
 
     Attributes:
         setting: The model.
         m: Seeds a training step.
         seeds: Training seeds; the values below are one for each that has them.
-        margins: 5th percentile of the margin over the inputs.
-        needed: Votes that the bound asks for; infinity where none suffice.
+        rule: Whether seeds vote on whole answers or part by part.
+        margins: 5th percentile over the inputs of the margin that decides this vote.
+        needed: Votes that the bound asks for; infinity where it promises nothing.
         reached: Average success and its 5th percentile of votes among so many seeds, averaged over training seeds.
+        entropies: Entropy of the wrong answers in bits, averaged over the inputs that have some.
         evaluation_seeds: How many seeds r the margins were estimated from.
     """
 
     setting: Setting
     m: int
     seeds: int
+    rule: Literal["joint", "partwise"]
     margins: tuple[float, ...]
     needed: tuple[float, ...]
     reached: Mapping[int, tuple[float, float]]
+    entropies: tuple[float, ...]
     evaluation_seeds: int
+
+    def enough(self, which: Literal[0, 1]) -> int | None:
+        """The fewest votes taken whose average success (0), or 5th percentile (1), is no less than 1 - FAILURE."""
+        return min((group for group, shares in self.reached.items() if shares[which] >= 1 - FAILURE), default=None)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -269,7 +279,7 @@ def _listed(values: Sequence[int]) -> str:
 
 
 def votes(results: Results) -> list[Votes]:
-    """What voting needs and reached, for every randomised model whose votes or margins were measured."""
+    """What voting needs and reached, for every randomised model and kind of vote of which either was measured."""
     found = []
     for setting, rows in _groups(results.trials, free=()):
         spec = json.loads(rows["spec"].iloc[0])
@@ -277,24 +287,41 @@ def votes(results: Results) -> list[Votes]:
             task = plugins.load("task", setting.task).model_validate(spec["task"])
         except (plugins.PluginError, ValidationError):
             continue  # a store may hold trials of a task that this checkout does not have
-        vote = next((name for name, rule in task.VOTES.items() if rule == "joint"), None)
-        if vote is None:
-            continue  # no answers, so nothing to vote on
-        reached = {}
-        for group in spec["evaluation"]["votes"]:
-            means = [_mean(rows, f"{vote}_{group}{tail}") for tail in ("", "_p5")]
-            if None not in means:
-                reached[group] = tuple(means)
-        margins = tuple(rows["margin_p5"].dropna().astype(float)) if "margin_p5" in rows else ()
-        if margins or reached:
-            needed = tuple(votes_needed(margin, task.wrong_answers(), FAILURE) for margin in margins)
-            m, seeds = int(rows["m"].iloc[0]), rows["seed"].nunique()
-            found.append(Votes(setting, m, seeds, margins, needed, reached, spec["evaluation"]["seeds"]))
+        for vote, rule in sorted(task.VOTES.items(), key=lambda one: one[1]):  # joint first
+            reached = {}
+            for group in spec["evaluation"]["votes"]:
+                means = [_mean(rows, f"{vote}_{group}{tail}") for tail in ("", "_p5")]
+                if None not in means:
+                    reached[group] = tuple(means)
+            margins = _values(rows, "margin_p5" if rule == "joint" else "part_margin_p5")
+            if margins or reached:
+                needed = tuple(_needed(task, rule, margin) for margin in margins)
+                m, seeds = int(rows["m"].iloc[0]), rows["seed"].nunique()
+                entropies = _values(rows, "wrong_entropy")
+                found.append(
+                    Votes(setting, m, seeds, rule, margins, needed, reached, entropies, spec["evaluation"]["seeds"])
+                )
     return found
 
 
+def _needed(task: Task, rule: Literal["joint", "partwise"], margin: float) -> float:
+    if rule == "joint":
+        return votes_needed(margin, task.wrong_answers(), FAILURE)
+    return partwise_votes_needed(margin, task.answer_parts(), FAILURE)
+
+
+def _values(rows: pd.DataFrame, metric: str) -> tuple[float, ...]:
+    """Of the trials that have the metric; those of an older program may not."""
+    return tuple(rows[metric].dropna().astype(float)) if metric in rows else ()
+
+
 def _mean(rows: pd.DataFrame, metric: str) -> float | None:
-    return None if metric not in rows or rows[metric].isna().all() else float(rows[metric].mean())
+    values = _values(rows, metric)
+    return float(np.mean(values)) if values else None
+
+
+MISSING = "-"
+"""A cell whose number was not measured."""
 
 
 def votes_table(found: Sequence[Votes]) -> Table:
@@ -305,29 +332,42 @@ def votes_table(found: Sequence[Votes]) -> Table:
             *_setting_cells(one.setting),
             str(one.m),
             str(one.seeds),
-            _span(one.margins, lambda margin: f"{margin:.2f}") or "not measured",
-            _span(one.needed, lambda votes: "none suffice" if math.isinf(votes) else f"{votes:,.0f}"),
+            "whole" if one.rule == "joint" else "parts",
+            _span(one.margins, lambda margin: f"{margin:.2f}") or MISSING,
+            _span(one.needed, lambda votes: "none" if math.isinf(votes) else f"{votes:,.0f}") or MISSING,
+            "/".join(_enough(one, which) for which in (0, 1)) if one.reached else MISSING,
             *(_shares(one.reached.get(group)) for group in groups),
+            _span(one.entropies, lambda bits: f"{bits:.1f}") or MISSING,
         )
         for one in found
     ]
     columns = (
         *_SETTING,
-        Column("m", numeric=True),
-        Column("seeds", numeric=True),
-        Column("margin, 5th percentile", numeric=True),
-        Column("votes", numeric=True),
-        *(Column(f"measured, {group} votes", numeric=True) for group in groups),
+        *(Column(title, numeric=True) for title in ("m", "seeds")),
+        Column("vote"),
+        *(Column(title, numeric=True) for title in ("margin", "bound", "enough")),
+        *(Column(f"{group} votes, %", numeric=True) for group in groups),
+        Column("entropy", numeric=True),
     )
     seeds = " or ".join(str(count) for count in sorted({one.evaluation_seeds for one in found}))
     note = (
-        f"Margin: share of seeds r with the most frequent right answer less that with the most frequent wrong one. "
-        f"Votes: how many make a majority right with probability {100 * (1 - FAILURE):g} % on 95 % of the inputs, by "
-        f"an upper bound; fewer may do. Of several training seeds the lowest ... highest. Measured: average success of "
-        f"votes on whole answers / its 5th percentile over the inputs. Margins are estimated from the {seeds} "
-        f"evaluation seeds; their noise makes the tail look worse than it is."
+        f"Vote: seeds r vote on whole answers, or on each part of them such as a bit. "
+        f"Margin: share of seeds with the most frequent right answer less that with the most frequent wrong one; by "
+        f"part, share with the weakest part right less that with it wrong; 5th percentile over the inputs, from "
+        f"{seeds} evaluation seeds, whose noise makes it look worse than it is. "
+        f"Bound: so many are right with probability {100 * (1 - FAILURE):g} % on 95 % of the inputs; fewer may "
+        f"do, and 'none' says that the bound promises nothing. "
+        f"Enough: the fewest votes taken that reached {100 * (1 - FAILURE):g} %, on average/in the 5th percentile, "
+        f"which is what the bound is about; beside it the success of votes in the same form. "
+        f"Entropy: of the wrong answers, in bits. Of several training seeds the lowest ... highest. "
+        f"'{MISSING}': not measured, as by older programs, or no answer is wrong."
     )
     return _without_empty_columns(Table("How many votes each trained model needs", columns, tuple(rows), note))
+
+
+def _enough(one: Votes, which: Literal[0, 1]) -> str:
+    found = one.enough(which)
+    return f">{max(one.reached)}" if found is None else str(found)
 
 
 def _span(values: Sequence[float], shown: Any) -> str:
@@ -336,7 +376,7 @@ def _span(values: Sequence[float], shown: Any) -> str:
 
 
 def _shares(reached: tuple[float, float] | None) -> str:
-    return "" if reached is None else f"{100 * reached[0]:.1f} / {100 * reached[1]:.1f} %"
+    return "" if reached is None else "/".join(f"{100 * share:.3g}" for share in reached)
 
 
 _SETTING = (

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import jax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, PyTree
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
 
 from sweeper import plugins
@@ -177,6 +177,16 @@ class Task(Spec, abc.ABC):
     def correct(self, inputs: PyTree, answers: Int[Array, "input voter part"]) -> Bool[Array, "input voter"]:
         """Whether answers, cast by the model or found by voting, are right; of tasks with answers only."""
         raise NotImplementedError(f"{self.name} has no answers to judge")
+
+    def answer_parts(self) -> int:
+        """Number of parts of an answer; more than one in tasks with a partwise vote."""
+        return 1
+
+    def correct_parts(
+        self, inputs: PyTree, answers: Integer[Array, "input voter part"]
+    ) -> Bool[Array, "input voter part"]:
+        """Whether each part of the answers is right; an answer is `correct` exactly if all its parts are."""
+        return self.correct(inputs, answers)[..., None]
 
     def wrong_answers(self) -> int:
         """Number of wrong answers that an input can get: what a vote must win against; of tasks with answers only."""

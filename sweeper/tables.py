@@ -53,6 +53,7 @@ def terminal(table: Table) -> rich.table.Table:
     """The table for a console; nothing in it is read as console markup."""
     drawn = rich.table.Table(
         title=Text(table.title), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
+        collapse_padding=True,
         caption=Text(table.note) if table.note else None, caption_justify="left",
     )  # fmt: skip
     for column in table.columns:

@@ -1,21 +1,42 @@
 """How many seeds must vote so that the most frequent answer is right.
 
-Let a model answer right with probability p and give its most likely wrong answer with probability p', and let
-D = p - p' be its margin. By Hoeffding's inequality k independent votes count fewer right answers than of one wrong
-answer with a probability of at most exp(-k D^2 / 2), as each vote changes the difference of the two counts by at most
-one either way; ties included. Summed over all wrong answers, the vote fails with a probability of at most
+**Whole answers.** Let a model answer right with probability p and give its most likely wrong answer with probability
+p', and let D = p - p' be its margin. Over k independent votes the count of right answers less that of one wrong answer
+is a sum of k independent numbers between -1 and 1, each of mean D or more, so by Hoeffding's inequality it is 0 or less
+with a probability of at most exp(-k D^2 / 2). Summed over all wrong answers, the vote fails with a probability of at
+most
 
     |wrong answers| exp(-k D^2 / 2),
 
 which is at most delta for k >= (2 / D^2) ln(|wrong answers| / delta). The paper (arXiv 2408.10818) prints the logarithm
 upside down, which would make the bound negative. Where several answers are right, p is that of the likeliest of them.
+
+**Part by part.** Let an answer have parts, such as bits, on which the same k voters vote one by one. The voted answer
+is wrong exactly if the vote on some part is. Let part b be right with probability p_b and D_b = p_b - (1 - p_b) its
+margin. If right values outnumber all others together they win, and by the inequality above they do not with a
+probability of at most exp(-k D_b^2 / 2). So the events to sum over are no longer the wrong answers but the parts, each
+of which has one "not right" to win against: 31 wrong values of five bits become 5. The vote fails with a probability of
+at most
+
+    sum_b exp(-k D_b^2 / 2) <= |parts| exp(-k D^2 / 2)    with D = min_b D_b,
+
+which is at most delta for k >= (2 / D^2) ln(|parts| / delta). The sum over parts asks nothing of how parts depend on
+each other within a vote; only votes must be independent. With two values a part the margin is exact; with more, others
+than the right value may split, and fewer votes may do.
+
+Neither bound implies the other. A whole answer that is never given can still win bit by bit, if each bit is mostly
+right; and the most frequent answer can have a bit that is mostly wrong.
+
+A difference of 0, a tie, counts as a failure in both, so that they hold however ties are broken. What they promise for
+k they promise for every larger number, odd or even; an even number can do worse than the odd one below it, never worse
+than promised.
 """
 
 import math
 
 
 def votes_needed(margin: float, wrong_answers: int, failure: float = 0.05) -> float:
-    """Number k of independent votes that suffices for a majority to be wrong with at most probability `failure`.
+    """Number k of independent votes on whole answers that suffices to be wrong with at most probability `failure`.
 
     Args:
         margin: D, probability of the right answer less that of the most likely wrong one, at most 1.
@@ -28,8 +49,31 @@ def votes_needed(margin: float, wrong_answers: int, failure: float = 0.05) -> fl
     Raises:
         ValueError: an argument is outside its range.
     """
-    if not margin <= 1 or wrong_answers < 1 or not 0 < failure < 1:
-        raise ValueError(f"margin {margin}, wrong answers {wrong_answers} and failure {failure} are not all in range")
+    return _votes(margin, wrong_answers, failure, "wrong answers")
+
+
+def partwise_votes_needed(margin: float, parts: int, failure: float = 0.05) -> float:
+    """Number k of independent votes, each part by part, that suffices to be wrong with at most probability `failure`.
+
+    Args:
+        margin: D, twice the probability that the weakest part is right, less 1.
+        parts: How many parts an answer has, at least 1.
+        failure: delta, between 0 and 1: that of the whole answer.
+
+    Returns:
+        A whole number of at least 1; infinity where the margin is not positive, where this bound promises nothing (of
+        two values of a part the wrong one wins there).
+
+    Raises:
+        ValueError: an argument is outside its range.
+    """
+    return _votes(margin, parts, failure, "parts")
+
+
+def _votes(margin: float, rivals: int, failure: float, named: str) -> float:
+    """Smallest k with rivals exp(-k margin^2 / 2) <= failure."""
+    if not margin <= 1 or rivals < 1 or not 0 < failure < 1:
+        raise ValueError(f"margin {margin}, {named} {rivals} and failure {failure} are not all in range")
     if margin <= 0:
         return math.inf
-    return float(max(1, math.ceil(2 / margin**2 * math.log(wrong_answers / failure))))
+    return float(max(1, math.ceil(2 / margin**2 * math.log(rivals / failure))))

@@ -114,7 +114,15 @@ class Task(spec.Task):
         return _in_chunks(lambda some: self._outcomes(plain(model, some, seeds), some), inputs, 16)
 
     def correct(self, inputs: Inputs, answers: Integer[Array, "input voter part"]) -> Bool[Array, "input voter"]:
-        return (answers == self._target(inputs)[:, None]).all(axis=-1)
+        return self.correct_parts(inputs, answers).all(axis=-1)
+
+    def correct_parts(
+        self, inputs: Inputs, answers: Integer[Array, "input voter part"]
+    ) -> Bool[Array, "input voter part"]:
+        return answers == self._target(inputs)[:, None]
+
+    def answer_parts(self) -> int:
+        return self.value_bits
 
     def wrong_answers(self) -> int:
         return 2**self.value_bits - 1

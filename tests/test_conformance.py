@@ -67,6 +67,10 @@ def test_outcomes_agree_with_losses_and_with_the_judgement_of_answers(task, mode
     np.testing.assert_allclose(outcomes.loss, jax.jit(task.losses)(network, inputs, seeds), rtol=1e-5, atol=1e-7)
     if outcomes.answers is not None:
         np.testing.assert_array_equal(outcomes.correct, task.correct(inputs, outcomes.answers))
+        assert outcomes.answers.shape[-1] == task.answer_parts()
+        parts = task.correct_parts(inputs, outcomes.answers)
+        assert parts.shape == outcomes.answers.shape
+        np.testing.assert_array_equal(outcomes.correct, parts.all(axis=-1))
     assert (outcomes.answers is not None) or not type(task).VOTES
     if outcomes.sampled is not None:
         assert bool(((outcomes.sampled >= 0) & (outcomes.sampled <= 1 + 1e-6)).all())

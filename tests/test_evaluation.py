@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.evaluation import ballot_statistics, evaluate, metric_names, metrics, vote_success
+from sweeper.evaluation import ballot_statistics, evaluate, metric_names, metrics, part_margin, vote_success
 from tasks.coloring import Task
 from tests.trials import coloring_trial
 
@@ -86,6 +86,22 @@ def test_of_several_right_answers_only_the_most_frequent_counts_for_the_margin()
     answers = jnp.asarray([[0, 0, 1, 1, 1, 2, 2, 3]])[..., None]  # 0 and 1 are right
     found = jax.jit(ballot_statistics)(answers[..., 0] < 2, answers)
     assert found["margin"][0] == pytest.approx(1 / 8)
+
+
+def test_the_margin_of_the_weakest_part_equals_counting():
+    right = np.random.default_rng(0).random((20, 11, 3)) < [0.4, 0.7, 0.9]
+    found = jax.jit(part_margin)(jnp.asarray(right))
+    for cast, margin in zip(right, np.asarray(found), strict=True):
+        assert margin == pytest.approx(min((sum(part) - sum(~part)) / 11 for part in cast.T), abs=1e-6)
+
+
+def test_margins_of_parts_are_measured_where_parts_are_voted_on():
+    recall = coloring_trial(task={"name": "recall", "keys": 2, "value_bits": 2})
+    columns = evaluate(recall, jax.jit(lambda trial: trial.model.build(trial.task, trial.keys().weights))(recall))
+    assert columns[0]["part_margin_p5"] == pytest.approx(np.percentile(columns[1]["part_margin"], 5))
+    # Whole answers are right no more often than their weakest part.
+    assert (2 * columns[1]["success"] - 1 <= columns[1]["part_margin"] + 1e-6).all()
+    assert "part_margin" not in metric_names(coloring_trial())
 
 
 def test_the_entropy_of_wrong_answers_is_averaged_over_inputs_that_have_some():

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from sweeper import figures, guidance
-from sweeper.votes import votes_needed
+from sweeper.votes import partwise_votes_needed, votes_needed
 from tests.trials import coloring_trial
 
 
@@ -127,6 +127,7 @@ def test_votes_are_those_of_the_bound_for_every_training_seed():
         trial(seed=1, margin=0.4, evaluation={"seeds": 10, "votes": [5]}, majority_5=1.0, majority_5_p5=0.9),
     )
     (one,) = guidance.votes(found)
+    assert one.rule == "joint"
     wrong = 3**5 - (2**5 - 2)  # of all colourings of a cycle of five
     assert one.needed == (votes_needed(0.5, wrong, 0.05), votes_needed(0.4, wrong, 0.05))
     assert (one.m, one.seeds, one.evaluation_seeds) == (4, 2, 10)
@@ -134,17 +135,51 @@ def test_votes_are_those_of_the_bound_for_every_training_seed():
     table = guidance.votes_table([one])
     (row,) = cells(table)
     low, high = sorted(one.needed)
-    assert row["votes"] == f"{low:.0f} ... {high:.0f}"
-    assert row["margin, 5th percentile"] == "0.40 ... 0.50"
-    assert row["measured, 5 votes"] == "95.0 / 80.0 %"
+    assert row["bound"] == f"{low:.0f} ... {high:.0f}"
+    assert row["margin"] == "0.40 ... 0.50"
+    assert row["5 votes, %"] == "95/80"
+    assert row["enough"] == "5/>5"
+    assert (row["vote"], row["entropy"]) == ("whole", "-")
     assert "10 evaluation seeds" in table.note
+
+
+def recall(measured, **changes):
+    row = trial(task="recall", evaluation={"seeds": 100, "votes": [5, 30]}, **changes)
+    task = {"name": "recall", "keys": 20, "value_bits": 5}
+    return row | {"spec": json.dumps(json.loads(row["spec"]) | {"task": task}), "extra_metrics": json.dumps(measured)}
+
+
+def test_a_task_that_votes_on_parts_gets_both_bounds():
+    measured = {"margin_p5": -0.04, "part_margin_p5": 0.3, "wrong_entropy": 2.25}
+    measured |= {"majority_tuple_5": 0.49, "majority_tuple_5_p5": 0.2, "majority_tuple_30": 0.83}
+    measured |= {"majority_tuple_30_p5": 0.33}
+    votes = {"majority_5": 0.66, "majority_5_p5": 0.4, "majority_30": 0.977, "majority_30_p5": 0.67}
+    whole, by_part = guidance.votes(results(recall(measured, **votes)))
+    assert (whole.rule, by_part.rule) == ("joint", "partwise")
+    assert whole.needed == (math.inf,)
+    assert by_part.needed == (partwise_votes_needed(0.3, 5, 0.05),) == (103,)
+    rows = cells(guidance.votes_table([whole, by_part]))
+    assert [row["vote"] for row in rows] == ["whole", "parts"]
+    assert [row["bound"] for row in rows] == ["none", "103"]
+    assert [row["enough"] for row in rows] == [">30/>30", "30/>30"]
+    assert [row["30 votes, %"] for row in rows] == ["83/33", "97.7/67"]
+    assert [row["entropy"] for row in rows] == ["2.2", "2.2"]
+
+
+def test_rows_older_than_the_margin_of_parts_show_a_dash():
+    measured = {"margin_p5": 0.5, "majority_tuple_5": 1.0, "majority_tuple_5_p5": 1.0}
+    whole, by_part = cells(
+        guidance.votes_table(guidance.votes(results(recall(measured, majority_5=1.0, majority_5_p5=1.0))))
+    )
+    assert (by_part["margin"], by_part["bound"], by_part["enough"]) == ("-", "-", "5/5")
+    assert whole["bound"] == str(math.ceil(8 * math.log(31 / 0.05)))
 
 
 def test_no_number_of_votes_suffices_without_a_margin():
     (one,) = guidance.votes(results(trial(margin=-0.1), trial(seed=1, margin=0.9)))
     assert max(one.needed) == math.inf
     (row,) = cells(guidance.votes_table([one]))
-    assert row["votes"].endswith(" ... none suffice")
+    assert row["bound"].endswith(" ... none")
 
 
 def test_trials_of_old_stores_have_measured_votes_and_no_margin():
@@ -152,9 +187,8 @@ def test_trials_of_old_stores_have_measured_votes_and_no_margin():
     (one,) = guidance.votes(found)  # the second has neither
     assert one.margins == ()
     (row,) = cells(guidance.votes_table([one]))
-    assert row["margin, 5th percentile"] == "not measured"
-    assert "votes" not in row
-    assert row["measured, 3 votes"] == "75.0 / 50.0 %"
+    assert (row["margin"], row["bound"]) == ("-", "-")
+    assert row["3 votes, %"] == "75/50"
 
 
 def test_a_task_without_answers_has_no_voters():
