@@ -419,6 +419,96 @@ def test_nothing_is_cut_and_no_text_runs_into_another(case, palette):
             assert not overlap, f"{one.kind}: '{text.get_text()}' and '{other.get_text()}' overlap"
 
 
+def crosses(figure):
+    """Published values as they are drawn: colour and place, in points."""
+    return [
+        (line.get_color(), line.get_transform().transform(np.column_stack(line.get_data()))[0] * 72 / figure.dpi)
+        for axes in figure.axes
+        for line in axes.lines
+        if line.get_marker() == "x" and len(line.get_xdata())
+    ]
+
+
+def legends(figure):
+    return [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes if axes.get_legend()]
+
+
+TWO = [
+    {"label": "seen", "color": "red", "metric": "success", "where": {"baseline": "Aq_R"}},
+    {"label": "unseen", "color": "blue", "metric": "success", "where": {"baseline": "Aq_r0"}},
+]
+
+
+def published(values):
+    return [{"series": one, "metric": "success", "source": "f", "values": at} for one, at in values.items()]
+
+
+def test_published_values_are_drawn_also_of_a_series_without_trials():
+    one = panel(kind="curve", x="q", series=TWO, published=published({"seen": {1: 0.5}, "unseen": {1: 0.9, 4: 0.8}}))
+    figure = composed(results([trial(success=0.5)]), one)
+    shades = style.PALETTES["paper"].shades
+    assert [color for color, _ in crosses(figure)] == [shades["red"], shades["blue"], shades["blue"]]
+    assert legends(figure) == [["seen", "unseen (published only)", "published"]]
+    assert "4" in [label.get_text() for label in figure.axes[0].get_xticklabels()]
+
+
+def test_published_shares_and_peaks_are_drawn_also_of_a_histogram_without_trials():
+    one = panel(
+        kind="histogram",
+        metric="success",
+        series=[{"label": "seen", "where": {"q": 1}}, {"label": "unseen", "color": "blue", "where": {"q": 2}}],
+        published=[{"series": "unseen", "source": "f", "fractions": {0: 0.2}, "peak": 0.4}],
+    )
+    figure = composed(results([trial()], {trial()["trial_id"]: np.float32([0.5, 1.0])}), one)
+    blue = style.PALETTES["paper"].shades["blue"]
+    assert [color for color, _ in crosses(figure)] == [blue]
+    assert [line.get_color() for axes in figure.axes for line in axes.lines if line.get_marker() == "v"] == [blue]
+    assert legends(figure) == [["seen (1 seed)", "unseen (published only)", "published", "published peak"]]
+
+
+def test_a_metric_that_was_not_measured_keeps_its_published_values():
+    one = panel(
+        kind="curve",
+        x="q",
+        series=[{"label": "a", "metric": "success", "tail": "success_p5"}],
+        published=[{"series": "a", "metric": "success_p5", "source": "f", "values": {1: 0.3}}],
+    )
+    assert len(crosses(composed(results([trial(success=0.5)]), one))) == 1
+
+
+def test_crosses_that_coincide_stand_side_by_side():
+    one = panel(
+        kind="curve", x="q", series=TWO, published=published({"seen": {1: 0, 9: 0.2}, "unseen": {1: 0, 9: 0.9}})
+    )
+    (_, left), (_, alone), (_, right), (_, other) = crosses(composed(results([trial(success=0.5)]), one))
+    np.testing.assert_allclose(right - left, [style.CLOSE, 0], atol=1e-6)
+    np.testing.assert_allclose(alone[0], other[0])
+
+
+def test_bands_of_averages_are_not_covered_by_those_of_tails():
+    found = results([trial(seed=seed, success=0.5 + seed / 9, success_p5=seed / 9) for seed in range(2)])
+    both = panel(kind="curve", x="q", metric="success", tail="success_p5", split="baseline")
+    tail = panel(kind="curve", x="q", tail="success_p5", split="baseline")
+    for one, low in ((both, 50.0), (tail, 0.0)):
+        one = one.model_copy(update={"y": one.y.model_copy(update={"percent": True})})
+        (band,) = composed(found, one).axes[0].collections
+        assert band.get_paths()[0].vertices[:, 1].min() == pytest.approx(low)
+
+
+def test_neighbours_of_the_same_series_share_a_legend():
+    found = results([trial(success=0.5, success_p5=0.1), trial("Aq_r0", success=0.5)])
+    left = panel(kind="curve", x="q", series=TWO, published=published({"seen": {1: 0.5}}))
+    right = left.model_copy(update={"name": "R", "published": ()})
+    other = panel(kind="curve", x="q", series=TWO[:1])
+    assert legends(composed(found, left, right)) == [["seen", "unseen", "published"]]
+    assert legends(composed(found, left, right, other)) == [["seen", "unseen", "published"], ["seen"]]
+    unseen = right.model_copy(update={"where": {"baseline": "Aq_R"}})  # of which the left panel has data
+    unseen = unseen.model_copy(update={"published": left.published})
+    assert legends(composed(found, left, unseen)) == [["seen", "unseen", "published"]]
+    width = composed(found, left, right).get_size_inches()[0]
+    assert width == pytest.approx(2 * composed(found, left).get_size_inches()[0])
+
+
 def test_panels_side_by_side_share_the_height_of_their_axes():
     figure = composed(paper_like(), *PAPER[:3])
     boxes = [axes.get_position() for axes in figure.axes if axes.axison]

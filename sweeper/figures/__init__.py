@@ -1,26 +1,40 @@
 """Panels drawn from a store as PNG and PDF, one kind of panel a module.
 
-A kind is a module with five functions: `gather` takes a panel's numbers from the results, `width` and `frame` say how
-much room they need, `paint` draws them, and `compare` puts published numbers beside them. Kinds know no task, no paper
-and no store. A new kind is one more module here, one more record in `sweeper.panels`, and one more line in `KINDS`.
+A kind is a module with six functions: `gather` takes a panel's numbers from the results, `width` and `frame` say how
+much room they need, `paint` draws them, `legend` explains them, and `compare` puts published numbers beside them. Kinds
+know no task, no paper and no store. A new kind is one more module here, one more record in `sweeper.panels`, and one
+more line in `KINDS`.
 
 Every panel is drawn alone; panels that name the same `figure` are drawn side by side as well, also those of several
-search spaces. Series without data are left out and named in `Report.notes`; panels without any series are not drawn.
+search spaces, and share a legend with neighbours of the same series. Series without data are named in `Report.notes`;
+their published values are drawn all the same. Panels without data in any series are not drawn.
 """
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import matplotlib
+from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sweeper.figures import board, cells, curve, heatmap, histogram, history
 from sweeper.figures.selection import Comparison, Note, Results
-from sweeper.figures.style import PALETTES, RC, Frame, PaletteName, Region, plain
-from sweeper.panels import Panel
+from sweeper.figures.style import (
+    PALETTES,
+    PUBLISHED_ONLY,
+    RC,
+    Frame,
+    PaletteName,
+    Region,
+    legend_height,
+    plain,
+)
+from sweeper.panels import CurvePanel, HistoryPanel, Panel
 
 __all__ = ["PALETTES", "Comparison", "Note", "PaletteName", "Report", "Results", "draw", "draw_together", "plain"]
 
@@ -102,12 +116,47 @@ def _write(row: Sequence[tuple[Panel, Any]], path: Path, palette: PaletteName) -
 
 def compose(row: Sequence[tuple[Panel, Any]], palette: PaletteName) -> Figure:
     """A figure of panels side by side; panels are given with what their kind gathered."""
-    frame = Frame.tallest([KINDS[panel.kind].frame(panel, content) for panel, content in row])
+    look = PALETTES[palette]
     widths = [KINDS[panel.kind].width(panel, content) for panel, content in row]
-    figure = Figure(figsize=(sum(widths), frame.height))
+    lefts = [0.0, *itertools.accumulate(widths)]
+    legends = []
+    for group in _sharing(row):
+        entries = _united([KINDS[panel.kind].legend(panel, content, look) for panel, content in row[group]])
+        legends.append((lefts[group.start], lefts[group.stop] - lefts[group.start], entries))
+    frame = replace(
+        Frame.tallest([KINDS[panel.kind].frame(panel, content) for panel, content in row]),
+        legend=max(legend_height(list(entries), width) for _, width, entries in legends),
+    )
+    figure = Figure(figsize=(lefts[-1], frame.height))
     FigureCanvasAgg(figure)
-    left = 0.0
-    for (panel, content), width in zip(row, widths, strict=True):
-        KINDS[panel.kind].paint(panel, content, Region(figure, left, width, frame), PALETTES[palette])
-        left += width
+    for (panel, content), left, width in zip(row, lefts, widths, strict=False):
+        KINDS[panel.kind].paint(panel, content, Region(figure, left, width, frame), look)
+    for left, width, entries in legends:
+        if entries:
+            Region(figure, left, width, frame).legend(list(entries.values()), list(entries))
     return figure
+
+
+def _sharing(row: Sequence[tuple[Panel, Any]]) -> list[slice]:
+    """Neighbours of one kind that declare series of the same labels and colours: they share a legend."""
+
+    def series(place: int) -> object:
+        panel = row[place][0]
+        if isinstance(panel, CurvePanel | HistoryPanel) and panel.series:
+            return panel.kind, [(one.label, one.color) for one in panel.series]
+        return place
+
+    groups = [list(places) for _, places in itertools.groupby(range(len(row)), key=series)]
+    return [slice(places[0], places[-1] + 1) for places in groups]
+
+
+def _united(legends: Sequence[Sequence[tuple[str, Artist]]]) -> dict[str, Artist]:
+    """The entries of several legends, each once, in the order of the fullest; what one panel measured, is measured."""
+    united: dict[str, Artist] = {}
+    for entries in sorted(legends, key=len, reverse=True):
+        for label, handle in entries:
+            united.setdefault(label, handle)
+    for label in list(united):
+        if f"{label}{PUBLISHED_ONLY}" in united:
+            del united[f"{label}{PUBLISHED_ONLY}"]
+    return united

@@ -107,7 +107,6 @@ def frame(panel: BoardPanel, content: Content) -> style.Frame:
         panel.title,
         count_lines=2 + (len(content.series) > 1),
         axes=HEIGHT,
-        legend=[label for label, _ in _legend()],
         footer=_footer(content),
     )
 
@@ -134,8 +133,6 @@ def paint(panel: BoardPanel, content: Content, region: style.Region, look: style
         axes.set_xlabel(f"seed {board.seed}")
         left += room + GAP
     region.title(panel.name, panel.title)
-    legend = _legend()
-    region.legend([handle for _, handle in legend], [label for label, _ in legend])
     region.footer(_footer(content))
 
 
@@ -165,7 +162,9 @@ def _paint_board(axes: Axes, board: Board, target: tuple[int, int]) -> None:
         )
 
 
-def _legend() -> list[tuple[str, Artist]]:
+def legend(panel: BoardPanel, content: Content, look: style.Look) -> list[tuple[str, Artist]]:
+    """Labels and handles of all that is drawn."""
+
     def star(color: str) -> Line2D:
         return Line2D([], [], linestyle="none", marker="*", markersize=8, color=color)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.colors import Normalize
 from matplotlib.patches import Rectangle
 
@@ -87,7 +88,6 @@ def frame(panel: CellsPanel, content: Content) -> style.Frame:
         panel.title,
         count_lines=2,
         axes=HEIGHT,
-        legend=[],
         footer=_footer(content),
     )
 
@@ -144,6 +144,11 @@ def paint(panel: CellsPanel, content: Content, region: style.Region, look: style
         bar.minorticks_off()
     region.title(panel.name, panel.title)
     region.footer(_footer(content))
+
+
+def legend(panel: CellsPanel, content: Content, look: style.Look) -> list[tuple[str, Artist]]:
+    """Nothing: the colour bar says what the colours mean."""
+    return []
 
 
 def _footer(content: Content) -> str:

@@ -1,7 +1,8 @@
 """Curves: averages solid and bad tails dashed against a column, one colour a series.
 
-A point is the mean over training seeds. Where a point has several, a band shows their spread and each seed stands as a
-faint marker, because runs differ by seed and a mean alone hides it. Published values are crosses in the series' colour.
+A point is the mean over training seeds. Where a point has several, a band shows the spread of averages, or of tails
+that are drawn without, and each seed stands as a faint marker, because runs differ by seed and a mean alone hides it.
+Published values are crosses in the series' colour, also of series of which nothing is measured yet.
 """
 
 from collections.abc import Callable, Sequence
@@ -153,7 +154,6 @@ def frame(panel: CurvePanel, content: Content) -> style.Frame:
         panel.title,
         count_lines=len(_count_rows(content)),
         axes=AXES[1],
-        legend=[label for label, _ in _legend(panel, content, style.PALETTES["paper"])],
         footer=_footer(panel, content),
     )
 
@@ -166,28 +166,17 @@ def paint(panel: CurvePanel, content: Content, region: style.Region, look: style
     for one in content.series:
         shade = look.shade(one.color, one.index)
         for line in one.lines:
-            _paint_line(axes, line, place, scale, shade, look.marker(one.index), panel.band)
-        for reference in references(panel, one):
-            at = sorted(reference.values)
-            axes.plot(
-                [place(x) for x in at],
-                [reference.values[x] * scale for x in at],
-                linestyle="none",
-                marker="x",
-                markersize=5.5,
-                markeredgewidth=1.3,
-                color=shade,
-                zorder=6,
-                clip_on=False,
-            )
+            # The bands of averages and tails, one upon the other, could not be told apart.
+            band = "" if line.tail and len(one.lines) > 1 else panel.band
+            _paint_line(axes, line, place, scale, shade, look.marker(one.index), band)
+    crosses = style.paint_crosses(axes, published_crosses(panel, content, look, place))
     yardsticks.paint(axes, panel, content, look)
     _dress(region, axes, panel, place)
+    style.spread(axes, crosses)
     region.title(panel.name, panel.title)
     rows = _count_rows(content)
     if rows:
         _paint_counts(region, axes, rows, place, look)
-    legend = _legend(panel, content, look)
-    region.legend([handle for _, handle in legend], [label for label, _ in legend])
     region.footer(_footer(panel, content))
 
 
@@ -196,7 +185,7 @@ class _Places:
 
     def __init__(self, panel: CurvePanel, content: Content) -> None:
         measured = {float(x) for one in content.series for x in one.counts()}
-        published = {x for one in content.series for reference in references(panel, one) for x in reference.values}
+        published = {x for reference in panel.published for x in reference.values}
         self.values = sorted(measured | published)
         self.log = panel.x.scale == "log"
         finite = [x for x in self.values if np.isfinite(x)] or [1.0]
@@ -228,12 +217,13 @@ def _paint_line(axes: Axes, line: Line, place: _Places, scale: float, shade: str
     x = np.array([place(value) for value in points.index])
     mean = points["mean"].to_numpy() * scale
     if points["count"].max() > 1:
-        if band == "range":
-            low, high = points["min"].to_numpy() * scale, points["max"].to_numpy() * scale
-        else:
-            spread = points["std"].fillna(0).to_numpy() * abs(scale)
-            low, high = mean - spread, mean + spread
-        axes.fill_between(x, low, high, color=shade, alpha=0.07 if line.tail else 0.14, linewidth=0, zorder=2)
+        if band:
+            if band == "range":
+                low, high = points["min"].to_numpy() * scale, points["max"].to_numpy() * scale
+            else:
+                spread = points["std"].fillna(0).to_numpy() * abs(scale)
+                low, high = mean - spread, mean + spread
+            axes.fill_between(x, low, high, color=shade, alpha=0.1, linewidth=0, zorder=2)
         several = line.values[line.values["x"].isin(points.index[points["count"] > 1])]
         axes.plot(
             [place(value) for value in several["x"]],
@@ -287,13 +277,21 @@ def _dress(region: style.Region, axes: Axes, panel: CurvePanel, place: _Places) 
     region.label_values(axes, panel.y.label or (panel.metric or panel.tail or "") + " (%)" * panel.y.percent)
 
 
-def references(panel: CurvePanel | HistoryPanel, one: Drawn) -> list[Any]:
-    """The published values of the lines of a series."""
-    drawn = {line.metric for line in one.lines}
-    return [ref for ref in panel.published if ref.series == one.label and ref.metric in drawn]
+def published_crosses(
+    panel: CurvePanel | HistoryPanel, content: Content, look: style.Look, place: Callable[[float], float]
+) -> list[style.Cross]:
+    """The published values of all series, whether measured or not, as they are drawn."""
+    shades = style.shades(panel, content.series, look)
+    return [
+        style.Cross(place(x), value * panel.y.factor, shades[reference.series])
+        for reference in panel.published
+        for x, value in sorted(reference.values.items())
+    ]
 
 
-def _legend(panel: CurvePanel, content: Content, look: style.Look) -> list[tuple[str, Artist]]:
+def legend(panel: CurvePanel, content: Content, look: style.Look) -> list[tuple[str, Artist]]:
+    """Labels and handles of all that is drawn."""
+
     def handle(one: Drawn, linestyle: Any) -> Line2D:
         return Line2D(
             [],
@@ -305,23 +303,29 @@ def _legend(panel: CurvePanel, content: Content, look: style.Look) -> list[tuple
             linestyle=linestyle,
         )
 
-    return [*line_legend(panel, content, handle), *yardsticks.legend(panel, content, look)]
+    return [*line_legend(panel, content, look, handle), *yardsticks.legend(panel, content, look)]
 
 
 def line_legend(
-    panel: CurvePanel | HistoryPanel, content: Content, handle: Callable[[Drawn, Any], Line2D]
+    panel: CurvePanel | HistoryPanel, content: Content, look: style.Look, handle: Callable[[Drawn, Any], Line2D]
 ) -> list[tuple[str, Artist]]:
     """Labels and handles of the series, whose lines `handle` makes, and of what line styles and crosses mean."""
     entries: list[tuple[str, Artist]] = [
         (one.label, handle(one, DASHED if all(line.tail for line in one.lines) else "-")) for one in content.series
+    ]
+    measured = {one.label for one in content.series}
+    entries += [
+        (f"{label}{style.PUBLISHED_ONLY}", style.cross_handle(shade))
+        for label, shade in style.shades(panel, content.series, look).items()
+        if label not in measured and any(reference.series == label for reference in panel.published)
     ]
     tails = {line.tail for one in content.series for line in one.lines}
     if len(tails) == 2:
         entries.append(("average", Line2D([], [], color=style.FAINT, linewidth=1.2)))
     if True in tails:
         entries.append(("bad tail", Line2D([], [], color=style.FAINT, linewidth=1.2, linestyle=DASHED)))
-    if any(references(panel, one) for one in content.series):
-        entries.append(("published", Line2D([], [], color=style.FAINT, linestyle="none", marker="x", markersize=5)))
+    if panel.published:
+        entries.append(("published", style.cross_handle()))
     return entries
 
 
@@ -388,6 +392,7 @@ def _footer(panel: CurvePanel, content: Content) -> str:
     ]
     if max(_all_counts(content)) > 1:
         spread = "lowest to highest seed" if panel.band == "range" else "one standard deviation over seeds"
-        parts.append(f"band: {spread}; faint markers: single seeds")
+        both = any(len(one.lines) > 1 for one in content.series)
+        parts.append(f"band{' of averages' * both}: {spread}; faint markers: single seeds")
     parts.extend(content.remarks())
     return "; ".join(parts) + "."

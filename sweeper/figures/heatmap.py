@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.colors import LogNorm
 
 from sweeper.figures import selection, style
@@ -95,7 +96,6 @@ def frame(panel: HeatmapPanel, content: Content) -> style.Frame:
         panel.title,
         count_lines=2,
         axes=MAP[1],
-        legend=[],
         footer=_footer(panel, content),
     )
 
@@ -169,6 +169,11 @@ def paint(panel: HeatmapPanel, content: Content, region: style.Region, look: sty
         bar.minorticks_off()
     region.title(panel.name, panel.title)
     region.footer(_footer(panel, content))
+
+
+def legend(panel: HeatmapPanel, content: Content, look: style.Look) -> list[tuple[str, Artist]]:
+    """Nothing: the colour bar says what the colours mean."""
+    return []
 
 
 def _footer(panel: HeatmapPanel, content: Content) -> str:

@@ -1,7 +1,8 @@
 """Overlaid histograms over inputs: which share of the inputs has which success.
 
 Each training seed makes a histogram of its own; the bars are their mean, and where there are several the single seeds
-stand as faint markers. Published shares are crosses, a published place of the fullest bin a triangle on the axis.
+stand as faint markers. Published shares are crosses, a published place of the fullest bin a triangle on the axis, also
+of histograms of which nothing is measured yet.
 """
 
 from dataclasses import dataclass
@@ -118,7 +119,6 @@ def frame(panel: HistogramPanel, content: Content) -> style.Frame:
         panel.title,
         count_lines=0,
         axes=AXES[1],
-        legend=[label for label, _ in _legend(panel, content, style.PALETTES["paper"])],
         footer=_footer(panel, content),
     )
 
@@ -129,7 +129,6 @@ def paint(panel: HistogramPanel, content: Content, region: style.Region, look: s
     edges = np.linspace(0, 100, panel.bins + 1)
     centres = (edges[:-1] + edges[1:]) / 2
     scale = panel.y.factor
-    references = {reference.series: reference for reference in panel.published}
     for bars in content.series:
         shade = look.shade(bars.color, bars.index)
         mean = bars.mean() * scale
@@ -150,33 +149,29 @@ def paint(panel: HistogramPanel, content: Content, region: style.Region, look: s
                     alpha=0.45,
                     zorder=4,
                 )
-        if reference := references.get(bars.label):
-            at = [centres[_bin(value, panel.bins)] for value in reference.fractions]
+    crosses = []
+    shades = style.shades(panel, content.series, look)
+    for reference in panel.published:
+        shade = shades[reference.series]
+        crosses += [
+            style.Cross(float(centres[_bin(at, panel.bins)]), value * scale, shade)
+            for at, value in reference.fractions.items()
+        ]
+        if reference.peak is not None:
             axes.plot(
-                at,
-                [value * scale for value in reference.fractions.values()],
+                [reference.peak * 100],
+                [0.03],
                 linestyle="none",
-                marker="x",
+                marker="v",
                 markersize=5.5,
-                markeredgewidth=1.3,
                 color=shade,
-                zorder=6,
+                markeredgecolor="white",
+                markeredgewidth=0.6,
+                zorder=7,
                 clip_on=False,
+                transform=axes.get_xaxis_transform(),
             )
-            if reference.peak is not None:
-                axes.plot(
-                    [reference.peak * 100],
-                    [0.03],
-                    linestyle="none",
-                    marker="v",
-                    markersize=5.5,
-                    color=shade,
-                    markeredgecolor="white",
-                    markeredgewidth=0.6,
-                    zorder=7,
-                    clip_on=False,
-                    transform=axes.get_xaxis_transform(),
-                )
+    drawn = style.paint_crosses(axes, crosses)
     axes.set_xlim(-2, 102)
     axes.set_xticks([0, 20, 40, 60, 80, 100])
     axes.set_xlabel(panel.label)
@@ -187,25 +182,30 @@ def paint(panel: HistogramPanel, content: Content, region: style.Region, look: s
         axes.set_ylim(bottom=0)
     region.label_values(axes, panel.y.label)
     axes.grid(True, axis="y")
+    style.spread(axes, drawn)
     region.title(panel.name, panel.title)
-    legend = _legend(panel, content, look)
-    region.legend([handle for _, handle in legend], [label for label, _ in legend])
     region.footer(_footer(panel, content))
 
 
-def _legend(panel: HistogramPanel, content: Content, look: style.Look) -> list[tuple[str, Artist]]:
+def legend(panel: HistogramPanel, content: Content, look: style.Look) -> list[tuple[str, Artist]]:
+    """Labels and handles of all that is drawn."""
     entries: list[tuple[str, Artist]] = []
     for bars in content.series:
         shade = look.shade(bars.color, bars.index)
         count = len(bars.shares)
         label = f"{bars.label} ({count} seed{'s' * (count != 1)})"
         entries.append((label, Patch(facecolor=to_rgba(shade, 0.3), edgecolor=shade, linewidth=1.1)))
-    shown = [
-        reference for reference in panel.published if any(bars.label == reference.series for bars in content.series)
-    ]
-    if any(reference.fractions for reference in shown):
-        entries.append(("published", Line2D([], [], color=style.FAINT, linestyle="none", marker="x", markersize=5)))
-    if any(reference.peak is not None for reference in shown):
+    measured = {bars.label for bars in content.series}
+    shades = style.shades(panel, content.series, look)
+    for reference in panel.published:
+        if reference.series not in measured:
+            measured.add(reference.series)
+            marker = "x" if reference.fractions else "v"
+            handle = Line2D([], [], color=shades[reference.series], linestyle="none", marker=marker, markersize=5)
+            entries.append((f"{reference.series}{style.PUBLISHED_ONLY}", handle))
+    if any(reference.fractions for reference in panel.published):
+        entries.append(("published", style.cross_handle()))
+    if any(reference.peak is not None for reference in panel.published):
         entries.append(
             ("published peak", Line2D([], [], color=style.FAINT, linestyle="none", marker="v", markersize=5))
         )

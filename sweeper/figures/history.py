@@ -12,7 +12,16 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from sweeper.figures import selection, style, yardsticks
-from sweeper.figures.curve import AXES, DASHED, Content, Drawn, Line, line_legend, published_comparisons, references
+from sweeper.figures.curve import (
+    AXES,
+    DASHED,
+    Content,
+    Drawn,
+    Line,
+    line_legend,
+    published_comparisons,
+    published_crosses,
+)
 from sweeper.panels import CurveSeries, HistoryPanel
 
 MARKERS = 7
@@ -61,7 +70,6 @@ def frame(panel: HistoryPanel, content: Content) -> style.Frame:
         panel.title,
         count_lines=0,
         axes=AXES[1],
-        legend=[label for label, _ in _legend(panel, content, style.PALETTES["paper"])],
         footer=_footer(panel, content),
     )
 
@@ -74,12 +82,7 @@ def paint(panel: HistoryPanel, content: Content, region: style.Region, look: sty
         shade = look.shade(one.color, one.index)
         for line in one.lines:
             _paint_line(axes, line, scale, shade, _marker(look, one), panel.band, one.index)
-        for reference in references(panel, one):
-            at = sorted(reference.values)
-            values = [reference.values[x] * scale for x in at]
-            axes.plot(
-                at, values, "x", markersize=5.5, markeredgewidth=1.3, color=shade, zorder=6, clip_on=False
-            )  # fmt: skip
+    crosses = style.paint_crosses(axes, published_crosses(panel, content, look, float))
     yardsticks.paint(axes, panel, content, look)
     axes.set_yscale(panel.y.scale)
     axes.set_xlabel(panel.x)
@@ -88,9 +91,8 @@ def paint(panel: HistoryPanel, content: Content, region: style.Region, look: sty
     if panel.y.limits:
         axes.set_ylim(*panel.y.limits)
     region.label_values(axes, panel.y.label or (panel.metric or panel.tail or "") + " (%)" * panel.y.percent)
+    style.spread(axes, crosses)
     region.title(panel.name, panel.title)
-    legend = _legend(panel, content, look)
-    region.legend([handle for _, handle in legend], [label for label, _ in legend])
     region.footer(_footer(panel, content))
 
 
@@ -125,7 +127,9 @@ def _paint_line(axes: Axes, line: Line, scale: float, shade: str, marker: str, b
     )
 
 
-def _legend(panel: HistoryPanel, content: Content, look: style.Look) -> list[tuple[str, Artist]]:
+def legend(panel: HistoryPanel, content: Content, look: style.Look) -> list[tuple[str, Artist]]:
+    """Labels and handles of all that is drawn."""
+
     def handle(one: Drawn, linestyle: object) -> Line2D:
         return Line2D(
             [],
@@ -137,7 +141,7 @@ def _legend(panel: HistoryPanel, content: Content, look: style.Look) -> list[tup
             markersize=3.6,
         )
 
-    return [*line_legend(panel, content, handle), *yardsticks.legend(panel, content, look)]
+    return [*line_legend(panel, content, look, handle), *yardsticks.legend(panel, content, look)]
 
 
 def _footer(panel: HistoryPanel, content: Content) -> str:

@@ -5,20 +5,24 @@ Colours are named in the panels and given a shade here. `paper` is the palette o
 a marker of its own.
 
 A panel is laid out in inches, from the top: title, seed counts, axes, axis labels, legend, footer. Panels drawn side
-by side share the tallest of each part, so that their axes line up.
+by side share the tallest of each part, so that their axes line up. The legend's height is not a panel's own: neighbours
+may share one (`sweeper.figures.compose`).
 """
 
 import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import matplotlib.figure
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
+from matplotlib.transforms import offset_copy
 
 from sweeper.panels import Color
 
@@ -227,26 +231,104 @@ def legend_columns(labels: Sequence[str], width: float) -> int:
     return max(1, min(len(labels), int((width - 0.2) / (0.48 + longest * CHARACTER * 7.5))))
 
 
+def legend_height(labels: Sequence[str], width: float) -> float:
+    """Height of a legend below panels of this width together, in inches."""
+    return 0.08 + LEGEND_LINE * math.ceil(len(labels) / legend_columns(labels, width)) if labels else 0.0
+
+
 def frame(
     width: float,
     name: str,
     title: str,
     count_lines: int,
     axes: float,
-    legend: Sequence[str],
     footer: str,
     labels: float = AXIS_LABELS,
 ) -> Frame:
-    """The frame of a panel from what its parts hold; `axes` is the height of the axes in inches."""
-    rows = math.ceil(len(legend) / legend_columns(legend, width)) if legend else 0
+    """The frame of a panel without its legend, from what its parts hold; `axes` is the height of the axes in inches."""
     return Frame(
         title=0.1 + TITLE_LINE * len(title_lines(name, title, width)),
         counts=0.05 + SMALL_LINE * count_lines,
         axes=axes,
         labels=labels,
-        legend=0.08 * bool(rows) + LEGEND_LINE * rows,
+        legend=0.0,
         footer=0.08 + SMALL_LINE * len(footer_lines(footer, width)),
     )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Published values
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class Cross(NamedTuple):
+    """A published value: where it stands in the data of the axes, and the shade of its series."""
+
+    x: float
+    y: float
+    shade: str
+
+
+def shades(panel: Any, drawn: Sequence[Any], look: Look) -> dict[str, str]:
+    """The shade of every series that is declared, drawn or published, by label.
+
+    A series of `drawn` knows its place among those of the panel (`index`), which a panel that splits does not list; of
+    such a panel, trials of a published series may not exist.
+    """
+    found = {one.label: look.shade(one.color, index) for index, one in enumerate(panel.series)}
+    found |= {one.label: look.shade(one.color, one.index) for one in drawn}
+    for reference in panel.published:
+        found.setdefault(reference.series, look.shade(None, len(found)))
+    return found
+
+
+CLOSE = 4.0
+"""Crosses that are nearer than so many points are set side by side, so that neither hides the other."""
+
+
+def paint_crosses(axes: Axes, crosses: Sequence[Cross]) -> list[Line2D]:
+    """Draw published values; `spread` sets those apart that coincide, once the limits of the axes are known."""
+    return [
+        axes.plot(
+            [cross.x],
+            [cross.y],
+            linestyle="none",
+            marker="x",
+            markersize=5.5,
+            markeredgewidth=1.3,
+            color=cross.shade,
+            zorder=6,
+            clip_on=False,
+        )[0]
+        for cross in crosses
+    ]
+
+
+def spread(axes: Axes, drawn: Sequence[Line2D]) -> None:
+    """Move crosses that would hide each other apart, sideways and by no more than needed to tell them."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    points = [axes.transData.transform(np.column_stack(line.get_data()))[0] * 72 / figure.dpi for line in drawn]
+    groups: list[list[int]] = []
+    for index in sorted(range(len(drawn)), key=lambda i: (round(points[i][0]), points[i][1])):
+        last = points[groups[-1][-1]] if groups else None
+        if last is not None and max(abs(points[index] - last)) < CLOSE:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    for group in groups:
+        for place, index in enumerate(sorted(group)):
+            aside = CLOSE * (place - (len(group) - 1) / 2)
+            drawn[index].set_transform(offset_copy(axes.transData, figure, x=aside, units="points"))
+
+
+PUBLISHED_ONLY = " (published only)"
+"""What the legend adds to the label of a series of which there are crosses and nothing else."""
+
+
+def cross_handle(shade: str = FAINT) -> Line2D:
+    """A cross in a legend."""
+    return Line2D([], [], color=shade, linestyle="none", marker="x", markersize=5)
 
 
 # --------------------------------------------------------------------------------------------------------------------
