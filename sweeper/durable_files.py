@@ -125,7 +125,8 @@ def _explained(action: str, what: str) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise StoreError(f"cannot {action} {what}: {reason}") from error
+        # Some of pyarrow's own sentences repeat the URL.
+        raise StoreError(redacted(f"cannot {action} {what}: {reason}")) from None
 
 
 class LocalFiles(DurableFiles):
@@ -350,7 +351,7 @@ def open_files(url: str | Path) -> DurableFiles:
     if text.startswith("s3://") and "allow_delayed_open=" not in text:
         # Without it pyarrow opens a multipart upload even for a kilobyte; with it a small file is a single PUT.
         text += "&allow_delayed_open=true" if "?" in text else "?allow_delayed_open=true"
-    with _explained("open", redacted(text)):
+    with _explained("open", text):
         filesystem, root = fs.FileSystem.from_uri(text)
     if isinstance(filesystem, fs.LocalFileSystem):
         return LocalFiles.at(root)
@@ -360,5 +361,12 @@ def open_files(url: str | Path) -> DurableFiles:
 
 
 def redacted(url: str) -> str:
-    """The URL, or any text with URLs in it, without the keys that stand before an @."""
-    return re.sub(r"(\w://)[^/@\s]*@", r"\1", url)
+    """The URL, or any text with URLs in it, without the keys that stand before an @ or in its parameters.
+
+    A key may hold the very characters that a URL must not: then everything up to the last @ goes.
+    """
+    return _PARAMETER.sub(r"\1...", _USER.sub(r"\1", url))
+
+
+_USER = re.compile(r"""(\w://)(?:[^\s'"?]*:[^\s'"?]*@|[^/@\s'"]*@)""")
+_PARAMETER = re.compile(r"""([?&]\w*(?:secret|token|password|key)\w*=)[^&\s'"]+""", re.IGNORECASE)

@@ -25,6 +25,7 @@ from rich.console import Console
 
 from sweeper import figures, guidance, page, search_space, tables
 from sweeper.document import Refused, SearchSpaceError, document_tree, overridden, plain
+from sweeper.durable_files import redacted
 from sweeper.figures import Comparison, Note, Results
 from sweeper.panels import Panel, Panels
 from sweeper.spec import trial_id
@@ -79,7 +80,7 @@ def report(
     try:
         store = Store.open(results)
         if not store.exists():
-            raise ReportError(f"there is no results store at {store.url}")
+            raise ReportError(f"there is no results store at {redacted(store.url)}")
         everything = Results.of_store(store)
         found = sources(store, everything, space or [], sweep or [])
         for target in (folder, html.parent if html else folder):

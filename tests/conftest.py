@@ -9,6 +9,18 @@ os.environ.setdefault("PJRT_NPROC", "1")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0")
 
 import hypothesis
+import pytest
+
+from tests import s3_server
 
 hypothesis.settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("deterministic")
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory):
+    """An S3 server, and the environment that its clients need."""
+    with pytest.MonkeyPatch.context() as patch, s3_server.serving(tmp_path_factory.mktemp("s3")) as server:
+        for name, value in s3_server.ENVIRONMENT.items():
+            patch.setenv(name, value)
+        yield server

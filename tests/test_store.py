@@ -12,18 +12,15 @@ import time
 from pathlib import Path
 
 import duckdb
-import fsspec.implementations.memory
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as fs
 import pyarrow.parquet as pq
 import pytest
 
 from sweeper import durable_files, store
-from sweeper.durable_files import ObjectFiles
 from sweeper.spec import canonical, trial_id
 from sweeper.store import Store, StoreError, SweepRecord
 from tests.results import PROVENANCE, STARTED, failure, outcomes, result
@@ -42,10 +39,7 @@ def results(request, tmp_path):
     """An empty store on a disk, and one in a bucket."""
     if request.param == "disk":
         return Store.open(tmp_path / "results")
-    memory = fsspec.implementations.memory.MemoryFileSystem()
-    memory.store.clear()
-    memory.pseudo_dirs[:] = [""]
-    return Store(ObjectFiles("memory://bucket/results", fs.PyFileSystem(fs.FSSpecHandler(memory)), "/bucket/results"))
+    return Store.open(request.getfixturevalue("s3").url(tmp_path.name))
 
 
 def file(results, kind, name=FINISHED):
