@@ -37,6 +37,8 @@ COMPILE := uv pip compile --quiet --generate-hashes --no-header --no-emit-index-
 lock:
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --extra dev -c requirements.lock -o requirements-dev.lock
+	$(COMPILE) pyproject.toml --extra cloud -c requirements.lock -o requirements-cluster.lock
+	$(COMPILE) pyproject.toml --extra cloud --extra cuda -c requirements-cluster.lock -o requirements-gpu.lock
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache

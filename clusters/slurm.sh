@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# One sweep as one Slurm job: Ray starts on all of its nodes, the sweep runs on the first, and Ray stops with it.
+#
+#   sbatch --nodes=4 --gpus-per-node=1 clusters/slurm.sh search_spaces/recall.yaml /shared/results
+#
+# Submitted from the checkout, on a file system that all nodes share, with its .venv (`make .venv/runtime`, or
+# requirements-gpu.lock for GPUs). Submitting the same line again carries on; so does Slurm itself when a node fails.
+# Nodes are whole: `ray stop` at the end of a job stops every Ray process of its user on the node.
+#SBATCH --job-name=sweep
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=8
+#SBATCH --exclusive
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+set -euo pipefail
+
+space=${1:?usage: sbatch clusters/slurm.sh SPACE.yaml RESULTS [options of sweeper.run]}
+results=${2:?usage: sbatch clusters/slurm.sh SPACE.yaml RESULTS [options of sweeper.run]}
+cd "$SLURM_SUBMIT_DIR"
+# Not on top of what a test or an activated environment has put first.
+PATH="$PATH:$PWD/.venv/bin"
+
+# Two jobs on one network must not find each other.
+export RAY_AUTH_MODE=token
+RAY_AUTH_TOKEN=$(ray get-auth-token --generate 2> /dev/null)
+export RAY_AUTH_TOKEN
+
+head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head --lines=1)
+gpus=()
+if [[ -n ${SLURM_GPUS_ON_NODE:-} ]]; then gpus=("--num-gpus=$SLURM_GPUS_ON_NODE"); fi
+exec srun --nodes="$SLURM_NNODES" --ntasks-per-node=1 \
+  ray symmetric-run --address "$head:6379" --min-nodes "$SLURM_NNODES" \
+  --num-cpus="$SLURM_CPUS_PER_TASK" "${gpus[@]}" -- \
+  python -m sweeper.run "$space" --results "$results" --address "$head:6379" "${@:3}"
