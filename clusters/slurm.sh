@@ -25,7 +25,8 @@ export RAY_AUTH_MODE=token
 RAY_AUTH_TOKEN=$(ray get-auth-token --generate 2> /dev/null)
 export RAY_AUTH_TOKEN
 
-head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head --lines=1)
+nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
+head=${nodes%%$'\n'*}
 gpus=()
 if [[ -n ${SLURM_GPUS_ON_NODE:-} ]]; then gpus=("--num-gpus=$SLURM_GPUS_ON_NODE"); fi
 exec srun --nodes="$SLURM_NNODES" --ntasks-per-node=1 \
