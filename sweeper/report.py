@@ -26,7 +26,7 @@ from rich.console import Console
 from sweeper import figures, guidance, page, search_space, tables
 from sweeper.document import Refused, SearchSpaceError, document_tree, overridden, plain
 from sweeper.durable_files import redacted
-from sweeper.figures import Comparison, Note, Results
+from sweeper.figures import Comparison, Results
 from sweeper.panels import Panel, Panels
 from sweeper.spec import trial_id
 from sweeper.store import Store, StoreError, SweepRecord
@@ -78,10 +78,11 @@ def report(
     console.width = max(console.width, MIN_WIDTH)
     folder = out or (Path("report") if "://" in results else Path(results) / "report")
     try:
-        store = Store.open(results)
-        if not store.exists():
-            raise ReportError(f"there is no results store at {redacted(store.url)}")
-        everything = Results.of_store(store)
+        store = Store.existing(results)
+        rows = store.trials()
+        if not rows.num_rows and not store.sweeps():
+            raise ReportError(f"{redacted(store.url)} holds no trial and no sweep: there is nothing to report yet")
+        everything = Results.of_store(store, rows)
         found = sources(store, everything, space or [], sweep or [])
         for target in (folder, html.parent if html else folder):
             target.mkdir(parents=True, exist_ok=True)
@@ -99,7 +100,7 @@ def report(
     count = f"{len(comparisons):,} published numbers, {len(comparisons) - len(measured):,} of them not measured yet"
     if comparisons and compare:
         if measured:
-            console.print(tables.terminal(comparison_table(measured)))
+            console.print(tables.terminal(comparison_table(comparisons)))
         csv_file, markdown_file = folder / "comparison.csv", folder / "comparison.md"
         write_comparison(comparisons, csv_file)
         markdown_file.write_text(tables.markdown(comparison_table(comparisons)), encoding="utf-8")
@@ -115,13 +116,13 @@ def report(
         if source.remark:
             console.print(f"{source.name}: {source.remark}", markup=False, soft_wrap=True)
     for name, one in drawn:
-        for line in note_lines(one.notes):
-            console.print(f"{name}: {line}", markup=False, soft_wrap=True)
+        for panels, line in figures.note_lines(one.notes):
+            console.print(f"{name}: {', '.join(panels)}: {line}", markup=False, soft_wrap=True)
     for path in [*(path for _, one in drawn for path in one.paths), *together]:
         console.print(f"figure: {path}", markup=False, soft_wrap=True)
     if html:
         sections = [page.Section(*source[:3], report) for source, (_, report) in zip(found, drawn, strict=True)]
-        page.write(html, store, sections, advice, () if space else sweep or ())
+        page.write(html, store, rows, sections, advice, () if space else sweep or ())
         console.print(f"page: {html}", markup=False, soft_wrap=True)
     if not any(one.paths for _, one in drawn):
         console.print("nothing to draw: no panel of these sweeps has a finished trial")
@@ -197,10 +198,11 @@ def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
 
 
 def comparison_table(comparisons: Iterable[tuple[str, Comparison]]) -> Table:
-    """Measured beside published numbers; the cells of what is not measured yet are empty."""
+    """Measured beside published numbers; what is not measured yet has a dash."""
+    comparisons = list(comparisons)
     rows = []
     for sweep, one in comparisons:
-        measured = difference = ""
+        measured, difference = "-", ""
         if one.measured is not None and one.difference is not None:
             measured = _shown(one.measured, one.percent)
             difference = f"{100 * one.difference:+.1f} points" if one.percent else f"{one.difference:+.4f}"
@@ -214,7 +216,10 @@ def comparison_table(comparisons: Iterable[tuple[str, Comparison]]) -> Table:
         *(Column(title) for title in ("sweep", "panel", "curve", "metric")),
         *(Column(title, numeric=True) for title in ("at", "published", "measured", "difference", "seeds", "steps")),
     )
-    note = "Measured: mean over the training seeds; at: the value on the horizontal axis."
+    note = (
+        "Measured: mean over the training seeds, '-' where there is none yet; at: the value on the horizontal axis. "
+        f"{figures.agreement(one for _, one in comparisons).sentence()}."
+    )
     return Table("Measured against published", columns, tuple(rows), note)
 
 
@@ -247,17 +252,6 @@ def write_comparison(comparisons: Iterable[tuple[str, Comparison]], path: Path) 
             measured = (one.measured, one.difference, one.lowest, one.highest)
             row = (sweep, one.panel, one.curve, one.metric, one.at, one.published, *measured)
             writer.writerow([*row, one.seeds, one.steps, one.source])
-
-
-def note_lines(notes: Iterable[Note]) -> list[str]:
-    """One line for all series of a panel of which the same is to be said."""
-    grouped: dict[tuple[str, str], list[str]] = {}
-    for note in notes:
-        grouped.setdefault((note.panel, note.text), []).append(figures.plain(note.series))
-    return [
-        f"{panel}: " + (f"{', '.join(filter(None, series))}: " if any(series) else "") + text
-        for (panel, text), series in grouped.items()
-    ]
 
 
 if __name__ == "__main__":

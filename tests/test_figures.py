@@ -5,6 +5,7 @@ The results are made up here and are no measurements; every figure is written to
 
 import itertools
 import json
+import re
 
 import matplotlib.image
 import numpy as np
@@ -276,6 +277,44 @@ def test_a_metric_that_was_not_measured_leaves_out_its_curve_alone():
     content = curve.gather(one, found)
     assert [drawn.label for drawn in content.series] == ["seen"]
     assert [(note.series, note.text) for note in content.notes] == [("unseen", "'majority_30' was not measured")]
+
+
+def test_a_metric_that_an_older_row_lacks_is_derived_by_its_task():
+    def recall(keys, **row):
+        spec = json.loads(trial()["spec"]) | {"task": {"name": "recall", "keys": keys, "value_bits": 5, "seed_bits": 9}}
+        return trial(**{"extra": {"margin_p5": 0.1}} | row) | {
+            "trial_id": str(keys),
+            "task": "recall",
+            "spec": json.dumps(spec),
+        }
+
+    old, new = recall(12, success=0.5), recall(20, success=0.5, extra={"stored_items": 3.0})
+    unmeasured = recall(16)
+    one = panel(kind="curve", x="keys", metric="stored_items", split="task")
+    for trials, expected in (([old, new, unmeasured], {12: 6.0, 20: 3.0}), ([old], {12: 6.0})):
+        (series,) = curve.gather(one, results(trials)).series
+        assert series.lines[0].points()["mean"].to_dict() == expected
+    assert "no column 'stored_items'" in curve.gather(one, results([unmeasured])).notes[0].text
+
+
+def test_shares_that_are_zero_in_both_are_counted_apart():
+    def compared(published, measured, percent=True):
+        return figures.Comparison("P", "c", "success", 1.0, published, measured, None, None, 1, "9", percent, "f")
+
+    found = figures.agreement(
+        [
+            compared(0.5, 0.54), compared(0.5, 0.56), compared(0.0, 0.01), compared(0.0, 0.0), compared(1.0, 1.0),
+            compared(0.5, None), compared(0.0, 0.0, percent=False),
+        ]
+    )  # fmt: skip
+    assert found == (3, 4, 1)
+    assert found.sentence() == "3 of 4 percentages lie within 5 points; 1 more are 0 in both"
+
+
+def test_conditions_of_a_reason_are_those_that_tell():
+    found = results([trial(q=1.0)])
+    with pytest.raises(selection.NoData, match=re.escape("with q = 2 ... 5 (4 values)") + "$"):
+        selection.chosen(found, {"vertices": 10, "q": [2, 3, 4, 5]}, {"baseline": "Aq_R"})
 
 
 def test_a_metric_of_the_task_alone_can_be_drawn():

@@ -106,7 +106,7 @@ def ours(tmp_path_factory) -> Written:
     results = Results.of_store(store)
     section = Section("ours", PANELS, results, figures.draw(results, PANELS, folder / "figures"))
     guidance = Table("Guidance", (Column("model"), Column("smallest m", True)), (("Aq_R", "10"), ("Aq_r0", "")), "")
-    page.write(folder / "page.html", store, [section], [guidance])
+    page.write(folder / "page.html", store, store.trials(), [section], [guidance])
     return Written(folder / "page.html", store, section)
 
 
@@ -256,6 +256,7 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
     page.write(
         tmp_path / "page.html",
         store,
+        store.trials(),
         [ours.section._replace(name=HOSTILE, panels=(panel, *PANELS), report=report)] * 2,
         [table],
     )
@@ -272,7 +273,8 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
 
 def test_nothing_is_executed_that_a_store_wrote(tmp_path):
     """The same without a browser: one script, and a policy that allows nothing but it, the style and inline images."""
-    page.write(tmp_path / "page.html", filled(tmp_path / "store", failure(message=HOSTILE)), [])
+    store = filled(tmp_path / "store", failure(message=HOSTILE))
+    page.write(tmp_path / "page.html", store, store.trials(), [])
     text = (tmp_path / "page.html").read_text()
     assert text.count("<script") == 1
     assert html.escape("<script>window.hit") in text
@@ -301,7 +303,7 @@ def test_the_command_writes_the_page_of_the_sweeps_asked_for(tmp_path):
 def test_keys_in_addresses_are_not_shown(tmp_path):
     provenance = PROVENANCE.model_copy(update={"command": "run --results s3://key:secret@bucket/results"})
     store = filled(tmp_path / "store", result(provenance=provenance))
-    page.write(tmp_path / "page.html", store, [])
+    page.write(tmp_path / "page.html", store, store.trials(), [])
     text = (tmp_path / "page.html").read_text()
     assert "bucket/results" in text
     assert "secret" not in text

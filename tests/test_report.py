@@ -140,8 +140,9 @@ def test_the_comparison_is_one_markdown_table_of_all_published_numbers(store, tm
         "steps",
     ]
     assert rows[2] == ["ours", "average", "A_R", "success", "3", "80.0 %", "75.0 %", "-5.0 points", "2", "250"]
-    assert rows[3] == ["ours", "average", "A_R", "success", "10", "90.0 %", "", "", "0", ""]
+    assert rows[3] == ["ours", "average", "A_R", "success", "10", "90.0 %", "-", "", "0", ""]
     assert len(rows) == 4
+    assert "1 of 1 percentages lie within 5 points." in text
 
 
 def test_without_compare_one_line_says_what_there_is_to_compare(store, tmp_path):
@@ -299,3 +300,28 @@ def test_an_empty_store_is_not_a_report(tmp_path):
     code, output = run(tmp_path)
     assert code == 2
     assert "no results store" in output
+
+
+def test_an_empty_folder_gets_one_clear_line(tmp_path):
+    (tmp_path / "results").mkdir()
+    for arguments in ([], ["--html", tmp_path / "page.html"], ["--space", space_of(tmp_path)]):
+        code, output = run(tmp_path, *arguments)
+        assert code == 2
+        assert output.strip() == f"{tmp_path / 'results'} holds no trial and no sweep: there is nothing to report yet"
+    assert not list((tmp_path / "results").iterdir())
+
+
+def test_what_all_panels_lack_is_said_once(store, tmp_path):
+    commit(store, result())
+    record(store, "ours", [result(seed=9)])
+    assert "ours: average, inputs: no trial is finished\n" in run(tmp_path)[1]
+
+
+def test_figures_and_page_read_the_rows_once(store, tmp_path, monkeypatch):
+    ours = [result(0.7)]
+    commit(store, *ours)
+    record(store, "ours", ours)
+    reads = []
+    monkeypatch.setattr(Store, "trials", lambda self, *ids, read=Store.trials: reads.append(ids) or read(self, *ids))
+    assert run(tmp_path, "--html", tmp_path / "page.html")[0] == 0
+    assert reads == [()]

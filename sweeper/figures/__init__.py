@@ -11,7 +11,7 @@ their published values are drawn all the same. Panels without data in any series
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +23,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sweeper.figures import board, cells, curve, heatmap, histogram, history
-from sweeper.figures.selection import Comparison, Note, Results
+from sweeper.figures.selection import Comparison, Note, Results, agreement
 from sweeper.figures.style import (
     PALETTES,
     PUBLISHED_ONLY,
@@ -36,7 +36,10 @@ from sweeper.figures.style import (
 )
 from sweeper.panels import CurvePanel, HistoryPanel, Panel
 
-__all__ = ["PALETTES", "Comparison", "Note", "PaletteName", "Report", "Results", "draw", "draw_together", "plain"]
+__all__ = [
+    "PALETTES", "Comparison", "Note", "PaletteName", "Report", "Results",
+    "agreement", "draw", "draw_together", "note_lines", "plain",
+]  # fmt: skip
 
 KINDS: dict[str, ModuleType] = {
     "curve": curve,
@@ -64,6 +67,22 @@ class Report(NamedTuple):
     notes: tuple[Note, ...]
     comparisons: tuple[Comparison, ...]
     drawn: tuple[tuple[Panel, Any], ...]
+
+
+def note_lines(notes: Iterable[Note]) -> list[tuple[tuple[str, ...], str]]:
+    """Notes without repetitions: one line for all panels, and all of their series, of which the same is to be said.
+
+    Returns:
+        The panels, and the line, which names the series.
+    """
+    series: dict[tuple[str, str], list[str]] = {}
+    for note in notes:
+        series.setdefault((note.panel, note.text), []).append(plain(note.series))
+    panels: dict[str, list[str]] = {}
+    for (panel, text), labels in series.items():
+        named = ", ".join(filter(None, labels))
+        panels.setdefault(f"{named}: {text}" if named else text, []).append(panel)
+    return [(tuple(named), line) for line, named in panels.items()]
 
 
 def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteName = "paper") -> Report:

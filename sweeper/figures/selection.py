@@ -8,6 +8,8 @@ Invariants:
       their seed first, then over the seeds.
     - Nothing is left out or merged in silence: a series without data raises `NoData` with the reason, and `mixed`
       names what differs between the trials of a series although neither its filter nor its axis mentions it.
+    - A metric that a task derives from others (`Task.own_metrics`) and that a row lacks, because an older program made
+      it, is derived here by the same function. What cannot be derived is not there.
 """
 
 import difflib
@@ -34,6 +36,10 @@ DrawnT = TypeVar("DrawnT")
 
 
 CURVE_COLUMNS = ["trial_id", "step", "metric", "value"]
+
+
+MISS = 0.05
+"""A share that is further than this from its published value is a miss."""
 
 
 class NoData(Exception):
@@ -73,6 +79,35 @@ class Comparison(NamedTuple):
     def difference(self) -> float | None:
         return None if self.measured is None else self.measured - self.published
 
+    @property
+    def missed(self) -> bool:
+        """Whether a measured share is far from its published value."""
+        return self.percent and self.difference is not None and abs(self.difference) > MISS
+
+    @property
+    def both_zero(self) -> bool:
+        """Whether a share is 0 where it was published as 0: what fails always, as an untrained network also does."""
+        return self.percent and self.measured == 0 == self.published
+
+
+class Agreement(NamedTuple):
+    """How many measured shares are near their published values, those that are 0 in both counted apart."""
+
+    near: int
+    compared: int
+    zeros: int
+
+    def sentence(self) -> str:
+        zeros = f"; {self.zeros:,} more are 0 in both" if self.zeros else ""
+        return f"{self.near:,} of {self.compared:,} percentages lie within {100 * MISS:g} points{zeros}"
+
+
+def agreement(compared: Iterable[Comparison]) -> Agreement:
+    """The shares among published numbers that are measured, counted."""
+    shares = [one for one in compared if one.percent and one.measured is not None]
+    telling = [one for one in shares if not one.both_zero]
+    return Agreement(sum(not one.missed for one in telling), len(telling), len(shares) - len(telling))
+
 
 @dataclass(frozen=True)
 class Results:
@@ -92,8 +127,8 @@ class Results:
     _shares: dict[tuple[str, str, int], np.ndarray | None] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of_store(cls, store: Store) -> "Results":
-        """The finished trials of a store."""
+    def of_store(cls, store: Store, trials: pa.Table | None = None) -> "Results":
+        """The finished trials of a store; `trials` are its rows, where they have been read already."""
 
         @functools.lru_cache(maxsize=1)  # the steps of a walk are columns of one table
         def table(trial_id: str) -> pa.Table:
@@ -108,7 +143,8 @@ class Results:
         def curves(trial_ids: Sequence[str]) -> pd.DataFrame:
             return store.curves(trial_ids).to_pandas()
 
-        return cls.of_frame(store.trials().to_pandas(), outcomes, curves)
+        rows = store.trials() if trials is None else trials
+        return cls.of_frame(rows.to_pandas(), outcomes, curves)
 
     @classmethod
     def of_frame(
@@ -196,12 +232,17 @@ def chosen(results: Results, *conditions: Where) -> pd.DataFrame:
         raise NoData("no trial is finished")
     for condition in conditions:
         for name, wanted in condition.items():
-            values = wanted if isinstance(wanted, list) else [wanted]
-            rows = rows[rows[column(results.trials, name)].isin(values)]
+            rows = rows[_met(results.trials, name, wanted).loc[rows.index]]
     if rows.empty:
         merged = {name: value for condition in conditions for name, value in condition.items()}
-        raise NoData("no finished trial with " + ", ".join(f"{name} = {_value(v)}" for name, v in merged.items()))
+        # What every trial meets is no reason that there is none.
+        telling = {name: v for name, v in merged.items() if not _met(results.trials, name, v).all()}
+        raise NoData("no finished trial with " + ", ".join(f"{name} = {_value(v)}" for name, v in telling.items()))
     return rows
+
+
+def _met(trials: pd.DataFrame, name: str, wanted: Any) -> pd.Series:
+    return trials[column(trials, name)].isin(wanted if isinstance(wanted, list) else [wanted])
 
 
 @dataclass(frozen=True)
@@ -433,7 +474,7 @@ def per_seed(rows: pd.DataFrame, metric: str, x: str) -> pd.DataFrame:
     Raises:
         NoData: no trial has the metric, or either is not a number.
     """
-    values = pd.DataFrame({"x": rows[x], "seed": rows["seed"], "value": rows[column(rows, metric)]}).dropna()
+    values = pd.DataFrame({"x": rows[x], "seed": rows["seed"], "value": _measured(rows, metric)}).dropna()
     if values.empty:
         raise NoData(f"'{metric}' was not measured")
     try:
@@ -441,6 +482,34 @@ def per_seed(rows: pd.DataFrame, metric: str, x: str) -> pd.DataFrame:
     except ValueError:
         raise NoData(f"'{x}' and '{metric}' are not both numbers") from None
     return values.groupby(["x", "seed"])["value"].mean().reset_index()
+
+
+def _measured(rows: pd.DataFrame, metric: str) -> pd.Series:
+    """A metric of the trials, derived by their task where their row lacks it and the task can.
+
+    Raises:
+        NoData: no column is meant, and no task derives it.
+    """
+    values = rows[metric] if metric in rows else pd.Series(np.nan, rows.index)
+    derived = {index: _own_metrics(rows.loc[index]).get(metric) for index in rows.index[values.isna()]}
+    found = {index: value for index, value in derived.items() if value is not None}
+    if metric not in rows and not found:
+        return rows[column(rows, metric)]
+    return values.fillna(pd.Series(found, dtype=float)) if found else values
+
+
+def _own_metrics(trial: pd.Series) -> dict[str, float]:
+    """What the task of a trial derives from the metrics in its row, if it is known here and they are all there."""
+    fields = json.loads(trial["spec"])["task"]
+    numbers = {
+        str(name): float(value)
+        for name, value in trial.items()
+        if isinstance(value, int | float | np.number) and not np.isnan(value)
+    }
+    try:
+        return plugins.load("task", fields["name"]).model_validate(fields).own_metrics(numbers)
+    except (plugins.PluginError, ValidationError, KeyError):
+        return {}
 
 
 def shares_per_seed(results: Results, rows: pd.DataFrame, metric: str, bins: int) -> dict[int, np.ndarray]:
@@ -465,6 +534,8 @@ def steps(rows: pd.DataFrame) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, list) and len(value) > 3:
+        return f"{_value(value[0])} ... {_value(value[-1])} ({len(value)} values)"
     if isinstance(value, list):
         return " or ".join(_value(one) for one in value)
     if isinstance(value, float):

@@ -15,12 +15,13 @@ import collections
 import datetime
 import hashlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
 import pandas as pd
+import pyarrow as pa
 from markupsafe import Markup
 
 from sweeper import figures, provenance
@@ -79,13 +80,19 @@ class Chapter(NamedTuple):
 
 
 def write(
-    path: Path, store: Store, sections: Sequence[Section], tables: Sequence[Table] = (), sweeps: Sequence[str] = ()
+    path: Path,
+    store: Store,
+    trials: pa.Table,
+    sections: Sequence[Section],
+    tables: Sequence[Table] = (),
+    sweeps: Sequence[str] = (),
 ) -> None:
     """Write the page.
 
     Args:
         path: The file; its folder is made.
-        store: Where the trials, and the starts of the sweeps, are read.
+        store: Where the starts of the sweeps are read.
+        trials: All rows of the store, as `Store.trials` returns them: whoever draws figures has read them before.
         sections: Figures and comparisons, in this order.
         tables: Further tables, such as guidance and votes.
         sweeps: Names of recorded sweeps; status and trials are theirs alone if any are given.
@@ -94,17 +101,25 @@ def write(
         StoreError: the store cannot be read.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(store, sections, tables, sweeps), encoding="utf-8")
+    path.write_text(render(store, trials, sections, tables, sweeps), encoding="utf-8")
 
 
-def render(store: Store, sections: Sequence[Section], tables: Sequence[Table] = (), sweeps: Sequence[str] = ()) -> str:
+def render(
+    store: Store,
+    trials: pa.Table,
+    sections: Sequence[Section],
+    tables: Sequence[Table] = (),
+    sweeps: Sequence[str] = (),
+) -> str:
     """The text of the page; arguments and errors are those of `write`."""
     starts: dict[str, list[SweepRecord]] = collections.defaultdict(list)
     for record in store.sweeps():
         if not sweeps or record.name in sweeps:
             starts[record.name].append(record)
     planned = {trial_id for records in starts.values() for trial_id in records[-1].trial_ids}
-    rows = store.trials(planned if sweeps else None).to_pylist()
+    if sweeps:
+        trials = trials.filter(pa.array([one in planned for one in trials["trial_id"].to_pylist()], pa.bool_()))
+    rows = trials.to_pylist()
     committed = {row["trial_id"]: row["status"] for row in rows}
 
     compared = [entry for section in sections for entry in _compared(section)]
@@ -112,11 +127,11 @@ def render(store: Store, sections: Sequence[Section], tables: Sequence[Table] = 
     failed, origins = grids.failures(rows), grids.origins(rows)
     measured, unmeasured = grids.comparison(compared), grids.unmeasured(compared)
     others = [grids.of_table(table, map(grids.kind_of, rows)) for table in tables]
-    trials = grids.trials(rows)
+    listed = grids.trials(rows)
 
     # Kinds get numbers, so that the script compares numbers and no name of the store is ever part of a rule.
     known = {kind for chapter in chapters for figure in chapter.figures for kind in figure.kinds}
-    for grid in (measured, unmeasured, *others, failed, trials, origins):
+    for grid in (measured, unmeasured, *others, failed, listed, origins):
         known.update(kind for line in grid.lines for kind in line.kinds)
     numbers = {kind: number for number, kind in enumerate(sorted(known | EVERYTHING))}
 
@@ -143,7 +158,7 @@ def render(store: Store, sections: Sequence[Section], tables: Sequence[Table] = 
         tables=others,
         sweeps=grids.sweeps(starts, committed),
         failed=failed,
-        trials=trials,
+        trials=listed,
         origins=origins,
         launches=grids.launches(starts),
         texts={name: (records[-1].text, records[-1].overrides) for name, records in starts.items()},
@@ -174,10 +189,11 @@ def _facts(rows: Sequence[dict[str, Any]], planned: set[str], compared: Sequence
     if compared:
         measured = [one for _, one, _ in compared if one.measured is not None]
         facts.append((f"{len(measured):,} of {len(compared):,}", "published numbers measured"))
-        shares = [one for one in measured if one.percent]
-        if shares:
-            near = sum(not grids.missed(one) for one in shares)
-            facts.append((f"{near:,} of {len(shares):,}", f"percentages within {100 * grids.MISS:g} points"))
+        found = figures.agreement(measured)
+        if found.compared:
+            facts.append((f"{found.near:,} of {found.compared:,}", f"percentages within {100 * grids.MISS:g} points"))
+        if found.zeros:
+            facts.append((f"{found.zeros:,}", "more percentages 0 in both"))
     return facts
 
 
@@ -212,25 +228,18 @@ def _compared(section: Section) -> list[Compared]:
 def _chapter(section: Section) -> Chapter:
     drawn = {path.stem: path for path in section.report.paths if path.suffix == ".png"}
     notes = collections.defaultdict(list)
-    for panel, text in _note_lines(section.report):
-        notes[panel].append(text)
-    found, left_out = [], []
-    for panel in section.panels:
-        if panel.name in drawn:
-            found.append(_figure(section, panel, drawn[panel.name], tuple(notes[panel.name])))
-        else:
-            left_out += [f"{panel.name} is not drawn: {text}" for text in notes[panel.name]]
+    left_out = []
+    for panels, text in figures.note_lines(section.report.notes):
+        for panel in panels:
+            notes[panel].append(text)
+        if absent := [panel for panel in panels if panel not in drawn]:
+            left_out.append(f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not drawn: {text}")
+    found = [
+        _figure(section, panel, drawn[panel.name], tuple(notes[panel.name]))
+        for panel in section.panels
+        if panel.name in drawn
+    ]
     return Chapter(section.name, tuple(found), tuple(left_out))
-
-
-def _note_lines(report: Report) -> Iterable[tuple[str, str]]:
-    """Panel, and one text for all of its series of which the same is to be said."""
-    grouped: dict[tuple[str, str], list[str]] = {}
-    for note in report.notes:
-        grouped.setdefault((note.panel, note.text), []).append(figures.plain(note.series))
-    for (panel, text), series in grouped.items():
-        named = ", ".join(filter(None, series))
-        yield panel, f"{named}: {text}" if named else text
 
 
 def _figure(section: Section, panel: Panel, path: Path, notes: tuple[str, ...]) -> Figure:

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from sweeper.durable_files import redacted
 from sweeper.figures import Comparison
+from sweeper.figures.selection import MISS
 from sweeper.progress import duration
 from sweeper.provenance import Provenance
 from sweeper.query import CARRIED
@@ -43,9 +44,6 @@ MAX_MESSAGE = 2_000
 
 MAX_VARYING = 8
 """Columns for settings that differ between the trials listed."""
-
-MISS = 0.05
-"""A share that is further than this from its published value is marked."""
 
 METRICS = ("success", "success_p5", "majority_30", "majority_30_p5", "loss", "loss_p95")
 """Metrics listed with the trials, where any trial has them."""
@@ -206,11 +204,6 @@ Compared = tuple[str, Comparison, frozenset[Kind]]
 """Sweep, published number with its measurement, and the trials behind it."""
 
 
-def missed(one: Comparison) -> bool:
-    """Whether a measured share is far from its published value."""
-    return one.percent and one.difference is not None and abs(one.difference) > MISS
-
-
 def comparison(compared: Sequence[Compared]) -> Grid:
     """Every published number that has a measurement."""
     measured = [entry for entry in compared if entry[1].measured is not None]
@@ -274,7 +267,7 @@ def _difference(one: Comparison) -> Cell:
     # No difference has no sign.
     amount = amount if float(amount) else amount[1:]
     cell = _number(value, f"{amount} points" if one.percent else amount)
-    return cell._replace(style="miss") if missed(one) else cell
+    return cell._replace(style="miss") if one.missed else cell
 
 
 def _range(one: Comparison, scale: float) -> Cell:
