@@ -277,13 +277,13 @@ def _logits(tables: Tables, inputs: Inputs) -> Float[Array, "input seed bit"]:
 
     @jax.checkpoint
     def of_seed(tables: Tables) -> Float[Array, "bit input"]:
-        tokens, last = tables.tokens, jax.tree.map(lambda table: table @ query, tables.last)
+        tokens, last = tables.tokens, jax.tree.map(lambda table: _looked_up(table, query), tables.last)
         rows = jnp.concatenate([tokens.query, tokens.memory, tokens.key, tokens.message], axis=1)
 
         def remember(memories: tuple[Array, Array], token: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
             memory, messages = memories
             own, value = token
-            own_query, own_memory, own_key, own_message = jnp.split(own @ value, parts)
+            own_query, own_memory, own_key, own_message = jnp.split(_looked_up(own, value), parts)
             memory = memory + own_memory
             found = _read(own_query, memory)
             key, message = own_key + tables.to_key.T @ found, own_message + tables.to_message.T @ found
@@ -292,14 +292,23 @@ def _logits(tables: Tables, inputs: Inputs) -> Float[Array, "input seed bit"]:
         nothing = jnp.zeros((head * len(last.message), query.shape[1]))
         (memory, messages), _ = jax.lax.scan(remember, (jnp.zeros_like(last.memory), nothing), (rows, values))
         found = _read(last.query, memory + last.memory)
-        ask = tables.last_query @ query + tables.to_query.T @ found
+        ask = _looked_up(tables.last_query, query) + tables.to_query.T @ found
         key, message = last.key + tables.to_key.T @ found, last.message + tables.to_message.T @ found
-        direct = tables.direct @ query + tables.to_logits.T @ found + tables.bias[:, None]
+        direct = _looked_up(tables.direct, query) + tables.to_logits.T @ found + tables.bias[:, None]
         return direct + _read(ask, messages + _outer(key, message))
 
     per_seed = {"tokens": tables.tokens, "last": tables.last, "last_query": tables.last_query, "direct": tables.direct}
     logits = jax.lax.map(lambda tables_of_seed: of_seed(tables._replace(**tables_of_seed)), per_seed)
     return jnp.moveaxis(logits, 2, 0)
+
+
+def _looked_up(table: Float[Array, "feature row"], one_hot: Float[Array, "row input"]) -> Float[Array, "feature input"]:
+    """The row of a table that each input names.
+
+    A look-up must return what stands in the table. Where a matrix product rounds its factors by default, as to the 10
+    bits of TF32 on a GPU, it would not: hence the highest precision, which a CPU has anyway.
+    """
+    return jnp.matmul(table, one_hot, precision=jax.lax.Precision.HIGHEST)
 
 
 # Products over the features of a head, which come first, for many inputs at a time. Their derivatives are written out

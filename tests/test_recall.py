@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.extend.core import jaxprs_in_params
 
 from models.transformer import Model
 from sweeper.spec import Task as BaseTask
-from tasks.recall import FILLINGS, Inputs, Task
+from tasks.recall import FILLINGS, Inputs, Task, _logits
 
 VARIANTS = {
     "dense embedding": Model(width=6, key_size=5, embedding_layers=2, embedding_scale=1.0),
@@ -124,14 +125,43 @@ def _both_losses_and_gradients(task, model, seed):
     return of(task.losses), of(lambda *args: BaseTask.losses(task, *args))
 
 
+@pytest.mark.parametrize(("keys", "value_bits"), [(1, 5), (2, 1), (5, 5), (12, 3)])
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=50)
-def test_sharing_equals_the_plain_model_for_any_weights_and_inputs(seed):
-    model = VARIANTS["dense embedding"]
-    (shared, shared_gradient), (plain, gradient) = _both_losses_and_gradients(Task(keys=5), model, seed)
+@settings(max_examples=25)
+def test_sharing_equals_the_plain_model_for_any_weights_and_inputs(keys, value_bits, seed):
+    model, task = VARIANTS["dense embedding"], Task(keys=keys, value_bits=value_bits)
+    (shared, shared_gradient), (plain, gradient) = _both_losses_and_gradients(task, model, seed)
     np.testing.assert_allclose(shared, plain, rtol=1e-4, atol=1e-6)
     for one, other in zip(jax.tree.leaves(shared_gradient), jax.tree.leaves(gradient), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5 * (1 + np.abs(other).max()))
+
+
+def _matrix_products(jaxpr):
+    """All matrix products of a program, those of its inner programs included."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            yield equation
+        for inner in jaxprs_in_params(equation.params):
+            yield from _matrix_products(inner)
+
+
+def test_look_ups_are_exact_wherever_matrix_products_are_rounded():
+    """Forwards and backwards: a product that contracts the rows of a table asks for the highest precision."""
+    task = Task(keys=3, value_bits=2, seed_bits=2)  # tables of 3 and of 4 rows; all else has 5 features or 6
+    network = _network(task, VARIANTS["dense embedding"])
+    inputs, seeds = _random(task, 7, 2)
+    tables = jax.eval_shape(task._tables, network, seeds)
+    program = jax.make_jaxpr(jax.grad(lambda tables: _logits(tables, inputs).sum()))(tables)
+    highest = (jax.lax.Precision.HIGHEST,) * 2
+    found = []
+    for product in _matrix_products(program.jaxpr):
+        (contracted, _), _ = product.params["dimension_numbers"]
+        sizes = [product.invars[0].aval.shape[axis] for axis in contracted]
+        rows = [size for variable in product.invars for size in variable.aval.shape if size in (3, 4)]
+        assert (product.params["precision"] == highest) == bool(rows), sizes
+        found.append(bool(rows))
+    assert sum(found) >= 10
+    assert not all(found)
 
 
 @pytest.mark.parametrize(("variant", "keys"), [("dense embedding", 1), ("textbook", 3)])
