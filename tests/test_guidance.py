@@ -72,6 +72,18 @@ def test_the_smallest_m_within_two_per_cent_of_the_best_tail_is_enough():
     assert "setting" not in row
 
 
+def test_nearly_means_two_per_cent_of_the_best_tail():
+    """Tails on both sides of the threshold, so that neither 1 % nor 3 % passes."""
+    for tail, enough in ((0.4901, 1), (0.4899, 2)):
+        (one,) = guidance.enough_seeds(results(*tails({1: tail, 2: 0.5})))
+        assert one.enough.m == enough
+    for tail, enough in ((20.39, 1), (20.41, 2)):  # of steps, where little is good, and of rewards, below zero
+        high = guidance.Tail("first_visit_p95", high_is_bad=True)
+        assert high.as_good(tail, 20.0) == (enough == 1)
+        assert guidance.Tail("reward_p5", high_is_bad=False).as_good(-tail, -20.0) == (enough == 1)
+    assert "within 2 % of the best" in guidance.seeds_table([one]).note
+
+
 def test_trials_that_differ_in_more_than_m_and_seed_are_not_compared():
     found = guidance.enough_seeds(
         results(*tails({1: 0.1, 2: 0.2}), trial(4, batch_size=16), trial(5, batch_size=16), trial(9, steps=500))
