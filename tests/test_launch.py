@@ -48,8 +48,8 @@ def test_a_worker_gets_the_threads_of_its_cores_and_no_gpu_by_chance(monkeypatch
     assert (one["PJRT_NPROC"], two["PJRT_NPROC"]) == ("1", "2")
     assert one["XLA_FLAGS"] == "--some_flag --xla_cpu_multi_thread_eigen=false"
     assert "XLA_FLAGS" not in two
-    assert one["JAX_PLATFORMS"] == "cpu"
-    assert "JAX_PLATFORMS" not in gpu
+    assert (one["JAX_PLATFORMS"], one["CUDA_VISIBLE_DEVICES"]) == ("cpu", "")
+    assert not {"JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES"} & gpu.keys()
     assert gpu["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
 
 

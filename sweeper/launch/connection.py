@@ -40,7 +40,7 @@ def worker_environment(resources: Resources) -> dict[str, str]:
         environment["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
     if resources.gpus == 0:
         # Workers without a GPU of their own still see those of the node.
-        environment["JAX_PLATFORMS"] = "cpu"
+        environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
     return environment
 
 
