@@ -21,7 +21,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
@@ -29,7 +29,7 @@ from pyarrow import fs
 logger = logging.getLogger(__name__)
 
 LEFTOVER_SECONDS = 3600
-"""A temporary file of this age has lost its writer: writing takes seconds at most."""
+"""A temporary file of this age that nobody holds has lost its writer: writing takes seconds at most."""
 
 
 class StoreError(RuntimeError):
@@ -106,8 +106,17 @@ class DurableFiles(abc.ABC):
         """
 
     @abc.abstractmethod
-    def delete(self, relative: str) -> None:
-        """Remove a file; one that is not there is as good as removed."""
+    def delete(self, relative: str, only: bytes | None = None) -> bool:
+        """Remove a file; one that is not there is as good as removed.
+
+        Args:
+            relative: Name relative to the root.
+            only: Remove it only if this is its content. On a local disk no writer can come between the look and the
+                removal; object stores offer no such step.
+
+        Returns:
+            False if the file has another content, and stays.
+        """
 
     @abc.abstractmethod
     def move(self, relative: str, target: str) -> None:
@@ -115,7 +124,15 @@ class DurableFiles(abc.ABC):
 
     @abc.abstractmethod
     def remove_leftovers(self) -> None:
-        """Delete what crashed writers left behind."""
+        """Delete what crashed writers left behind, and nothing that a writer still holds."""
+
+    @abc.abstractmethod
+    def exclusively(self) -> contextlib.AbstractContextManager[Literal["held", "taken", "unknown"]]:
+        """Try to hold the whole store, without waiting.
+
+        Yields:
+            Whether it is held now, or taken by a process that lives, or whether nobody can tell, as in object stores.
+        """
 
 
 @contextlib.contextmanager
@@ -199,7 +216,8 @@ class LocalFiles(DurableFiles):
         with _explained("write", path):
             self._make_folder(folder)
             try:
-                with open(temporary, "xb") as file:
+                with open(temporary, "xb") as file, _locked(file.fileno()):
+                    # The lock tells whoever sweeps, whatever the clocks say, that the file still has its writer.
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
@@ -226,12 +244,16 @@ class LocalFiles(DurableFiles):
         with _folder(parent) as descriptor:
             os.fsync(descriptor)
 
-    def delete(self, relative: str) -> None:
+    def delete(self, relative: str, only: bytes | None = None) -> bool:
         path = self.path(relative)
-        with _explained("delete", path):
-            if self._is_plain(os.path.dirname(path)):
-                with contextlib.suppress(FileNotFoundError):
+        folder = os.path.dirname(path)
+        with _explained("delete", path), contextlib.suppress(FileNotFoundError):
+            if self._is_plain(folder):
+                with _folder(folder) as descriptor, _locked(descriptor):
+                    if only is not None and self.read(relative) not in (None, only):
+                        return False
                     os.unlink(path)
+        return True
 
     def move(self, relative: str, target: str) -> None:
         path, final = self.path(relative), self.path(target)
@@ -249,11 +271,33 @@ class LocalFiles(DurableFiles):
                     path = os.path.join(folder, name)
                     # Another process may sweep too, and a read-only store keeps its leftovers.
                     with contextlib.suppress(OSError):
-                        if os.lstat(path).st_mtime < limit:
+                        if os.lstat(path).st_mtime < limit and not _held(path):
                             os.unlink(path)
+
+    @contextlib.contextmanager
+    def exclusively(self) -> Iterator[Literal["held", "taken", "unknown"]]:
+        with _folder(self.root) as descriptor:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                yield "taken" if error.errno == errno.EWOULDBLOCK else "unknown"
+            else:
+                yield "held"  # until the descriptor is closed, by whatever ends this process
 
 
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")
+
+
+def _held(path: str) -> bool:
+    """Whether a process holds the lock of a file."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno == errno.EWOULDBLOCK
+    finally:
+        os.close(descriptor)
+    return False
 
 
 @contextlib.contextmanager
@@ -267,7 +311,7 @@ def _folder(path: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _locked(descriptor: int) -> Iterator[None]:
-    """Holds the lock of an open folder; the system releases it when its owner dies, however that happens."""
+    """Holds the lock of an open file or folder; the system releases it when its owner dies, however that happens."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError as error:
@@ -324,10 +368,13 @@ class ObjectFiles(DurableFiles):
             stream.write(data)
         return True
 
-    def delete(self, relative: str) -> None:
+    def delete(self, relative: str, only: bytes | None = None) -> bool:
+        if only is not None and self.read(relative) not in (None, only):
+            return False
         path = self.path(relative)
         with _explained("delete", path), contextlib.suppress(FileNotFoundError):
             self.filesystem.delete_file(path)
+        return True
 
     def move(self, relative: str, target: str) -> None:
         path, final = self.path(relative), self.path(target)
@@ -337,6 +384,10 @@ class ObjectFiles(DurableFiles):
 
     def remove_leftovers(self) -> None:
         """Nothing: an object appears whole or not at all."""
+
+    @contextlib.contextmanager
+    def exclusively(self) -> Iterator[Literal["held", "taken", "unknown"]]:
+        yield "unknown"
 
 
 def open_files(url: str | Path) -> DurableFiles:

@@ -1,6 +1,7 @@
 """The results store: one trial, one key, one commit, in parquet files that any tool can read.
 
     trials/task=<t>/baseline=<b>/<trial_id>.parquet      one row: what was trained and what came out; it is the commit
+    trials/task=<t>/baseline=<b>/compacted-<…>.parquet   the rows of many trials, written by `compaction`
     curves/…  outcomes/…                                 the same names below: training curves, one row per input
     sweeps/<name>/                                       what was planned, one record per start
     checkpoints/                                         of unfinished packs
@@ -10,30 +11,27 @@ A trial's curves and outcomes are published before its row, and every reader sta
 is no trial, whatever else lies in the folder. A row that says `finished` is never replaced. A `stopped` one gives way
 to a finished one only, a `failed` one to any other.
 
-Every parquet file is sealed. Its footer carries, under the key `sweeper`, a little JSON that names the trial, its
-status and the sizes of the files that belong to it, and the digest of the whole file with the digest's own place
-zeroed. So a truncated, emptied or altered file is told from a whole one by its bytes alone, and a resuming sweep reads
-ten thousand statuses without decoding one table. Pages carry checksums too, for readers who take only some columns.
-A trial with a damaged file is set aside as a whole, with a warning, and is pending again. Curves and outcomes that are
-simply missing were deleted to save room: their trial stays.
+Every file is sealed (see `seals`): whole or damaged is told by its bytes alone. A trial with a damaged file is set
+aside as a whole, with a warning, and is pending again; a damaged compacted file is set aside with all of its trials.
+Curves and outcomes that are simply missing were deleted to save room: their trial stays.
 
-All readers find files through `Store._entries`, where compacted files will join in.
+A row may be compacted, or moved back, while the store is read. Whoever moves rows publishes the new file before the old
+ones are deleted, and a reader lists the store twice: no trial can slip through (see `Store.entries`). Where a trial has
+a compacted row and one of its own, the better one counts, and of equals the compacted one.
 """
 
-import dataclasses
-import datetime
+import contextlib
 import hashlib
 import json
 import logging
-import math
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -44,6 +42,35 @@ from pydantic import BaseModel, ConfigDict
 from sweeper import spec
 from sweeper.durable_files import DurableFiles, StoreError, open_files, redacted
 from sweeper.provenance import Provenance
+from sweeper.seals import (
+    RANK,
+    CompactedSeal,
+    DamagedError,
+    Seal,
+    check_version,
+    sealed,
+    unsealed,
+    unsealed_compacted,
+)
+from sweeper.trial_tables import (
+    CURVES,
+    ENCODINGS,
+    IN_FILE,
+    METRICS,
+    OUTCOMES,
+    PARTITION,
+    SCHEMA_VERSION,
+    SCHEMAS,
+    TIMINGS,
+    TRIALS,
+    Detail,
+    Kind,
+    Status,
+    TrialResult,
+    curves_table,
+    outcomes_table,
+    trial_table,
+)
 
 __all__ = [
     "CURVES", "METRICS", "OUTCOMES", "SCHEMA_VERSION", "TIMINGS", "TRIALS",
@@ -51,98 +78,6 @@ __all__ = [
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)
-
-SCHEMA_VERSION = 1
-"""Grows when a column changes its meaning or goes away; a new column that may be null needs no new version."""
-
-Status = Literal["finished", "failed", "stopped"]
-Detail = Literal["curves", "outcomes"]
-Kind = Literal["trials", Detail]
-
-METRICS = (
-    "success", "success_p5", "success_worst5", "failed_inputs", "sampled", "sampled_p5", "majority_5", "majority_5_p5",
-    "majority_30", "majority_30_p5", "any_seed", "any_seed_p5", "loss", "loss_p95", "variance", "train_loss",
-)  # fmt: skip
-"""Metrics with a column of their own; any other metric is kept in `extra_metrics`."""
-
-TIMINGS = {
-    "steps_done": pa.int64(), "wall_seconds": pa.float64(), "compile_seconds": pa.float64(),
-    "train_seconds": pa.float64(), "evaluation_seconds": pa.float64(), "cpu_seconds": pa.float64(),
-    "steps_per_second": pa.float64(), "peak_memory_bytes": pa.int64(),
-}  # fmt: skip
-"""What was done for a trial and what it cost, with the types of the columns."""
-
-_TIME = pa.timestamp("us", tz="UTC")
-_PARTITION = pa.schema([("task", pa.string()), ("baseline", pa.string())])
-
-TRIALS = pa.schema([
-    ("trial_id", pa.string()), ("status", pa.string()), *_PARTITION,
-    ("model", pa.string()), ("q", pa.float64()), ("m", pa.int64()), ("seed", pa.int64()), ("steps", pa.int64()),
-    ("batch_size", pa.int64()), ("optimizer", pa.string()), ("learning_rate", pa.float64()), ("spec", pa.string()),
-    *((name, pa.float64()) for name in METRICS), ("extra_metrics", pa.string()),
-    *TIMINGS.items(),
-    ("error_kind", pa.string()), ("error_message", pa.string()), ("error_step", pa.int64()),
-    ("pack_id", pa.string()), ("lanes", pa.int64()), ("device", pa.string()),
-    ("commit", pa.string()), ("dirty", pa.bool_()), ("lock_hash", pa.string()), ("versions", pa.string()),
-    ("command", pa.string()), ("started", _TIME), ("finished", _TIME), ("schema_version", pa.int64()),
-])  # fmt: skip
-"""Columns of `trials`, one row a trial. `task` and `baseline` are in the folder's name, not in the file."""
-
-CURVES = pa.schema([
-    ("trial_id", pa.string()), *_PARTITION, ("step", pa.int64()), ("metric", pa.string()), ("value", pa.float64()),
-])  # fmt: skip
-"""Columns of `curves`, one row per trial, step and metric."""
-
-OUTCOMES = pa.schema([("trial_id", pa.string()), *_PARTITION, ("input", pa.int32())])
-"""Columns that every `outcomes` file has, one row per trial and input; the float32 columns depend on the task."""
-
-_SCHEMAS: dict[Kind, pa.Schema] = {"trials": TRIALS, "curves": CURVES, "outcomes": OUTCOMES}
-_IN_FILE = {
-    kind: pa.schema([field for field in schema if field.name not in _PARTITION.names])
-    for kind, schema in _SCHEMAS.items()
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class TrialResult:
-    """What a worker commits.
-
-    Attributes:
-        trial: What was trained.
-        status: `finished`, `stopped` (early, but evaluated), or `failed`.
-        metrics: Value by name; those of `METRICS` get a column.
-        curves: Step, metric and value of every point.
-        outcomes: Per evaluation input: an `input` column of integers, and columns of floats between which only single
-            precision matters. None if they are not kept.
-        timings: Value by name, some or all of `TIMINGS`.
-        error: For a failed trial: its `kind`, `message` and `step` (None if it failed outside of training).
-        provenance: Where the result comes from.
-        pack_id: The pack it was trained in.
-        lanes: Number of trials in that pack.
-        device: What it was trained on, such as "cpu" or "NVIDIA H100".
-        started: When the work on it began, with a time zone.
-        finished: When it ended.
-    """
-
-    trial: spec.TrialSpec
-    status: Status
-    metrics: Mapping[str, float]
-    curves: Sequence[tuple[int, str, float]]
-    outcomes: pa.Table | None
-    timings: Mapping[str, float]
-    error: Mapping[str, Any] | None
-    provenance: Provenance
-    pack_id: str
-    lanes: int
-    device: str
-    started: datetime.datetime
-    finished: datetime.datetime
-
-    def __post_init__(self) -> None:
-        if unknown := sorted(set(self.timings) - set(TIMINGS)):
-            raise ValueError(f"unknown timings {unknown}; known are {', '.join(TIMINGS)}")
-        if (self.status == "failed") != (self.error is not None):
-            raise ValueError(f"a trial has an error if and only if it failed, not {self.status} with {self.error}")
 
 
 class SweepRecord(BaseModel):
@@ -165,31 +100,23 @@ class SweepRecord(BaseModel):
     provenance: Provenance
 
 
-class Seal(NamedTuple):
-    """What the footer of a sealed file says about its trial.
+class Compacted(NamedTuple):
+    """A compacted file of rows: its seal, its bytes, and when it was modified."""
 
-    The sizes are those of the trial's other files when its row was made, and None in those files themselves. A
-    rewritten file of another size is as good as long as its own seal holds.
+    seal: CompactedSeal
+    data: bytes
+    modified: int
+
+
+class Entry(NamedTuple):
+    """A committed trial: its seal, its row, and when that was modified (0 if it was not listed).
+
+    The row is the bytes of its own file, or a compacted file and the row's place in it.
     """
 
-    kind: Kind
-    schema_version: int
-    trial_id: str
-    task: str
-    baseline: str
-    status: Status
-    curves_bytes: int | None
-    outcomes_bytes: int | None
-    outcome_columns: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """The trial's file below `trials`, `curves` or `outcomes`."""
-        return f"task={self.task}/baseline={self.baseline}/{self.trial_id}.parquet"
-
-
-class DamagedError(Exception):
-    """A file that is not what its writer wrote; the message says in which way."""
+    seal: Seal
+    row: bytes | tuple[Compacted, int]
+    modified: int
 
 
 class Store:
@@ -227,6 +154,11 @@ class Store:
         return self._files.url
 
     @property
+    def files(self) -> DurableFiles:
+        """The files below the store's root."""
+        return self._files
+
+    @property
     def filesystem(self) -> fs.FileSystem:
         return self._files.filesystem
 
@@ -252,7 +184,8 @@ class Store:
         May be called again for the same trial, from any process, at any time.
 
         Returns:
-            Whether the row was published; False if the store already held one that stands.
+            Whether the row was published; False if the trial's file already held one that stands. (Compacted rows are
+            not looked at: one that stands goes on counting beside the new file, which the next compaction removes.)
 
         Raises:
             StoreError: the store cannot be written. The trial is then not committed, and no committed one has suffered.
@@ -264,20 +197,35 @@ class Store:
         present = self._files.read(f"trials/{seal.name}")
         if present is not None and _stands(present, result.status):
             return False
-        curves = _sealed(_curves_table(seal.trial_id, result.curves), seal._replace(kind="curves"))
-        self._files.write(f"curves/{seal.name}", curves)
-        outcomes = b""
-        if result.outcomes is not None:
-            table = _outcomes_table(seal.trial_id, result.outcomes)
-            names = tuple(name for name in table.column_names if name not in OUTCOMES.names)
-            outcomes = _sealed(table, seal._replace(kind="outcomes", outcome_columns=names))
-            self._files.write(f"outcomes/{seal.name}", outcomes)
-            seal = seal._replace(outcome_columns=names)
+        outcomes = None if result.outcomes is None else outcomes_table(seal.trial_id, result.outcomes)
+        if outcomes is not None:
+            columns = tuple(name for name in outcomes.column_names if name not in OUTCOMES.names)
+            seal = seal._replace(outcome_columns=columns)
+            data = _sealed(outcomes, seal._replace(kind="outcomes"))
+            self._files.write(f"outcomes/{seal.name}", data)
+            seal = seal._replace(outcomes_bytes=len(data))
         elif present is not None:
             self._files.delete(f"outcomes/{seal.name}")
-        seal = seal._replace(curves_bytes=len(curves), outcomes_bytes=len(outcomes) or None)
-        row = _sealed(_trial_table(seal.trial_id, result), seal)
-        return self._files.write(f"trials/{seal.name}", row, keep=lambda data: _stands(data, result.status))
+        return self.publish(seal, trial_table(seal.trial_id, result), curves_table(seal.trial_id, result.curves))
+
+    def publish(self, seal: Seal, row: pa.Table, curves: pa.Table | None) -> bool:
+        """Publish the curves of a trial and then its row, unless its file holds one that stands.
+
+        Args:
+            seal: Of the row, without the size of the curves.
+            row: The row.
+            curves: The curves, None if they were deleted.
+
+        Returns:
+            Whether the row was published.
+        """
+        if curves is not None:
+            bare = seal._replace(kind="curves", outcomes_bytes=None, outcome_columns=())
+            data = _sealed(curves, bare)
+            self._files.write(f"curves/{seal.name}", data)
+            seal = seal._replace(curves_bytes=len(data))
+        data = _sealed(row, seal)
+        return self._files.write(f"trials/{seal.name}", data, keep=lambda present: _stands(present, seal.status))
 
     # ----------------------------------------------------------------------------------------------------------------
     # Read
@@ -293,45 +241,59 @@ class Store:
             StoreError: the store cannot be read, or a newer version of this program wrote it.
         """
         self._files.remove_leftovers()
-        entries = {entry.seal.trial_id: entry for entry in self._entries()}
+        entries = {entry.seal.trial_id: entry for entry in self.entries()}
         for kind in get_args(Detail):
             states = self._files.listing(kind)
             suspects = []
-            for seal, _, modified in entries.values():
-                state = states.get(f"{kind}/{seal.name}")
-                if state is not None and (state.size != _expected(seal, kind) or state.modified > modified):
-                    suspects.append(seal)
+            for entry in entries.values():
+                name, size = _detail(entry, kind)
+                state = states.get(f"{kind}/{name}")
+                if state is not None and (state.size != size or state.modified > entry.modified):
+                    suspects.append(entry)
             for trial_id in self._set_aside_damaged(kind, suspects):
                 del entries[trial_id]
         return {trial_id: entry.seal.status for trial_id, entry in entries.items()}
 
     def trials(self, trial_ids: Iterable[str] | None = None) -> pa.Table:
         """The rows of all committed trials, or of those listed, with the columns of `TRIALS`, sorted by trial id."""
-        entries = self._entries(trial_ids)
-        rows = [
-            (entry.seal, row)
-            for entry, row in zip(entries, _in_threads(self._row, entries), strict=True)
-            if row is not None
-        ]
+        entries = self.entries(trial_ids)
+        parts: dict[int, tuple[Compacted, list[Entry]]] = {}
+        single: list[tuple[Seal, bytes]] = []
+        for entry in entries:
+            if isinstance(entry.row, bytes):
+                single.append((entry.seal, entry.row))
+            else:
+                parts.setdefault(id(entry.row[0]), (entry.row[0], []))[1].append(entry)
+        found = list(zip([[seal] for seal, _ in single], _in_threads(self._row, single), strict=True))
+        for home, members in parts.values():
+            table = self._decoded(home.seal.name, home.data, len(home.seal.members))
+            if table is not None:
+                places = [entry.row[1] for entry in members if not isinstance(entry.row, bytes)]
+                found.append(([entry.seal for entry in members], table.take(places)))
         # Rows of an older program lack the newest columns.
-        tables = [_IN_FILE["trials"].empty_table(), *(row for _, row in rows)]
+        kept = [(seals, rows) for seals, rows in found if rows is not None]
+        tables = [IN_FILE["trials"].empty_table(), *(rows for _, rows in kept)]
         table = pa.concat_tables(tables, promote_options="default").combine_chunks()
-        for name in _PARTITION.names:
-            table = table.append_column(name, pa.array([getattr(seal, name) for seal, _ in rows], pa.string()))
+        for name in PARTITION.names:
+            values = [getattr(seal, name) for seals, _ in kept for seal in seals]
+            table = table.append_column(name, pa.array(values, pa.string()))
         return table.select(TRIALS.names).sort_by("trial_id")
 
-    def _row(self, entry: "_Entry") -> pa.Table | None:
-        """The one row of an entry, whose columns are among those of `TRIALS`; None if it has to be set aside."""
+    def _row(self, sealed_row: tuple[Seal, bytes]) -> pa.Table | None:
+        return self._decoded(sealed_row[0].name, sealed_row[1], 1)
+
+    def _decoded(self, name: str, data: bytes, rows: int) -> pa.Table | None:
+        """The rows in a file, whose columns are among those of `TRIALS`; None if it has to be set aside."""
         try:
-            row = pq.ParquetFile(pa.BufferReader(entry.data)).read(use_threads=False)
+            table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
         except (pa.ArrowException, OSError) as error:
-            self._set_aside(entry.seal.name, "trials", str(error))
+            self._set_aside(name, "trials", str(error))
             return None
-        known = row.schema.equals(_IN_FILE["trials"]) or all(field in _IN_FILE["trials"] for field in row.schema)
-        if row.num_rows != 1 or not known:
-            self._set_aside(entry.seal.name, "trials", "does not hold the row of a trial")
+        known = table.schema.equals(IN_FILE["trials"]) or all(field in IN_FILE["trials"] for field in table.schema)
+        if table.num_rows != rows or not known:
+            self._set_aside(name, "trials", "does not hold the row of a trial")
             return None
-        return row.replace_schema_metadata(None)
+        return table.replace_schema_metadata(None)
 
     def curves(self, trial_ids: Iterable[str] | None = None) -> pa.Table:
         """The training curves of all committed trials, or of those listed, with the columns of `CURVES`."""
@@ -347,43 +309,63 @@ class Store:
 
     def _read(self, kind: Detail, trial_ids: Iterable[str] | None) -> pa.Table:
         wanted = None if trial_ids is None else list(trial_ids)
-        try:
-            return self.dataset(kind, wanted).to_table()
-        except (pa.ArrowException, OSError):
-            if not self.verify(kind, wanted):
-                raise
-            return self.dataset(kind, wanted).to_table()
+        for _ in range(_ATTEMPTS):
+            # A file is damaged, or was compacted since the store was listed.
+            with contextlib.suppress(pa.ArrowException, OSError):
+                return self.dataset(kind, wanted).to_table()
+            self.verify(kind, wanted)
+        return self.dataset(kind, wanted).to_table()
 
     def dataset(self, kind: Detail, trial_ids: Iterable[str] | None = None) -> ds.Dataset:
         """The curves or outcomes of committed trials as a dataset: nothing is read but what a scan asks for.
 
         A filter on `trial_id`, `task` or `baseline` leaves out whole files without opening them.
         """
-        present = None if trial_ids is not None else self._files.listing(kind)
-        seals = [entry.seal for entry in self._entries(trial_ids) if _expected(entry.seal, kind) is not None]
-        if present is None:
-            known = self.filesystem.get_file_info([self._files.path(f"{kind}/{seal.name}") for seal in seals])
-            seals = [seal for seal, info in zip(seals, known, strict=True) if info.type == fs.FileType.File]
-        else:
-            seals = [seal for seal in seals if f"{kind}/{seal.name}" in present]
-        schema = _SCHEMAS[kind]
+        wanted = None if trial_ids is None else list(trial_ids)
+        while True:
+            single: list[Seal] = []
+            groups: dict[str, tuple[CompactedSeal, list[int]]] = {}
+            for entry in self.entries(wanted):
+                if kind == "curves" and not isinstance(entry.row, bytes):
+                    seal = entry.row[0].seal
+                    group = seal.members[entry.row[1]].curves_group
+                    if group is not None:
+                        groups.setdefault(seal.name, (seal, []))[1].append(group)
+                elif _detail(entry, kind)[1] is not None:
+                    single.append(entry.seal)
+            names = [*(seal.name for seal in single), *groups]
+            present = self._present(kind, names, few=wanted is not None)
+            # Details without a file were deleted by hand, or compacted just now; then the row's file has gone too.
+            rows = [seal.name for seal in single if seal.name not in present and kind == "curves"]
+            if len(self._present("trials", rows, few=True)) == len(rows):
+                break
+        schema = SCHEMAS[kind]
         if kind == "outcomes":
-            names = dict.fromkeys(name for seal in seals for name in seal.outcome_columns)
+            names = dict.fromkeys(name for seal in single if seal.name in present for name in seal.outcome_columns)
             schema = pa.schema([*schema, *(pa.field(name, pa.float32()) for name in names)])
         format_ = ds.ParquetFileFormat(
             default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
         )
-        fragments = [
-            format_.make_fragment(
-                self._files.path(f"{kind}/{seal.name}"),
-                self.filesystem,
-                (pc.field("task") == seal.task)
-                & (pc.field("baseline") == seal.baseline)
-                & (pc.field("trial_id") == seal.trial_id),
-            )
-            for seal in seals
-        ]
+
+        def fragment(name: str, seal: Seal | CompactedSeal, ids: pc.Expression, row_groups: list[int] | None = None):
+            within = (pc.field("task") == seal.task) & (pc.field("baseline") == seal.baseline) & ids
+            return format_.make_fragment(self._files.path(f"{kind}/{name}"), self.filesystem, within, row_groups)
+
+        trial = pc.field("trial_id")
+        fragments = [fragment(s.name, s, trial == s.trial_id) for s in single if s.name in present]
+        for name, (seal, places) in groups.items():
+            if name in present:
+                first, last = seal.members[0].trial_id, seal.members[-1].trial_id
+                fragments.append(fragment(name, seal, (trial >= first) & (trial <= last), sorted(places)))
         return ds.FileSystemDataset(fragments, schema, format_, self.filesystem)
+
+    def _present(self, kind: Kind, names: Sequence[str], few: bool) -> set[str]:
+        """Those of the files below the folder of `kind` that are there."""
+        if few:
+            known = self.filesystem.get_file_info([self._files.path(f"{kind}/{name}") for name in names])
+            return {name for name, info in zip(names, known, strict=True) if info.type == fs.FileType.File}
+        listed = self._files.listing(kind)
+        return {name for name in names if f"{kind}/{name}" in listed}
 
     def verify(self, kind: Detail, trial_ids: Iterable[str] | None = None) -> list[str]:
         """Read the curves or outcomes to the last byte; set aside every trial with a damaged file.
@@ -391,65 +373,180 @@ class Store:
         Returns:
             Ids of the trials set aside.
         """
-        return self._set_aside_damaged(kind, [entry.seal for entry in self._entries(trial_ids)])
+        return self._set_aside_damaged(kind, self.entries(trial_ids))
 
-    def _entries(self, trial_ids: Iterable[str] | None = None) -> list["_Entry"]:
-        """The sealed rows of all committed trials or of those listed; damaged ones are set aside on the way."""
+    def entries(self, trial_ids: Iterable[str] | None = None) -> list[Entry]:
+        """The best sealed row of all committed trials or of those listed; damaged files are set aside on the way.
+
+        Rows may move while this reads: into a compacted file, or out of one. The new file is always published before
+        the old one is deleted. So if two listings, one after the other, show the same compacted files, then a trial
+        that both of them missed is not there; and if a file has vanished by the time it is read, another look at the
+        store shows where its row went.
+        """
         wanted = None if trial_ids is None else set(trial_ids)
         if wanted is not None and len(wanted) <= _FEW:
             partitions = [inner for outer in self._files.folders("trials") for inner in self._files.folders(outer)]
             names = {f"{partition}/{trial_id}.parquet": 0 for partition in partitions for trial_id in sorted(wanted)}
-        else:
-            names = {}
-            for name, state in self._files.listing("trials").items():
+            found = [entry for entry in self._single(names, {}) if isinstance(entry, Entry)]
+            if {entry.seal.trial_id for entry in found} == wanted and all(e.seal.status == "finished" for e in found):
+                return found
+        best: dict[str, Entry] = {}
+        strange: set[str] = set()
+        for _ in range(_ATTEMPTS):
+            before, after = self._files.listing("trials"), self._files.listing("trials")
+            listed = before | after
+            for name in listed.keys() - strange:
                 if not _NAME.fullmatch(name):
                     logger.warning("%r is not a file of this store: ignored", name)
-                elif wanted is None or name[-28:-8] in wanted:
-                    if state.size > _LARGEST_ROW:
-                        reason = f"has {state.size:,} bytes, too many for a row"
-                        self._set_aside(name.removeprefix("trials/"), "trials", reason)
+                    strange.add(name)
+            names = {name: state.modified for name, state in listed.items() if _NAME.fullmatch(name)}
+            together = {name: modified for name, modified in names.items() if _COMPACTED in name}
+            homes = _in_threads(self._compacted, list(together.items()))
+            best = {}
+            for home in (home for home in homes if isinstance(home, Compacted)):
+                for place, member in enumerate(home.seal.members):
+                    if wanted is None or member.trial_id in wanted:
+                        entry = Entry(home.seal.of(member), (home, place), home.modified)
+                        best[member.trial_id] = _better(best.get(member.trial_id), entry)
+            alone = {}
+            for name in names.keys() - together.keys():
+                if wanted is None or name[-28:-8] in wanted:
+                    if listed[name].size > _LARGEST_ROW:
+                        reason = f"has {listed[name].size:,} bytes, too many for a row"
+                        self._set_aside(name.removeprefix("trials/"), "trials", reason, spared=name[-28:-8] in best)
                     else:
-                        names[name] = state.modified
-        return [entry for entry in _in_threads(self._entry, list(names.items())) if entry is not None]
+                        alone[name] = names[name]
+            rows = self._single(alone, best)
+            for entry in rows:
+                if isinstance(entry, Entry):
+                    best[entry.seal.trial_id] = _better(best.get(entry.seal.trial_id), entry)
+            moved = any(_COMPACTED in name for name in before.keys() ^ after.keys())
+            if not moved and _VANISHED not in rows and _VANISHED not in homes:
+                break
+        return [best[trial_id] for trial_id in sorted(best)]
 
-    def _entry(self, listed: tuple[str, int]) -> "_Entry | None":
+    def _single(
+        self, names: Mapping[str, int], compacted: Mapping[str, Entry]
+    ) -> "list[Entry | Literal['vanished'] | None]":
+        """Rows in files of their own; None for a damaged one, and for one that is gone and compacted."""
+
+        def entry(listed: tuple[str, int]) -> "Entry | Literal['vanished'] | None":
+            name, modified = listed
+            data = self._files.read(name)
+            elsewhere = name[-28:-8] in compacted
+            if data is None:
+                return None if elsewhere else _VANISHED
+            try:
+                return Entry(unsealed(data, "trials", name.removeprefix("trials/")), data, modified)
+            except DamagedError as error:
+                self._set_aside(name.removeprefix("trials/"), "trials", str(error), spared=elsewhere)
+                return None
+
+        return _in_threads(entry, list(names.items()))
+
+    def _compacted(self, listed: tuple[str, int]) -> "Compacted | Literal['vanished'] | None":
+        """A compacted file of rows; None for a damaged one."""
         name, modified = listed
         data = self._files.read(name)
         if data is None:
-            return None
+            return _VANISHED
         try:
-            return _Entry(_unsealed(data, "trials", name.removeprefix("trials/")), data, modified)
+            return Compacted(unsealed_compacted(data, "trials", name.removeprefix("trials/")), data, modified)
         except DamagedError as error:
             self._set_aside(name.removeprefix("trials/"), "trials", str(error))
             return None
 
-    def _set_aside_damaged(self, kind: Detail, seals: Sequence[Seal]) -> list[str]:
-        def damage(seal: Seal) -> str | None:
-            data = self._files.read(f"{kind}/{seal.name}")
+    def _set_aside_damaged(self, kind: Detail, entries: Iterable[Entry]) -> list[str]:
+        """Sets aside those of the trials whose curves or outcomes are damaged; returns their ids."""
+        files: dict[str, list[Entry]] = defaultdict(list)
+        for entry in entries:
+            files[_detail(entry, kind)[0]].append(entry)
+
+        def damage(name: str) -> str | None:
+            data = self._files.read(f"{kind}/{name}")
             try:
                 if data is not None:
-                    _unsealed(data, kind, seal.name)
+                    (unsealed_compacted if _COMPACTED in name else unsealed)(data, kind, name)
             except DamagedError as error:
                 return str(error)
             return None
 
-        found = []
-        for seal, reason in zip(seals, _in_threads(damage, seals), strict=True):
+        found: list[str] = []
+        shrunk: dict[str, tuple[Compacted, set[str]]] = {}
+        for name, reason in zip(files, _in_threads(damage, list(files)), strict=True):
             if reason is not None:
-                self._set_aside(seal.name, kind, reason)
-                found.append(seal.trial_id)
+                found += [entry.seal.trial_id for entry in files[name]]
+                for home, _ in (entry.row for entry in files[name] if not isinstance(entry.row, bytes)):
+                    if home.seal.name != name:
+                        shrunk.setdefault(home.seal.name, (home, set()))[1].add(name[-28:-8])
+                self._set_aside(name, kind, reason)
+        for home, without in shrunk.values():
+            # While the store is being compacted this is left to the next reader.
+            with self._files.exclusively() as hold:
+                try:
+                    if hold != "taken":
+                        self.dissolve(home, without)
+                except StoreError as error:
+                    logger.warning("the rows in %r cannot be parted: %s", home.seal.name, error)
         return found
 
-    def _set_aside(self, name: str, kind: Kind, reason: str) -> None:
-        """Move all files of a trial out of the way, its row first, so that it is pending from then on."""
+    def dissolve(self, home: Compacted, without: Collection[str] = ()) -> None:
+        """Give the trials of a compacted file, but for some, files of their own again, and delete it.
+
+        The caller holds the store exclusively, where that is possible.
+
+        Raises:
+            StoreError: the store cannot be written, or somebody else moves the same rows. No trial has suffered.
+        """
+        seal = home.seal
+        rows = self._decoded(seal.name, home.data, len(seal.members))
+        data = self._files.read(f"curves/{seal.name}")
         try:
-            for folder in _SCHEMAS:
+            if data is not None:
+                unsealed_compacted(data, "curves", seal.name)
+        except DamagedError as error:
+            self._set_aside(seal.name, "curves", str(error))
+            return
+        if rows is None:
+            return
+        curves = None if data is None else pq.ParquetFile(pa.BufferReader(data))
+        for place, member in enumerate(seal.members):
+            own = seal.of(member)
+            present = self._files.read(f"trials/{own.name}")
+            if member.trial_id in without or (present is not None and _stands(present, own.status)):
+                continue
+            points = None
+            if curves is not None and member.curves_group is not None:
+                points = curves.read_row_group(member.curves_group).replace_schema_metadata(None)
+            self.publish(own, rows.slice(place, 1), points)
+        names = [seal.of(member).name for member in seal.members if member.trial_id not in without]
+        if len(self._present("trials", names, few=True)) < len(names):
+            raise StoreError("another process is compacting this store")
+        self._files.delete(f"trials/{seal.name}")
+        self._files.delete(f"curves/{seal.name}")
+
+    def _set_aside(self, name: str, kind: Kind, reason: str, spared: bool = False) -> None:
+        """Move files out of the way, rows first, so that their trials are pending from then on.
+
+        Args:
+            name: The file's name below `trials`, `curves` and `outcomes`.
+            kind: Which of these is damaged.
+            reason: In which way.
+            spared: Whether the trial has a sound row in a compacted file, to which its outcomes belong.
+        """
+        if spared:
+            folders, what = ["trials", "curves"], "it was set aside in quarantine/; its trial has another row"
+        elif _COMPACTED in name:
+            folders, what = ["trials", "curves"], "all trials in it were set aside in quarantine/ and are pending again"
+        else:
+            folders, what = list(SCHEMAS), "its trial was set aside in quarantine/ and is pending again"
+        try:
+            for folder in folders:
                 self._files.move(f"{folder}/{name}", f"quarantine/{folder}/{name}")
         except StoreError as error:
             logger.warning("damaged: %r %s; it is left out, but %s", f"{kind}/{name}", reason, error)
         else:
-            logger.warning("damaged: %r %s; its trial was set aside in quarantine/ and is pending again",
-                           f"{kind}/{name}", reason)  # fmt: skip
+            logger.warning("damaged: %r %s; %s", f"{kind}/{name}", reason, what)
 
     # ----------------------------------------------------------------------------------------------------------------
     # Sweeps, and files of other modules
@@ -489,7 +586,7 @@ class Store:
     def _sweep(self, name: str, sweep: str) -> SweepRecord:
         entry = json.loads(self._files.read(name) or b"")
         version, plan_hash = entry.pop("schema_version"), entry.pop("plan")
-        _check_version(version, name)
+        check_version(version, name)
         plan = self._files.read(f"sweeps/{sweep}/plans/{plan_hash}.txt")
         if plan is None or hashlib.sha256(plan).hexdigest()[:20] != plan_hash:
             raise ValueError("its list of planned trials is missing or damaged")
@@ -509,20 +606,15 @@ class Store:
         self._files.delete(relative)
 
 
-class _Entry(NamedTuple):
-    """A sealed row, the bytes of its file, and when that was modified (0 if it was not listed)."""
-
-    seal: Seal
-    data: bytes
-    modified: int
-
-
-_NAME = re.compile(r"trials/task=[A-Za-z_]\w*/baseline=[A-Za-z_]\w*/[0-9a-f]{20}\.parquet", re.ASCII)
+_NAME = re.compile(r"trials/task=[A-Za-z_]\w*/baseline=[A-Za-z_]\w*/(?:compacted-)?[0-9a-f]{20}\.parquet", re.ASCII)
+_COMPACTED = "/compacted-"
 _SWEEP = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
 _START = re.compile(r"sweeps/([A-Za-z0-9_][\w.-]*)/(\d{6,})-[0-9a-f]{8}\.json", re.ASCII)
 _LARGEST_ROW = 16 * 2**20
 _FEW = 16  # below it, trying every partition is cheaper than listing the store
 _THREADS = 16
+_ATTEMPTS = 5  # of reading a store that is being compacted; each compaction can spoil one
+_VANISHED: Literal["vanished"] = "vanished"
 
 
 Item = TypeVar("Item")
@@ -540,208 +632,25 @@ def _in_threads(function: Callable[[Item], Found], items: Sequence[Item]) -> lis
         return [found for part in pool.map(lambda part: [function(item) for item in part], parts) for found in part]
 
 
-def _expected(seal: Seal, kind: Detail) -> int | None:
-    return seal.curves_bytes if kind == "curves" else seal.outcomes_bytes
+def _sealed(table: pa.Table, seal: Seal) -> bytes:
+    return sealed([table], seal, ENCODINGS[seal.kind](table))
+
+
+def _detail(entry: Entry, kind: Detail) -> tuple[str, int | None]:
+    """Name and expected size of the file that holds a trial's curves or outcomes."""
+    if kind == "curves" and not isinstance(entry.row, bytes):
+        return entry.row[0].seal.name, entry.row[0].seal.curves_bytes
+    return entry.seal.name, entry.seal.curves_bytes if kind == "curves" else entry.seal.outcomes_bytes
+
+
+def _better(standing: Entry | None, other: Entry) -> Entry:
+    return other if standing is None or RANK[other.seal.status] > RANK[standing.seal.status] else standing
 
 
 def _stands(present: bytes, status: Status) -> bool:
     """Whether a row already there stays when one of `status` arrives."""
-    rank = {"failed": 0, "stopped": 1, "finished": 2}
     try:
-        old = _unsealed(present, "trials").status
+        old = unsealed(present, "trials").status
     except DamagedError:
         return False
-    return rank[old] > rank[status] or old == status != "failed"
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Sealed files
-# --------------------------------------------------------------------------------------------------------------------
-
-_SEAL = re.compile(rb'\{"digest":"([0-9a-f]{32})","seal":(\[[^\x00-\x1f{}]*\])\}')
-_MAGIC = b"PAR1"
-
-
-def _digest(data: bytes, start: int, end: int) -> bytes:
-    """Digest of a file with the digest's own place, from `start` to `end`, zeroed."""
-    digest = hashlib.blake2b(memoryview(data)[:start], digest_size=16)
-    digest.update(b"0" * (end - start))
-    digest.update(memoryview(data)[end:])
-    return digest.hexdigest().encode()
-
-
-def _seal_in(data: bytes) -> re.Match[bytes] | None:
-    """The seal in the footer of a parquet file, None if the file has none or is not whole."""
-    if len(data) < 12 or not data.startswith(_MAGIC) or not data.endswith(_MAGIC):
-        return None
-    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    return _SEAL.search(data, footer) if footer >= 4 else None
-
-
-def _sealed(table: pa.Table, seal: Seal) -> bytes:
-    """A parquet file of the table, sealed."""
-    text = json.dumps({"digest": "0" * 32, "seal": seal}, separators=(",", ":"))
-    buffer = pa.BufferOutputStream()
-    options = _ENCODINGS[seal.kind](table)
-    with pq.ParquetWriter(buffer, table.schema, store_schema=False, write_page_checksum=True, **options) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata({"sweeper": text})
-    data = buffer.getvalue().to_pybytes()
-    found = _seal_in(data)
-    if found is None:
-        raise ValueError(f"columns {table.column_names} cannot be sealed: a name holds a brace, or pyarrow has changed")
-    start, end = found.span(1)
-    return data[:start] + _digest(data, start, end) + data[end:]
-
-
-def _unsealed(data: bytes, kind: Kind, name: str | None = None) -> Seal:
-    """The seal of a file that is whole and, if `name` is given, stands where it belongs.
-
-    Raises:
-        DamagedError: it is not.
-        StoreError: a newer version of this program wrote it.
-    """
-    if not data:
-        raise DamagedError("is empty")
-    found = _seal_in(data)
-    if found is None:
-        raise DamagedError("is truncated or was not written by a sweep")
-    if _digest(data, *found.span(1)) != found[1]:
-        raise DamagedError("was altered: its digest does not fit")
-    try:
-        values = json.loads(found[2])
-        _check_version(values[1], name or kind)
-        seal = Seal._make([*values[:8], tuple(values[8]), *values[9:]])
-    except (ValueError, TypeError, IndexError) as error:
-        raise DamagedError("has a seal of no known form") from error
-    if seal.kind != kind or (name is not None and seal.name != name) or seal.status not in get_args(Status):
-        raise DamagedError("is the file of another trial")
-    return seal
-
-
-def _check_version(version: Any, what: str) -> None:
-    if not isinstance(version, int):
-        raise ValueError(f"{version!r} is not a schema version")
-    if version > SCHEMA_VERSION:
-        raise StoreError(f"{what!r} has schema version {version}, this program knows up to {SCHEMA_VERSION}: update it")
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Tables and their encodings
-# --------------------------------------------------------------------------------------------------------------------
-
-
-def _json(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _trial_table(trial_id: str, result: TrialResult) -> pa.Table:
-    trial, provenance = result.trial, result.provenance
-    metrics = {name: float(value) for name, value in result.metrics.items()}
-    # JSON has no infinity and no NaN; as in the canonical spec, they are spelt out.
-    extra = {
-        name: value if math.isfinite(value) else str(value) for name, value in metrics.items() if name not in METRICS
-    }
-    error = result.error or {}
-    row = {
-        "trial_id": trial_id,
-        "status": result.status,
-        "model": trial.model.name,
-        "q": trial.objective.q,
-        "m": trial.objective.m,
-        "seed": trial.seed,
-        "steps": trial.steps,
-        "batch_size": trial.batch_size,
-        "optimizer": trial.optimizer.name,
-        "learning_rate": getattr(trial.optimizer, "learning_rate", None),
-        "spec": _json(spec.canonical(trial)),
-        **{name: metrics.get(name) for name in METRICS},
-        "extra_metrics": _json(extra),
-        **{
-            name: int(result.timings[name]) if pa.types.is_integer(kind) else float(result.timings[name])
-            for name, kind in TIMINGS.items()
-            if name in result.timings
-        },
-        "error_kind": error.get("kind"),
-        "error_message": error.get("message"),
-        "error_step": error.get("step"),
-        "pack_id": result.pack_id,
-        "lanes": result.lanes,
-        "device": result.device,
-        **provenance.model_dump(include={"commit", "dirty", "lock_hash", "command"}),
-        "versions": _json(provenance.versions),
-        "started": result.started,
-        "finished": result.finished,
-        "schema_version": SCHEMA_VERSION,
-    }
-    return pa.Table.from_pylist([row], schema=_IN_FILE["trials"])
-
-
-def _curves_table(trial_id: str, curves: Sequence[tuple[int, str, float]]) -> pa.Table:
-    steps, metrics, values = zip(*curves, strict=True) if curves else ((), (), ())
-    columns = [[trial_id] * len(curves), steps, metrics, [float(value) for value in values]]
-    return pa.table([pa.array(column, field.type) for column, field in zip(columns, _IN_FILE["curves"], strict=True)],
-                    schema=_IN_FILE["curves"])  # fmt: skip
-
-
-def _outcomes_table(trial_id: str, outcomes: pa.Table) -> pa.Table:
-    """The outcomes in the store's types, with continuous columns rounded."""
-    columns = {
-        "trial_id": pa.array([trial_id] * outcomes.num_rows, pa.string()),
-        "input": outcomes["input"].cast(pa.int32()),
-    }
-    for name in outcomes.column_names:
-        if name not in columns:
-            columns[name] = pa.array(_rounded(outcomes[name].cast(pa.float32()).to_numpy()))
-    return pa.table(columns)
-
-
-DISTINCT = 4096
-"""A column of more different values than this is continuous: it is rounded."""
-
-MANTISSA_BITS = 12
-"""Of the 23 bits of a single-precision mantissa; a relative error of at most 2^-13, far below that of 100 seeds."""
-
-
-def _rounded(values: np.ndarray) -> np.ndarray:
-    """Single-precision values as they are if few differ (shares of seeds, votes), else with a short mantissa."""
-    if not _continuous(values):
-        return values
-    drop = 23 - MANTISSA_BITS
-    bits = np.ascontiguousarray(values).view(np.uint32)
-    rounded = ((bits + np.uint32(1 << (drop - 1))) & np.uint32(0xFFFFFFFF << drop & 0xFFFFFFFF)).view(np.float32)
-    return np.where(np.isfinite(values) & np.isfinite(rounded), rounded, values)
-
-
-def _continuous(values: np.ndarray) -> bool:
-    return len(np.unique(values)) > DISTINCT
-
-
-def _trial_encoding(table: pa.Table) -> dict[str, Any]:
-    # For a single row dictionaries, statistics and compression cost more than they save, in bytes and in time.
-    return {"use_dictionary": False, "write_statistics": False, "compression": "none"}
-
-
-def _curve_encoding(table: pa.Table) -> dict[str, Any]:
-    return {
-        "use_dictionary": ["trial_id", "metric"],
-        "column_encoding": {"step": "DELTA_BINARY_PACKED", "value": "BYTE_STREAM_SPLIT"},
-        "compression": "zstd",
-    }
-
-
-def _outcome_encoding(table: pa.Table) -> dict[str, Any]:
-    floats = [name for name in table.column_names if name not in OUTCOMES.names]
-    continuous = [name for name in floats if _continuous(table[name].to_numpy())]
-    return {
-        "use_dictionary": ["trial_id", *(name for name in floats if name not in continuous)],
-        "column_encoding": {"input": "DELTA_BINARY_PACKED", **dict.fromkeys(continuous, "BYTE_STREAM_SPLIT")},
-        "compression": "zstd",
-    }
-
-
-_ENCODINGS: dict[Kind, Callable[[pa.Table], dict[str, Any]]] = {
-    "trials": _trial_encoding,
-    "curves": _curve_encoding,
-    "outcomes": _outcome_encoding,
-}
+    return RANK[old] > RANK[status] or old == status != "failed"

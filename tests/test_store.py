@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sweeper import durable_files, store
+from sweeper import durable_files, seals, store, trial_tables
 from sweeper.spec import canonical, trial_id
 from sweeper.store import Store, StoreError, SweepRecord
 from tests.results import PROVENANCE, STARTED, failure, outcomes, result
@@ -505,7 +505,7 @@ def test_a_whole_file_in_the_wrong_place_is_damage(local):
 
 def resealed(table, change):
     """A row with another seal, and the digest that belongs to it."""
-    seal = store.Seal("trials", 1, FINISHED, "coloring", "Aq_R", "finished", None, None, ())
+    seal = seals.Seal("trials", 1, FINISHED, "coloring", "Aq_R", "finished", None, None, ())
     return store._sealed(table, change(seal))
 
 
@@ -523,7 +523,9 @@ def test_a_row_without_the_newest_columns_is_read_with_nulls(local, monkeypatch)
     local.commit(result())
     newer = pa.schema([*store.TRIALS, ("mood", pa.string())])
     monkeypatch.setattr(store, "TRIALS", newer)
-    monkeypatch.setitem(store._IN_FILE, "trials", pa.schema([*store._IN_FILE["trials"], ("mood", pa.string())]))
+    monkeypatch.setitem(
+        trial_tables.IN_FILE, "trials", pa.schema([*trial_tables.IN_FILE["trials"], ("mood", pa.string())])
+    )
     assert local.trials()["mood"].to_pylist() == [None]
     assert local.trials()["q"].to_pylist() == [3.0]
 
@@ -588,14 +590,14 @@ def test_names_that_climb_out_are_refused(results, name):
 def test_strange_files_are_ignored_loudly(local, caplog):
     local.commit(result())
     folder = file(local, "trials").parent
-    names = ["'; drop table trials; --.parquet", 'q"uote.parquet', "[bold]x.parquet", "notes.txt", "_SUCCESS"]
+    names = ["'; drop table trials; --.parquet", 'q"uote.parquet', "[bold]x.parquet", "notes.txt", "_SUCCESS", "two\nlines.parquet"]
     for name in names:
         (folder / name).write_bytes(b"x")
     os.mkfifo(folder / f"{OTHER}.parquet")
     (folder / f"{'a' * 20}.parquet").mkdir()
     assert local.committed() == {FINISHED: "finished"}
     assert local.trials([OTHER]).num_rows == 0
-    assert len([record for record in caplog.records if "ignored" in record.getMessage()]) == len(names)
+    assert len({text for record in caplog.records if "ignored" in (text := record.getMessage())}) == len(names)
     assert local.curves().num_rows == 2
 
 
