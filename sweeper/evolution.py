@@ -19,14 +19,12 @@ Invariants:
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
-from evosax.algorithms.distribution_based.pgpe import Params
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
@@ -34,6 +32,12 @@ from sweeper import compilation
 from sweeper.objective import q_norm
 from sweeper.spec import PGPE, TrialSpec
 from sweeper.training import over_lanes
+
+if TYPE_CHECKING:
+    # Importing evosax starts JAX's backend, and with it its threads and its hold on a GPU. The driver imports this
+    # module and must do without, so evosax is imported where it is used.
+    from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
+    from evosax.algorithms.distribution_based.pgpe import Params
 
 BLOCK = 8
 """Pairs of individuals in a block; the last block of a population is filled up and cut again."""
@@ -170,14 +174,18 @@ def _init(trial: TrialSpec) -> EvolutionState:
     return EvolutionState(model, search, jnp.int32(0), jnp.int32(0))
 
 
-def _algorithm(trial: TrialSpec, model: Any) -> Algorithm:
+def _algorithm(trial: TrialSpec, model: Any) -> "Algorithm":
+    from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
+
     shapes = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), model)
     adam = optax.inject_hyperparams(optax.adam)(learning_rate=0.0)
     # evosax's own metrics hold whole solutions; nobody here reads them.
     return Algorithm(_pgpe(trial).population, shapes, optimizer=adam, metrics_fn=lambda *_: {})
 
 
-def _params(optimizer: PGPE) -> Params:
+def _params(optimizer: PGPE) -> "Params":
+    from evosax.algorithms.distribution_based.pgpe import Params
+
     return Params(std_init=optimizer.initial_std, std_lr=optimizer.std_learning_rate, std_max_change=MAX_STD_CHANGE)  # pyright: ignore[reportCallIssue]
 
 

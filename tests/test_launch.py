@@ -4,6 +4,8 @@ import contextlib
 import math
 import signal
 import stat
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 import ray
 from ray import cloudpickle
 
-from sweeper import plan, provenance, search_space
+from sweeper import plan, plugins, provenance, search_space
 from sweeper.interruption import Interruption
 from sweeper.launch import connection, failures, trainable
 from sweeper.packing import Pack
@@ -29,6 +31,20 @@ def signals() -> Iterator[None]:
     yield
     for signum, handler in before.items():
         signal.signal(signum, handler)
+
+
+def test_the_driver_never_starts_jax():
+    """It would hold a GPU that a trial needs, and warn of its threads when it starts Ray."""
+    code = (
+        "from pathlib import Path\n"
+        "import jax._src.xla_bridge as bridge\n"
+        "from sweeper import launch, plan, run, search_space, sweep\n"
+        "for path in Path('search_spaces').glob('gridworld_*.yaml'):\n"
+        "    search_space.read(path).expand()\n"
+        "assert not bridge.backends_are_initialized()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=plugins.ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_work_survives_the_way_to_a_worker():
