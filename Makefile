@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 SHELL := /bin/bash -o pipefail
 
-.PHONY: sweep test lint lock clean
+.PHONY: sweep test lint chaos lock clean
 
 sweep: .venv/runtime
 	$(BIN)/python -m sweeper.run search_spaces/quickstart.yaml
@@ -16,6 +16,9 @@ lint: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+chaos: .venv/runtime
+	$(BIN)/python -m chaos
 
 # The environment is complete once its mark is newer than the lock it was installed from.
 .venv/runtime: requirements.lock | .venv/bin/pip

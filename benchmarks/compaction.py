@@ -1,0 +1,81 @@
+"""What a store of many trials costs to resume and to ask, before and after compaction.
+
+    python -m benchmarks.compaction [--trials 10000] [--folder FOLDER]
+
+Makes a store of colouring trials with a curve of 20 points and 12 outcomes each, without any training, and prints wall
+and CPU seconds of a resume scan, of all rows and of all curves, with the number of files and the peak memory.
+"""
+
+import argparse
+import datetime
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from sweeper import provenance
+from sweeper.compaction import compact
+from sweeper.spec import TrialSpec
+from sweeper.store import Store, TrialResult
+
+TRIAL = {
+    "task": {"name": "coloring", "vertices": 5},
+    "model": {"name": "transformer", "width": 4, "key_size": 4},
+    "baseline": "Aq_R",
+    "objective": {"q": 3.0, "m": 2},
+    "optimizer": {"warmup_steps": 10},
+    "steps": 2000,
+    "batch_size": 8,
+    "evaluation": {"seeds": 10, "votes": [3]},
+}
+
+
+def fill(store: Store, trials: int) -> None:
+    """Commit so many trials."""
+    origin, now = provenance.capture(["benchmark"]), datetime.datetime.now(datetime.UTC)
+    outcomes = pa.table({"input": range(12), "success": pa.array([i / 12 for i in range(12)], pa.float32())})
+    template = TrialSpec.model_validate(TRIAL)
+    for seed in range(trials):
+        curves = [(100 * step, "train_loss", 1 / (step + seed + 1)) for step in range(1, 21)]
+        trial = template.model_copy(update={"seed": seed})
+        store.commit(
+            TrialResult(
+                trial, "finished", {"success": 0.5, "loss": seed / trials}, curves, outcomes, {"steps_done": 2000.0},
+                None, origin, "0" * 20, 1, "cpu", now, now,
+            )
+        )  # fmt: skip
+
+
+def timed(name: str, work: Callable[[], object]) -> None:
+    """Run and print one row of the table."""
+    wall, cpu = time.monotonic(), time.process_time()
+    work()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    seconds, used = time.monotonic() - wall, time.process_time() - cpu
+    print(f"| {name} | {seconds:.2f} | {used:.2f} | {memory:.0f} |", flush=True)
+
+
+def main() -> None:
+    """Fill, measure, compact, measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=10_000)
+    parser.add_argument("--folder", help="where the store is made; the system's temporary folder if not given")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        store = Store.open(folder)
+        print("| what | wall s | CPU s | peak MB so far |\n|---|---|---|---|")
+        timed(f"commit of {arguments.trials:,}", lambda: fill(store, arguments.trials))
+        for _ in range(2):
+            files = sum(path.is_file() for kind in ("trials", "curves") for path in Path(folder, kind).rglob("*"))
+            timed(f"resume scan, {files:,} files of rows and curves", store.committed)
+            timed("all rows", store.trials)
+            timed("all curves", store.curves)
+            if files > arguments.trials:
+                timed("compaction", lambda: compact(store))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Sweeps to be broken: small spaces, a copy of the checkout to run them in, and the books that are kept of a store."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from sweeper import plugins
+from sweeper.store import Store
+
+SPACE = """
+name: chaos
+trial:
+  task: {{name: coloring, vertices: 5}}
+  model: {{name: transformer, width: 4, key_size: 4}}
+  baseline: Aq_R
+  objective: {{q: {{choice: {exponents}}}, m: 2}}
+  optimizer: {{warmup_steps: 10}}
+  steps: {steps}
+  batch_size: 8
+  evaluation: {{seeds: 10, votes: [5]}}
+  seed: {{seeds: {seeds}}}
+resources: {{checkpoint_seconds: 0.5}}
+"""
+
+
+def space(packs: int, seeds: int, steps: int) -> str:
+    """A search space of `packs` times `seeds` trials of equal structure; a pack holds the seeds of one exponent."""
+    return SPACE.format(exponents=[1 + index / 8 for index in range(packs)], seeds=seeds, steps=steps)
+
+
+@contextlib.contextmanager
+def checkout(folder: Path) -> Iterator[Path]:
+    """A copy of what a sweep imports, so that edits made meanwhile do not reach it."""
+    copy = folder / "checkout"
+    for package in ("sweeper", "tasks", "models", "chaos"):
+        shutil.copytree(plugins.ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    yield copy
+
+
+class Start:
+    """One start of `python -m sweeper.run`, in a session of its own as a terminal would make it."""
+
+    def __init__(self, checkout: Path, space: Path, results: Path | str, *options: str):
+        self._log = checkout.parent / f"log-{time.monotonic_ns()}"
+        command = [sys.executable, "-m", "sweeper.run", str(space), "--results", str(results), "--address", "local"]
+        with self._log.open("w") as log:
+            self.process = subprocess.Popen(
+                [*command, *options],
+                cwd=checkout,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                # Beside other work on the machine Ray's nice workers would get nothing done between two kills.
+                env=os.environ | {"RAY_worker_niceness": "0"},
+            )
+        self._family: set[int] = set()
+
+    @property
+    def text(self) -> str:
+        """Everything printed so far."""
+        return self._log.read_text()
+
+    def family(self, name: str = "") -> list[int]:
+        """Processes below the command whose command line holds `name`: Ray's daemons, its workers."""
+        grown = {self.process.pid}
+        for _ in range(4):
+            grown.update(child for parent in list(grown) for child in _children(parent))
+        self._family.update(grown - {self.process.pid})
+        return [pid for pid in sorted(self._family) if name in command_line(pid) and command_line(pid)]
+
+    def until(self, condition: Callable[[], object], seconds: float = 300) -> bool:
+        """Waits for a condition; False if the command ended first."""
+        end = time.monotonic() + seconds
+        while not condition():
+            if self.process.poll() is not None:
+                return False
+            if time.monotonic() > end:
+                raise TimeoutError(f"waited {seconds} s in vain:\n{self.text}")
+            self.family()
+            time.sleep(0.05)
+        return True
+
+    def kill(self) -> None:
+        """kill -9 of the driver; returns when everything that it had started is gone too."""
+        self.family()
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        end = time.monotonic() + 20
+        while self.family():
+            if time.monotonic() > end:
+                for pid in self.family():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            time.sleep(0.1)
+
+    def wait(self, seconds: float = 1200) -> int:
+        """The exit code."""
+        return self.process.wait(seconds)
+
+    def counts(self) -> tuple[int, int] | None:
+        """Trials done and to run, as the command said when it had planned."""
+        found = re.search(r"([\d,]+) done · (?:[\d,]+ failed · )?([\d,]+) to run", self.text)
+        return (_number(found[1]), _number(found[2])) if found else None
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def _children(pid: int) -> list[int]:
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(line) for line in found.stdout.split()]
+
+
+def command_line(pid: int) -> str:
+    """Of a process; empty once it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+class Books:
+    """What a store held before, against what it holds now: committed rows must stay, byte for byte."""
+
+    def __init__(self, results: Path | str):
+        self._results = results
+        self._rows: dict[str, dict] = {}
+        self.lost: set[str] = set()
+        self.changed: set[str] = set()
+
+    def check(self) -> int:
+        """Compares and notes; returns how many trials are finished now."""
+        store = Store.open(self._results)
+        rows = {row["trial_id"]: row for row in store.trials().to_pylist() if row["status"] == "finished"}
+        self.lost |= self._rows.keys() - rows.keys()
+        self.changed |= {key for key, row in self._rows.items() if key in rows and rows[key] != row}
+        self._rows = rows
+        return len(rows)
+
+    def doubled(self) -> int:
+        """Rows of trials that have another row already, as any tool sees them that reads the folder."""
+        ids = Store.open(self._results).trials()["trial_id"].to_pylist()
+        return len(ids) - len(set(ids))
