@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from chaos import faults
-from chaos.sweeps import checkout
+from chaos.sweeps import checkout, end_all
 
 FAULTS: dict[str, tuple[faults.Fault, int]] = {
     "driver-killed": (faults.driver_killed, 50),
@@ -39,7 +39,10 @@ def main() -> int:
             begun = time.monotonic()
             scratch = Path(folder, "scratch")
             scratch.mkdir()
-            found = fault(copy, scratch, arguments.times or times, random.Random(arguments.seed))
+            try:
+                found = fault(copy, scratch, arguments.times or times, random.Random(arguments.seed))
+            finally:
+                end_all()
         seconds = time.monotonic() - begun
         print(
             f"| {name} | {found.times} | {found.trials} | {found.lost} | {found.doubled} | {found.again} | "
