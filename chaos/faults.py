@@ -206,12 +206,12 @@ def _refused(
     disk, file = folder / "disk", folder / "chaos.yaml"
     results = disk / "results"
     disk.mkdir()
-    file.write_text(space(packs=4, seeds=2, steps=3000))
+    file.write_text(space(packs=4, seeds=2, steps=20_000))
     _mount("-t", "tmpfs", "-o", "size=4m", "chaos", str(disk))
     try:
         books = Books(results)
         start = Start(checkout, file, results)
-        start.until(lambda: list(results.glob("trials/*/*/*.parquet")))
+        start.until(lambda: list(results.glob("checkpoints/*.ckpt")))
         spoil(disk)
         code, text = start.wait(), start.text
         before = _checked(books, results)
