@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from sweeper import plugins
 from sweeper.store import Store
 
@@ -141,7 +143,7 @@ def command_line(pid: int) -> str:
 class Books:
     """What a store held before, against what it holds now: committed rows must stay, byte for byte."""
 
-    def __init__(self, results: Path | str):
+    def __init__(self, results: Path):
         self._results = results
         self._rows: dict[str, dict] = {}
         self.lost: set[str] = set()
@@ -158,5 +160,9 @@ class Books:
 
     def doubled(self) -> int:
         """Rows of trials that have another row already, as any tool sees them that reads the folder."""
-        ids = Store.open(self._results).trials()["trial_id"].to_pylist()
+        ids = [
+            trial_id
+            for path in Path(self._results, "trials").rglob("*.parquet")
+            for trial_id in pq.ParquetFile(path).read(columns=["trial_id"])["trial_id"].to_pylist()
+        ]
         return len(ids) - len(set(ids))
