@@ -590,7 +590,14 @@ def test_names_that_climb_out_are_refused(results, name):
 def test_strange_files_are_ignored_loudly(local, caplog):
     local.commit(result())
     folder = file(local, "trials").parent
-    names = ["'; drop table trials; --.parquet", 'q"uote.parquet', "[bold]x.parquet", "notes.txt", "_SUCCESS", "two\nlines.parquet"]
+    names = [
+        "'; drop table trials; --.parquet",
+        'q"uote.parquet',
+        "[bold]x.parquet",
+        "notes.txt",
+        "_SUCCESS",
+        "two\nlines.parquet",
+    ]
     for name in names:
         (folder / name).write_bytes(b"x")
     os.mkfifo(folder / f"{OTHER}.parquet")
