@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import ray
 from ray import tune
-from ray.exceptions import OutOfMemoryError, RayActorError
+from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
 from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
@@ -215,9 +215,10 @@ def _named(work: Work) -> str:
 
 
 def _last_error(trial: Trial) -> BaseException:
-    """What Tune kept of the error in the run's own temporary folder."""
+    """What Tune kept of the error in the run's own temporary folder, without the name of the method it came from."""
     try:
-        return pickle.loads(Path(trial.pickled_error_file or "").read_bytes())
+        error = pickle.loads(Path(trial.pickled_error_file or "").read_bytes())
+        return error.cause if isinstance(error, RayTaskError) else error
     except (OSError, ValueError, pickle.UnpicklingError):
         return RuntimeError(trial.get_error() or "unknown reason")
 
