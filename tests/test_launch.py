@@ -26,8 +26,9 @@ from tests.trials import coloring_trial
 
 @pytest.fixture
 def signals() -> Iterator[None]:
-    """Puts signal handlers back as they were."""
-    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    """A foreground process's handlers, as a shell ignores Ctrl-C in what it runs behind; puts back what there was."""
+    defaults = {signum: signal.SIG_DFL for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {signum: signal.signal(signum, handler) for signum, handler in defaults.items()}
     yield
     for signum, handler in before.items():
         signal.signal(signum, handler)
