@@ -27,7 +27,7 @@ from tests.trials import coloring_trial
 @pytest.fixture
 def signals() -> Iterator[None]:
     """A foreground process's handlers, as a shell ignores Ctrl-C in what it runs behind; puts back what there was."""
-    defaults = {signum: signal.SIG_DFL for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    defaults = dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_DFL)
     before = {signum: signal.signal(signum, handler) for signum, handler in defaults.items()}
     yield
     for signum, handler in before.items():
