@@ -33,7 +33,7 @@ def writes(s3, folder):
 
 def test_a_commit_is_one_put_to_each_final_key_and_the_row_comes_last(s3):
     assert Store.open(s3.url("commit")).commit(result())
-    assert writes(s3, "commit") == [("PUT", f"{kind}/{PLACE}", "") for kind in ("curves", "outcomes", "trials")]
+    assert writes(s3, "commit") == [("PUT", f"{kind}/{PLACE}", "") for kind in ("outcomes", "curves", "trials")]
 
 
 def test_a_checkpoint_is_one_put(s3):
@@ -107,7 +107,7 @@ def test_text_without_keys_is_left_alone():
 
 def test_a_server_that_refuses_is_one_sentence(s3):
     elsewhere = s3.url("x").replace("bucket", "nobody-has-this")
-    with pytest.raises(StoreError, match=r"cannot write nobody-has-this/x/curves.*bucket"):
+    with pytest.raises(StoreError, match=r"cannot write nobody-has-this/x/outcomes.*bucket"):
         Store.open(elsewhere).commit(result())
 
 
