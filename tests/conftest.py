@@ -1,6 +1,10 @@
 """Settings that every test shares; they must be in place before jax is first imported."""
 
 import os
+import signal
+
+# A shell ignores Ctrl-C in what it runs in the background, and every child inherits that; tests send Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # One thread a process: tests share two cores, and a worker is held to its own in the same way. Most of what they do is

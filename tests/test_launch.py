@@ -26,9 +26,8 @@ from tests.trials import coloring_trial
 
 @pytest.fixture
 def signals() -> Iterator[None]:
-    """A foreground process's handlers, as a shell ignores Ctrl-C in what it runs behind; puts back what there was."""
-    defaults = dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_DFL)
-    before = {signum: signal.signal(signum, handler) for signum, handler in defaults.items()}
+    """Puts signal handlers back as they were."""
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield
     for signum, handler in before.items():
         signal.signal(signum, handler)
