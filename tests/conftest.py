@@ -3,9 +3,6 @@
 import os
 import signal
 
-# A shell ignores Ctrl-C in what it runs in the background, and every child inherits that; tests send Ctrl-C.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # One thread a process: tests share two cores, and a worker is held to its own in the same way. Most of what they do is
 # compile, so LLVM is told to be quick.
@@ -16,6 +13,9 @@ import hypothesis
 import pytest
 
 from tests import s3_server
+
+# A shell ignores Ctrl-C in what it runs in the background, and every child inherits that; tests send Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("deterministic")
