@@ -10,7 +10,7 @@ import functools
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -40,6 +40,10 @@ class Pack:
     def pack_id(self) -> str:
         """Hash of the trial ids in lane order; names the checkpoint of the pack."""
         return hashlib.sha256(" ".join(self.trial_ids).encode()).hexdigest()[:20]
+
+    def part(self, trial_ids: Collection[str]) -> "Pack":
+        """Those of its trials, in the order of the pack."""
+        return Pack(tuple(t for t, name in zip(self.trials, self.trial_ids, strict=True) if name in trial_ids))
 
 
 def cells(trials: Iterable[TrialSpec]) -> list[list[TrialSpec]]:

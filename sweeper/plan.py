@@ -51,6 +51,7 @@ class Plan:
         cells: Number of different structures, each compiled once.
         packs: Number of packs of all trials.
         work: What is to run.
+        finished: Ids of the packs whose trials have all been committed, none of them as failed.
     """
 
     trials: dict[str, TrialSpec]
@@ -58,6 +59,7 @@ class Plan:
     cells: int
     packs: int
     work: tuple[Work, ...]
+    finished: frozenset[str]
 
 
 def plan(trials: Iterable[TrialSpec], lanes: int | None, committed: Mapping[str, Status], retry_failed: bool) -> Plan:
@@ -68,12 +70,15 @@ def plan(trials: Iterable[TrialSpec], lanes: int | None, committed: Mapping[str,
     }
     all_packs = packs(tuple(planned.values()), lanes)
     work = (Work(pack, tuple(key for key in pack.trial_ids if key not in settled)) for pack in all_packs)
+    sound = {key for key, status in settled.items() if status != "failed"}
     return Plan(
         trials=planned,
         committed=settled,
         cells=len(cells(tuple(planned.values()))),
         packs=len(all_packs),
         work=tuple(item for item in work if item.pending),
+        # A failed trial may be retried, from the checkpoint.
+        finished=frozenset(pack.pack_id for pack in all_packs if sound.issuperset(pack.trial_ids)),
     )
 
 
@@ -83,10 +88,12 @@ class Listed:
     Attributes:
         planned: All trials by id, committed ones included.
         steps: Training steps of all pending trials together.
+        finished: Ids of the packs that had nothing to run at the start.
     """
 
     def __init__(self, plan: Plan):
         self.planned = plan.trials
+        self.finished = plan.finished
         self.steps = sum(work.steps for work in plan.work)
         self._waiting = deque(plan.work)
 
@@ -115,6 +122,7 @@ class Study:
     Attributes:
         planned: All trials asked for so far by id, committed ones included.
         steps: Training steps of those that were pending, together.
+        finished: Ids of the packs that had nothing to run when they were asked for.
         impossible: Settings whose values exclude each other: what is wrong with each.
     """
 
@@ -142,6 +150,7 @@ class Study:
         self._waiting: deque[Work] = deque()
         self.planned: dict[str, TrialSpec] = {}
         self.steps = 0
+        self.finished: frozenset[str] = frozenset()
         self.impossible: list[str] = []
         self._advance()
 
@@ -186,6 +195,7 @@ class Study:
             self._retry_failed,
         )
         self.planned.update(part.trials)
+        self.finished |= part.finished
         self.steps += sum(work.steps for work in part.work)
         self._trials.append(trials)
         self._open.append({work.pack.pack_id for work in part.work})

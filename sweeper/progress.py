@@ -50,9 +50,9 @@ class Board:
 
     def started(self, work: Work) -> None:
         """A worker has taken up a pack."""
-        _, before = self._running.get(work.pack.pack_id, (work, {}))
-        # After the death of its worker the pack commits, and counts, all of its trials again.
-        self.done -= before.get("committed", 0)
+        earlier, before = self._running.get(work.pack.pack_id, (work, {}))
+        # After the death of its worker the pack counts what it has still to do from nothing.
+        self.done += len(earlier.pending) - len(work.pending) - before.get("committed", 0)
         self.failed -= before.get("failed", 0)
         self._running[work.pack.pack_id] = (work, {})
 

@@ -552,15 +552,15 @@ class Store:
     # Sweeps, and files of other modules
     # ----------------------------------------------------------------------------------------------------------------
 
-    def record_sweep(self, name: str, record: SweepRecord) -> None:
-        """Add one start to the history of the sweep called `name`; the latest counts.
+    def record_sweep(self, record: SweepRecord) -> None:
+        """Add one start to the history of the sweep that the record names; the latest counts.
 
         Raises:
             StoreError: the name cannot be the name of a folder, or the store cannot be written.
         """
-        if not _SWEEP.fullmatch(name):
-            raise StoreError(f"{name!r} cannot name a sweep: letters, digits, '_', '-' and '.' only")
-        folder = f"sweeps/{name}"
+        if not _SWEEP.fullmatch(record.name):
+            raise StoreError(f"{record.name!r} cannot name a sweep: letters, digits, '_', '-' and '.' only")
+        folder = f"sweeps/{record.name}"
         plan = "\n".join(record.trial_ids).encode()
         plan_hash = hashlib.sha256(plan).hexdigest()[:20]
         # Starts of an unchanged sweep share one list, which may be long.
@@ -600,6 +600,10 @@ class Store:
     def read_bytes(self, relative: str) -> bytes | None:
         """Content of a file below the root, None where there is none."""
         return self._files.read(relative)
+
+    def listing(self, folder: str) -> list[str]:
+        """Names relative to the root of all files at any depth below a folder."""
+        return list(self._files.listing(folder))
 
     def delete(self, relative: str) -> None:
         """Remove a file below the root, if it is there."""

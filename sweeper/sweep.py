@@ -19,7 +19,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from sweeper import plan, progress, provenance, search_space
+from sweeper import checkpoint, plan, progress, provenance, search_space
 from sweeper.interruption import Interruption
 from sweeper.search_space import SearchSpaceError, SweepSpec
 from sweeper.spec import TrialSpec, trial_id
@@ -119,6 +119,7 @@ def _start(
         return 128 + interruption.signum
     if spec.search.method == "optuna":
         _record(store, spec, source, origin)  # only now its trials are known
+    checkpoint.sweep(store, source.finished)
     return _report(spec, store, source, losses, out, complaints)
 
 
@@ -174,7 +175,7 @@ def _record(store: Store, spec: SweepSpec, source: plan.Source, origin: provenan
         trial_ids=tuple(source.planned),
         provenance=origin,
     )
-    store.record_sweep(spec.name, record)
+    store.record_sweep(record)
 
 
 def _shape(trial: TrialSpec) -> Any:

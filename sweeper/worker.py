@@ -5,8 +5,8 @@ small strides, each ending in a state that can be checkpointed: some steps of tr
 and commit of one. Lanes are committed one by one; the state after the last step is checkpointed first, so that a death
 between two commits repeats no training.
 
-Training keeps the lanes a pack was planned with even when some of its trials are committed already, as long as the
-checkpoint is there; without one, only the pending trials run.
+A checkpoint goes on with the lanes it was made of, even when some of their trials are committed already; without one,
+only the pending trials run. Either way it has the name of the pack as planned, where every later start finds it.
 """
 
 import contextlib
@@ -77,9 +77,11 @@ class PackRun:
         evaluator: Evaluator = evolution.in_process,
     ):
         _forget_peak_memory()
-        if len(pending) < len(pack.trials) and not checkpoint.exists(store, pack.pack_id):
-            pack = Pack(tuple(t for t, name in zip(pack.trials, pack.trial_ids, strict=True) if name in pending))
-        self.pack = pack
+        saved = checkpoint.load(store, pack.pack_id)
+        if saved is not None and not set(pending) <= set(saved.trial_ids) <= set(pack.trial_ids):
+            saved = None
+        self._pack_id = pack.pack_id
+        self.pack = pack = pack.part(pending if saved is None else saved.trial_ids)
         self._pending = [index for index, name in enumerate(pack.trial_ids) if name in pending]
         self._store = store
         self._provenance = provenance
@@ -103,9 +105,9 @@ class PackRun:
         compiled = compilation.seconds()
         self._state: Any = self._trainer.start(self._stacked)
         self._seconds["compile_seconds"] += compilation.seconds() - compiled
-        restored = checkpoint.restore(store, pack.pack_id, self._state)
-        if restored is not None:
-            self._state, notes = restored
+        restored = None if saved is None else saved.state(like=self._state)
+        if saved is not None and restored is not None:
+            self._state, notes = restored, saved.notes
             self._step, self._seconds = notes["step"], notes["seconds"]
             self._curves, self._strides = notes["curves"], notes["strides"]
         self._checkpointed_at = time.monotonic()
@@ -118,7 +120,7 @@ class PackRun:
         training_now = self._step < self._steps and not self._stopped
         seconds = self._seconds["train_seconds"]
         return Progress(
-            pack_id=self.pack.pack_id,
+            pack_id=self._pack_id,
             phase="training" if training_now else "evaluating" if self._pending else "done",
             step=self._step,
             steps=self._steps,
@@ -137,14 +139,14 @@ class PackRun:
             self._finish(self._pending[0], "stopped" if self._stopped else "finished")
             self._pending.pop(0)
         if not self._pending:
-            checkpoint.remove(self._store, self.pack.pack_id)
+            checkpoint.remove(self._store, self._pack_id)
         return self.progress()
 
     def checkpoint(self) -> None:
         """Save the state, so that the next run of this pack goes on from here."""
         if self._checkpointed_step != self._step:
             notes = {"curves": self._curves, "strides": self._strides, "seconds": self._seconds, "step": self._step}
-            checkpoint.save(self._store, self.pack.pack_id, self._state, notes)
+            checkpoint.save(self._store, self._pack_id, self.pack.trial_ids, self._state, notes)
             self._checkpointed_step = self._step
         self._checkpointed_at = time.monotonic()
 
@@ -159,7 +161,7 @@ class PackRun:
         for index in self._pending:
             self._commit_failure(index, kind, message, self._step)
         self._pending = []
-        checkpoint.remove(self._store, self.pack.pack_id)
+        checkpoint.remove(self._store, self._pack_id)
 
     def _train(self) -> None:
         begun, cpu_begun, compiled_before = time.monotonic(), time.process_time(), compilation.seconds()
@@ -235,7 +237,7 @@ class PackRun:
                 timings=timings,
                 error=error,
                 provenance=self._provenance,
-                pack_id=self.pack.pack_id,
+                pack_id=self._pack_id,
                 lanes=lanes,
                 device=jax.devices()[0].device_kind,
                 started=self._started,

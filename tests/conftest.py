@@ -21,6 +21,19 @@ hypothesis.settings.register_profile("deterministic", derandomize=True, deadline
 hypothesis.settings.load_profile("deterministic")
 
 
+STARTS_RAY = ("run", "nodes", "ray_up", "object_store", "population", "gridworld_small", "launch")
+"""Test files that start Ray. Two of them at once would be short of cores, and wait for each other's workers in vain."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Two processes share the tests, file by file; one of them begins with all that starts Ray."""
+    ray_files = {f"test_{name}" for name in STARTS_RAY}
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("ray" if item.path.stem in ray_files else item.path.stem))
+    items.sort(key=lambda item: item.path.stem not in ray_files)
+
+
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory):
     """An S3 server, and the environment that its clients need."""

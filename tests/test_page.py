@@ -75,7 +75,7 @@ def filled(folder: Path, *results, name="ours", text="trial: {}\n", missing=()) 
     for one in results:
         store.commit(one)
     ids = (*(trial_id(one.trial) for one in results), *missing)
-    store.record_sweep(name, SweepRecord(name=name, text=text, overrides=(), trial_ids=ids, provenance=PROVENANCE))
+    store.record_sweep(SweepRecord(name=name, text=text, overrides=(), trial_ids=ids, provenance=PROVENANCE))
     return store
 
 
@@ -231,10 +231,7 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
         failure({"seed": 2}, kind=HOSTILE, message=HOSTILE),
         text=f"# {HOSTILE}\ntrial: {{}}\n",
     )
-    store.record_sweep(
-        "ours",
-        store.sweeps()[0].model_copy(update={"overrides": (HOSTILE,), "provenance": provenance}),
-    )
+    store.record_sweep(store.sweeps()[0].model_copy(update={"overrides": (HOSTILE,), "provenance": provenance}))
     panel = HistogramPanel.model_validate(
         {
             "kind": "histogram",

@@ -45,6 +45,8 @@ def test_what_runs_is_planned_minus_committed(committed, lanes, retry):
     # A pack keeps its name and its lanes whatever was committed, so that it finds its checkpoint.
     assert {work.pack.pack_id for work in made.work} <= {work.pack.pack_id for work in fresh.work}
     assert (made.cells, made.packs) == (fresh.cells, fresh.packs)
+    sound = {key for key, status in committed.items() if status != "failed"}
+    assert made.finished == {work.pack.pack_id for work in fresh.work if sound >= set(work.pack.trial_ids)}
     assert sum(work.steps for work in made.work) == 250 * (len(IDS) - len(done))
 
 

@@ -7,6 +7,7 @@ import math
 from rich.console import Console
 
 from sweeper import plan, progress
+from sweeper.plan import Work
 from sweeper.worker import Progress
 from tests.trials import coloring_trial
 
@@ -67,8 +68,9 @@ def test_a_pack_that_starts_again_counts_its_rows_once():
     assert work is not None
     board.started(work)
     board.progress(work.pack.pack_id, fields(work.pack.pack_id, phase="evaluating", committed=1))
-    board.started(work)
-    board.progress(work.pack.pack_id, fields(work.pack.pack_id, phase="done", committed=4))
+    board.started(Work(work.pack, work.pending[1:]))
+    assert board.done == 1
+    board.progress(work.pack.pack_id, fields(work.pack.pack_id, phase="done", committed=3))
     board.ended(work.pack.pack_id)
     assert board.done == 4
 

@@ -69,7 +69,7 @@ def result(success=0.5, **changes):
 
 def record(store, name, results, text=SPACE, overrides=()):
     ids = tuple(trial_id(one.trial) for one in results)
-    store.record_sweep(name, SweepRecord(name=name, text=text, overrides=overrides, trial_ids=ids, provenance=ORIGIN))
+    store.record_sweep(SweepRecord(name=name, text=text, overrides=overrides, trial_ids=ids, provenance=ORIGIN))
 
 
 @pytest.fixture

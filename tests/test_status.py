@@ -21,9 +21,9 @@ def record(name, ids, **origin):
 @pytest.fixture
 def results(tmp_path):
     filled = Store.open(tmp_path / "results")
-    filled.record_sweep("quick", record("quick", IDS[:1]))
-    filled.record_sweep("quick", record("quick", IDS[:5], captured="2026-02-03T04:05:06+00:00", dirty=True))
-    filled.record_sweep("other", record("other", IDS[:1], commit=None, dirty=None))
+    filled.record_sweep(record("quick", IDS[:1]))
+    filled.record_sweep(record("quick", IDS[:5], captured="2026-02-03T04:05:06+00:00", dirty=True))
+    filled.record_sweep(record("other", IDS[:1], commit=None, dirty=None))
     filled.commit(result())
     filled.commit(result({"seed": 1}, status="stopped"))
     filled.commit(failure({"seed": 2}))

@@ -645,17 +645,17 @@ def record(name="quick", ids=("a" * 20, "b" * 20), captured=PROVENANCE.captured)
 def test_the_history_of_a_sweep_is_kept_in_order_whatever_the_clock_says(results):
     starts = [record(captured=time) for time in ("2030", "1970", "2001")] + [record(ids=())]
     for start in starts:
-        results.record_sweep(start.name, start)
-    results.record_sweep("other", record("other"))
+        results.record_sweep(start)
+    results.record_sweep(record("other"))
     assert results.sweeps() == [record("other"), *starts]
     plans = [name for name in results._files.listing("sweeps/quick") if "/plans/" in name]
     assert len(plans) == 2, "equal plans are stored once"
 
 
 def test_a_damaged_record_is_left_out_loudly(local, caplog):
-    local.record_sweep("quick", record())
-    local.record_sweep("other", record("other"))
-    local.record_sweep("third", record("third"))
+    local.record_sweep(record())
+    local.record_sweep(record("other"))
+    local.record_sweep(record("third"))
     (start,) = Path(local.root, "sweeps", "quick").glob("*.json")
     start.write_text("{")
     (plan,) = Path(local.root, "sweeps", "third", "plans").iterdir()
@@ -669,7 +669,7 @@ def test_a_damaged_record_is_left_out_loudly(local, caplog):
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "a b"])
 def test_a_sweep_needs_a_name_that_can_be_a_folder(local, name):
     with pytest.raises(StoreError, match="cannot name a sweep"):
-        local.record_sweep(name, record())
+        local.record_sweep(record(name))
 
 
 def test_other_files_are_written_read_and_deleted(results):

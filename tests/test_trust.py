@@ -59,10 +59,10 @@ def test_a_checkpoint_with_a_pickle_in_it_is_no_checkpoint(tmp_path):
         payload = buffer.getvalue()
         # The digest is no secret: a stranger can compute it too.
         store.write_bytes("checkpoints/pack.ckpt", hashlib.sha256(payload).digest() + payload)
-        assert checkpoint.restore(store, "pack", {"w": np.zeros(1)}) is None
+        assert checkpoint.load(store, "pack") is None
     payload = pickle.dumps(Bomb(mark))
     store.write_bytes("checkpoints/pack.ckpt", hashlib.sha256(payload).digest() + payload)
-    assert checkpoint.restore(store, "pack", {"w": np.zeros(1)}) is None
+    assert checkpoint.load(store, "pack") is None
     assert not mark.exists()
 
 

@@ -104,6 +104,38 @@ def test_without_the_checkpoint_only_pending_trials_run(tmp_path):
     assert set(store.committed()) == {pack.trial_ids[0]}
 
 
+def test_a_part_of_a_pack_leaves_the_checkpoint_of_the_pack(undisturbed, tmp_path):
+    """Two trials are left of three and die between their commits: the last one finds their checkpoint."""
+    store, pack = Store.open(tmp_path), Pack(TRIALS)
+    run_pack(Pack(TRIALS[:1]), store, ORIGIN)
+    dying = _run(store, pack, pack.trial_ids[1:])
+    while dying.advance().committed == 0:
+        pass
+    (file,) = tmp_path.glob("checkpoints/*")
+    assert file.stem == pack.pack_id
+    last = _run(store, pack, pack.trial_ids[2:])
+    assert (last.progress().phase, last.progress().lanes) == ("evaluating", 2)
+    _finish(last)
+    assert _metrics(store) == _metrics(undisturbed)
+    assert not list(tmp_path.glob("checkpoints/*"))
+
+
+def test_a_checkpoint_without_the_pending_lanes_is_of_no_use(undisturbed, tmp_path):
+    store, pack = Store.open(tmp_path), Pack(TRIALS)
+    _run(store, pack, pack.trial_ids[:2]).advance()
+    _finish(_run(store, pack, pack.trial_ids[1:]))
+    expected = _metrics(undisturbed)
+    assert _metrics(store) == {name: expected[name] for name in pack.trial_ids[1:]}
+
+
+def test_checkpoints_of_finished_packs_are_swept(tmp_path):
+    store, pack = Store.open(tmp_path), Pack(TRIALS)
+    for name in (pack.pack_id, "other"):
+        checkpoint.save(store, name, [], {}, {})
+    checkpoint.sweep(store, {pack.pack_id, "unknown"})
+    assert [file.stem for file in tmp_path.glob("checkpoints/*")] == ["other"]
+
+
 def test_a_lane_that_diverges_fails_alone(undisturbed, tmp_path):
     store = Store.open(tmp_path)
     exploding = coloring_trial(
@@ -154,18 +186,21 @@ def test_fail_commits_a_row_with_the_reason(tmp_path):
 def test_a_damaged_checkpoint_is_none(tmp_path, damage):
     store = Store.open(tmp_path)
     state = {"weights": np.arange(100.0)}
-    checkpoint.save(store, "pack", state, {"step": 1})
-    restored = checkpoint.restore(store, "pack", state)
-    assert restored is not None
-    np.testing.assert_array_equal(restored[0]["weights"], state["weights"])
+    checkpoint.save(store, "pack", ["a"], state, {"step": 1})
+    saved = checkpoint.load(store, "pack")
+    assert saved is not None
+    assert (saved.trial_ids, saved.notes) == (("a",), {"step": 1})
+    np.testing.assert_array_equal(saved.state(state)["weights"], state["weights"])
     store.write_bytes("checkpoints/pack.ckpt", damage(store.read_bytes("checkpoints/pack.ckpt")))
-    assert checkpoint.restore(store, "pack", state) is None
+    assert checkpoint.load(store, "pack") is None
 
 
 def test_a_checkpoint_of_another_shape_is_none(tmp_path):
     store = Store.open(tmp_path)
-    checkpoint.save(store, "pack", {"weights": np.zeros(3)}, {})
-    assert checkpoint.restore(store, "pack", {"weights": np.zeros(4)}) is None
+    checkpoint.save(store, "pack", [], {"weights": np.zeros(3)}, {})
+    saved = checkpoint.load(store, "pack")
+    assert saved is not None
+    assert saved.state({"weights": np.zeros(4)}) is None
 
 
 def test_the_schedule_rises_falls_and_ends_at_the_final_rate():

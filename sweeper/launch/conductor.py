@@ -150,10 +150,8 @@ class _Conductor(_NotSaved, tune.Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        pack_id = trial.config["pack_id"]
         fields = {field.name: result[field.name] for field in dataclasses.fields(Progress) if field.name in result}
-        # The worker may run a part of the pack, under a name of its own.
-        self._watcher.progress(pack_id, fields | {"pack_id": pack_id})
+        self._watcher.progress(trial.config["pack_id"], fields)
         work = Work(*decoded(trial.config)) if "failure" in result or "lost" in result else None
         if work is not None and "failure" in result:
             self._watcher.note(f"{_named(work)} failed: {result['failure']}")
@@ -167,6 +165,9 @@ class _Conductor(_NotSaved, tune.Callback):
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         work = Work(*decoded(trial.config))
         self._watcher.note(f"a worker died with {_named(work)}; the pack goes on from its last checkpoint")
+        with contextlib.suppress(OSError, StoreError):  # then what is committed is evaluated once more
+            sound = {e.seal.trial_id for e in self._store.entries(work.pending) if e.seal.status != "failed"}
+            trial.set_config(encoded(Work(work.pack, tuple(name for name in work.pending if name not in sound))))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         work = Work(*decoded(trial.config))

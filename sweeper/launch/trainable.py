@@ -7,6 +7,7 @@ import stat
 import tempfile
 import time
 import traceback
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,7 +96,10 @@ class PackTrainable(tune.Trainable):
                     self._run.checkpoint()
                 return self._progress | {"done": True}
             if self._run is None:
-                self._run = self._started()
+                pack, pending = decoded(self._encoded)
+                if not pending:
+                    return self._progress | {"done": True}  # a worker died right after its last commit
+                self._run = self._started(pack, pending)
             if order == "stop early" and self._progress.get("phase") == "training":
                 self._run.stop_early()
             until = time.monotonic() + REPORT_SECONDS
@@ -117,8 +121,7 @@ class PackTrainable(tune.Trainable):
         except RayError:
             return "carry on"
 
-    def _started(self) -> PackRun:
-        pack, pending = decoded(self._encoded)
+    def _started(self, pack: Pack, pending: Collection[str]) -> PackRun:
         resources = self._resources
         return PackRun(
             pack,
