@@ -11,6 +11,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false --xla_bac
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tests import s3_server
 
@@ -25,13 +26,24 @@ STARTS_RAY = ("run", "nodes", "ray_up", "object_store", "population", "gridworld
 """Test files that start Ray. Two of them at once would be short of cores, and wait for each other's workers in vain."""
 
 
-@pytest.hookimpl(tryfirst=True)
+class Scheduling(LoadFileScheduling):
+    """The processes of `pytest -n` take file after file; one of them begins with all that starts Ray."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "ray" if file in _ray_files() else file
+
+
+def _ray_files() -> set[str]:
+    return {f"tests/test_{name}.py" for name in STARTS_RAY}
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return Scheduling(config, log)
+
+
 def pytest_collection_modifyitems(items):
-    """Two processes share the tests, file by file; one of them begins with all that starts Ray."""
-    ray_files = {f"test_{name}" for name in STARTS_RAY}
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("ray" if item.path.stem in ray_files else item.path.stem))
-    items.sort(key=lambda item: item.path.stem not in ray_files)
+    items.sort(key=lambda item: item.nodeid.partition("::")[0] not in _ray_files())
 
 
 @pytest.fixture(scope="session")

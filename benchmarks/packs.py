@@ -1,0 +1,59 @@
+"""How many packs a second the launch path takes when the packs themselves cost nothing.
+
+    python -m benchmarks.packs [--packs 500,2000]
+
+Every pack is real but has nothing pending, so its worker answers at once: what is left is Tune, the placement of the
+pack, the reuse of its worker's process and the driver's loop. Uses a local Ray of its own; the first row also pays for
+the start of the workers.
+"""
+
+import argparse
+import io
+import tempfile
+import time
+
+from rich.console import Console
+
+from sweeper import launch, plan, progress, provenance
+from sweeper.interruption import Interruption
+from sweeper.packing import Pack
+from sweeper.search_space import Resources
+from sweeper.spec import TrialSpec
+from sweeper.store import Store
+
+TRIAL = {
+    "task": {"name": "coloring"},
+    "baseline": "Aq_R",
+    "objective": {"q": 3.0, "m": 2},
+    "steps": 1000,
+}
+
+
+def measure(packs: int) -> float:
+    """Packs a second of so many."""
+    template = TrialSpec.model_validate(TRIAL)
+    work = tuple(plan.Work(Pack((template.model_copy(update={"seed": seed}),)), ()) for seed in range(packs))
+    source = plan.Listed(plan.Plan({}, {}, 1, packs, work, frozenset()))
+    board = progress.Board(source, 0, 0)
+    origin = provenance.capture(["benchmark"])
+    with tempfile.TemporaryDirectory() as folder, progress.watch(board, Console(file=io.StringIO())) as watcher:
+        begun = time.monotonic()
+        losses = launch.launch(source, Store.open(folder), origin, Resources(), None, None, watcher, Interruption())
+        seconds = time.monotonic() - begun
+    assert not losses
+    return packs / seconds
+
+
+def main() -> None:
+    """One row a number of packs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--packs", default="500,2000")
+    arguments = parser.parse_args()
+    print("| packs | packs a second |\n|---|---|")
+    with launch.cluster("local", Resources(), Interruption()):
+        for packs in map(int, arguments.packs.split(",")):
+            print(f"| {packs:,} | {measure(packs):.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
