@@ -6,6 +6,7 @@ All that is printed for people is composed here; what is done is done by `plan`,
 import dataclasses
 import json
 import math
+import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -119,7 +120,8 @@ def _start(
         return 128 + interruption.signum
     if spec.search.method == "optuna":
         _record(store, spec, source, origin)  # only now its trials are known
-    checkpoint.sweep(store, source.finished)
+    if not losses:
+        checkpoint.sweep(store, source.finished)
     return _report(spec, store, source, losses, out, complaints)
 
 
@@ -238,11 +240,15 @@ def _report(
         reasons[f"{row['error_kind']}: {row['error_message']}"].append(row["trial_id"])
     told = set(failed["trial_id"]) | set(sound["trial_id"])
     for loss in losses:
-        reasons[loss.reason] += [key for key in loss.trial_ids if key not in told]
+        # One sentence for a full disk, whichever files it refused.
+        text = re.sub(re.escape(store.root) + r"/[^\s:]+", f"files in {store.root}", loss.reason)
+        reasons[text] += [key for key in loss.trial_ids if key not in told]
         told.update(loss.trial_ids)
     missing = [key for key in source.planned if key not in told]
-    if missing:
+    if missing and source.exhausted:
         reasons["no row, although its worker reported the end"] += missing
+    elif missing:
+        reasons["not started, as nothing could be committed any more"] += missing
     impossible = source.impossible if isinstance(source, plan.Study) else []
     for text in impossible:
         _say(complaints, f"a setting that cannot be trained was left out: {text}")

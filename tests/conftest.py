@@ -19,6 +19,8 @@ from tests import s3_server
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
+# Two thousand mutated search spaces: pytest tests/test_search_space.py -k traceback --hypothesis-profile thorough
+hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("deterministic"), max_examples=2000)
 hypothesis.settings.load_profile("deterministic")
 
 

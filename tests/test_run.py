@@ -243,6 +243,27 @@ def test_killed_and_interrupted_sweeps_end_with_the_same_numbers(undisturbed, ch
 
 
 @pytest.mark.slow
+def test_a_store_that_takes_nothing_ends_the_sweep_with_one_sentence(checkout):
+    store = checkout / "refusing"
+    store.mkdir()
+    (store / "checkpoints").write_text("a file where a folder should be")
+    arguments = ("tiny.yaml", "--results", str(store), "--address", "local", "--concurrency", "1")
+    code, text = Command(checkout, *arguments).wait()
+    assert code == 1
+    assert "Traceback" not in text
+    assert "the results store takes nothing any more: no more packs are started" in text
+    assert "8 of 8 trials are not finished" in text
+    (sentence,) = [line for line in text.splitlines() if " x cannot " in line]
+    assert sentence.startswith(f"  6 x cannot write files in {store}: Not a directory (trial ")
+    assert "2 x not started, as nothing could be committed any more" in text
+
+    (store / "checkpoints").unlink()
+    code, text = Command(checkout, *arguments).wait()
+    assert code == 0, text
+    assert "8 of 8 trials committed" in text
+
+
+@pytest.mark.slow
 def test_failures_and_early_stops_are_rows(checkout):
     arguments = ("breakdown.yaml", "--results", "broken", "--address", "local", "--concurrency", "1")
     code, text = Command(checkout, *arguments).wait()

@@ -34,6 +34,9 @@ MAX_WORKER_DEATHS = 3
 WAVE = 2000
 """Packs of one Tune run. Tune keeps about 90 kB of every pack it has seen, so a long list is run in waves."""
 
+MAX_LOST_IN_A_ROW = 3
+"""So many packs ending one after another without being able to commit mean that the store takes nothing any more."""
+
 GRACE_SECONDS = 20.0
 """How long running packs have to leave a checkpoint once they are told to."""
 
@@ -80,14 +83,14 @@ class _NotSaved:
 
 
 class _Queue(_NotSaved, Searcher):
-    """Hands a wave of the source's work to Tune, as far as nobody wants to stop."""
+    """Hands a wave of the source's work to Tune, as far as nobody wants to stop and results can be kept."""
 
-    def __init__(self, source: Source, interruption: Interruption):
+    def __init__(self, source: Source, conductor: "_Conductor"):
         super().__init__()
-        self._source, self._interruption, self._left = source, interruption, WAVE
+        self._source, self._conductor, self._left = source, conductor, WAVE
 
     def suggest(self, trial_id: str) -> Any:
-        if self._interruption.signum is not None or not self._left:
+        if self._conductor.stopping or not self._left:
             return Searcher.FINISHED
         work = self._source.next()
         if work is not None:
@@ -142,7 +145,13 @@ class _Conductor(_NotSaved, tune.Callback):
         self._watcher, self._interruption, self._orders = watcher, interruption, orders
         self._leaving: set[str] = set()
         self._deadline: float | None = None
+        self._lost_in_a_row = 0
         self.losses: list[Loss] = []
+
+    @property
+    def stopping(self) -> bool:
+        """Whether no more packs are to start: after a signal, or when the store takes nothing any more."""
+        return self._interruption.signum is not None or self._lost_in_a_row >= MAX_LOST_IN_A_ROW
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._watcher.started(Work(*decoded(trial.config)))
@@ -156,6 +165,8 @@ class _Conductor(_NotSaved, tune.Callback):
         if work is not None and "failure" in result:
             self._watcher.note(f"{_named(work)} failed: {result['failure']}")
             self._watcher.note(f"  traceback on {result['node_ip']}: {result['log']}")
+        if result["done"]:
+            self._lost_in_a_row = self._lost_in_a_row + 1 if "lost" in result else 0
         if work is not None and "lost" in result:
             self._lose(work, result["lost"])
 
@@ -208,6 +219,8 @@ class _Conductor(_NotSaved, tune.Callback):
     def _lose(self, work: Work, text: str) -> None:
         self.losses.append(Loss(work.pack.pack_id, work.pending, text))
         self._watcher.note(f"{_named(work)} could not be committed: {text}")
+        if self._lost_in_a_row == MAX_LOST_IN_A_ROW:
+            self._watcher.note("the results store takes nothing any more: no more packs are started")
 
 
 def _named(work: Work) -> str:
@@ -259,12 +272,12 @@ def launch(
     )
     _warn_of_waiting(resources, watcher)
     try:
-        while not source.exhausted and interruption.signum is None:
+        while not source.exhausted and not conductor.stopping:
             with _scratch() as folder, interruption.answered_by("note"):
                 tune.Tuner(
                     trainable,
                     tune_config=tune.TuneConfig(
-                        search_alg=_Queue(source, interruption),
+                        search_alg=_Queue(source, conductor),
                         scheduler=scheduler,
                         num_samples=-1,
                         max_concurrent_trials=concurrency,
