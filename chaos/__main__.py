@@ -13,6 +13,7 @@ from chaos.sweeps import checkout, end_all
 FAULTS: dict[str, tuple[faults.Fault, int]] = {
     "driver-killed": (faults.driver_killed, 50),
     "worker-killed": (faults.worker_killed, 50),
+    "nodes-killed": (faults.nodes_killed, 21),
     "terminated": (faults.terminated, 5),
     "disk-full": (faults.disk_filled, 1),
     "disk-read-only": (faults.disk_read_only, 1),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from chaos import pack
+from chaos import nodes, pack
 from chaos.sweeps import Books, Start, space
 from sweeper import compaction, provenance
 from sweeper.spec import trial_id
@@ -56,7 +56,7 @@ Fault = Callable[[Path, Path, int, random.Random], Finding]
 
 def driver_killed(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
     """kill -9 of the driver at random moments: while it starts, while Ray starts, while packs train."""
-    packs, seeds = max(8, 13 * times // 5), 4
+    packs, seeds = 4 * times, 4
     file, results = folder / "chaos.yaml", folder / "results"
     file.write_text(space(packs, seeds, steps=500))
     books, again, hits, in_training = Books(results), 0, 0, 0
@@ -116,6 +116,45 @@ def worker_killed(checkout: Path, folder: Path, times: int, draw: random.Random)
     return Finding(
         times, 3, 0, 0, sum(steps < 0 for steps in lost_steps), worst < 2 * pack.CHECKPOINT_SECONDS,
         f"training lost: {mean:.2f} s on average, {worst:.2f} s at most, of an interval of {pack.CHECKPOINT_SECONDS} s",
+    )  # fmt: skip
+
+
+def nodes_killed(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+    """kill -9 of a training process, of a raylet, or of a whole node, in turns, on three nodes; a lost one is replaced."""
+    packs, seeds = 2 * times, 2
+    file, results = folder / "chaos.yaml", folder / "results"
+    file.write_text(space(packs, seeds, steps=8000))
+    books, hits = Books(results), dict.fromkeys(("worker", "raylet", "node"), 0)
+    with nodes.nodes() as cluster:
+        working = [cluster.join(num_cpus=1) for _ in range(3)]
+        start = Start(checkout, file, results, address=str(cluster.address))
+        while sum(hits.values()) < times:
+            files = _files(results)
+            if not start.until(lambda files=files: _files(results) != files) or not _sleep(start, draw.uniform(0, 2)):
+                break
+            victim = working.pop(draw.randrange(len(working)))
+            kind = min(hits, key=lambda name: hits[name])
+            if kind == "worker":
+                working.append(victim)
+                busy = nodes.trainers(victim)
+                if not busy:
+                    continue
+                os.kill(draw.choice(busy), signal.SIGKILL)
+            else:
+                if kind == "raylet":
+                    os.kill(nodes.raylet(victim), signal.SIGKILL)
+                    _sleep(start, draw.uniform(0, 2))
+                cluster.lose(victim)
+                working.append(cluster.join(num_cpus=1))
+            hits[kind] += 1
+            print(f"  {kind} killed with {_checked(books, results)} committed", flush=True)
+        code = start.wait()
+    finished = _checked(books, results)
+    killed = ", ".join(f"{count} {name}s" for name, count in hits.items())
+    deaths = start.text.count("a worker died with")
+    return Finding(
+        sum(hits.values()), packs * seeds, len(books.lost), books.doubled(), len(books.changed),
+        code == 0 and finished == packs * seeds, f"{killed}; {deaths} packs went on elsewhere",
     )  # fmt: skip
 
 

@@ -49,9 +49,9 @@ def checkout(folder: Path) -> Iterator[Path]:
 class Start:
     """One start of `python -m sweeper.run`, in a session of its own as a terminal would make it."""
 
-    def __init__(self, checkout: Path, space: Path, results: Path | str, *options: str):
+    def __init__(self, checkout: Path, space: Path, results: Path | str, *options: str, address: str = "local"):
         self._log = checkout.parent / f"log-{time.monotonic_ns()}"
-        command = [sys.executable, "-m", "sweeper.run", str(space), "--results", str(results), "--address", "local"]
+        command = [sys.executable, "-m", "sweeper.run", str(space), "--results", str(results), "--address", address]
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
                 [*command, *options],
@@ -74,7 +74,7 @@ class Start:
         """Processes below the command whose command line holds `name`: Ray's daemons, its workers."""
         grown = {self.process.pid}
         for _ in range(4):
-            grown.update(child for parent in list(grown) for child in _children(parent))
+            grown.update(child for parent in list(grown) for child in children(parent))
         self._family.update(grown - {self.process.pid})
         return [pid for pid in sorted(self._family) if name in command_line(pid) and command_line(pid)]
 
@@ -127,7 +127,8 @@ def _number(text: str) -> int:
     return int(text.replace(",", ""))
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """Processes that a process has started itself."""
     found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
     return [int(line) for line in found.stdout.split()]
 

@@ -11,17 +11,14 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ray._private.authentication import authentication_token_setup
-from ray._private.node import Node
-from ray.cluster_utils import Cluster
 
+from chaos.nodes import Nodes, nodes
 from sweeper import plugins
 from sweeper.store import Store
 
@@ -144,30 +141,10 @@ class Sweep:
         return text
 
 
-class Nodes(Cluster):
-    """A cluster whose head offers nothing; it asks for this user's token, as all do."""
-
-    def __init__(self, folder: Path):
-        authentication_token_setup.enable_token_auth_by_default()
-        authentication_token_setup.ensure_token_if_auth_enabled()
-        self._folder = folder
-        super().__init__(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-
-    def join(self, **resources: float) -> Node:
-        """A node more, with a folder of its own, as nodes that share one take each other's working folders away."""
-        own = self._folder / f"n{len(self.worker_nodes)}"
-        return self.add_node(temp_dir=str(own), **resources)
-
-
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
-    # Names of sockets must be short. And nobody else's command is to find this cluster.
-    with tempfile.TemporaryDirectory(prefix="nodes-", ignore_cleanup_errors=True) as folder:
-        monkeypatch.setenv("RAY_TMPDIR", folder)
-        made = Nodes(Path(folder))
+def cluster() -> Iterator[Nodes]:
+    with nodes() as made:
         yield made
-        # Its nodes are children of this process, and no other Ray on this machine is asked to stop.
-        made.shutdown()
 
 
 @pytest.fixture
@@ -229,7 +206,7 @@ def test_a_node_that_joins_is_used_and_a_node_that_dies_is_survived(cluster, sta
     _until(lambda: second.node_id in {one.node for one in sweep.heard()}, sweep)
 
     # As a spot machine goes, in the middle of its pack: nobody says goodbye.
-    cluster.remove_node(first, allow_graceful=False)
+    cluster.lose(first)
     removed = time.time()
     sweep.go_on()
     text = sweep.finish()

@@ -1,0 +1,60 @@
+"""A cluster of Ray's own nodes in processes of this machine, which come and go."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+from ray._private.authentication import authentication_token_setup
+from ray._private.node import Node
+from ray.cluster_utils import Cluster
+
+from chaos.sweeps import children, command_line
+
+
+class Nodes(Cluster):
+    """A cluster whose head offers nothing; it asks for this user's token, as all do."""
+
+    def __init__(self, folder: Path):
+        authentication_token_setup.enable_token_auth_by_default()
+        authentication_token_setup.ensure_token_if_auth_enabled()
+        self._folder = folder
+        self._joined = 0
+        super().__init__(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+
+    def join(self, num_cpus: int, num_gpus: int = 0) -> Node:
+        """A node more, with a folder of its own, as nodes that share one take each other's working folders away."""
+        self._joined += 1
+        own = self._folder / f"n{self._joined}"
+        return self.add_node(temp_dir=str(own), num_cpus=num_cpus, num_gpus=num_gpus)
+
+    def lose(self, node: Node) -> None:
+        """All processes of a node are gone at once, as when its machine is."""
+        self.remove_node(node, allow_graceful=False)
+
+
+@contextlib.contextmanager
+def nodes() -> Iterator[Nodes]:
+    """A cluster that no other command on this machine finds."""
+    # Names of sockets must be short.
+    with tempfile.TemporaryDirectory(prefix="nodes-", ignore_cleanup_errors=True) as folder:
+        with mock.patch.dict(os.environ, RAY_TMPDIR=folder):
+            made = Nodes(Path(folder))
+            try:
+                yield made
+            finally:
+                # Its nodes are children of this process, and no other Ray on this machine is asked to stop.
+                made.shutdown()
+
+
+def raylet(node: Node) -> int:
+    """The process that manages a node."""
+    (info,) = node.all_processes["raylet"]
+    return info.process.pid
+
+
+def trainers(node: Node) -> list[int]:
+    """Processes of a node that train packs, or wait for one."""
+    return [pid for pid in children(raylet(node)) if "ResourceTrainable" in command_line(pid)]
