@@ -120,7 +120,7 @@ def worker_killed(checkout: Path, folder: Path, times: int, draw: random.Random)
 
 
 def nodes_killed(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
-    """kill -9 of a training process, of a raylet, or of a whole node, in turns, on three nodes; a lost one is replaced."""
+    """kill -9 of a training process, of a raylet or of a whole node, in turns; a lost one of the three is replaced."""
     packs, seeds = 2 * times, 2
     file, results = folder / "chaos.yaml", folder / "results"
     file.write_text(space(packs, seeds, steps=8000))

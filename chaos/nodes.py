@@ -39,14 +39,16 @@ class Nodes(Cluster):
 def nodes() -> Iterator[Nodes]:
     """A cluster that no other command on this machine finds."""
     # Names of sockets must be short.
-    with tempfile.TemporaryDirectory(prefix="nodes-", ignore_cleanup_errors=True) as folder:
-        with mock.patch.dict(os.environ, RAY_TMPDIR=folder):
-            made = Nodes(Path(folder))
-            try:
-                yield made
-            finally:
-                # Its nodes are children of this process, and no other Ray on this machine is asked to stop.
-                made.shutdown()
+    with (
+        tempfile.TemporaryDirectory(prefix="nodes-", ignore_cleanup_errors=True) as folder,
+        mock.patch.dict(os.environ, RAY_TMPDIR=folder),
+    ):
+        made = Nodes(Path(folder))
+        try:
+            yield made
+        finally:
+            # Its nodes are children of this process, and no other Ray on this machine is asked to stop.
+            made.shutdown()
 
 
 def raylet(node: Node) -> int:
