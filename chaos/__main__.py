@@ -19,6 +19,7 @@ FAULTS: dict[str, tuple[faults.Fault, int]] = {
     "disk-read-only": (faults.disk_read_only, 1),
     "two-drivers": (faults.driver_doubled, 2),
     "results-moved": (faults.results_moved, 3),
+    "checkpoints-damaged": (faults.checkpoints_damaged, 3),
     "files-damaged": (faults.files_damaged, 500),
     "clock-jumped": (faults.clock_jumped, 100),
 }

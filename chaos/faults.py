@@ -310,6 +310,36 @@ def results_moved(checkout: Path, folder: Path, times: int, draw: random.Random)
     return Finding(times, 8, 0, books.doubled(), again, code == 0 and books.check() == 8)
 
 
+def checkpoints_damaged(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+    """After a kill of the driver every checkpoint is truncated or emptied or has a bit flipped."""
+    file, results = folder / "chaos.yaml", folder / "results"
+    file.write_text(space(packs=4, seeds=2, steps=20_000))
+    books, damaged = Books(results), 0
+    for _ in range(times):
+        start = Start(checkout, file, results)
+        if not start.until(lambda: list(results.glob("checkpoints/*.ckpt"))):
+            break
+        start.kill()
+        for path in results.glob("checkpoints/*.ckpt"):
+            path.write_bytes(_spoiled(path.read_bytes(), draw))
+            damaged += 1
+        _checked(books, results)
+    code = Start(checkout, file, results).wait()
+    finished = _checked(books, results)
+    left = len(list(results.glob("checkpoints/*")))
+    return Finding(
+        times, 8, len(books.lost), books.doubled(), len(books.changed), code == 0 and finished == 8 and not left,
+        f"{damaged} checkpoints damaged",
+    )  # fmt: skip
+
+
+def _spoiled(data: bytes, draw: random.Random) -> bytes:
+    """Nothing of it, or its beginning, or all of it but for one bit."""
+    place = draw.randrange(len(data))
+    flipped = data[:place] + bytes([data[place] ^ 1 << draw.randrange(8)]) + data[place + 1 :]
+    return draw.choice([b"", data[:place], flipped])
+
+
 DAMAGED_TRIALS = 230
 """Trials of the store whose files are damaged: two compacted files, and some in files of their own."""
 
@@ -326,13 +356,8 @@ def files_damaged(checkout: Path, folder: Path, times: int, draw: random.Random)
     for _ in range(times):
         before = set(store.committed())
         path = draw.choice([path for path in sorted(results.rglob("*.parquet")) if "quarantine" not in path.parts])
-        data, state = path.read_bytes(), path.stat()
-        place = draw.randrange(len(data))
-        path.write_bytes(
-            draw.choice(
-                [b"", data[:place], data[:place] + bytes([data[place] ^ 1 << draw.randrange(8)]) + data[place + 1 :]]
-            )
-        )
+        state = path.stat()
+        path.write_bytes(_spoiled(path.read_bytes(), draw))
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
         # Everything else is there to be asked, before anybody has looked for damage.
         sound = set(store.trials()["trial_id"].to_pylist()) & set(store.curves()["trial_id"].to_pylist())
