@@ -38,9 +38,9 @@ def measure(packs: int) -> float:
     origin = provenance.capture(["benchmark"])
     with tempfile.TemporaryDirectory() as folder, progress.watch(board, Console(file=io.StringIO())) as watcher:
         begun = time.monotonic()
-        losses = launch.launch(source, Store.open(folder), origin, Resources(), None, None, watcher, Interruption())
+        launched = launch.launch(source, Store.open(folder), origin, Resources(), None, None, watcher, Interruption())
         seconds = time.monotonic() - begun
-    assert not losses
+    assert not launched.losses
     return packs / seconds
 
 

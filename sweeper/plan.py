@@ -106,6 +106,10 @@ class Listed:
         """The next pack; None when there is none any more."""
         return self._waiting.popleft() if self._waiting else None
 
+    def put_back(self, work: Work) -> None:
+        """Hand this work out once more: it could not be taken up."""
+        self._waiting.appendleft(work)
+
     def settle(self, pack_id: str) -> None:
         """The pack has ended, whatever became of its trials."""
 
@@ -162,6 +166,10 @@ class Study:
     def next(self) -> Work | None:
         """The next pack; None when there is none before another has ended, or none any more."""
         return self._waiting.popleft() if self._waiting else None
+
+    def put_back(self, work: Work) -> None:
+        """Hand this work out once more: it could not be taken up."""
+        self._waiting.appendleft(work)
 
     def settle(self, pack_id: str) -> None:
         """The pack has ended, whatever became of its trials; the study may ask for more."""

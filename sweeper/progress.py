@@ -53,6 +53,7 @@ class Board:
         earlier, before = self._running.get(work.pack.pack_id, (work, {}))
         # After the death of its worker the pack counts what it has still to do from nothing.
         self.done += len(earlier.pending) - len(work.pending) - before.get("committed", 0)
+        self._ended_steps += earlier.steps - work.steps
         self.failed -= before.get("failed", 0)
         self._running[work.pack.pack_id] = (work, {})
 

@@ -208,6 +208,17 @@ class Store:
             self._files.delete(f"outcomes/{seal.name}")
         return self.publish(seal, trial_table(seal.trial_id, result), curves_table(seal.trial_id, result.curves))
 
+    def stands(self, trials: Iterable[spec.TrialSpec]) -> set[str]:
+        """Ids of those trials whose own file holds a row that did not fail; compacted rows are not looked at."""
+
+        def sound(trial: spec.TrialSpec) -> str | None:
+            trial_id = spec.trial_id(trial)
+            seal = Seal("trials", SCHEMA_VERSION, trial_id, trial.task.name, trial.baseline, "failed", None, None, ())
+            present = self._files.read(f"trials/{seal.name}")
+            return trial_id if present is not None and _stands(present, "failed") else None
+
+        return {found for found in _in_threads(sound, list(trials)) if found is not None}
+
     def publish(self, seal: Seal, row: pa.Table, curves: pa.Table | None) -> bool:
         """Publish the curves of a trial and then its row, unless its file holds one that stands.
 

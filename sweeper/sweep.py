@@ -90,7 +90,7 @@ def _start(
 
     origin = provenance.capture(options.argv)
     _record(store, spec, source, origin)
-    losses = []
+    launched = None
     if not source.exhausted:
         from sweeper import launch  # Ray, seconds of import that a plan or a finished sweep does not need
 
@@ -101,7 +101,7 @@ def _start(
             with launch.cluster(options.address, spec.resources, interruption) as found:
                 _say(out, f"running on {'this machine' if found is None else f'the Ray cluster at {found}'}")
                 with progress.watch(board, out) as watcher:
-                    losses = launch.launch(
+                    launched = launch.launch(
                         source,
                         store,
                         origin,
@@ -120,9 +120,9 @@ def _start(
         return 128 + interruption.signum
     if spec.search.method == "optuna":
         _record(store, spec, source, origin)  # only now its trials are known
-    if not losses:
+    if launched is None or not launched.losses:
         checkpoint.sweep(store, source.finished)
-    return _report(spec, store, source, losses, out, complaints)
+    return _report(spec, store, source, launched, out, complaints)
 
 
 def _say(console: Console, text: str) -> None:
@@ -224,7 +224,7 @@ def _report(
     spec: SweepSpec,
     store: Store,
     source: plan.Source,
-    losses: "Iterable[launch.Loss]",
+    launched: "launch.Launched | None",
     out: Console,
     complaints: Console,
 ) -> int:
@@ -239,16 +239,16 @@ def _report(
     for row in failed.to_dict("records"):
         reasons[f"{row['error_kind']}: {row['error_message']}"].append(row["trial_id"])
     told = set(failed["trial_id"]) | set(sound["trial_id"])
-    for loss in losses:
+    for loss in launched.losses if launched else ():
         # One sentence for a full disk, whichever files it refused.
         text = re.sub(re.escape(store.root) + r"/[^\s:]+", f"files in {store.root}", loss.reason)
         reasons[text] += [key for key in loss.trial_ids if key not in told]
         told.update(loss.trial_ids)
     missing = [key for key in source.planned if key not in told]
-    if missing and source.exhausted:
-        reasons["no row, although its worker reported the end"] += missing
+    if missing and launched and launched.refused:
+        reasons["not run, as nothing could be committed any more"] += missing
     elif missing:
-        reasons["not started, as nothing could be committed any more"] += missing
+        reasons["no row, although its worker reported the end"] += missing
     impossible = source.impossible if isinstance(source, plan.Study) else []
     for text in impossible:
         _say(complaints, f"a setting that cannot be trained was left out: {text}")

@@ -6,7 +6,8 @@ and commit of one. Lanes are committed one by one; the state after the last step
 between two commits repeats no training.
 
 A checkpoint goes on with the lanes it was made of, even when some of their trials are committed already; without one,
-only the pending trials run. Either way it has the name of the pack as planned, where every later start finds it.
+only the pending trials run. (One that is sound but does not fit the network has no state to offer, only its lanes.)
+Either way it has the name of the pack as planned, where every later start finds it.
 """
 
 import contextlib

@@ -2,10 +2,12 @@
 
 import contextlib
 import math
+import pickle
 import signal
 import stat
 import subprocess
 import sys
+import types
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,11 @@ from typing import Any
 import pytest
 import ray
 from ray import cloudpickle
+from ray.tune.experiment import Trial
 
 from sweeper import plan, plugins, provenance, search_space
 from sweeper.interruption import Interruption
-from sweeper.launch import connection, failures, trainable
+from sweeper.launch import conductor, connection, failures, trainable
 from sweeper.packing import Pack
 from sweeper.search_space import Resources
 from sweeper.spec import TrialSpec
@@ -216,3 +219,77 @@ def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):
         failures.TooLarge, match=r"resources\.population_workers: a pack takes 3 CPUs, this machine has"
     ):
         connection.refuse_too_large(Resources(population_workers=3))
+
+
+class Told:
+    """Notes what a conductor tells the user."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def started(self, work: plan.Work) -> None: ...
+
+    def progress(self, pack_id: str, fields: dict[str, Any]) -> None: ...
+
+    def ended(self, pack_id: str) -> None: ...
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def tick(self) -> None: ...
+
+
+class TuneTrial(Trial):
+    """A trial of Tune whose worker has died; a whole one cannot be had without a cluster."""
+
+    last_result = types.MappingProxyType({"step": 100})
+    pickled_error_file = ""
+
+    def __init__(self, work: plan.Work, folder: Path):
+        self.trial_id, self.config = "0001", trainable.encoded(work)
+        self.pickled_error_file = str(folder / "error")
+        Path(self.pickled_error_file).write_bytes(pickle.dumps(ray.exceptions.ActorDiedError()))
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        return trainable.decoded(self.config)[1]
+
+
+@pytest.fixture
+def dying(strides, tmp_path):
+    """A pack of two under way: the conductor, what it tells, Tune's trial and a worker."""
+    work = whole(coloring_trial(), coloring_trial(seed=1))
+    store, told = Store.open(tmp_path / "results"), Told()
+    source = plan.Listed(plan.plan(work.pack.trials, None, {}, retry_failed=False))
+    assert source.next() == work
+    made = conductor._Conductor(source, store, provenance.capture(["test"]), told, Interruption(), None)
+    return made, told, TuneTrial(work, tmp_path), Worker(work, tmp_path / "results"), source, store
+
+
+def test_after_a_death_committed_trials_are_not_run_again(dying):
+    made, told, trial, worker, _, store = dying
+    first, second = trial.pending
+    while not store.committed():
+        worker.step()
+    made.on_trial_recover(0, [], trial)
+    assert trial.pending == (second,)
+    while len(store.committed()) < 2:
+        worker.step()
+    # The last worker died between its last commit and its report, and so does the one that takes its place.
+    for _ in range(2):
+        made.on_trial_recover(0, [], trial)
+        assert trial.pending == ()
+    assert Worker(plan.Work(*trainable.decoded(trial.config)), Path(store.root)).step() == {"done": True}
+    assert told.notes[0].startswith(f"a worker died with trial {first} and 1 more of its pack")
+    assert not list(Path(store.root).glob("checkpoints/*"))
+
+
+def test_a_worker_that_dies_between_two_packs_fails_neither(dying):
+    made, told, trial, _, source, store = dying
+    for _ in range(conductor.MAX_WORKER_DEATHS):
+        made.on_trial_error(0, [], trial)
+        assert source.next() == plan.Work(*trainable.decoded(trial.config))
+    assert told.notes[-1].endswith("the pack is started again")
+    made.on_trial_error(0, [], trial)
+    assert source.exhausted
+    assert set(store.trials()["error_message"].to_pylist()) == {"its worker died 4 times"}

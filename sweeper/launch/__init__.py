@@ -22,8 +22,8 @@ import os
 # Ray reads this at its import: a paragraph about every dead worker would bury the line that says it.
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
 
-from sweeper.launch.conductor import launch
+from sweeper.launch.conductor import Launched, launch
 from sweeper.launch.connection import cluster
 from sweeper.launch.failures import LaunchError, Loss, TooLarge
 
-__all__ = ["LaunchError", "Loss", "TooLarge", "cluster", "launch"]
+__all__ = ["LaunchError", "Launched", "Loss", "TooLarge", "cluster", "launch"]

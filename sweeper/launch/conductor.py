@@ -7,9 +7,10 @@ import pickle
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import ray
 from ray import tune
@@ -145,13 +146,15 @@ class _Conductor(_NotSaved, tune.Callback):
         self._watcher, self._interruption, self._orders = watcher, interruption, orders
         self._leaving: set[str] = set()
         self._deadline: float | None = None
+        self._deaths: Counter[str] = Counter()
         self._lost_in_a_row = 0
+        self.refused = False
         self.losses: list[Loss] = []
 
     @property
     def stopping(self) -> bool:
         """Whether no more packs are to start: after a signal, or when the store takes nothing any more."""
-        return self._interruption.signum is not None or self._lost_in_a_row >= MAX_LOST_IN_A_ROW
+        return self._interruption.signum is not None or self.refused
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._watcher.started(Work(*decoded(trial.config)))
@@ -167,6 +170,7 @@ class _Conductor(_NotSaved, tune.Callback):
             self._watcher.note(f"  traceback on {result['node_ip']}: {result['log']}")
         if result["done"]:
             self._lost_in_a_row = self._lost_in_a_row + 1 if "lost" in result else 0
+            self.refused |= self._lost_in_a_row >= MAX_LOST_IN_A_ROW
         if work is not None and "lost" in result:
             self._lose(work, result["lost"])
 
@@ -175,16 +179,27 @@ class _Conductor(_NotSaved, tune.Callback):
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         work = Work(*decoded(trial.config))
+        self._deaths[work.pack.pack_id] += 1
         self._watcher.note(f"a worker died with {_named(work)}; the pack goes on from its last checkpoint")
         with contextlib.suppress(OSError, StoreError):  # then what is committed is evaluated once more
-            sound = {e.seal.trial_id for e in self._store.entries(work.pending) if e.seal.status != "failed"}
-            trial.set_config(encoded(Work(work.pack, tuple(name for name in work.pending if name not in sound))))
+            committed = self._store.stands(work.pack.part(work.pending).trials) if work.pending else set()
+            left = tuple(name for name in work.pending if name not in committed)
+            trial.set_config(encoded(Work(work.pack, left)))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         work = Work(*decoded(trial.config))
         error = _last_error(trial)
         if isinstance(error, RayActorError) and not error.actor_init_failed:
-            message = f"its worker died {MAX_WORKER_DEATHS + 1} times"
+            self._deaths[work.pack.pack_id] += 1
+            deaths = self._deaths[work.pack.pack_id]
+            if deaths <= MAX_WORKER_DEATHS:
+                # A worker that dies between two packs ends the trial of the second one for Tune.
+                self._watcher.note(f"a worker died before it took up {_named(work)}; the pack is started again")
+                self._watcher.ended(work.pack.pack_id)
+                self._leaving.discard(trial.trial_id)
+                self._source.put_back(work)
+                return
+            message = f"its worker died {deaths} times"
             if isinstance(error, OutOfMemoryError):
                 message += ", out of memory"
             step = int((trial.last_result or {}).get("step", 0))
@@ -200,13 +215,15 @@ class _Conductor(_NotSaved, tune.Callback):
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         self._watcher.tick()
-        if self._interruption.signum is None:
+        if not self.stopping:
             return
         if self._deadline is None:
+            # Tune has asked for packs long before they run, so that it is not enough to give it no more.
             self._deadline = time.monotonic() + GRACE_SECONDS
             self._leaving = {trial.trial_id for trial in trials if trial.status == Trial.RUNNING}
             self._orders.leave.remote()
-            self._watcher.note(f"interrupted: {len(self._leaving)} running packs leave a checkpoint")
+            why = "the results store takes nothing any more" if self.refused else "interrupted"
+            self._watcher.note(f"{why}: {len(self._leaving)} running packs leave a checkpoint")
         if not self._leaving or time.monotonic() > self._deadline:
             raise _Ended
 
@@ -219,13 +236,12 @@ class _Conductor(_NotSaved, tune.Callback):
     def _lose(self, work: Work, text: str) -> None:
         self.losses.append(Loss(work.pack.pack_id, work.pending, text))
         self._watcher.note(f"{_named(work)} could not be committed: {text}")
-        if self._lost_in_a_row == MAX_LOST_IN_A_ROW:
-            self._watcher.note("the results store takes nothing any more: no more packs are started")
 
 
 def _named(work: Work) -> str:
-    others = len(work.pending) - 1
-    return f"trial {work.pending[0]}" + (f" and {others} more of its pack" if others else "")
+    names = work.pending or work.pack.trial_ids  # nothing is pending after a death that followed the last commit
+    others = len(names) - 1
+    return f"trial {names[0]}" + (f" and {others} more of its pack" if others else "")
 
 
 def _last_error(trial: Trial) -> BaseException:
@@ -237,6 +253,18 @@ def _last_error(trial: Trial) -> BaseException:
         return RuntimeError(trial.get_error() or "unknown reason")
 
 
+class Launched(NamedTuple):
+    """How a launch ended.
+
+    Attributes:
+        losses: What could not be committed.
+        refused: Whether it ended before its time, because the store took nothing any more.
+    """
+
+    losses: list[Loss]
+    refused: bool
+
+
 def launch(
     source: Source,
     store: Store,
@@ -246,7 +274,7 @@ def launch(
     concurrency: int | None,
     watcher: Watcher,
     interruption: Interruption,
-) -> list[Loss]:
+) -> Launched:
     """Run all work of a source on the cluster that `cluster` has connected.
 
     Args:
@@ -261,6 +289,9 @@ def launch(
 
     Returns:
         What could not be committed. After an interruption pending trials are simply pending.
+
+    Raises:
+        LaunchError: Tune gave up.
     """
     os.environ.update(_TUNE)
     orders = ray.remote(num_cpus=0, max_restarts=-1)(Orders).remote()
@@ -296,7 +327,7 @@ def launch(
         pass
     except TuneError as error:
         raise LaunchError(f"Ray Tune gave up: {reason(error)}") from error
-    return conductor.losses
+    return Launched(conductor.losses, conductor.refused)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from ray.exceptions import RayError
 from ray.util import get_current_placement_group
 from ray.util.placement_group import PlacementGroup
 
-from sweeper import evolution
+from sweeper import checkpoint, evolution
 from sweeper.evolution import Evaluator
 from sweeper.launch.connection import worker_environment
 from sweeper.launch.failures import commit_failed, reason
@@ -97,8 +97,9 @@ class PackTrainable(tune.Trainable):
                 return self._progress | {"done": True}
             if self._run is None:
                 pack, pending = decoded(self._encoded)
-                if not pending:
-                    return self._progress | {"done": True}  # a worker died right after its last commit
+                if not pending:  # a worker died right after its last commit
+                    checkpoint.remove(self._opened(), pack_id)
+                    return self._progress | {"done": True}
                 self._run = self._started(pack, pending)
             if order == "stop early" and self._progress.get("phase") == "training":
                 self._run.stop_early()
