@@ -203,8 +203,9 @@ def terminated(checkout: Path, folder: Path, times: int, draw: random.Random) ->
     file.write_text(space(packs=4, seeds=2, steps=400_000))
     graces, codes, kept = [], [], []
     for _ in range(times):
+        before = _newest(results)
         start = Start(checkout, file, results)
-        start.until(lambda: list(results.glob("checkpoints/*.ckpt")))
+        start.until(lambda before=before: _newest(results) > before)
         _sleep(start, draw.uniform(0, 5))
         begun = time.monotonic()
         os.killpg(start.process.pid, signal.SIGTERM)
@@ -224,6 +225,15 @@ def terminated(checkout: Path, folder: Path, times: int, draw: random.Random) ->
         set(codes) == {143} and min(kept) > 0,
         f"exit codes {codes}, at most {max(graces):.1f} s to the end, at least {min(kept)} checkpoints left",
     )
+
+
+def _newest(results: Path) -> float:
+    """When the latest checkpoint was made; 0 if there is none."""
+    times = [0.0]
+    for path in results.glob("checkpoints/*.ckpt"):
+        with contextlib.suppress(FileNotFoundError):
+            times.append(path.stat().st_mtime)
+    return max(times)
 
 
 def disk_filled(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:

@@ -4,11 +4,16 @@ Before anything runs, and after it, there is nothing to tidy up: the process end
 same, unless it met a callback of the garbage collector or an import in C code, which lose it.) While Ray starts, a
 signal raises KeyboardInterrupt, so that what has been started is stopped. While packs run it is only noted, and the
 driver's loop makes them leave checkpoints; a second one raises.
+
+Where a signal means that the machine goes, Ray's own processes may have got it too, and whoever waits for an answer of
+theirs waits too long. `leave_within` is the limit to that.
 """
 
 import contextlib
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -25,12 +30,24 @@ class Interruption:
     def __init__(self) -> None:
         self.signum: int | None = None
         self._answer: Literal["exit", "raise", "note", "ignore"] = "exit"
+        self._told, self._tell = os.pipe()
 
     def listen(self) -> None:
         """Take over SIGINT, SIGTERM and SIGHUP; what the caller ignores (nohup) stays ignored."""
         for signum in SIGNALS:
             if signal.getsignal(signum) != signal.SIG_IGN:
                 signal.signal(signum, self._on_signal)
+
+    def leave_within(self, seconds: float) -> None:
+        """End the process so long after the first signal, whatever it is waiting for."""
+
+        def watch() -> None:
+            os.read(self._told, 1)
+            time.sleep(seconds)
+            os.write(2, b"interrupted, and Ray did not answer; the same command carries on\n")
+            os._exit(128 + (self.signum or signal.SIGTERM))
+
+        threading.Thread(target=watch, daemon=True).start()
 
     @contextlib.contextmanager
     def answered_by(self, answer: Literal["raise", "note", "ignore"]) -> Iterator[None]:
@@ -49,6 +66,7 @@ class Interruption:
     def _on_signal(self, signum: int, frame: Any) -> None:
         first = self.signum is None
         self.signum = self.signum or signum
+        os.write(self._tell, b"!")  # the one way to wake a thread that needs no lock, which this may have interrupted
         match self._answer:
             case "exit":
                 os.write(2, b"interrupted; the same command carries on\n")

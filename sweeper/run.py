@@ -16,6 +16,9 @@ import typer
 
 from sweeper.interruption import Interruption
 
+LIMIT_SECONDS = 25.0
+"""Reclaimed machines and Slurm leave 30 seconds between the first signal and the last."""
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
@@ -42,6 +45,7 @@ def run(
     """Run what is missing of a search space, and print what came out."""
     interruption = Interruption()
     interruption.listen()
+    interruption.leave_within(LIMIT_SECONDS)
     try:
         # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
         from sweeper import sweep

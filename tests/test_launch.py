@@ -91,6 +91,22 @@ def test_addresses_that_lead_nowhere(monkeypatch, tmp_path):
         connection.running_cluster(None)
 
 
+def test_a_process_that_waits_for_ever_is_gone_in_time():
+    code = (
+        "import signal, time\n"
+        "from sweeper.interruption import Interruption\n"
+        "interruption = Interruption()\n"
+        "interruption.listen()\n"
+        "interruption.leave_within(0.5)\n"
+        "with interruption.answered_by('note'):\n"
+        "    signal.raise_signal(signal.SIGTERM)\n"
+        "    time.sleep(300)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=plugins.ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 143
+    assert "the same command carries on" in done.stderr
+
+
 def test_the_compilation_cache_is_private(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = trainable.private_folder("x")
