@@ -23,6 +23,7 @@ from sweeper.store import Store
 
 TRIAL = {
     "task": {"name": "coloring"},
+    "model": {"name": "transformer"},
     "baseline": "Aq_R",
     "objective": {"q": 3.0, "m": 2},
     "steps": 1000,

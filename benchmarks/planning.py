@@ -19,6 +19,7 @@ from sweeper.store import Status
 SPACE = """
 trial:
   task: {{name: coloring}}
+  model: {{name: transformer}}
   baseline: {{choice: [Aq_R, AE_R]}}
   objective: {{q: {{choice: [1, 2, 5, 10, 100]}}, m: {{choice: [1, 2, 5, 10, 20]}}}}
   optimizer: {{learning_rate: {{choice: [1.0e-4, 3.0e-4, 1.0e-3, 3.0e-3]}}}}

@@ -24,12 +24,12 @@ hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile
 hypothesis.settings.load_profile("deterministic")
 
 
-STARTS_RAY = ("run", "nodes", "ray_up", "object_store", "population", "gridworld_small", "launch")
-"""Test files that start Ray. Two of them at once would be short of cores, and wait for each other's workers in vain."""
+STARTS_RAY = ("run", "nodes", "ray_up", "object_store")
+"""Test files that start Ray again and again. Two of them at once would be short of cores, and wait in vain."""
 
 
 class Scheduling(LoadFileScheduling):
-    """The processes of `pytest -n` take file after file; one of them begins with all that starts Ray."""
+    """The processes of `pytest -n` take file after file; one of them begins with the ones above."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
