@@ -77,7 +77,7 @@ class Curve(NamedTuple):
     """The centre's losses on the batch of a generation, each the mean over the seeds of an input first."""
 
     train_loss: Float[Array, "*lane"]
-    """The objective, with the trial's own q."""
+    """The objective, with the q of the generation."""
     mean_loss: Float[Array, "*lane"]
     """Mean over the inputs."""
     tail_loss: Float[Array, "*lane"]
@@ -229,7 +229,7 @@ def _block(
     def objective(pair: Int[Array, ""], sign: Float[Array, ""]) -> Float[Array, ""]:
         noise = _noise(key, pair, distribution.center.size)
         model = unravel(distribution.center + sign * distribution.std * noise)
-        return q_norm(_losses(trial, step, model), trial.objective.q)
+        return q_norm(_losses(trial, step, model), trial.objective.strength(step, trial.steps))
 
     pairs, signs = block * BLOCK + jnp.tile(jnp.arange(BLOCK), 2), jnp.repeat(jnp.array([1.0, -1.0]), BLOCK)
     return over_lanes(objective, pairs, signs).reshape(2, BLOCK)
@@ -247,7 +247,7 @@ def _tell(
     algorithm = _algorithm(trial, state.model)
     search, _ = algorithm.tell(trial.keys().training, population, finite, state.search, _params(_pgpe(trial)))
     means = _losses(trial, state.step, state.model).mean(axis=1)
-    loss = q_norm(means[:, None], trial.objective.q)
+    loss = q_norm(means[:, None], trial.objective.strength(state.step, trial.steps))
     curve = Curve(loss, means.mean(), jnp.percentile(means, 95), means.max())
 
     failure = jnp.where(jnp.isfinite(loss) & jnp.isfinite(objectives[:, :pairs]).any(), 0, 1)

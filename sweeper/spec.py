@@ -18,12 +18,13 @@ import abc
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, PyTree
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_serializer, model_validator
 
 from sweeper import plugins
 
@@ -249,11 +250,42 @@ Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
 
-class Objective(Spec):
-    """The q-norm over inputs of the mean over m seeds; q = 1 is ERM, q = inf the worst input."""
+Strength = Annotated[float, Field(ge=1, allow_inf_nan=True), BeforeValidator(_infinity)]
+"""The q of a norm, from 1 to infinity."""
 
-    q: Traced[Annotated[float, Field(ge=1, allow_inf_nan=True), BeforeValidator(_infinity)]] = 1.0
+
+class Objective(Spec):
+    """The q-norm over inputs of the mean over m seeds; q = 1 is ERM, q = inf the worst input.
+
+    With a `final_q`, the norm is annealed: 1 / q goes linearly from 1 / `q` in the first step to 1 / `final_q` after
+    the last. Without one it is constant, which is the same as a `final_q` equal to `q`; this is not written out.
+    """
+
+    q: Traced[Strength] = 1.0
+    final_q: Traced[Strength | None] = None
     m: Count = 10
+
+    @model_validator(mode="after")
+    def _constant(self) -> "Objective":
+        """A constant q as a `final_q`, so that constant and annealed trials are lanes of one program."""
+        if self.final_q is None:
+            # The record is frozen for its users; a validator is the one place where it may still be completed.
+            object.__setattr__(self, "final_q", self.q)
+        return self
+
+    @model_serializer(mode="wrap")
+    def _written(self, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        written = handler(self)
+        if self.final_q == self.q:
+            del written["final_q"]
+        return written
+
+    def strength(self, step: Int[Array, ""], steps: int) -> Float[Array, ""]:
+        """q in step `step`, counted from 0, of `steps`; exactly `q` if it is constant."""
+        assert self.final_q is not None
+        inverse = 1 / self.q + step / steps * (1 / self.final_q - 1 / self.q)
+        annealed = jnp.where(inverse > 0, 1 / jnp.where(inverse > 0, inverse, 1.0), jnp.inf)
+        return jnp.where(self.final_q == self.q, self.q, annealed)
 
 
 class Adam(Spec):
@@ -338,10 +370,13 @@ class TrialSpec(Spec):
             raise ValueError(
                 f"optimizer: the losses of {self.task.name} have no gradient; train it with {{name: pgpe}}"
             )
-        q = 1.0 if self.baseline.startswith("AE") else self.objective.q
-        m = 1 if self.single_seed else self.objective.m
-        # The record is frozen for its users; a validator is the one place where it may still be completed.
-        object.__setattr__(self, "objective", Objective.model_construct(q=q, m=m))
+        constant = self.baseline.startswith("AE")
+        objective = Objective.model_construct(
+            q=1.0 if constant else self.objective.q,
+            final_q=1.0 if constant else self.objective.final_q,
+            m=1 if self.single_seed else self.objective.m,
+        )
+        object.__setattr__(self, "objective", objective)
         return self
 
     @property

@@ -83,7 +83,7 @@ def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
 
     def objective(model: Any) -> tuple[Float[Array, ""], Float[Array, ""]]:
         losses = task.losses(model, inputs, seeds)
-        return q_norm(losses, trial.objective.q), losses.mean()
+        return q_norm(losses, trial.objective.strength(state.step, trial.steps)), losses.mean()
 
     (loss, mean_loss), gradient = jax.value_and_grad(objective, has_aux=True)(state.model)
     direction, optimizer = _transformation(_adam(trial)).update(gradient, state.optimizer, state.model)

@@ -3,6 +3,7 @@
 import functools
 
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -94,6 +95,25 @@ def test_evolution_trains_the_tasks_of_gradients(task, below):
     )
     _, curves = _run([trial], 120)
     assert np.mean([float(curve.train_loss[0]) for curve in curves[-10:]]) < below
+
+
+@pytest.mark.parametrize(
+    ("trainer", "optimizer"),
+    [(training, {"name": "adam"}), (evolution, {"name": "pgpe", "population": 20})],
+    ids=["gradients", "evolution"],
+)
+def test_an_annealed_q_is_that_of_the_step(trainer, optimizer):
+    annealed = _trial(objective={"q": 1.0, "final_q": "inf", "m": 3}, optimizer=optimizer, steps=2)
+    begun, _ = trainer.stride(stack([annealed]), trainer.start(stack([annealed])), 1)
+    begun = jax.tree.map(np.asarray, begun)  # on the host, where no step uses its memory again
+    after, curve = trainer.stride(stack([annealed]), begun, 1)
+    assert annealed.objective.strength(jnp.int32(1), annealed.steps) == 2
+    for q, equal in ((2.0, True), (1.0, False)):
+        constant = _trial(objective={"q": q, "m": 3}, optimizer=optimizer, steps=2)
+        other, expected = trainer.stride(stack([constant]), begun, 1)
+        assert bool(curve.train_loss[0] == expected.train_loss[0]) is equal
+        weights = [jax.flatten_util.ravel_pytree(state.model)[0] for state in (after, other)]
+        assert bool((weights[0] == weights[1]).all()) is equal
 
 
 def test_rates_and_seeds_are_lanes_of_one_program_and_lanes_do_not_touch_each_other():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sweeper.objective import q_norm
+from sweeper.spec import Objective
 
 matrices = hnp.arrays(
     np.float32,
@@ -81,3 +82,17 @@ def test_q_is_traced_so_that_one_program_serves_every_strength():
     for q in (1.0, 7.0, np.inf):
         compiled(jnp.ones((2, 2)), jnp.float32(q))
     assert len(traces) == 1
+
+
+def test_annealing_moves_the_inverse_of_q_linearly_from_one_end_to_the_other():
+    annealed = Objective.model_validate({"q": 2, "final_q": "inf"})
+    found = [float(annealed.strength(jnp.int32(step), 4)) for step in range(5)]
+    np.testing.assert_allclose(found, [2, 8 / 3, 4, 8, np.inf], rtol=1e-6)
+    falling = Objective.model_validate({"q": "inf", "final_q": 2})
+    np.testing.assert_allclose(falling.strength(jnp.int32(2), 4), 4, rtol=1e-6)
+
+
+@given(strengths, st.integers(0, 999))
+def test_a_constant_q_is_the_same_in_every_step_to_the_last_bit(q, step):
+    constant = Objective.model_validate({"q": q})
+    assert constant.strength(jnp.int32(step), 1000) == jnp.float32(q)

@@ -47,9 +47,8 @@ optimizers = st.fixed_dictionaries(
         "weight_decay": st.just(0) | rates,
     },
 )
-objectives = st.fixed_dictionaries(
-    {}, optional={"q": st.floats(1, 600) | st.integers(1, 600) | st.just("inf"), "m": st.integers(1, 50)}
-)
+strengths = st.floats(1, 600) | st.integers(1, 600) | st.just("inf")
+objectives = st.fixed_dictionaries({}, optional={"q": strengths, "final_q": strengths, "m": st.integers(1, 50)})
 documents = st.fixed_dictionaries(
     {
         "task": tasks,
@@ -156,6 +155,14 @@ def test_every_field_is_part_of_the_identity(path, value):
     assert trial_id(_changed(coloring_trial(), path, value)) != trial_id(coloring_trial())
 
 
+def test_a_final_q_is_part_of_the_identity_where_it_differs_from_q():
+    trial = coloring_trial()
+    assert trial_id(_changed(trial, "objective.final_q", "inf")) != trial_id(trial)
+    assert trial_id(_changed(trial, "objective.final_q", trial.objective.q)) == trial_id(trial)
+    assert "final_q" not in canonical(trial)["objective"]
+    assert jax.tree.structure(_changed(trial, "objective.final_q", "inf")) == jax.tree.structure(trial)
+
+
 @pytest.mark.parametrize("part", ["task", "model"])
 def test_a_raised_version_is_another_identity(part, monkeypatch):
     trial = coloring_trial()
@@ -204,6 +211,7 @@ def test_ignored_values_are_normalised(document):
     trial = _trial(document)
     asked = Objective.model_validate(document.get("objective", {}))
     assert trial.objective.q == (1.0 if trial.baseline in ("AE_r0", "AE_R") else asked.q)
+    assert trial.objective.final_q == (1.0 if trial.baseline in ("AE_r0", "AE_R") else asked.final_q)
     assert trial.objective.m == (1 if trial.baseline in ("AE_r0", "Aq_r0") else asked.m)
     assert trial.single_seed == (trial.baseline in ("AE_r0", "Aq_r0"))
 
