@@ -99,7 +99,7 @@ def test_evolution_trains_the_tasks_of_gradients(task, below):
 
 @pytest.mark.parametrize(
     ("trainer", "optimizer"),
-    [(training, {"name": "adam"}), (evolution, {"name": "pgpe", "population": 20})],
+    [(training, {"name": "adam"}), (evolution, {"name": "pgpe", "population": 20, "initial_std": 1.0})],
     ids=["gradients", "evolution"],
 )
 def test_an_annealed_q_is_that_of_the_step(trainer, optimizer):
