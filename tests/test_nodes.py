@@ -171,7 +171,6 @@ def _until(condition: Callable[[], object], sweep: Sweep, seconds: float = 240) 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_packs_and_population_workers_find_their_nodes(cluster, start):
     cpu = cluster.join(num_cpus=2, num_gpus=0)
     gpu = cluster.join(num_cpus=2, num_gpus=1)
@@ -198,7 +197,6 @@ def test_packs_and_population_workers_find_their_nodes(cluster, start):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_node_that_joins_is_used_and_a_node_that_dies_is_survived(cluster, start):
     first = cluster.join(num_cpus=1)
     sweep = start(powers="[1, 2, 3, 4]", optimizer=ADAM, steps=300, resources="{}")
