@@ -24,7 +24,7 @@ hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile
 hypothesis.settings.load_profile("deterministic")
 
 
-STARTS_RAY = ("run", "nodes", "ray_up", "object_store", "gridworld_small", "launch")
+STARTS_RAY = ("run", "nodes", "ray_up", "object_store", "launch")
 """Test files that start Ray again and again. Two of them at once would be short of cores, and wait in vain."""
 
 
