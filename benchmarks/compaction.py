@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sweeper import provenance
-from sweeper.compaction import compact
-from sweeper.spec import TrialSpec
-from sweeper.store import Store, TrialResult
+from sweeper.store.compaction import compact
+from sweeper.store.store import Store, TrialResult
+from sweeper.trial import provenance
+from sweeper.trial.trial_spec import TrialSpec
 
 TRIAL = {
     "task": {"name": "coloring", "vertices": 5},

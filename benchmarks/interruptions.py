@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from sweeper.store import Store
+from sweeper.store.store import Store
 
 QUICKSTART = Path(__file__).resolve().parent.parent / "search_spaces" / "quickstart.yaml"
 

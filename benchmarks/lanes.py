@@ -14,10 +14,10 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 import jax
 
-from sweeper import training
-from sweeper.compilation import compiled
-from sweeper.packing import stack
-from sweeper.spec import TrialSpec
+from sweeper.packs.packing import stack
+from sweeper.training import gradient
+from sweeper.training.compilation import compiled
+from sweeper.trial.trial_spec import TrialSpec
 
 
 def trial_steps_per_second(baseline: str, lanes: int, chunks: int) -> tuple[float, float, float]:
@@ -38,15 +38,15 @@ def trial_steps_per_second(baseline: str, lanes: int, chunks: int) -> tuple[floa
     ]
     stacked = stack(trials)
     begun = time.perf_counter()
-    state = compiled(training.init, stacked)(stacked)
-    advance = compiled(training.advance, stacked, state, training.STRIDE, static_argnums=2, donate_argnums=1)
+    state = compiled(gradient.init, stacked)(stacked)
+    advance = compiled(gradient.advance, stacked, state, gradient.STRIDE, static_argnums=2, donate_argnums=1)
     compile_seconds = time.perf_counter() - begun
     state, _ = jax.block_until_ready(advance(stacked, state))
     wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(chunks):
         state, _ = advance(stacked, state)
     jax.block_until_ready(state)
-    steps = lanes * chunks * training.STRIDE
+    steps = lanes * chunks * gradient.STRIDE
     return steps / (time.perf_counter() - wall), steps / (time.process_time() - cpu), compile_seconds
 
 
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--lanes", default="1,4,16,64")
     parser.add_argument("--chunks", type=int, default=3)
     arguments = parser.parse_args()
-    print(f"{jax.devices()[0].device_kind}; chunks of {training.STRIDE} steps, {arguments.chunks} timed")
+    print(f"{jax.devices()[0].device_kind}; chunks of {gradient.STRIDE} steps, {arguments.chunks} timed")
     print("| model | lanes | trial-steps/s | per CPU-second | compile s |\n|---|---|---|---|---|")
     for baseline in ("Aq_R", "Aq_r0"):
         for lanes in map(int, arguments.lanes.split(",")):

@@ -14,12 +14,14 @@ import time
 
 from rich.console import Console
 
-from sweeper import launch, plan, progress, provenance
+from sweeper import launch, live_view
 from sweeper.interruption import Interruption
-from sweeper.packing import Pack
-from sweeper.search_space import Resources
-from sweeper.spec import TrialSpec
-from sweeper.store import Store
+from sweeper.packs import plan
+from sweeper.packs.packing import Pack
+from sweeper.space.search_space import Resources
+from sweeper.store.store import Store
+from sweeper.trial import provenance
+from sweeper.trial.trial_spec import TrialSpec
 
 TRIAL = {
     "task": {"name": "coloring"},
@@ -35,9 +37,9 @@ def measure(packs: int) -> float:
     template = TrialSpec.model_validate(TRIAL)
     work = tuple(plan.Work(Pack((template.model_copy(update={"seed": seed}),)), ()) for seed in range(packs))
     source = plan.Listed(plan.Plan({}, {}, 1, packs, work, frozenset()))
-    board = progress.Board(source, 0, 0)
+    board = live_view.Board(source, 0, 0)
     origin = provenance.capture(["benchmark"])
-    with tempfile.TemporaryDirectory() as folder, progress.watch(board, Console(file=io.StringIO())) as watcher:
+    with tempfile.TemporaryDirectory() as folder, live_view.watch(board, Console(file=io.StringIO())) as watcher:
         begun = time.monotonic()
         launched = launch.launch(source, Store.open(folder), origin, Resources(), None, None, watcher, Interruption())
         seconds = time.monotonic() - begun
@@ -51,7 +53,7 @@ def main() -> None:
     parser.add_argument("--packs", default="500,2000")
     arguments = parser.parse_args()
     print("| packs | packs a second |\n|---|---|")
-    with launch.cluster("local", Resources(), Interruption()):
+    with launch.connected("local", Resources(), Interruption()):
         for packs in map(int, arguments.packs.split(",")):
             print(f"| {packs:,} | {measure(packs):.1f} |", flush=True)
 

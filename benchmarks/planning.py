@@ -13,8 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from sweeper import plan, search_space
-from sweeper.store import Status
+from sweeper.packs import plan
+from sweeper.space import search_space
+from sweeper.store.store import Status
 
 SPACE = """
 trial:

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from benchmarks.interruptions import numbers
-from sweeper.store import Store
+from sweeper.store.store import Store
 
 SPACE = Path(__file__).resolve().parent.parent / "search_spaces" / "gridworld_small.yaml"
 

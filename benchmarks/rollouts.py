@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from models.transformer import Model, Transformer
-from sweeper.spec import Task as BaseTask
+from sweeper.trial.contracts import Task as BaseTask
 from tasks.gridworld import Task, rollout
 from tasks.gridworld.environment import ACTIONS
 

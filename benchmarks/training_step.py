@@ -21,10 +21,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from sweeper import evaluation, training
-from sweeper.compilation import compiled
-from sweeper.packing import lane, stack
-from sweeper.spec import Task, TrialSpec
+from sweeper.packs.packing import lane, stack
+from sweeper.training import evaluation, gradient
+from sweeper.training.compilation import compiled
+from sweeper.trial.contracts import Task
+from sweeper.trial.trial_spec import TrialSpec
 from tasks import coloring, recall
 
 ROUNDS = 7
@@ -96,8 +97,8 @@ def training_step(shipped: TrialSpec, plain: TrialSpec, length: int, calls: int)
 
 def _steps(trial: TrialSpec, calls: int, length: int) -> Callable[[], Any]:
     stacked = stack([trial])
-    state = compiled(training.init, stacked)(stacked)
-    advance = compiled(training.advance, stacked, state, length, static_argnums=2)
+    state = compiled(gradient.init, stacked)(stacked)
+    advance = compiled(gradient.advance, stacked, state, length, static_argnums=2)
 
     def run() -> Any:
         current = state
@@ -112,7 +113,7 @@ def full_evaluation() -> tuple[float, float]:
     """Seconds of CPU for all cycles at 100 seeds: shipped, plain (scaled from a sample)."""
     trial = _coloring("Aq_R", coloring.Task())
     stacked = stack([trial])
-    model = jax.tree.map(jnp.asarray, lane(compiled(training.init, stacked)(stacked).model, 0))
+    model = jax.tree.map(jnp.asarray, lane(compiled(gradient.init, stacked)(stacked).model, 0))
     inputs = trial.task.evaluation_inputs()
 
     def plain_outcomes(model: Any, cycles: Any) -> Any:

@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from chaos import nodes, pack
 from chaos.sweeps import Books, Start, space
-from sweeper import compaction, provenance
-from sweeper.spec import trial_id
-from sweeper.store import Store, TrialResult
+from sweeper.store import compaction
+from sweeper.store.store import Store, TrialResult
+from sweeper.trial import provenance
+from sweeper.trial.trial_spec import trial_id
 
 
 @dataclasses.dataclass(frozen=True)

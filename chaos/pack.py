@@ -9,11 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-from sweeper import provenance
-from sweeper.packing import Pack
-from sweeper.spec import TrialSpec
-from sweeper.store import Store
-from sweeper.worker import PackRun
+from sweeper.packs.pack_run import PackRun
+from sweeper.packs.packing import Pack
+from sweeper.store.store import Store
+from sweeper.trial import provenance
+from sweeper.trial.trial_spec import TrialSpec
 
 CHECKPOINT_SECONDS = 0.5
 

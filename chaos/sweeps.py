@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from sweeper import plugins
-from sweeper.store import Store
+from sweeper.store.store import Store
+from sweeper.trial import plugins
 
 SPACE = """
 name: chaos

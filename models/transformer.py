@@ -21,12 +21,12 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from pydantic import Field
 
-from sweeper import spec
+from sweeper.trial import contracts
 
 Size = Annotated[int, Field(ge=1)]
 
 
-class Model(spec.Model):
+class Model(contracts.Model):
     """Sizes and variants of the transformer.
 
     Attributes:
@@ -57,14 +57,14 @@ class Model(spec.Model):
     embedding_scale: Annotated[float, Field(gt=0)] = 0.1
     residual_init: Literal["per_head", "halved"] = "per_head"
 
-    def check(self, task: spec.Task) -> None:
+    def check(self, task: contracts.Task) -> None:
         if self.embedding_layers == 0 and task.token_size() > self.width:
             raise ValueError(
                 f"model.embedding_layers: 0 leaves tokens as they are, and {task.token_size()} features do not fit "
                 f"into a width of {self.width}"
             )
 
-    def build(self, task: spec.Task, key: PRNGKeyArray) -> "Transformer":
+    def build(self, task: contracts.Task, key: PRNGKeyArray) -> "Transformer":
         """The network for the sizes of `task`."""
         return Transformer(self, task.token_size(), task.output_size(), task.context_size(), key)
 

@@ -11,7 +11,6 @@ is run. (DuckDB may spill an intermediate result to a temporary folder of its ow
 Exit codes: 0; 2 for a query or a store that makes no sense, with one message.
 """
 
-import collections
 import csv
 import datetime
 import decimal
@@ -20,7 +19,7 @@ import math
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,22 +33,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.spec import leaf_values
-from sweeper.store import CURVES, OUTCOMES, TRIALS, Store, StoreError
+from sweeper.analysis.results import trials
+from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store, StoreError
 
 Format = Literal["table", "csv", "json", "parquet"]
 
 View = Literal["trials", "curves", "outcomes"]
-
-CARRIED = {
-    "task.name": "task",
-    "model.name": "model",
-    "objective.q": "q",
-    "objective.m": "m",
-    "optimizer.name": "optimizer",
-    "optimizer.learning_rate": "learning_rate",
-}
-"""Entries of the specification that a column of the store carries under a name of its own."""
 
 
 class QueryError(ValueError):
@@ -124,29 +113,6 @@ def _narrowed(answer: pa.Table) -> pa.Table:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def trials(store: Store) -> pa.Table:
-    """The view `trials`: the store's columns, then the entries of the specifications, then the other metrics.
-
-    An entry is called by the last part of its dotted path (`weight_decay`), or by the whole path where the last part
-    is taken or belongs to several entries. A metric whose name is taken is called `metrics.<name>`.
-    """
-    rows = store.trials()
-    specs = [dict(leaf_values(json.loads(text))) for text in rows["spec"].to_pylist()]
-    extras = [json.loads(text) for text in rows["extra_metrics"].to_pylist()]
-    # SQL does not tell small letters from capitals.
-    taken = {name.lower() for name in rows.column_names}
-    paths = [path for path in _names(specs) if CARRIED.get(path, path) not in rows.column_names]
-    uses = collections.Counter(_last(path).lower() for path in paths)
-    for path in paths:
-        name = _last(path) if uses[_last(path).lower()] == 1 and _last(path).lower() not in taken else path
-        taken.add(name.lower())
-        rows = rows.append_column(name, column([entries.get(path) for entries in specs]))
-    for metric in _names(extras):
-        name = f"metrics.{metric}" if metric.lower() in taken else metric
-        rows = rows.append_column(name, column([metrics.get(metric) for metrics in extras]))
-    return rows
-
-
 _VIEWS: dict[View, Callable[[Store], pa.Table | ds.Dataset]] = {
     "trials": trials,
     "curves": lambda store: store.dataset("curves"),
@@ -157,43 +123,6 @@ _EMPTY: dict[View, pa.Table] = {
     "curves": CURVES.empty_table(),
     "outcomes": OUTCOMES.empty_table(),
 }
-
-
-def _names(records: Iterable[dict[str, Any]]) -> list[str]:
-    """All keys of the records, in the order of first appearance."""
-    return list(dict.fromkeys(key for record in records for key in record))
-
-
-def _last(path: str) -> str:
-    return path.rpartition(".")[2]
-
-
-def column(values: Sequence[Any]) -> pa.Array:
-    """Plain data of a canonical specification as a column of the narrowest type that holds all of it.
-
-    Numbers among which infinity is spelt out become doubles; what has no common type becomes JSON text.
-    """
-    present = [value for value in values if value is not None]
-    if any(type(value) is float or value in _SPELT for value in present if not isinstance(value, list)):
-        try:
-            return pa.array([None if value is None else _number(value) for value in values], pa.float64())
-        except TypeError:
-            pass
-    if len({type(value) for value in present}) <= 1:
-        try:
-            return pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            pass
-    return pa.array([None if value is None else json.dumps(value) for value in values])
-
-
-_SPELT = ("inf", "-inf", "nan")
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not (isinstance(value, int | float) or value in _SPELT):
-        raise TypeError(f"{value!r} is no number")
-    return float(value)
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -23,14 +23,15 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from sweeper import figures, guidance, page, search_space, tables
-from sweeper.document import Refused, SearchSpaceError, document_tree, overridden, plain
-from sweeper.durable_files import redacted
-from sweeper.figures import Comparison, Results
-from sweeper.panels import Panel, Panels
-from sweeper.spec import trial_id
-from sweeper.store import Store, StoreError, SweepRecord
-from sweeper.tables import Column, Table
+from sweeper.analysis import advice, figures, page, tables
+from sweeper.analysis.figures import Comparison, Results
+from sweeper.analysis.tables import Column, Table
+from sweeper.messages import redacted
+from sweeper.space import search_space
+from sweeper.space.panels import Panel, Panels
+from sweeper.space.yaml_tree import Refused, SearchSpaceError, document_tree, overridden, plain
+from sweeper.store.store import Store, StoreError, SweepRecord
+from sweeper.trial.trial_spec import trial_id
 
 app = typer.Typer(add_completion=False)
 
@@ -226,8 +227,8 @@ def comparison_table(comparisons: Iterable[tuple[str, Comparison]]) -> Table:
 def guidance_tables(results: Results) -> list[Table]:
     """What the trials advise, as far as they do."""
     found = [
-        guidance.seeds_table(guidance.enough_seeds(results)),
-        guidance.votes_table(guidance.votes(results)),
+        advice.seeds_table(advice.enough_seeds(results)),
+        advice.votes_table(advice.votes(results)),
     ]
     return [table for table in found if table.rows]
 

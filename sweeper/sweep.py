@@ -20,11 +20,15 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from sweeper import checkpoint, plan, progress, provenance, search_space
+from sweeper import live_view
 from sweeper.interruption import Interruption
-from sweeper.search_space import SearchSpaceError, SweepSpec
-from sweeper.spec import TrialSpec, trial_id
-from sweeper.store import Status, Store, StoreError, SweepRecord
+from sweeper.messages import duration
+from sweeper.packs import checkpoint, plan
+from sweeper.space import search_space
+from sweeper.space.search_space import SearchSpaceError, SweepSpec
+from sweeper.store.store import Status, Store, StoreError, SweepRecord
+from sweeper.trial import provenance
+from sweeper.trial.trial_spec import TrialSpec, trial_id
 
 if TYPE_CHECKING:
     from sweeper import launch
@@ -92,15 +96,15 @@ def _start(
     _record(store, spec, source, origin)
     launched = None
     if not source.exhausted:
-        from sweeper import launch  # Ray, seconds of import that a plan or a finished sweep does not need
+        from sweeper import launch
 
         done = sum(status != "failed" for status in settled.values())
         failed = 0 if options.retry_failed else len(settled) - done
-        board = progress.Board(source, done, failed)
+        board = live_view.Board(source, done, failed)
         try:
-            with launch.cluster(options.address, spec.resources, interruption) as found:
+            with launch.connected(options.address, spec.resources, interruption) as found:
                 _say(out, f"running on {'this machine' if found is None else f'the Ray cluster at {found}'}")
-                with progress.watch(board, out) as watcher:
+                with live_view.watch(board, out) as watcher:
                     launched = launch.launch(
                         source,
                         store,
@@ -210,7 +214,7 @@ def _estimate(store: Store, trials: Iterable[TrialSpec]) -> str:
     )
     unknown = len(pending) - len(known)
     rest = f", and {_count(unknown, 'trial')} of unknown cost" if unknown else ""
-    return f"  cost: about {progress.duration(seconds)} of one worker{rest}"
+    return f"  cost: about {duration(seconds)} of one worker{rest}"
 
 
 def _values(store: Store, trials: Iterable[TrialSpec], metric: str) -> list[float]:
@@ -287,7 +291,7 @@ def _figures(spec: SweepSpec, store: Store, source: plan.Source) -> list[str]:
     """Draws the panels that the space declares; returns what there is to say about them."""
     if not spec.panels:
         return []
-    from sweeper import figures  # matplotlib, which only spaces with panels need
+    from sweeper.analysis import figures
 
     folder = (
         Path(store.root) / "figures" if isinstance(store.filesystem, LocalFileSystem) else Path("figures").resolve()

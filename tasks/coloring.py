@@ -23,12 +23,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray
 from pydantic import Field
 
-from sweeper import spec
+from sweeper.trial import contracts
 
 COLORS = 3
 
 
-class Task(spec.Task):
+class Task(contracts.Task):
     """Cycle 3-colouring.
 
     Attributes:
@@ -89,7 +89,7 @@ class Task(spec.Task):
 
     def outcomes(
         self, model: Any, inputs: Integer[Array, "input vertex"], seeds: Float[Array, "seed vertex"]
-    ) -> spec.Outcomes:
+    ) -> contracts.Outcomes:
         """Outcomes of every cycle and seed; `answers` holds the colouring as one number in base 3.
 
         For up to two blocks the probabilities are computed once for every path of five vertices and then looked up.
@@ -97,7 +97,7 @@ class Task(spec.Task):
         if len(model.blocks) > 2:
             logits = jax.vmap(self.logits, in_axes=(None, None, 0), out_axes=-1)
 
-            def of_cycle(cycle: Integer[Array, " vertex"]) -> spec.Outcomes:
+            def of_cycle(cycle: Integer[Array, " vertex"]) -> contracts.Outcomes:
                 probabilities = jax.nn.softmax(logits(model, cycle, seeds), axis=1)[cycle]
                 return cycle_outcomes(probabilities, probabilities.var(axis=-1).mean(axis=1))
 
@@ -109,7 +109,7 @@ class Task(spec.Task):
         position = jnp.asarray(index.position)
         digits = self.vertices ** jnp.arange(5)
 
-        def of_paths(cycle: Integer[Array, " vertex"]) -> spec.Outcomes:
+        def of_paths(cycle: Integer[Array, " vertex"]) -> contracts.Outcomes:
             found = position[_paths(cycle.astype(jnp.int32)) @ digits]
             return cycle_outcomes(probabilities[found], variance[found])
 
@@ -232,7 +232,7 @@ def _path_logits(tables: Tables, paths: Integer[Array, "*batch 5"]) -> Float[Arr
 
 def cycle_outcomes(
     probabilities: Float[Array, "vertex color seed"], variance: Float[Array, " vertex"]
-) -> spec.Outcomes:
+) -> contracts.Outcomes:
     """Outcomes of one cycle; vertices are in the order of the cycle.
 
     That all edges are proper when colours are drawn independently has the probability trace(T_1 ... T_n) with the
@@ -246,7 +246,7 @@ def cycle_outcomes(
         reached = probabilities[vertex] * (reached.sum(axis=1, keepdims=True) - reached)
     closed = reached.sum(axis=1) - reached[jnp.arange(COLORS), jnp.arange(COLORS)]
     code = (colors * (COLORS ** jnp.arange(n))[:, None]).sum(axis=0)
-    return spec.Outcomes(
+    return contracts.Outcomes(
         correct=(colors != jnp.roll(colors, -1, axis=0)).all(axis=0),
         sampled=closed.sum(axis=0),
         loss=(probabilities * following).sum(axis=(0, 1)) / (COLORS * n),

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray
 from pydantic import Field
 
-from sweeper import spec
+from sweeper.trial import contracts
 
 FILLINGS = 16
 """Random fillings of the other keys, per target value and query, in the evaluation set."""
@@ -43,7 +43,7 @@ class Inputs(NamedTuple):
     query: Int[Array, "*batch"]
 
 
-class Task(spec.Task):
+class Task(contracts.Task):
     """Associative recall.
 
     Attributes:
@@ -104,7 +104,7 @@ class Task(spec.Task):
         values = jnp.where(jnp.arange(self.keys) == query[..., None], target[..., None], values)
         return Inputs(values.reshape(-1, self.keys), query.reshape(-1))
 
-    def outcomes(self, model: Any, inputs: Inputs, seeds: Float[Array, "seed seed_bit"]) -> spec.Outcomes:
+    def outcomes(self, model: Any, inputs: Inputs, seeds: Float[Array, "seed seed_bit"]) -> contracts.Outcomes:
         """Outcomes of every input and seed; `answers` has one part a bit."""
         if _expandable(model):
             tables = self._tables(model, seeds)
@@ -131,10 +131,10 @@ class Task(spec.Task):
         """`stored_items`: success times N, the number of keys whose value a network could hold to succeed so often."""
         return {"stored_items": metrics["success"] * self.keys}
 
-    def _outcomes(self, logits: Float[Array, "input seed bit"], inputs: Inputs) -> spec.Outcomes:
+    def _outcomes(self, logits: Float[Array, "input seed bit"], inputs: Inputs) -> contracts.Outcomes:
         cross_entropy = _cross_entropy(logits, self._target(inputs)[:, None])
         answers = (logits > 0).astype(jnp.uint8)
-        return spec.Outcomes(
+        return contracts.Outcomes(
             correct=self.correct(inputs, answers),
             # Bits are sampled independently, and exp(-cross entropy) is the probability of the right one.
             sampled=jnp.exp(-cross_entropy.sum(axis=-1)),
@@ -175,7 +175,7 @@ def _cross_entropy(
     return jax.nn.softplus(jnp.where(target == 1, -logits, logits))
 
 
-def _in_chunks(function: Callable[[Inputs], spec.Outcomes], inputs: Inputs, size: int) -> spec.Outcomes:
+def _in_chunks(function: Callable[[Inputs], contracts.Outcomes], inputs: Inputs, size: int) -> contracts.Outcomes:
     """`function` of `size` inputs at a time; the last chunk is filled up with inputs from the front."""
     count = len(inputs.query)
     index = jnp.arange(-(-count // size) * size).reshape(-1, size) % count

@@ -19,12 +19,18 @@ from tests import s3_server
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
-# Two thousand mutated search spaces: pytest tests/test_search_space.py -k traceback --hypothesis-profile thorough
+# Two thousand mutated search spaces: pytest tests/space/test_search_space.py -k traceback --hypothesis-profile thorough
 hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("deterministic"), max_examples=2000)
 hypothesis.settings.load_profile("deterministic")
 
 
-STARTS_RAY = ("run", "nodes", "ray_up", "object_store", "launch")
+STARTS_RAY = (
+    "end_to_end/test_run",
+    "end_to_end/test_nodes",
+    "end_to_end/test_ray_up",
+    "end_to_end/test_object_store",
+    "launch/test_launch",
+)
 """Test files that start Ray again and again. Two of them at once would be short of cores, and wait in vain."""
 
 
@@ -37,7 +43,7 @@ class Scheduling(LoadFileScheduling):
 
 
 def _ray_files() -> set[str]:
-    return {f"tests/test_{name}.py" for name in STARTS_RAY}
+    return {f"tests/{name}.py" for name in STARTS_RAY}
 
 
 def pytest_xdist_make_scheduler(config, log):

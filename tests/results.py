@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sweeper.provenance import Provenance
-from sweeper.store import TrialResult
+from sweeper.store.store import TrialResult
+from sweeper.trial.provenance import Provenance
 from tests.trials import coloring_trial
 
 PROVENANCE = Provenance(

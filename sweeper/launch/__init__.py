@@ -14,7 +14,7 @@ Invariants:
       that dies too often, becomes failed rows; whatever could not be committed is told as a `Loss`, and stays pending.
     - A worker gets as many threads as its pack has cores, and a GPU only if the pack asks for one; its environment
       says so before jax is imported.
-    - After `cluster` is left, no process that it started remains.
+    - After `connected` is left, no process that it started remains.
 """
 
 import os
@@ -22,8 +22,8 @@ import os
 # Ray reads this at its import: a paragraph about every dead worker would bury the line that says it.
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
 
-from sweeper.launch.conductor import Launched, launch
-from sweeper.launch.connection import cluster
+from sweeper.launch.cluster import connected
 from sweeper.launch.failures import LaunchError, Loss, TooLarge
+from sweeper.launch.tune_driver import Launched, launch
 
-__all__ = ["LaunchError", "Launched", "Loss", "TooLarge", "cluster", "launch"]
+__all__ = ["LaunchError", "Launched", "Loss", "TooLarge", "connected", "launch"]

@@ -10,10 +10,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from sweeper import plugins
-from sweeper.plan import Work
-from sweeper.provenance import Provenance
-from sweeper.store import Store, StoreError, TrialResult
+from sweeper.packs.plan import Work
+from sweeper.store.store import Store, StoreError, TrialResult
+from sweeper.trial import plugins
+from sweeper.trial.provenance import Provenance
 
 
 class LaunchError(RuntimeError):

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 from pydantic import Field, model_validator
 
-from sweeper import spec
+from sweeper.trial import contracts
 from tasks.gridworld import minmax
 from tasks.gridworld.environment import FOUND, STEP, Grid, episode_reward
 from tasks.gridworld.rollout import Durations, durations, trajectory, trajectory_durations
@@ -31,7 +31,7 @@ PATHS = 3
 """Number of seeds whose paths are kept with the outcomes."""
 
 
-class Task(spec.Task):
+class Task(contracts.Task):
     """Two episodes in a grid world.
 
     Attributes:
@@ -107,7 +107,9 @@ class Task(spec.Task):
         """Every cell but the corner: row by row from below, each from the left."""
         return jnp.arange(1, self.grid.cells, dtype=jnp.int32)
 
-    def outcomes(self, model: Any, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]) -> spec.Outcomes:
+    def outcomes(
+        self, model: Any, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]
+    ) -> contracts.Outcomes:
         """Success is to find the treasure in both episodes.
 
         The measures are the reward on both scales and the steps of either episode; `first_visit` is at once the step
@@ -115,7 +117,7 @@ class Task(spec.Task):
         `path_<seed>_<step>` hold the cell reached by each step of both episodes, and -1 after the end.
         """
         both = self._durations(model, inputs, seeds)
-        return spec.Outcomes(
+        return contracts.Outcomes(
             correct=both.found.all(axis=0),
             loss=self._cost(both),
             measures={

@@ -1,0 +1,1 @@
+"""What the results say: tables, figures, advice, the page."""

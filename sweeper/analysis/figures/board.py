@@ -1,0 +1,183 @@
+"""Boards: where an agent walks on a grid with several seeds r, for one target.
+
+Each board shows two walks from the first cell of the grid: the first as a thick dark line, the second as a thin bright
+one on top of it. A black star marks the start, a red one the target. Above stands the number of steps of both walks,
+in the panel's unit, beneath it the seed. All boards of a series are one training.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from sweeper.analysis.figures import selection, style
+from sweeper.analysis.figures.cells import GAP, HEIGHT, map_width
+from sweeper.space.panels import BoardPanel, MapSeries
+
+FIRST, SECOND = "#1b2a6b", "#35d0e6"
+"""Colours of the two walks: as far apart in lightness as in hue, so that no reader needs the hue."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """One board: the cells (row, column) that each walk visits, its start included, and how many steps both have."""
+
+    label: str
+    training_seed: int
+    seed: int
+    shape: tuple[int, int]
+    walks: tuple[np.ndarray, ...]
+    steps: int
+
+
+Content = selection.Content[tuple[Board, ...]]
+
+
+def gather(panel: BoardPanel, results: selection.Results) -> Content:
+    """The boards of a panel, with a note for every series that has none."""
+
+    def drawn(index: int, one: MapSeries, rows: pd.DataFrame) -> tuple[Board, ...]:
+        trial = selection.one_training(rows, panel.seed)
+        shape = selection.entry(trial, panel.rows), selection.entry(trial, panel.columns)
+        longest = selection.entry(trial, panel.longest)
+        row, column = panel.target
+        target = (row - 1) * shape[1] + column - 1
+        if row > shape[0] or column > shape[1] or target < panel.first:
+            raise selection.NoData(f"row {row}, column {column} is no input of a grid of {shape[0]} x {shape[1]}")
+        found = []
+        for seed in range(panel.boards):
+            cells = _path(results, str(trial["trial_id"]), f"{one.metric or panel.metric}_{seed}", target - panel.first)
+            if cells is not None:
+                walks = tuple(np.stack(np.divmod(walk, shape[1]), axis=1) for walk in _walks(cells, target, longest))
+                found.append(Board(one.label, int(trial["seed"]), seed, shape, walks, len(cells)))
+        if not found:
+            raise selection.NoData(f"no outcome '{one.metric or panel.metric}_0_0' of its inputs was stored")
+        return tuple(found)
+
+    return selection.gathered(panel, panel.series, MapSeries, results, drawn)
+
+
+def _path(results: selection.Results, trial_id: str, name: str, position: int) -> np.ndarray | None:
+    """The cells reached step by step with one seed; None if they were not stored."""
+    cells = []
+    while (column := results.outcomes(trial_id, f"{name}_{len(cells)}")) is not None:
+        if np.isnan(column[position]) or column[position] < 0:
+            break
+        cells.append(int(column[position]))
+    return np.array(cells) if cells else None
+
+
+def _walks(cells: np.ndarray, target: int, longest: int) -> list[np.ndarray]:
+    """The walks of a path, each from cell 0: a walk ends on the target or after its longest number of steps."""
+    walks, walk = [], [0]
+    for cell in cells:
+        walk.append(int(cell))
+        if cell == target or len(walk) > longest:
+            walks.append(np.array(walk))
+            walk = [0]
+    return walks + ([np.array(walk)] if len(walk) > 1 else [])
+
+
+def compare(panel: BoardPanel, content: Content) -> list[selection.Comparison]:
+    """Nothing: single walks are examples."""
+    return []
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Drawing
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def _boards(content: Content) -> list[Board]:
+    return [board for boards in content.series for board in boards]
+
+
+def width(panel: BoardPanel, content: Content) -> float:
+    """Width of the panel in inches."""
+    return 2 * GAP + sum(map_width(board.shape) + GAP for board in _boards(content)) - GAP
+
+
+def frame(panel: BoardPanel, content: Content) -> style.Frame:
+    return style.frame(
+        width(panel, content),
+        panel.name,
+        panel.title,
+        count_lines=2 + (len(content.series) > 1),
+        axes=HEIGHT,
+        footer=_footer(content),
+    )
+
+
+def paint(panel: BoardPanel, content: Content, region: style.Region, look: style.Look) -> None:
+    """Draw the panel into its region of a figure."""
+    left = GAP
+    for board in _boards(content):
+        room = map_width(board.shape)
+        axes = region.axes("axes", left=left, right=region.width - left - room)
+        _paint_board(axes, board, panel.target)
+        above = style.number(board.steps / panel.unit)
+        named = f"{board.label}\n{above}" if len(content.series) > 1 else above
+        axes.annotate(
+            named,
+            (0.5, 1),
+            (0, 4),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=8.5,
+        )
+        axes.set_xlabel(f"seed {board.seed}")
+        left += room + GAP
+    region.title(panel.name, panel.title)
+    region.footer(_footer(content))
+
+
+def _paint_board(axes: Axes, board: Board, target: tuple[int, int]) -> None:
+    rows, columns = board.shape
+    axes.set_xlim(0.5, columns + 0.5)
+    axes.set_ylim(0.5, rows + 0.5)
+    axes.set_aspect("equal")
+    axes.set_xticks(np.arange(columns + 1) + 0.5, [""] * (columns + 1))
+    axes.set_yticks(np.arange(rows + 1) + 0.5, [""] * (rows + 1))
+    axes.tick_params(length=0)
+    axes.grid(True, color="#c8c8c8", linewidth=0.7)
+    axes.spines[:].set_visible(True)
+    for walk, color, thickness in zip(board.walks, (FIRST, SECOND), (4.0, 1.6), strict=False):
+        axes.plot(
+            walk[:, 1] + 1,
+            walk[:, 0] + 1,
+            color=color,
+            linewidth=thickness,
+            solid_joinstyle="round",
+            solid_capstyle="round",
+            zorder=3,
+        )
+    for (row, column), color in (((1, 1), "black"), (target, "#e3000f")):
+        axes.plot(
+            column, row, marker="*", markersize=11, color=color, markeredgecolor="white", markeredgewidth=0.6, zorder=6
+        )
+
+
+def legend(panel: BoardPanel, content: Content, look: style.Look) -> list[tuple[str, Artist]]:
+    """Labels and handles of all that is drawn."""
+
+    def star(color: str) -> Line2D:
+        return Line2D([], [], linestyle="none", marker="*", markersize=8, color=color)
+
+    return [
+        ("start", star("black")),
+        ("target", star("#e3000f")),
+        ("episode 1", Line2D([], [], color=FIRST, linewidth=4.0)),
+        ("episode 2", Line2D([], [], color=SECOND, linewidth=1.6)),
+    ]
+
+
+def _footer(content: Content) -> str:
+    boards = _boards(content)
+    seeds = sorted({board.training_seed for board in boards})
+    parts = ["Above: steps of both episodes", f"one training, training seed {' and '.join(map(str, seeds))}"]
+    return "; ".join([*parts, *content.best]) + "."

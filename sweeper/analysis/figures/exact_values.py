@@ -1,0 +1,58 @@
+"""Horizontal lines at exact values, such as what no agent can beat: each task knows its own (`Task.exact_values`).
+
+The values are those of the very trials that a panel draws, so a line can never stand beside curves of another size of
+the task. If a panel mixes tasks of unlike sizes, each of their values is a line.
+"""
+
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from sweeper.analysis.figures import selection, style
+from sweeper.space.panels import CurvePanel, HistoryPanel
+
+DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
+"""Line styles of the yardsticks of a panel, in turn; the dashes of a bad tail are not among them."""
+
+
+class Yard(NamedTuple):
+    """One line, in the units that the panel draws; `place` is its index in the panel."""
+
+    place: int
+    label: str
+    value: float
+
+
+def found(panel: CurvePanel | HistoryPanel, content: selection.Content) -> list[Yard]:
+    """The lines of a panel, without those whose task does not know the value."""
+    known = selection.exact_values(content.trials) if content and panel.yardsticks else []
+    lines = []
+    for index, one in enumerate(panel.yardsticks):
+        for value in dict.fromkeys(values[one.value] for values in known if one.value in values):
+            drawn = value * panel.y.factor if one.unit is None else value / one.unit
+            lines.append(Yard(index, f"{one.label} ({drawn:.4g})", drawn))
+    return lines
+
+
+def notes(panel: CurvePanel | HistoryPanel, content: selection.Content) -> list[selection.Note]:
+    """What is to be said of lines that are not drawn."""
+    drawn = {line.place for line in found(panel, content)}
+    missing = [one for index, one in enumerate(panel.yardsticks) if content and index not in drawn]
+    return [selection.Note(panel.name, one.label, f"the task has no exact '{one.value}'") for one in missing]
+
+
+def legend(panel: CurvePanel | HistoryPanel, content: selection.Content, look: style.Look) -> list[tuple[str, Line2D]]:
+    """Labels and handles of the lines."""
+    return [(line.label, Line2D([], [], **_style(panel, line, look))) for line in found(panel, content)]
+
+
+def paint(axes: Axes, panel: CurvePanel | HistoryPanel, content: selection.Content, look: style.Look) -> None:
+    """Draw the lines across the axes, behind the curves."""
+    for line in found(panel, content):
+        axes.axhline(line.value, zorder=1.5, **_style(panel, line, look))
+
+
+def _style(panel: CurvePanel | HistoryPanel, line: Yard, look: style.Look) -> dict:
+    shade = look.shades[panel.yardsticks[line.place].color]
+    return {"color": shade, "linewidth": 0.9, "linestyle": DASHES[line.place % len(DASHES)]}

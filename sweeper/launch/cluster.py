@@ -1,0 +1,174 @@
+"""The Ray cluster of a start: found or started, with an environment for its workers, and left without a trace."""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from typing import Any, cast
+
+import ray
+from ray._private import services
+from ray._private.authentication import authentication_token_setup
+
+from sweeper.interruption import Interruption
+from sweeper.launch.failures import LaunchError, TooLarge, reason
+from sweeper.space.search_space import Resources
+from sweeper.trial import plugins
+
+CONNECT_SECONDS = 30
+"""After so long without an answer a cluster is taken to refuse the driver."""
+
+
+def worker_environment(resources: Resources) -> dict[str, str]:
+    """Environment of the worker processes, set before jax is imported there.
+
+    XLA would size its thread pools by the machine, so that two packs on two cores took four threads. Preallocation
+    would let the first pack take most of a GPU that others share.
+    """
+    threads = str(resources.cpus)
+    environment = {
+        "PJRT_NPROC": threads,
+        "NPROC": threads,
+        "OMP_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    }
+    if resources.cpus == 1:
+        environment["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+    if resources.gpus == 0:
+        # Workers without a GPU of their own still see those of the node.
+        environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
+    return environment
+
+
+def running_cluster(address: str | None) -> str | None:
+    """Address of the Ray cluster to use, or None to start a local one.
+
+    Without an explicit address that is $RAY_ADDRESS or the cluster that `ray start` left on this machine, if it
+    still answers; never the private cluster of somebody's driver.
+
+    Raises:
+        LaunchError: a cluster that was asked for does not answer.
+    """
+    if address is not None and address.startswith("ray://"):
+        raise LaunchError(f"{address}: Ray Client is not supported; start the command on the cluster (ray job submit)")
+    explicit = address not in (None, "auto") or bool(os.environ.get("RAY_ADDRESS"))
+    try:
+        found = services.canonicalize_bootstrap_address(cast(str, None if address == "auto" else address))
+    except Exception as error:  # Ray raises whatever the socket library does on a name it cannot resolve
+        raise LaunchError(f"Ray address '{address}': {error}") from error
+    if found is not None:
+        host, _, port = found.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=3).close()
+            return found
+        except (OSError, ValueError) as error:
+            if explicit:
+                raise LaunchError(f"no Ray cluster answers at {found}: {error}") from error
+    if address == "auto":
+        raise LaunchError("no running Ray cluster was found on this machine")
+    return None
+
+
+@contextlib.contextmanager
+def connected(address: str | None, resources: Resources, interruption: Interruption) -> Iterator[str | None]:
+    """Connects to a running cluster or starts a local one, and leaves nothing behind.
+
+    Args:
+        address: See `running_cluster`.
+        resources: What one pack takes.
+        interruption: Signals; Ray takes over SIGTERM when it starts, so they are taken back here.
+
+    Yields:
+        The address of the cluster, None for a local one.
+
+    Raises:
+        LaunchError: there is no connection.
+        TooLarge: this machine, used as a local cluster, cannot hold a pack.
+    """
+    found = running_cluster(address)
+    environment = worker_environment(resources)
+    try:
+        with interruption.answered_by("raise"):
+            try:
+                if found is None:
+                    _start(environment)
+                else:
+                    _connect(found, environment)
+            except SystemExit:
+                # Ray answers SIGTERM in this way from the moment it starts.
+                interruption.signum = signal.SIGTERM
+            interruption.listen()
+            interruption.check()
+            if found is None:
+                refuse_too_large(resources)
+            yield found
+    finally:
+        # Half a shutdown would leave processes behind.
+        with interruption.answered_by("ignore"):
+            ray.shutdown()
+
+
+def refuse_too_large(resources: Resources) -> None:
+    """Compare a pack with all there is, which is no use where a cluster may grow.
+
+    Raises:
+        TooLarge: it will never fit.
+    """
+    blamed = {"CPU": "population_workers" if resources.population_workers else "cpus", "GPU": "gpus"}
+    for name, key in blamed.items():
+        needed = sum(bundle.get(name, 0.0) for bundle in resources.bundles())
+        available = ray.cluster_resources().get(name, 0)
+        if needed > available:
+            raise TooLarge(f"resources.{key}: a pack takes {needed:g} {name}s, this machine has {available:g}")
+
+
+def _start(environment: dict[str, str]) -> None:
+    # Workers import this checkout wherever the command was started.
+    path = os.pathsep.join(filter(None, (str(plugins.ROOT), os.environ.get("PYTHONPATH"))))
+    try:
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.CRITICAL,
+            object_store_memory=128 * 2**20,
+            runtime_env={"env_vars": environment | {"PYTHONPATH": path}},
+        )
+    except Exception as error:  # full disks, closed ports, limits on processes: Ray has no type for them
+        raise LaunchError(f"Ray did not start on this machine: {reason(error)}") from error
+
+
+def _connect(address: str, environment: dict[str, str]) -> None:
+    def give_up(signum: int, frame: Any) -> None:
+        raise TimeoutError
+
+    # A token that the cluster does not like is retried for ever, and an explicit address never switches tokens on.
+    logging.getLogger(authentication_token_setup.__name__).setLevel(logging.ERROR)  # that it did is no warning
+    authentication_token_setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+    # Inside `ray job submit` the job has an environment of its own; ours is added to it.
+    os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(CONNECT_SECONDS)
+    try:
+        ray.init(
+            address=address,
+            log_to_driver=False,
+            logging_level=logging.CRITICAL,
+            runtime_env={
+                "env_vars": environment,
+                "working_dir": str(plugins.ROOT),
+                "excludes": [".venv", ".git", "results", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis"],
+            },
+        )
+    except (TimeoutError, ConnectionError, RuntimeError) as error:
+        raise LaunchError(
+            f"the Ray cluster at {address} does not let this driver in ({error or 'no answer'}). If it was started "
+            f"with RAY_AUTH_MODE=token, the driver needs RAY_AUTH_MODE=token and the same token"
+        ) from error
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

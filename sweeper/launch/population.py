@@ -1,0 +1,91 @@
+"""The population of an evolution on Ray actors.
+
+A generation is cut into blocks (`sweeper.training.evolution`), and a worker computes a block from the trials, their
+search distributions, the generation and the block's number: kilobytes for each, however large the population. Blocks
+go to whichever worker is free.
+
+Invariants:
+    - Who computes a block, in which order and how often leaves no trace in its numbers.
+    - A worker that dies is started again by Ray, and the block it had is computed again; the others go on meanwhile.
+    - Workers belong to the process that made them: when it ends, however that happens, they end.
+    - Workers never touch a GPU, also where the node has one.
+"""
+
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import ray
+from ray.util.placement_group import PlacementGroup
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from sweeper.packs.packing import stack
+from sweeper.training import evolution
+from sweeper.training.evolution import Distribution
+from sweeper.trial.trial_spec import TrialSpec, canonical
+
+
+class _Worker:
+    """Computes one block after another."""
+
+    def objectives(self, trials: str, distribution: Distribution, step: np.ndarray, block: int) -> np.ndarray:
+        return evolution.block_in_process(_stacked(trials), distribution, step, block)
+
+
+@functools.lru_cache(maxsize=1)
+def _stacked(trials: str) -> TrialSpec:
+    return stack([TrialSpec.model_validate(trial) for trial in json.loads(trials)])
+
+
+class Population:
+    """Workers that evaluate populations; an `evolution.Evaluator` for each pack is made by `evaluator`."""
+
+    def __init__(self, workers: int, environment: Mapping[str, str], group: PlacementGroup, first_bundle: int):
+        """Start the workers.
+
+        Args:
+            workers: How many, at least 1, of one core each.
+            environment: Of their processes, beside that of the job.
+            group: The placement group of the trial.
+            first_bundle: Index of the first worker's bundle in it; the others follow.
+        """
+        environment = dict(environment) | {"JAX_PLATFORMS": "cpu"}
+        actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Worker)
+        self._workers: list[Any] = [
+            actor.options(
+                runtime_env={"env_vars": environment},
+                scheduling_strategy=PlacementGroupSchedulingStrategy(group, first_bundle + index),
+            ).remote()
+            for index in range(workers)
+        ]
+
+    def evaluator(self, trials: tuple[TrialSpec, ...]) -> evolution.Evaluator:
+        """The evaluator of a pack with these trials."""
+        text = ray.put(json.dumps([canonical(trial) for trial in trials]))
+
+        def evaluate(stacked: TrialSpec, distribution: Distribution, step: np.ndarray) -> list[np.ndarray]:
+            shared = ray.put(jax.tree.map(np.asarray, distribution))
+            waiting = list(range(evolution.blocks(stacked)))[::-1]
+            running: dict[Any, tuple[int, Any]] = {}
+            found: dict[int, np.ndarray] = {}
+            free = list(self._workers)
+            while waiting or running:
+                while waiting and free:
+                    worker, block = free.pop(), waiting.pop()
+                    running[worker.objectives.remote(text, shared, step, block)] = (block, worker)
+                done, _ = ray.wait(list(running))
+                for reference in done:
+                    block, worker = running.pop(reference)
+                    found[block] = ray.get(reference)
+                    free.append(worker)
+            return [found[block] for block in range(len(found))]
+
+        return evaluate
+
+    def close(self) -> None:
+        """End the workers."""
+        for worker in self._workers:
+            ray.kill(worker)

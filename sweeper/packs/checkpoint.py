@@ -1,0 +1,92 @@
+"""The state of an unfinished pack as one file of the store.
+
+A checkpoint is a zip of plain arrays with a digest in front: never a pickle, so nothing in a results folder can
+execute, and never half a file, because the store publishes atomically. Whatever does not fit (another pack, another
+structure, a flipped bit) is no checkpoint: the pack starts anew, which costs time and changes no number.
+"""
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Collection, Sequence
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from sweeper.store.store import Store
+
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+def _name(pack_id: str) -> str:
+    return f"checkpoints/{pack_id}.ckpt"
+
+
+class Checkpoint(NamedTuple):
+    """What a pack had left.
+
+    Attributes:
+        trial_ids: The trial of each lane.
+        notes: Plain data kept beside the state.
+        leaves: The arrays of the state.
+    """
+
+    trial_ids: tuple[str, ...]
+    notes: dict[str, Any]
+    leaves: list[np.ndarray]
+
+    def state(self, like: Any) -> Any | None:
+        """The state as a pytree like `like`; None where structure, shapes or types differ."""
+        expected, structure = jax.tree.flatten(like)
+        if [(leaf.shape, leaf.dtype) for leaf in self.leaves] != [(leaf.shape, leaf.dtype) for leaf in expected]:
+            return None
+        return jax.tree.unflatten(structure, self.leaves)
+
+
+def save(store: Store, pack_id: str, trial_ids: Sequence[str], state: Any, notes: dict[str, Any]) -> None:
+    """Publish the state of a pack in place of its earlier checkpoint.
+
+    Args:
+        store: Where to.
+        pack_id: Name of the pack as planned.
+        trial_ids: The trial of each lane of the state, which may be some of the pack.
+        state: A pytree of arrays.
+        notes: Plain data kept beside it, such as the curves so far.
+    """
+    leaves = {f"leaf_{index}": np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
+    header = json.dumps({"pack_id": pack_id, "trial_ids": list(trial_ids), "notes": notes}).encode()
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, header=np.frombuffer(header, np.uint8), **leaves)
+    payload = buffer.getvalue()
+    store.write_bytes(_name(pack_id), hashlib.sha256(payload).digest() + payload)
+
+
+def load(store: Store, pack_id: str) -> Checkpoint | None:
+    """The checkpoint of a pack, or None where there is no sound one."""
+    data = store.read_bytes(_name(pack_id))
+    if data is None or hashlib.sha256(data[_DIGEST_BYTES:]).digest() != data[:_DIGEST_BYTES]:
+        return None
+    try:
+        with np.load(io.BytesIO(data[_DIGEST_BYTES:]), allow_pickle=False) as arrays:
+            header = json.loads(arrays["header"].tobytes())
+            leaves = [arrays[f"leaf_{index}"] for index in range(len(arrays.files) - 1)]
+        trial_ids = tuple(map(str, header["trial_ids"]))
+        return Checkpoint(trial_ids, header["notes"], leaves) if header["pack_id"] == pack_id else None
+    except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile):
+        return None
+
+
+def remove(store: Store, pack_id: str) -> None:
+    """Forget the checkpoint of a pack, if there is one."""
+    store.delete(_name(pack_id))
+
+
+def sweep(store: Store, finished: Collection[str]) -> None:
+    """Forget the checkpoints of packs that died between their last commit and the removal of their checkpoint."""
+    for name in store.listing("checkpoints"):
+        pack_id = PurePosixPath(name).stem
+        if pack_id in finished:
+            remove(store, pack_id)

@@ -1,0 +1,82 @@
+"""Cells and packs: which trials share one compiled program, and which of them run at once.
+
+A cell is all trials of equal `jax.tree.structure`; it costs one compilation. A pack is some trials of one cell, stacked
+into the lanes of one program. How trials are packed is decided by the whole space, not by what is still to do, so that
+an interrupted sweep finds its packs again; and it never enters the identity of a trial.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+from sweeper.trial.trial_spec import TrialSpec, canonical, trial_id
+
+Tree = TypeVar("Tree")
+
+
+@dataclasses.dataclass(frozen=True)
+class Pack:
+    """Trials of equal structure, one lane each."""
+
+    trials: tuple[TrialSpec, ...]
+
+    def __post_init__(self) -> None:
+        if len({jax.tree.structure(trial) for trial in self.trials}) != 1:
+            raise ValueError("the trials of a pack must have one structure")
+
+    @functools.cached_property
+    def trial_ids(self) -> tuple[str, ...]:
+        """Ids of the trials in lane order."""
+        return tuple(trial_id(trial) for trial in self.trials)
+
+    @functools.cached_property
+    def pack_id(self) -> str:
+        """Hash of the trial ids in lane order; names the checkpoint of the pack."""
+        return hashlib.sha256(" ".join(self.trial_ids).encode()).hexdigest()[:20]
+
+    def part(self, trial_ids: Collection[str]) -> "Pack":
+        """Those of its trials, in the order of the pack."""
+        return Pack(tuple(t for t, name in zip(self.trials, self.trial_ids, strict=True) if name in trial_ids))
+
+
+def cells(trials: Iterable[TrialSpec]) -> list[list[TrialSpec]]:
+    """The trials grouped by structure, in order of first appearance."""
+    groups: dict[Any, list[TrialSpec]] = defaultdict(list)
+    for trial in trials:
+        groups[jax.tree.structure(trial)].append(trial)
+    return list(groups.values())
+
+
+def packs(trials: Iterable[TrialSpec], lanes: int | None) -> list[Pack]:
+    """The trials cut into packs, in order of first appearance.
+
+    Args:
+        trials: Distinct trials.
+        lanes: At most so many trials in a pack, whatever shares the structure. None packs the training seeds of one
+            setting: trials that differ in nothing but `seed`.
+    """
+    if lanes is None:
+        groups: dict[str, list[TrialSpec]] = defaultdict(list)
+        for trial in trials:
+            groups[json.dumps(canonical(trial) | {"seed": None}, sort_keys=True)].append(trial)
+        return [Pack(tuple(group)) for group in groups.values()]
+    return [Pack(tuple(cell[start : start + lanes])) for cell in cells(trials) for start in range(0, len(cell), lanes)]
+
+
+def stack(trials: Sequence[TrialSpec]) -> TrialSpec:
+    """One record whose leaves are the leaves of the trials, stacked along a leading lane axis."""
+    return jax.tree.map(
+        lambda *leaves: np.array(leaves, np.int32 if isinstance(leaves[0], int) else np.float32), *trials
+    )
+
+
+def lane(tree: Tree, index: int) -> Tree:
+    """The slice of one lane, on the host: slicing on the device would compile a program for every shape."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[index], tree)

@@ -1,0 +1,1 @@
+"""The search-space language: from YAML to trials."""

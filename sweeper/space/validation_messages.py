@@ -1,0 +1,234 @@
+"""What pydantic says of a value, in the words of the author's document.
+
+A `ValidationError` speaks of locations in plain data; the tree that the data came from knows where each value was
+written, down to the entry of a choice. Unknown names get the nearest valid one, also from another depth, and a value
+that looks like a failed hole is told so.
+"""
+
+import re
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from sweeper.space.yaml_tree import (
+    RESERVED,
+    SCALARS,
+    Node,
+    Problem,
+    descendant,
+    did_you_mean,
+    joined,
+    nearest_name,
+    shortened,
+    shown,
+)
+from sweeper.trial import plugins
+from sweeper.trial.contracts import Model, Task
+from sweeper.trial.trial_spec import TrialSpec
+
+_EXPECTED = {
+    "int_type": "an integer",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "string_type": "a string",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "dict_type": "a mapping",
+    "list_type": "a list",
+    "tuple_type": "a list",
+}
+_SINGLE = ("int_type", "float_type", "bool_type", "string_type", "literal_error")
+_BOUND = {
+    "greater_than": ("above", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("below", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
+
+
+Roots = Mapping[str, type[BaseModel]]
+"""The records of a document by the path at which they stand."""
+
+
+def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel], roots: Roots) -> list[Problem]:
+    """What is wrong with the tree `node`, one problem a path.
+
+    Args:
+        error: What pydantic said of the tree's data.
+        node: The tree, without holes.
+        annotation: The record that the data was to be.
+        roots: Where a key might belong that has come to the wrong place.
+    """
+    expected: dict[str, tuple[Node, list[str]]] = {}
+    problems: list[Problem] = []
+    missing: list[tuple[tuple[Any, ...], Problem]] = []
+    meant: set[tuple[Any, ...]] = set()
+    for detail in error.errors(include_url=False):
+        location = detail["loc"]
+        at = descendant(node, location)
+        value = at.value
+        context = detail.get("ctx", {})
+        match detail["type"]:
+            case "missing":
+                missing.append((location, Problem(joined(at.path, location[-1]), "is missing", at.where)))
+            case "extra_forbidden":
+                record = _record_at(annotation, node, location[:-1])
+                nearest = _nearest_key(location[-1], record, node, roots)
+                known = f" (known: {', '.join(record.model_fields)})" if record else ""
+                message = f"unknown key {shown(location[-1])}{did_you_mean(nearest)}{known}"
+                problems.append(Problem(_key_path(at.path, location[-1]), message, at.where))
+                meant.add((*location[:-1], nearest))
+            case kind if kind in _SINGLE and (message := _failed_hole(value, annotation)):
+                problems.append(Problem(at.path, message, at.where))
+            case "int_type" if re.search(r"\.(log_)?uniform\[\d\]$", at.path):
+                problems.append(Problem(at.path, "an integer belongs here; draw it with {int: [a, b]}", at.where))
+            case "literal_error":
+                known = re.findall(r"'([^']*)'", context["expected"])
+                hint = did_you_mean(nearest_name(value, known))
+                message = f"expected {context['expected']}, got {shown(value)}{hint}"
+                problems.append(Problem(at.path, message, at.where))
+            case kind if kind in _EXPECTED:
+                expected.setdefault(at.path, (at, []))[1].append(_EXPECTED[kind])
+            case kind if kind in _BOUND:
+                words, key = _BOUND[kind]
+                problems.append(Problem(at.path, f"must be {words} {context[key]:.10g}, got {shown(value)}", at.where))
+            case "finite_number":
+                problems.append(Problem(at.path, f"must be finite, got {shown(value)}", at.where))
+            case "invalid_key":
+                path = _key_path(at.path, location[-1])
+                problems.append(Problem(path, f"a key must be a word here, not {location[-1]}", at.where))
+            case "union_tag_not_found":
+                path = joined(at.path, str(context["discriminator"]).strip("'"))
+                problems.append(Problem(path, "is missing", at.where))
+            case "union_tag_invalid":
+                key = str(context["discriminator"]).strip("'")
+                at = descendant(at, (key,))
+                known = re.findall(r"'([^']*)'", context["expected_tags"])
+                hint = did_you_mean(nearest_name(at.value, known))
+                message = f"expected {context['expected_tags']}, got {shown(at.value)}{hint}"
+                problems.append(Problem(at.path, message, at.where))
+            case "value_error":
+                problems.append(_raised(context["error"], at, annotation))
+            case _:
+                problems.append(Problem(at.path, f"{_lowered(detail['msg'])}, got {shown(value)}", at.where))
+    for at, words in expected.values():
+        choices = " or ".join(dict.fromkeys(words))
+        message = f"expected {choices}, got {shown(at.value)}{_advice(at, choices, annotation)}"
+        problems.append(Problem(at.path, message, at.where))
+    # A key that is missing because it was misspelt is one mistake, not two.
+    return problems + [problem for location, problem in missing if location not in meant]
+
+
+def _key_path(path: str, key: Any) -> str:
+    """The path of a value up to its key, without the hole that the value may have come from."""
+    match = re.match(rf"(.*\.)?{re.escape(joined('', key))}(?=\.|$)", path)
+    return match[0] if match else path
+
+
+def _lowered(message: str) -> str:
+    return message[:1].lower() + message[1:]
+
+
+def _failed_hole(value: Any, annotation: Any) -> str | None:
+    """What to say of a mapping that stands where a single value belongs."""
+    if not isinstance(value, dict) or not value:
+        return None
+    key = next(iter(value))
+    if annotation is not TrialSpec and key in RESERVED:
+        return f"'{key}' fits inside trial and variants only"
+    if key == "seeds":
+        return "'seeds' fits trial.seed only; elsewhere write {choice: [...]}"
+    nearest = nearest_name(key, RESERVED)
+    known = f"(known: {', '.join(RESERVED)})"
+    return f"a single value belongs here, and {shown(key)} opens no hole{did_you_mean(nearest)} {known}"
+
+
+def _advice(at: Node, expected: str, annotation: Any) -> str:
+    if isinstance(at.value, list) and annotation is TrialSpec and expected != "a mapping":
+        return "; to try several values write {choice: [...]}"
+    if isinstance(at.value, str) and "number" in expected and re.fullmatch(SCALARS["float"], at.value):
+        return "; write it without quotes"
+    return ""
+
+
+def _raised(error: Exception, at: Node, annotation: Any) -> Problem:
+    """The problem of a validator of ours, which may begin with the name of the field that it blames."""
+    message = shortened(" ".join(str(error).split())) if len(str(error)) > 400 else str(error)
+    if isinstance(error, plugins.PluginError):
+        at = descendant(at, ("name",))
+    elif isinstance(at.value, dict) and len(at.value) == 1 and nearest_name(next(iter(at.value)), RESERVED):
+        return Problem(at.path, _failed_hole(at.value, annotation) or message, at.where)
+    elif match := re.match(r"([a-z]\w*): (.*)", message):
+        blamed = descendant(at, (match[1],))
+        if blamed is not at:
+            return Problem(blamed.path, match[2], blamed.where)
+    return Problem(at.path, message, at.where)
+
+
+def _records(annotation: Any) -> list[type[BaseModel]]:
+    """Every record that a value of this type may be."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [record for argument in typing.get_args(annotation) for record in _records(argument)]
+
+
+def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
+    """The record that this mapping is meant to be: by the name of its plug-in, or by a tag such as `kind`."""
+    records = _records(annotation)
+    if not isinstance(node.value, dict):
+        return None
+    if records in ([Task], [Model]):
+        kind: plugins.Kind = "task" if records == [Task] else "model"
+        name = node.value.get("name")
+        return plugins.load(kind, name.value) if name and name.value in plugins.names(kind) else None
+    for record in records:
+        tags = {
+            key: typing.get_args(entry.annotation)
+            for key, entry in record.model_fields.items()
+            if typing.get_origin(entry.annotation) is Literal and key in node.value
+        }
+        if len(records) == 1 or any(node.value[key].value in values for key, values in tags.items()):
+            return record
+    # A tag with a default may be left out, and then the first record is meant.
+    tagged = [record for record in records if record.model_fields.get("name") and "name" not in node.value]
+    return tagged[0] if tagged and not tagged[0].model_fields["name"].is_required() else None
+
+
+def _record_at(annotation: Any, node: Node, location: Iterable[Any]) -> type[BaseModel] | None:
+    record = _record(annotation, node)
+    for part in location:
+        if record and part in record.model_fields:
+            annotation = record.model_fields[part].annotation
+        below = descendant(node, (part,))
+        node, record = below, _record(annotation, below)
+    return record
+
+
+def _nearest_key(key: Any, record: type[BaseModel] | None, node: Node, roots: Roots) -> str | None:
+    """The key of the record that was meant, a key's full path if it belongs elsewhere, or a hole."""
+    known = list(record.model_fields) if record else []
+    return (
+        nearest_name(key, known, cutoff=0.75) or _elsewhere(key, node, roots) or nearest_name(key, [*known, *RESERVED])
+    )
+
+
+def _elsewhere(key: Any, node: Node, roots: Roots) -> str | None:
+    """Where a key belongs that was written at the wrong depth, if that is one place."""
+    nowhere = Node({}, "", None)
+
+    def paths(annotation: Any, node: Node, path: str) -> Iterator[str]:
+        if (record := _record(annotation, node)) is None:
+            return
+        for name, entry in record.model_fields.items():
+            yield from paths(entry.annotation, node.value.get(name, nowhere), f"{path}.{name}")
+            if name == key:
+                yield f"{path}.{name}"
+
+    found = []
+    for path, record in roots.items():
+        # The tree is either the whole document or the trial itself, and only the trial has plug-ins to look into.
+        root = node.value.get(path, nowhere) if "trial" in node.value else node if path == "trial" else nowhere
+        found += paths(record, root, path)
+    return found[0] if len(found) == 1 else None

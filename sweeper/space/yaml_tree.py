@@ -1,0 +1,360 @@
+"""YAML text becomes a tree of nodes that remember where they were written.
+
+Whatever is said of a value later is said with its dotted path and its line, or the `--set` that it came from; merging
+and overriding keep both. A mistake in the text itself ends the reading (`Refused`), since nothing can be said of the
+rest.
+
+Invariants:
+    - Text is read by the core schema of YAML 1.2 (`1e-3` is a number, `no` a string), duplicate keys are refused, and
+      no object is ever built from a tag.
+    - A tree is bounded in depth and in the number of values with all aliases written out, so that neither recursion nor
+      memory depends on the author's good will. Strings can be encoded, integers have 64 bits, numbers are finite unless
+      written `.inf` or `.nan`.
+"""
+
+import difflib
+import itertools
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import yaml
+
+MAX_DEPTH = 40
+MAX_NODES = 50_000
+MAX_SHOWN = 20
+
+RESERVED = ("choice", "uniform", "log_uniform", "int")
+"""Keys that open a hole wherever they stand in a trial; a mapping that has one is merged as a whole."""
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Problems
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake.
+
+    Attributes:
+        path: Dotted path in the document, the hole included (`trial.objective.q.choice[2]`); empty for the whole file.
+        message: What is wrong, with the nearest valid name where there is one.
+        where: Line in the file, or the text of the `--set` that it was written in.
+    """
+
+    path: str
+    message: str
+    where: int | str | None = None
+
+    def line(self, source: str) -> str:
+        """One line, such as compilers print: `x.yaml:12: trial.steps: must be at least 1, got 0`."""
+        match self.where:
+            case str():
+                place = f"--set {shortened(self.where)}: "
+            case int():
+                place = f"{source}:{self.where}: "
+            case None:
+                place = f"{source}: "
+        return _printable(place + (f"{self.path}: " if self.path else "") + self.message)
+
+
+class SearchSpaceError(ValueError):
+    """A search space that cannot be run; its text is one line a problem, written for the author of the file."""
+
+    def __init__(self, source: str, problems: Sequence[Problem]):
+        self.source = source
+        self.problems = list(dict.fromkeys(problems))
+        super().__init__(source, self.problems)
+
+    def __str__(self) -> str:
+        lines = [problem.line(self.source) for problem in self.problems[:MAX_SHOWN]]
+        if len(self.problems) > MAX_SHOWN:
+            lines.append(f"{self.source}: and {len(self.problems) - MAX_SHOWN} more problems")
+        return "\n".join(lines)
+
+
+class Refused(Exception):
+    """Ends the reading of one document at a problem after which nothing else can be said of it."""
+
+    def __init__(self, path: str, message: str, where: int | str | None):
+        super().__init__(message)
+        self.problem = Problem(path, message, where)
+
+
+def nearest_name(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name most like this one, if any is; capitals do not count."""
+    if not isinstance(name, str):
+        return None
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    matches = difflib.get_close_matches(name.casefold()[:100], by_folded, n=1, cutoff=cutoff)
+    return by_folded[matches[0]] if matches else None
+
+
+def did_you_mean(nearest: str | None) -> str:
+    """The end of a message that proposes a name."""
+    return f"; did you mean '{nearest}'?" if nearest else ""
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+
+
+def shortened(text: str) -> str:
+    """The text on one line and of a length that fits into a message."""
+    text = _printable(text[:200])
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def shown(value: Any) -> str:
+    """A value of a node, in a message."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case str():
+            return f"'{shortened(value)}'"
+        case _:
+            return str(value)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Nodes
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of the document that remembers where it was written.
+
+    Attributes:
+        value: A scalar, a dictionary or list of nodes, or a `sweeper.space.holes.Hole`.
+        path: Dotted path in the document.
+        where: Line of its key, or the text of the `--set` that holds it.
+    """
+
+    value: Any
+    path: str
+    where: int | str | None
+
+
+def plain(node: Node) -> Any:
+    """The data of a tree without holes."""
+    match node.value:
+        case dict() as entries:
+            return {key: plain(entry) for key, entry in entries.items()}
+        case list() as items:
+            return [plain(item) for item in items]
+        case value:
+            return value
+
+
+def descendant(node: Node, location: Iterable[Any]) -> Node:
+    """The node at pydantic's location, whose parts that are no place in the document (tags of unions) are left out."""
+    for part in location:
+        match node.value:
+            case dict() as entries if part in entries:
+                node = entries[part]
+            case dict() as entries if (key := next((key for key in entries if str(key) == part), None)) is not None:
+                node = entries[key]
+            case list() as items if isinstance(part, int) and part < len(items):
+                node = items[part]
+    return node
+
+
+def signature(node: Node) -> Any:
+    """Something hashable that is equal for equal values; 1 and 1.0 are, 1 and true are not."""
+    match node.value:
+        case dict() as entries:
+            return frozenset((key, signature(entry)) for key, entry in entries.items())
+        case list() as items:
+            return tuple(signature(item) for item in items)
+        case value:
+            return isinstance(value, bool), isinstance(value, str), value
+
+
+def merged(base: Node, patch: Node) -> Node:
+    """`patch` written over `base`: mappings entry by entry, everything else whole.
+
+    A mapping with a reserved key is replaced whole, and so is a record for which the patch has another `name`, whose
+    other keys would be those of the wrong task or model.
+    """
+    old, new = base.value, patch.value
+    if not isinstance(old, dict) or not isinstance(new, dict) or any(kind in old or kind in new for kind in RESERVED):
+        return patch
+    if "name" in old and "name" in new and plain(old["name"]) != plain(new["name"]):
+        return patch
+    entries = {key: merged(old[key], entry) if key in old else entry for key, entry in new.items()}
+    return replace(base, value=old | entries)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Text
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class _Loader(yaml.SafeLoader):
+    """Composes nodes by the core schema of YAML 1.2; nothing is constructed from them."""
+
+    def __init__(self, text: str):
+        super().__init__(text)
+        self.depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            mark = self.peek_event().start_mark
+            raise yaml.MarkedYAMLError(problem=f"nested deeper than {MAX_DEPTH} levels", problem_mark=mark)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+_TAG = "tag:yaml.org,2002:"
+SCALARS = {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
+    "float": r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?(\.inf|\.Inf|\.INF)|\.nan|\.NaN|\.NAN",
+}
+_Loader.yaml_implicit_resolvers = {}
+for _name, _pattern in SCALARS.items():
+    _Loader.add_implicit_resolver(_TAG + _name, re.compile(rf"(?:{_pattern})\Z"), None)
+
+
+def document_tree(text: str, path: str = "", override: str | None = None) -> Node:
+    """The one YAML document in `text`, all aliases written out.
+
+    Raises:
+        Refused: it is no YAML, or more of it than a search space needs.
+    """
+    try:
+        loader = _Loader(text)
+        tree = loader.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = override or (mark.line + 1 if mark else None)
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        raise Refused(path, f"not valid YAML: {what}", where) from None
+    except yaml.reader.ReaderError as error:
+        where = override or text[: error.position].count("\n") + 1
+        raise Refused(path, f"the character {chr(error.character)!a} is not allowed in YAML", where) from None
+    except (ValueError, OverflowError) as error:
+        # Escapes and directives with numbers out of all bounds pass PyYAML's scanner and stop its conversions.
+        raise Refused(path, f"not valid YAML: {error}", override) from None
+    if tree is None:
+        return Node(None, path, override or 1)
+    budget = itertools.count(1)
+
+    def node(tree: yaml.Node, path: str, line: int, depth: int) -> Node:
+        where = override or line
+        if next(budget) > MAX_NODES:
+            raise Refused(path, f"more than {MAX_NODES:,} values, counting what aliases repeat", where)
+        if depth > MAX_DEPTH:
+            raise Refused(path, f"nested deeper than {MAX_DEPTH} levels; does an alias hold itself?", where)
+        match tree:
+            case yaml.MappingNode(tag="tag:yaml.org,2002:map"):
+                entries: dict[Any, Node] = {}
+                for key_tree, value_tree in tree.value:
+                    key_line = key_tree.start_mark.line + 1
+                    if not isinstance(key_tree, yaml.ScalarNode):
+                        raise Refused(path, "a key must be a word or a number", override or key_line)
+                    key = _scalar(key_tree, path, override)
+                    if key is None or isinstance(key, bool):
+                        raise Refused(path, f"a key must be a word or a number, not {shown(key)}", override or key_line)
+                    entry_path = joined(path, key)
+                    if key in entries:
+                        first = "" if override else f" (first on line {entries[key].where})"
+                        raise Refused(entry_path, f"the key appears twice{first}", override or key_line)
+                    entries[key] = node(value_tree, entry_path, key_line, depth + 1)
+                return Node(entries, path, where)
+            case yaml.SequenceNode(tag="tag:yaml.org,2002:seq"):
+                items = enumerate(tree.value)
+                return Node(
+                    [node(item, f"{path}[{i}]", item.start_mark.line + 1, depth + 1) for i, item in items], path, where
+                )
+            case yaml.ScalarNode():
+                return Node(_scalar(tree, path, override), path, where)
+            case _:
+                raise Refused(path, f"the tag {shortened(tree.tag)} is not supported", where)
+
+    return node(tree, path, tree.start_mark.line + 1, 0)
+
+
+def joined(path: str, key: Any) -> str:
+    """The path of an entry of the mapping at `path`."""
+    text = key if isinstance(key, str) and re.fullmatch(r"[\w-]{1,80}", key) else shown(key)
+    return f"{path}.{text}" if path else text
+
+
+def _scalar(tree: yaml.ScalarNode, path: str, override: str | None) -> Any:
+    where = override or tree.start_mark.line + 1
+    kind = tree.tag.removeprefix(_TAG)
+    if kind == "str":
+        if any("\ud800" <= character <= "\udfff" for character in tree.value):
+            raise Refused(path, f"half of a character in {tree.value!a}", where)
+        return tree.value
+    if kind not in SCALARS:
+        raise Refused(path, f"the tag {shortened(tree.tag)} is not supported", where)
+    text = tree.value
+    if not re.fullmatch(SCALARS[kind], text):
+        raise Refused(path, f"{shown(text)} is no {kind}", where)
+    match kind:
+        case "null":
+            return None
+        case "bool":
+            return text.lower() == "true"
+        case "int":
+            # Long before Python's own limit on digits, and the range of the integers of every store.
+            number = int(text, {"0o": 8, "0x": 16}.get(text[:2], 10)) if len(text) <= 70 else 2**63
+            if abs(number) >= 2**63:
+                raise Refused(path, f"the integer {shortened(text)} is too large", where)
+            return number
+        case _:
+            number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+            if math.isinf(number) and "inf" not in text.lower():
+                raise Refused(path, f"the number {shortened(text)} is too large; infinity is written .inf", where)
+            return number
+
+
+_STEP = re.compile(r"([A-Za-z_][\w-]*)|\[([0-9]{1,6})\]")
+_PATH = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*|\[[0-9]{1,6}\])*")
+
+
+def overridden(root: Node, override: str) -> Node:
+    """The document with one `path=value` written into it.
+
+    Raises:
+        Refused: the path leads nowhere or the value is no YAML.
+    """
+    path, equals, text = override.partition("=")
+    steps = [key or int(index) for key, index in _STEP.findall(path)]
+    if not equals or not _PATH.fullmatch(path) or len(steps) > MAX_DEPTH:
+        raise Refused("", "expected path=value, such as trial.steps=100 or variants[0].model.width=32", override)
+    value = document_tree(text, path, override)
+
+    def written(node: Node, remaining: Sequence[str | int]) -> Node:
+        if not remaining:
+            return value
+        step, rest = remaining[0], remaining[1:]
+        match node.value, step:
+            case dict() as entries, str():
+                below = entries.get(step, Node({}, joined(node.path, step), override))
+                return replace(node, value={**entries, step: written(below, rest)})
+            case list() as items, int():
+                if step >= len(items):
+                    raise Refused(node.path, f"there is no entry [{step}]; the list has {len(items)}", override)
+                return replace(node, value=[*items[:step], written(items[step], rest), *items[step + 1 :]])
+            case content, str():
+                raise Refused(node.path, f"cannot set '{step}' in it: it is {shown(content)}, no mapping", override)
+            case content, _:
+                raise Refused(node.path, f"cannot set entry [{step}] of it: it is {shown(content)}, no list", override)
+
+    return written(root, steps)

@@ -1,0 +1,1 @@
+"""Numerics: objective, trainers, evaluation. No store, no Ray."""

@@ -1,0 +1,257 @@
+"""Training without gradients: PGPE (Sehnke et al., 2010), on a population that anybody may evaluate.
+
+PGPE keeps a normal distribution over weights, its centre and a standard deviation for every weight. A generation draws
+pairs of individuals, mirrored at the centre, ranks them by the objective on one batch of inputs and seeds that all of
+them share, and moves the distribution; `steps` counts generations. The update is evosax's. What is evaluated, plotted
+and judged in the end is the centre.
+
+The population is cut into blocks. A block is a function of the trial, the distribution and its own number alone,
+because each pair of individuals is drawn from a key of its own; so a generation ships the distribution, not the
+population, and a block that is lost is simply computed again. `stride` takes the evaluator of blocks as an argument:
+this process, or actors.
+
+Invariants:
+    - A block is the same compiled program wherever and in whatever order blocks are evaluated, so its numbers are equal
+      bit for bit on processors of one kind.
+    - All lanes share the programs: rates and the initial deviation are traced.
+    - An individual whose objective is not finite is ranked last.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from sweeper.training import compilation
+from sweeper.training.gradient import over_lanes
+from sweeper.training.objective import q_norm
+from sweeper.trial.trial_spec import PGPE, TrialSpec
+
+if TYPE_CHECKING:
+    # Importing evosax starts JAX's backend, and with it its threads and its hold on a GPU. The driver imports this
+    # module and must do without, so evosax is imported where it is used.
+    from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
+    from evosax.algorithms.distribution_based.pgpe import Params
+
+BLOCK = 8
+"""Pairs of individuals in a block; the last block of a population is filled up and cut again."""
+
+MAX_STD_CHANGE = 0.2
+"""Largest relative change of a standard deviation in one generation."""
+
+
+class Distribution(NamedTuple):
+    """The search distribution over flattened weights."""
+
+    center: Float[Array, "*lane weight"]
+    std: Float[Array, "*lane weight"]
+
+
+class EvolutionState(NamedTuple):
+    """The state of a run between two generations; under lanes every leaf has a leading lane axis.
+
+    Attributes:
+        model: The network of the centre.
+        search: evosax's state.
+        step: Generations done.
+        failure: 0, or the index in `training.FAILURES` of what went wrong; generations after that change nothing.
+    """
+
+    model: Any
+    search: Any
+    step: Int[Array, "*lane"]
+    failure: Int[Array, "*lane"]
+
+    def distribution(self) -> Distribution:
+        """What the next population is drawn from."""
+        return Distribution(self.search.mean, self.search.std)
+
+
+class Curve(NamedTuple):
+    """The centre's losses on the batch of a generation, each the mean over the seeds of an input first."""
+
+    train_loss: Float[Array, "*lane"]
+    """The objective, with the q of the generation."""
+    mean_loss: Float[Array, "*lane"]
+    """Mean over the inputs."""
+    tail_loss: Float[Array, "*lane"]
+    """95th percentile over the inputs."""
+    worst_loss: Float[Array, "*lane"]
+    """Maximum over the inputs."""
+
+
+STRIDE = 1
+"""Generations that are run at once: between any two, a run can be stopped and its state kept."""
+
+CURVE_POINTS = 200
+"""Points of the curve of a long run, at most twice as many."""
+
+Evaluator = Callable[[TrialSpec, Distribution, np.ndarray], list[np.ndarray]]
+"""Objectives of all blocks, in order, of the stacked trials, their distributions and their generation counters."""
+
+
+def blocks(trial: TrialSpec) -> int:
+    """Number of blocks of a population."""
+    return -(-_pgpe(trial).population // (2 * BLOCK))
+
+
+def init(trials: TrialSpec) -> EvolutionState:
+    """The state before the first generation, for trials stacked along a lane axis."""
+    return over_lanes(_init, trials)
+
+
+def block_objectives(
+    trials: TrialSpec, distribution: Distribution, step: Int[Array, " lane"], block: Int[Array, ""]
+) -> Float[Array, "lane sign pair"]:
+    """Objectives of one block of every lane's population: of centre + std z for each pair, and of centre - std z."""
+    return over_lanes(functools.partial(_block, block), trials, distribution, step)
+
+
+def tell(
+    trials: TrialSpec, state: EvolutionState, objectives: list[Float[Array, "lane sign pair"]]
+) -> tuple[EvolutionState, Curve]:
+    """The state after a generation whose blocks have these objectives."""
+    return over_lanes(_tell, trials, state, jnp.concatenate(objectives, axis=2))
+
+
+def in_process(trials: TrialSpec, distribution: Distribution, step: np.ndarray) -> list[np.ndarray]:
+    """The evaluator that computes every block in this process."""
+    return [block_in_process(trials, distribution, step, block) for block in range(blocks(trials))]
+
+
+def block_in_process(trials: TrialSpec, distribution: Distribution, step: np.ndarray, block: int) -> np.ndarray:
+    """Objectives of one block, by this process's program for it."""
+    arguments = (trials, distribution, step, np.int32(block))
+    return np.asarray(compilation.kept(block_objectives, *arguments)(*arguments))
+
+
+def curve_interval(trial: TrialSpec) -> int:
+    """Generations from one point of a curve to the next."""
+    return max(1, trial.steps // CURVE_POINTS)
+
+
+def start(trials: TrialSpec) -> EvolutionState:
+    """`init`, by this process's program for it."""
+    return compilation.kept(init, trials, runs_once=True)(trials)
+
+
+def stride(
+    trials: TrialSpec, state: EvolutionState, length: int, evaluate: Evaluator = in_process
+) -> tuple[EvolutionState, Curve]:
+    """One generation, the only `length` there is, its population evaluated by `evaluate`."""
+    assert length == STRIDE
+    # On the host, so that the numbers that are shipped and those that stay are the same arrays.
+    distribution = jax.tree.map(np.asarray, state.distribution())
+    objectives = evaluate(trials, distribution, np.asarray(state.step))
+    return compilation.kept(tell, trials, state, objectives)(trials, state, objectives)
+
+
+def _pgpe(trial: TrialSpec) -> PGPE:
+    assert isinstance(trial.optimizer, PGPE)
+    return trial.optimizer
+
+
+def _init(trial: TrialSpec) -> EvolutionState:
+    model = trial.model.build(trial.task, trial.keys().weights)
+    search = _algorithm(trial, model).init(  # pyright: ignore[reportCallIssue]
+        trial.keys().training,
+        model,
+        _params(_pgpe(trial)),  # pyright: ignore[reportCallIssue]
+    )
+    # The rate is a leaf of the optimiser's state, so that lanes may differ in it.
+    rates = search.opt_state.hyperparams | {"learning_rate": jnp.float32(_pgpe(trial).center_learning_rate)}
+    search = search.replace(
+        opt_state=search.opt_state._replace(hyperparams=rates),
+        best_fitness=jnp.float32(search.best_fitness),
+        generation_counter=jnp.int32(0),
+    )
+    return EvolutionState(model, search, jnp.int32(0), jnp.int32(0))
+
+
+def _algorithm(trial: TrialSpec, model: Any) -> "Algorithm":
+    from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
+
+    shapes = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), model)
+    adam = optax.inject_hyperparams(optax.adam)(learning_rate=0.0)
+    # evosax's own metrics hold whole solutions; nobody here reads them.
+    return Algorithm(_pgpe(trial).population, shapes, optimizer=adam, metrics_fn=lambda *_: {})
+
+
+def _params(optimizer: PGPE) -> "Params":
+    from evosax.algorithms.distribution_based.pgpe import Params
+
+    return Params(std_init=optimizer.initial_std, std_lr=optimizer.std_learning_rate, std_max_change=MAX_STD_CHANGE)  # pyright: ignore[reportCallIssue]
+
+
+def _noise(key: PRNGKeyArray, pair: Int[Array, ""], size: int) -> Float[Array, " weight"]:
+    return jax.random.normal(jax.random.fold_in(key, pair), (size,))
+
+
+class _Streams(NamedTuple):
+    """Keys of what is drawn in a generation."""
+
+    inputs: PRNGKeyArray
+    seeds: PRNGKeyArray
+    population: PRNGKeyArray
+
+
+def _streams(trial: TrialSpec, step: Int[Array, ""]) -> _Streams:
+    return _Streams(*jax.random.split(jax.random.fold_in(trial.keys().training, step), 3))
+
+
+def _losses(trial: TrialSpec, step: Int[Array, ""], model: Any) -> Float[Array, "input seed"]:
+    """Losses of a model on the batch of a generation, which all individuals share."""
+    task, streams = trial.task, _streams(trial, step)
+    inputs = task.sample_inputs(streams.inputs, trial.batch_size)
+    if trial.single_seed:
+        seeds = task.sample_seeds(trial.keys().fixed_seed, 1)
+    else:
+        seeds = task.sample_seeds(streams.seeds, trial.objective.m)
+    return task.losses(model, inputs, seeds)
+
+
+def _unravel(trial: TrialSpec) -> Callable[[Float[Array, " weight"]], Any]:
+    shapes = jax.eval_shape(lambda: trial.model.build(trial.task, jax.random.key(0)))
+    return ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes))[1]
+
+
+def _block(
+    block: Int[Array, ""], trial: TrialSpec, distribution: Distribution, step: Int[Array, ""]
+) -> Float[Array, "sign pair"]:
+    unravel, key = _unravel(trial), _streams(trial, step).population
+
+    def objective(pair: Int[Array, ""], sign: Float[Array, ""]) -> Float[Array, ""]:
+        noise = _noise(key, pair, distribution.center.size)
+        model = unravel(distribution.center + sign * distribution.std * noise)
+        return q_norm(_losses(trial, step, model), trial.objective.strength(step, trial.steps))
+
+    pairs, signs = block * BLOCK + jnp.tile(jnp.arange(BLOCK), 2), jnp.repeat(jnp.array([1.0, -1.0]), BLOCK)
+    return over_lanes(objective, pairs, signs).reshape(2, BLOCK)
+
+
+def _tell(
+    trial: TrialSpec, state: EvolutionState, objectives: Float[Array, "sign pair"]
+) -> tuple[EvolutionState, Curve]:
+    pairs = _pgpe(trial).population // 2
+    center, std = state.distribution()
+    keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(_streams(trial, state.step).population, jnp.arange(pairs))
+    noise = jax.vmap(lambda key: jax.random.normal(key, center.shape))(keys)
+    population = jax.vmap(_unravel(trial))(jnp.concatenate([center + std * noise, center - std * noise]))
+    finite = jnp.where(jnp.isfinite(objectives), objectives, jnp.inf)[:, :pairs].reshape(-1)
+    algorithm = _algorithm(trial, state.model)
+    search, _ = algorithm.tell(trial.keys().training, population, finite, state.search, _params(_pgpe(trial)))
+    means = _losses(trial, state.step, state.model).mean(axis=1)
+    loss = q_norm(means[:, None], trial.objective.strength(state.step, trial.steps))
+    curve = Curve(loss, means.mean(), jnp.percentile(means, 95), means.max())
+
+    failure = jnp.where(jnp.isfinite(loss) & jnp.isfinite(objectives[:, :pairs]).any(), 0, 1)
+    failure = jnp.where(state.failure > 0, state.failure, failure)
+    moved = EvolutionState(_unravel(trial)(search.mean), search, state.step + 1, state.failure)
+    kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, state)
+    return kept._replace(failure=failure), curve

@@ -1,0 +1,139 @@
+"""Training by gradient, as one pure function of the trial.
+
+`init` and `advance` take trials and states with a leading lane axis; every lane is one trial. Time enters only through
+the step counter in the state, which is folded into the trial's keys, so where a run is cut into chunks, by a checkpoint
+or by the death of a machine, leaves no trace in its numbers.
+
+A lane whose loss or gradient stops being finite is frozen at that step, with its reason; the other lanes go on.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PyTree
+
+from sweeper.training import compilation
+from sweeper.training.objective import q_norm
+from sweeper.trial.trial_spec import Adam, TrialSpec
+
+STRIDE = 100
+"""Steps of one program: the most that a caller may ask for at once."""
+
+FAILURES = {1: "non-finite loss", 2: "non-finite gradient"}
+"""What `TrainState.failure` means; 0 is a sound lane."""
+
+
+class TrainState(NamedTuple):
+    """State of a training; all leaves have a leading lane axis outside of this module."""
+
+    model: Any
+    optimizer: PyTree
+    step: Int[Array, "*lane"]
+    failure: Int[Array, "*lane"]
+
+
+class Curve(NamedTuple):
+    """Means over a chunk of steps."""
+
+    train_loss: Float[Array, "*lane"]
+    """The objective, with the trial's own q."""
+    mean_loss: Float[Array, "*lane"]
+    """The objective at q = 1, on the same batches."""
+
+
+def learning_rate(optimizer: Adam, step: Int[Array, ""], steps: int) -> Float[Array, ""]:
+    """Linear warm-up from 0, then the schedule down to the final learning rate at the last step."""
+    warmup = jnp.asarray(optimizer.warmup_steps, jnp.float32)
+    rising = step / jnp.maximum(warmup, 1.0)
+    progress = jnp.clip((step - warmup) / jnp.maximum(steps - warmup, 1.0), 0.0, 1.0)
+    falling = 1 - progress if optimizer.schedule == "linear" else 0.5 * (1 + jnp.cos(jnp.pi * progress))
+    peak, final = optimizer.learning_rate, optimizer.final_learning_rate
+    return jnp.where(step < warmup, peak * rising, final + (peak - final) * falling)
+
+
+def _transformation(optimizer: Adam) -> optax.GradientTransformation:
+    return optax.chain(
+        optax.clip_by_global_norm(optimizer.clip_norm),
+        optax.scale_by_adam(optimizer.beta1, optimizer.beta2, optimizer.eps),
+        optax.add_decayed_weights(optimizer.weight_decay),
+    )
+
+
+def _adam(trial: TrialSpec) -> Adam:
+    assert isinstance(trial.optimizer, Adam)
+    return trial.optimizer
+
+
+def _init(trial: TrialSpec) -> TrainState:
+    model = trial.model.build(trial.task, trial.keys().weights)
+    return TrainState(model, _transformation(_adam(trial)).init(model), jnp.int32(0), jnp.int32(0))
+
+
+def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
+    task, keys = trial.task, trial.keys()
+    inputs_key, seeds_key = jax.random.split(jax.random.fold_in(keys.training, state.step))
+    inputs = task.sample_inputs(inputs_key, trial.batch_size)
+    if trial.single_seed:
+        seeds = task.sample_seeds(keys.fixed_seed, 1)
+    else:
+        seeds = task.sample_seeds(seeds_key, trial.objective.m)
+
+    def objective(model: Any) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        losses = task.losses(model, inputs, seeds)
+        return q_norm(losses, trial.objective.strength(state.step, trial.steps)), losses.mean()
+
+    (loss, mean_loss), gradient = jax.value_and_grad(objective, has_aux=True)(state.model)
+    direction, optimizer = _transformation(_adam(trial)).update(gradient, state.optimizer, state.model)
+    rate = learning_rate(_adam(trial), state.step, trial.steps)
+    model = jax.tree.map(lambda weight, change: weight - rate * change, state.model, direction)
+
+    failure = jnp.where(jnp.isfinite(loss), jnp.where(jnp.isfinite(optax.tree.norm(gradient)), 0, 2), 1)
+    failure = jnp.where(state.failure > 0, state.failure, failure)
+    moved = TrainState(model, optimizer, state.step + 1, state.failure)
+    kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, state)
+    return kept._replace(failure=failure), Curve(loss, mean_loss)
+
+
+def over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:
+    """`function` of every lane: of the slices of its arguments along their leading axis.
+
+    A GPU needs lanes to be vectorised. A CPU is full with one of them, and batching a table look-up over lanes makes it
+    more than twice as slow (docs/performance), so there lanes take turns inside the program; and as every lane then
+    runs the same code whatever their number, its numbers do not depend on the pack at all.
+    """
+    if jax.default_backend() == "cpu":
+        return jax.lax.map(lambda arguments: function(*arguments), stacked)
+    return jax.vmap(function)(*stacked)
+
+
+def init(trials: TrialSpec) -> TrainState:
+    """The state before the first step, for trials stacked along a lane axis."""
+    return over_lanes(_init, trials)
+
+
+def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, Curve]:
+    """`length` steps of every lane and the means over them; nothing is read by the host in between."""
+
+    def run(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
+        state, curve = jax.lax.scan(lambda state, _: _step(trial, state), state, length=length)
+        return state, jax.tree.map(jnp.mean, curve)
+
+    return over_lanes(run, trials, state)
+
+
+def curve_interval(trial: TrialSpec) -> int:
+    """Steps from one point of a curve to the next."""
+    return STRIDE
+
+
+def start(trials: TrialSpec) -> TrainState:
+    """`init`, by this process's program for it."""
+    return compilation.kept(init, trials, runs_once=True)(trials)
+
+
+def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, Curve]:
+    """`advance`, by this process's program for it; the memory of the old state is used again."""
+    return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)

@@ -1,0 +1,99 @@
+"""Where a result comes from: code, locked dependencies, versions and command.
+
+Captured once, by the process that launches a sweep, and stored beside every result. Workers are handed the record: they
+may run from a copy of the checkout that has no history. Names of users, machines and folders are left out.
+"""
+
+import datetime
+import hashlib
+import importlib.metadata
+import platform
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from sweeper.messages import redacted
+from sweeper.trial import plugins
+
+PACKAGES = ("evosax", "flax", "jax", "jax-cuda13-plugin", "jaxlib", "numpy", "optax", "pyarrow", "ray")
+"""Packages whose version may change a number or a file; those that are not installed are left out."""
+
+
+class Provenance(BaseModel):
+    """What ran, in which state.
+
+    Attributes:
+        commit: Git commit of the checkout, None where there is no git history.
+        dirty: Whether tracked files differ from the commit or untracked ones stand beside them.
+        lock_hash: SHA-256 of the lock file, None where there is none.
+        versions: Version by package, and of `python`.
+        command: The command line, as one would type it again.
+        captured: When, as UTC in ISO 8601.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    commit: str | None
+    dirty: bool | None
+    lock_hash: str | None
+    versions: dict[str, str]
+    command: str
+    captured: str
+
+
+def capture(argv: Sequence[str], checkout: Path = plugins.ROOT) -> Provenance:
+    """Provenance of this process, which was started by the command line `argv` (as in `sys.argv`)."""
+    commit, dirty = _git_state(checkout)
+    lock = checkout / "requirements.lock"
+    return Provenance(
+        commit=commit,
+        dirty=dirty,
+        lock_hash=hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else None,
+        versions=_versions(),
+        command=command(argv),
+        captured=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+
+
+def command(argv: Sequence[str]) -> str:
+    """The command line to type again: modules by name instead of by path, and without keys in URLs."""
+    words = list(argv)
+    program = Path(words[0]) if words else Path()
+    if program.suffix == ".py" and program.parent.name == "sweeper":
+        words[:1] = ["python", "-m", f"sweeper.{program.stem}"]
+    elif words:
+        words[0] = program.name
+    return shlex.join(redacted(word) for word in words)
+
+
+def _git_state(checkout: Path) -> tuple[str | None, bool | None]:
+    top = _git(checkout, "rev-parse", "--show-toplevel")
+    # A checkout without history inside somebody else's repository must not borrow that one's commit.
+    if top is None or Path(top).resolve() != checkout.resolve():
+        return None, None
+    commit = _git(checkout, "rev-parse", "HEAD")
+    status = _git(checkout, "status", "--porcelain")
+    return commit, None if status is None else bool(status)
+
+
+def _git(checkout: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(checkout), *arguments], capture_output=True, text=True, timeout=30, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

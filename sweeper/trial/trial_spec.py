@@ -1,0 +1,243 @@
+"""A trial is a frozen record that is also a JAX pytree.
+
+Fields marked `Traced` are the leaves of the tree (learning rate, q, seed ...); every other field is part of its
+structure (task sizes, m, batch size, steps ...). So two trials may share one compiled program exactly when
+`jax.tree.structure` of the two is equal, and a pack of trials is their leaves stacked along a new axis.
+
+What a trial *is* and how it is *executed* are kept apart: nothing in this module speaks of workers, lanes, folders or
+machines, and `trial_id` hashes the whole record with every default written out, so that a default which changes later
+changes the id.
+
+Invariants:
+    - `TrialSpec.model_validate(trial.model_dump())` equals `trial`.
+    - Values that a baseline ignores are normalised on construction (an E baseline has q = 1, an r0 baseline has
+      m = 1), so that settings which mean the same training are the same trial.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_serializer, model_validator
+
+from sweeper.trial import plugins
+from sweeper.trial.contracts import Model, Task
+from sweeper.trial.record import Spec, Traced
+
+
+def _plugin(kind: plugins.Kind) -> Any:
+    """Validator that turns `{name: x, ...}` into the record of the task or model called x."""
+
+    def validate(value: Any) -> Any:
+        if isinstance(value, Spec):
+            return value
+        if not isinstance(value, dict):
+            raise ValueError(f"expected a mapping with the key 'name', got {value!r}")
+        if not isinstance(value.get("name"), str):
+            raise ValueError(f"the key 'name' is missing (known: {', '.join(plugins.names(kind))})")
+        return plugins.load(kind, value["name"]).model_validate(value)
+
+    return BeforeValidator(validate)
+
+
+def _infinity(value: Any) -> Any:
+    return math.inf if value in ("inf", "infinity") else value
+
+
+Baseline = Literal["AE_r0", "Aq_r0", "AE_R", "Aq_R"]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+Strength = Annotated[float, Field(ge=1, allow_inf_nan=True), BeforeValidator(_infinity)]
+"""The q of a norm, from 1 to infinity."""
+
+
+class Objective(Spec):
+    """The q-norm over inputs of the mean over m seeds; q = 1 is ERM, q = inf the worst input.
+
+    With a `final_q`, the norm is annealed: 1 / q goes linearly from 1 / `q` in the first step to 1 / `final_q` after
+    the last. Without one it is constant, which is the same as a `final_q` equal to `q`; this is not written out.
+    """
+
+    q: Traced[Strength] = 1.0
+    final_q: Traced[Strength | None] = None
+    m: Count = 10
+
+    @model_validator(mode="after")
+    def _constant(self) -> "Objective":
+        """A constant q as a `final_q`, so that constant and annealed trials are lanes of one program."""
+        if self.final_q is None:
+            # The record is frozen for its users; a validator is the one place where it may still be completed.
+            object.__setattr__(self, "final_q", self.q)
+        return self
+
+    @model_serializer(mode="wrap")
+    def _written(self, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        written = handler(self)
+        if self.final_q == self.q:
+            del written["final_q"]
+        return written
+
+    def strength(self, step: Int[Array, ""], steps: int) -> Float[Array, ""]:
+        """q in step `step`, counted from 0, of `steps`; exactly `q` if it is constant."""
+        assert self.final_q is not None
+        inverse = 1 / self.q + step / steps * (1 / self.final_q - 1 / self.q)
+        annealed = jnp.where(inverse > 0, 1 / jnp.where(inverse > 0, inverse, 1.0), jnp.inf)
+        return jnp.where(self.final_q == self.q, self.q, annealed)
+
+
+class Adam(Spec):
+    """Adam with decoupled weight decay on every weight and clipping by the global norm.
+
+    The learning rate rises linearly from 0 to `learning_rate` in `warmup_steps` and falls to `final_learning_rate`
+    at the last step along `schedule`.
+    """
+
+    name: Literal["adam"] = "adam"
+    learning_rate: Traced[Positive] = 1e-3
+    final_learning_rate: Traced[Annotated[float, Field(ge=0)]] = 1e-4
+    warmup_steps: Traced[Annotated[int, Field(ge=0)]] = 1000
+    schedule: Literal["cosine", "linear"] = "cosine"
+    beta1: Traced[Annotated[float, Field(ge=0, lt=1)]] = 0.9
+    beta2: Traced[Annotated[float, Field(ge=0, lt=1)]] = 0.95
+    eps: Traced[Positive] = 1e-5
+    weight_decay: Traced[Annotated[float, Field(ge=0)]] = 0.0
+    clip_norm: Traced[Positive] = 1.0
+
+
+class PGPE(Spec):
+    """Policy gradients with parameter-based exploration: training without gradients (`sweeper.training.evolution`).
+
+    `steps` of the trial are its generations. The rates of the centre (Adam's) and of the standard deviations, and the
+    deviation that all weights start with, are in the units of the weights.
+    """
+
+    name: Literal["pgpe"] = "pgpe"
+    population: Annotated[int, Field(ge=2, multiple_of=2)] = 300
+    center_learning_rate: Traced[Positive] = 0.01
+    std_learning_rate: Traced[Positive] = 0.01
+    initial_std: Traced[Positive] = 0.03
+
+
+def _named_optimizer(value: Any) -> Any:
+    return {"name": "adam", **value} if isinstance(value, dict) else value
+
+
+Optimizer = Annotated[Adam | PGPE, Field(discriminator="name"), BeforeValidator(_named_optimizer)]
+"""Adam where no name is given."""
+
+
+def _votes(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class Evaluation(Spec):
+    """The evaluation protocol: how many seeds r are drawn, and the group sizes of the majority votes."""
+
+    seeds: Count = 100
+    votes: Annotated[tuple[Count, ...], BeforeValidator(_votes)] = (5, 30)
+
+    @model_validator(mode="after")
+    def _groups_fit(self) -> "Evaluation":
+        if len(set(self.votes)) != len(self.votes):
+            raise ValueError(f"votes: {list(self.votes)} names a group size twice")
+        for group in self.votes:
+            if group > self.seeds:
+                raise ValueError(f"votes: a group of {group} needs at least {group} evaluation seeds, not {self.seeds}")
+        return self
+
+
+class TrialSpec(Spec):
+    """One training and its evaluation, down to the last random number."""
+
+    task: SerializeAsAny[Annotated[Task, _plugin("task")]]
+    model: SerializeAsAny[Annotated[Model, _plugin("model")]]
+    baseline: Baseline
+    objective: Objective = Objective()
+    optimizer: Optimizer = Adam()
+    steps: Count
+    batch_size: Count = 256
+    evaluation: Evaluation = Evaluation()
+    seed: Traced[Annotated[int, Field(ge=0, lt=2**31)]] = 0
+
+    @model_validator(mode="after")
+    def _complete(self) -> "TrialSpec":
+        """Check the model against the task, and give values that this baseline ignores their one canonical value."""
+        self.model.check(self.task)
+        if isinstance(self.optimizer, Adam) and not type(self.task).DIFFERENTIABLE:
+            raise ValueError(
+                f"optimizer: the losses of {self.task.name} have no gradient; train it with {{name: pgpe}}"
+            )
+        constant = self.baseline.startswith("AE")
+        objective = Objective.model_construct(
+            q=1.0 if constant else self.objective.q,
+            final_q=1.0 if constant else self.objective.final_q,
+            m=1 if self.single_seed else self.objective.m,
+        )
+        object.__setattr__(self, "objective", objective)
+        return self
+
+    @property
+    def single_seed(self) -> bool:
+        """Whether one seed r_0 serves the whole training and its evaluation."""
+        return self.baseline.endswith("r0")
+
+    def keys(self) -> "TrialKeys":
+        """The independent random streams of the trial, all from its seed."""
+        return TrialKeys(*jax.random.split(jax.random.key(self.seed), len(TrialKeys._fields)))
+
+
+class TrialKeys(NamedTuple):
+    """Keys of the random streams of a trial; counters are folded in, nothing is drawn from a shared state."""
+
+    weights: PRNGKeyArray
+    fixed_seed: PRNGKeyArray
+    training: PRNGKeyArray
+    evaluation: PRNGKeyArray
+
+
+def canonical(trial: TrialSpec) -> dict[str, Any]:
+    """The trial with all defaults written out, as plain data that JSON can hold; infinity is the string "inf"."""
+    return _plain(trial.model_dump())
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case float() if math.isinf(value):
+            return "inf" if value > 0 else "-inf"
+        case float():
+            return value + 0.0  # -0.0 and 0.0 are one value and must have one spelling
+        case str() | int() | None:
+            return value
+        case _:
+            raise TypeError(f"{value!r} has no stable form to hash")
+
+
+def trial_id(trial: TrialSpec) -> str:
+    """Twenty hexadecimal digits that identify what is trained, and nothing of how or where.
+
+    The digest covers the canonical trial and the versions of its task and model code.
+    """
+    versions = {"task": type(trial.task).VERSION, "model": type(trial.model).VERSION}
+    text = json.dumps({"trial": canonical(trial), "versions": versions}, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def leaf_values(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted path and value of every entry of nested mappings, such as `canonical` returns."""
+    for key, item in value.items():
+        path = f"{prefix}{key}"
+        if isinstance(item, dict):
+            yield from leaf_values(item, f"{path}.")
+        else:
+            yield path, item

@@ -1,0 +1,823 @@
+"""Figures of synthetic results: which trials they show, what they say, and that nothing of them is cut.
+
+The results are made up here and are no measurements; every figure is written to a temporary folder.
+"""
+
+import itertools
+import json
+import re
+
+import matplotlib.image
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from matplotlib.text import Text
+from pydantic import TypeAdapter
+
+import tasks.gridworld.minmax
+from sweeper.analysis import figures
+from sweeper.analysis.figures import KINDS, board, cells, compose, curve, exact_values, history, selection, style
+from sweeper.space.panels import Best, Panel, Panels
+from tasks.gridworld.environment import Grid
+
+INPUTS = 400
+
+
+def trial(baseline="Aq_R", q=1.0, seed=0, m=10, steps=20_000, status="finished", extra=None, **metrics):
+    spec = {
+        "task": {"name": "coloring", "vertices": 10},
+        "baseline": baseline,
+        "objective": {"q": "inf" if q == float("inf") else q, "m": m},
+        "optimizer": {"name": "adam", "weight_decay": 0.1},
+        "evaluation": {"seeds": 100, "votes": [5, 30]},
+        "steps": steps,
+        "seed": seed,
+    }
+    return {
+        "trial_id": f"{baseline}-{q}-{m}-{steps}-{seed}",
+        "status": status,
+        "task": "coloring",
+        "baseline": baseline,
+        "q": q,
+        "m": m,
+        "seed": seed,
+        "steps": steps,
+        "optimizer": "adam",
+        "spec": json.dumps(spec),
+        "extra_metrics": json.dumps(extra) if extra else None,
+        **metrics,
+    }
+
+
+def results(trials, outcomes=None):
+    """Results over made-up trials; `outcomes` gives the success of every input of a trial."""
+    columns = {"success": np.nan, "success_p5": np.nan, "majority_30": np.nan}
+    frame = pd.DataFrame([columns | one for one in trials], columns=None if trials else [*columns, *trial()])
+
+    def per_input(trial_id, name):
+        return None if outcomes is None or name != "success" else outcomes.get(trial_id)
+
+    return figures.Results.of_frame(frame, per_input)
+
+
+def panel(**keys) -> Panel:
+    return TypeAdapter(Panel).validate_python({"name": "P"} | keys)
+
+
+def paper_like(seeds=3, qs=range(1, 11), missing=()):
+    """Trials shaped like the published sweep, without those of the baselines, q and seeds in `missing`."""
+    rng = np.random.default_rng(0)
+    trials, outcomes = [], {}
+    for q in qs:
+        for seed in range(seeds):
+            for baseline in ("Aq_r0", "Aq_R"):
+                mean = 0.9 + 0.05 * np.sin(q / 2) + rng.normal(0, 0.01)
+                spread = 0.06 if baseline == "Aq_R" and q > 2 else 0.0
+                if spread:
+                    success = np.round(np.clip(rng.normal(mean, spread, INPUTS), 0, 1), 2)
+                else:
+                    success = (rng.random(INPUTS) < mean).astype(float)
+                one = trial(
+                    baseline,
+                    float(q),
+                    seed,
+                    m=1 if baseline == "Aq_r0" else 10,
+                    success=success.mean(),
+                    success_p5=np.percentile(success, 5),
+                    sampled=success.mean() - 0.03,
+                    sampled_p5=np.percentile(success, 5) / 2,
+                    loss=0.05 * (1 - success.mean()),
+                    loss_p95=0.03 * (1 - np.percentile(success, 5)),
+                )
+                if baseline == "Aq_R":
+                    tail = 1.0 if spread else 0.0
+                    one |= {
+                        "majority_5": min(1, mean + 0.06),
+                        "majority_5_p5": tail * 0.97,
+                        "majority_30": min(1, mean + 0.1),
+                        "majority_30_p5": tail,
+                    }
+                if (baseline, q, seed) in missing:
+                    continue
+                trials.append(one)
+                outcomes[one["trial_id"]] = success
+    return results(trials, outcomes)
+
+
+def composed(results, *panels, palette="paper"):
+    """The figure of a row of panels, as `draw` writes it."""
+    import matplotlib
+
+    row = [(panel, KINDS[panel.kind].gather(panel, results)) for panel in panels]
+    with matplotlib.rc_context(style.RC):
+        figure = compose(row, palette)
+        figure.canvas.draw()
+    return figure
+
+
+def texts(figure):
+    """Every text that is drawn; matplotlib keeps labels of ticks beyond the ends of an axis without drawing them."""
+    beyond = set()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            slack = 1e-9 * (high - low)
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not (axes.axison and low - slack <= tick.get_loc() <= high + slack):
+                    beyond |= {tick.label1, tick.label2}
+    found = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    return [text for text in found if text not in beyond]
+
+
+def said(figure):
+    return "\n".join(text.get_text() for text in texts(figure))
+
+
+# Shaped like the panels of search_spaces/coloring.yaml, and as crowded.
+PAPER = TypeAdapter(Panels).validate_python(
+    yaml.safe_load(
+        """
+- kind: curve
+  name: 5A
+  figure: "5"
+  title: Success over all cycles
+  x: {column: q, label: Training objective $q$}
+  y: {label: Success (%), percent: true, limits: [0, 100]}
+  metric: success
+  tail: success_p5
+  where: {task: coloring, vertices: 10}
+  series:
+    - {label: "$A_{r_0}$", color: red, where: {baseline: [AE_r0, Aq_r0]}}
+    - {label: "$A_{r_0}$-sampled", color: purple, metric: sampled, tail: sampled_p5, where: {baseline: [AE_r0, Aq_r0]}}
+    - {label: $A_R$, color: blue, where: {baseline: [AE_R, Aq_R]}}
+    - {label: $A_R$-majority (5), color: teal, metric: majority_5, tail: majority_5_p5, where: {baseline: [AE_R, Aq_R]}}
+    - {label: $A_R$-majority (30), color: lime, metric: majority_30, tail: majority_30_p5, where: {baseline: Aq_R}}
+  published:
+    - {series: "$A_{r_0}$", metric: success_p5, source: here, values: {1: 0, 2: 0, 10: 0}}
+    - {series: $A_R$, metric: success, source: here, values: {1: 0.895, 3: 0.96, 10: 0.865}}
+    - {series: $A_R$, metric: success_p5, source: here, values: {1: 0, 3: 0.73, 10: 0.695}}
+- kind: curve
+  name: 5B
+  figure: "5"
+  title: Loss
+  x: q
+  metric: loss
+  tail: loss_p95
+  split: baseline
+- kind: histogram
+  name: 5C
+  figure: "5"
+  title: Success per cycle
+  metric: success
+  where: {baseline: Aq_R}
+  series:
+    - {label: $q=1$, color: red, where: {q: 1}}
+    - {label: $q=2$, color: purple, where: {q: 2}}
+    - {label: $q=10$, color: blue, where: {q: 10}}
+  published:
+    - {series: $q=1$, source: here, fractions: {0: 0.10, 1: 0.895}}
+    - {series: $q=10$, source: here, peak: 0.88}
+- kind: heatmap
+  name: "9"
+  title: Success per cycle
+  x: {column: q, label: Training objective $q$}
+  metric: success
+  series:
+    - {label: "$A_{r_0}$", where: {baseline: Aq_r0}}
+    - {label: $A_R$, where: {baseline: Aq_R}}
+"""
+    )
+)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Which trials
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_seed_counts_once_at_a_point():
+    found = results(
+        [trial("Aq_R", seed=0, success=0.0), trial("AE_R", seed=0, success=1.0), trial(seed=1, success=1.0)]
+    )
+    one = panel(kind="curve", x="q", metric="success", series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
+    content = curve.gather(one, found)
+    points = content.series[0].lines[0].points()
+    assert points.loc[1.0, "mean"] == 0.75
+    assert points.loc[1.0, "count"] == 2
+    assert content.notes == ()
+
+
+@pytest.mark.parametrize("status", ["failed", "stopped"])
+def test_only_finished_trials_are_drawn(status):
+    found = results([trial(seed=0, success=1.0), trial(seed=1, success=0.0, status=status)])
+    one = panel(kind="curve", x="q", metric="success", split="baseline")
+    assert curve.gather(one, found).series[0].counts() == {1.0: 1}
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"vertices": 10, "q": float("inf")},
+        {"task.vertices": [9, 10], "objective.q": [float("inf")]},
+        {"weight_decay": 0.1, "task": "coloring", "seed": 1, "q": float("inf")},
+    ],
+)
+def test_conditions_reach_columns_and_entries_of_the_trial(where):
+    found = results([trial(q=1.0, seed=0), trial(q=float("inf"), seed=1)])
+    assert selection.chosen(found, where)["seed"].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ({"vertexes": 10}, "did you mean 'vertices'"),
+        ({"name": "coloring"}, "optimizer.name or task.name"),
+        ({"q": 2}, "no finished trial with q = 2"),
+    ],
+)
+def test_conditions_that_meet_nothing_say_why(where, reason):
+    with pytest.raises(selection.NoData, match=reason):
+        selection.chosen(results([trial()]), where)
+
+
+def test_merged_trials_are_named_in_the_notes_and_on_the_figure():
+    found = results([trial(seed=0, steps=100, success=0.5), trial(seed=1, steps=200, success=0.6)])
+    one = panel(kind="curve", x="q", metric="success", split="baseline")
+    assert [note.text for note in curve.gather(one, found).notes] == ["merges trials that differ in steps (100, 200)"]
+    assert "steps (100, 200)" in said(composed(found, one)).replace("\n", " ")
+
+
+def test_what_the_axis_or_the_condition_mentions_is_not_called_merged():
+    found = results([trial("AE_R", q=1.0, success=0.5), trial("Aq_R", q=2.0, success=0.6)])
+    one = panel(kind="curve", x="q", metric="success", series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
+    assert curve.gather(one, found).notes == ()
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Which numbers
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def test_every_fraction_of_100_seeds_falls_into_its_bin():
+    for votes in range(101):
+        found = results([trial()], {trial()["trial_id"]: np.float32([votes / 100])})
+        shares = found.shares(trial()["trial_id"], "success", 25)
+        assert shares is not None
+        assert shares.argmax() == min(votes // 4, 24)
+
+
+def test_a_metric_that_was_not_measured_leaves_out_its_curve_alone():
+    found = results([trial(success=0.5)])
+    one = panel(
+        kind="curve",
+        x="q",
+        series=[{"label": "seen", "metric": "success"}, {"label": "unseen", "metric": "majority_30"}],
+    )
+    content = curve.gather(one, found)
+    assert [drawn.label for drawn in content.series] == ["seen"]
+    assert [(note.series, note.text) for note in content.notes] == [("unseen", "'majority_30' was not measured")]
+
+
+def test_a_metric_that_an_older_row_lacks_is_derived_by_its_task():
+    def recall(keys, **row):
+        spec = json.loads(trial()["spec"]) | {"task": {"name": "recall", "keys": keys, "value_bits": 5, "seed_bits": 9}}
+        return trial(**{"extra": {"margin_p5": 0.1}} | row) | {
+            "trial_id": str(keys),
+            "task": "recall",
+            "spec": json.dumps(spec),
+        }
+
+    old, new = recall(12, success=0.5), recall(20, success=0.5, extra={"stored_items": 3.0})
+    unmeasured = recall(16)
+    one = panel(kind="curve", x="keys", metric="stored_items", split="task")
+    for trials, expected in (([old, new, unmeasured], {12: 6.0, 20: 3.0}), ([old], {12: 6.0})):
+        (series,) = curve.gather(one, results(trials)).series
+        assert series.lines[0].points()["mean"].to_dict() == expected
+    assert "no column 'stored_items'" in curve.gather(one, results([unmeasured])).notes[0].text
+
+
+def test_shares_that_are_zero_in_both_are_counted_apart():
+    def compared(published, measured, percent=True):
+        return figures.Comparison("P", "c", "success", 1.0, published, measured, None, None, 1, "9", percent, "f")
+
+    found = figures.agreement(
+        [
+            compared(0.5, 0.54), compared(0.5, 0.56), compared(0.0, 0.01), compared(0.0, 0.0), compared(1.0, 1.0),
+            compared(0.5, None), compared(0.0, 0.0, percent=False),
+        ]
+    )  # fmt: skip
+    assert found == (3, 4, 1)
+    assert found.sentence() == "3 of 4 percentages lie within 5 points; 1 more are 0 in both"
+
+
+def test_conditions_of_a_reason_are_those_that_tell():
+    found = results([trial(q=1.0)])
+    with pytest.raises(selection.NoData, match=re.escape("with q = 2 ... 5 (4 values)") + "$"):
+        selection.chosen(found, {"vertices": 10, "q": [2, 3, 4, 5]}, {"baseline": "Aq_R"})
+
+
+def test_a_metric_of_the_task_alone_can_be_drawn():
+    found = results([trial(extra={"entropy": 0.25})])
+    one = panel(kind="curve", x="q", metric="entropy", split="baseline")
+    assert curve.gather(one, found).series[0].lines[0].points().loc[1.0, "mean"] == 0.25
+
+
+def test_curve_and_table_show_the_same_number():
+    found = paper_like()
+    report_of = {(one.curve, one.metric, one.at): one for one in curve.compare(PAPER[0], curve.gather(PAPER[0], found))}
+    compared = report_of["A_R", "success_p5", 10.0]
+    figure = composed(found, PAPER[0])
+    drawn = [line.get_ydata() for axes in figure.axes for line in axes.lines]
+    assert any(len(y) == 10 and np.isclose(y[-1], 100 * compared.measured) for y in drawn)
+    assert compared.seeds == 3
+    assert compared.steps == "20000"
+    assert compared.lowest <= compared.measured <= compared.highest
+    assert np.isclose(compared.difference, compared.measured - 0.695)
+
+
+def test_published_values_without_measurement_stay_in_the_table():
+    compared = curve.compare(PAPER[0], curve.gather(PAPER[0], results([])))
+    assert len(compared) == sum(len(reference.values) for reference in PAPER[0].published)
+    assert {one.measured for one in compared} == {None}
+
+
+def test_histograms_are_compared_by_share_and_by_fullest_bin():
+    values = {trial()["trial_id"]: np.array([0.0, 0.98, 0.89, 0.89])}
+    one = panel(
+        kind="histogram",
+        metric="success",
+        series=[{"label": "$A_R$"}],
+        published=[{"series": "$A_R$", "source": "here", "fractions": {0: 0.5, 1: 0.5}, "peak": 0.5}],
+    )
+    found = results([trial()], values)
+    compared = KINDS["histogram"].compare(one, KINDS["histogram"].gather(one, found))
+    assert [(row.metric, row.at, row.measured) for row in compared] == [
+        ("fraction of inputs", 0, 0.25),
+        ("fraction of inputs", 1, 0.25),
+        ("fullest bin", None, 0.9),
+    ]
+
+
+def test_trials_without_a_value_of_the_axis_have_a_place_where_one_is_given():
+    trials = [trial(seed=seed, success=0.5, m=m) for seed in range(2) for m in (10, 20)]
+    found = results(trials)
+    found.trials["m"] = found.trials["m"].where(found.trials["m"] < 20)
+    keys: dict = {"kind": "curve", "metric": "success", "split": "q"}
+    assert curve.gather(panel(x="m", **keys), found).series[0].counts() == {10: 2}
+    assert curve.gather(panel(x={"column": "m", "empty": 99}, **keys), found).series[0].counts() == {10: 2, 99: 2}
+
+
+def test_an_axis_of_text_is_no_axis_of_a_curve():
+    one = panel(kind="curve", x="baseline", metric="success", split="q")
+    content = curve.gather(one, results([trial(success=0.5)]))
+    assert content.series == ()
+    assert [note.text for note in content.notes] == ["'baseline' and 'success' are not both numbers"]
+
+
+def test_costs_of_unlike_machines_are_named():
+    trials = [trial(seed=seed, success=0.5, wall_seconds=60.0, device=f"gpu {seed}", lanes=1) for seed in range(2)]
+    keys = {"kind": "curve", "x": "q", "split": "baseline"}
+    cost = curve.gather(panel(metric="wall_seconds", **keys), results(trials))
+    assert cost.merged == ("device (gpu 0, gpu 1)",)
+    assert curve.gather(panel(metric="success", **keys), results(trials)).merged == ()
+
+
+def test_a_value_axis_is_drawn_in_its_unit_and_from_its_limit():
+    found = results([trial(q=q, success=0.5, wall_seconds=60 * q, device="cpu", lanes=1) for q in (1.0, 3.0)])
+    minutes = panel(
+        kind="curve",
+        x="q",
+        metric="wall_seconds",
+        split="baseline",
+        y={"unit": 60, "limits": [0, None], "label": "min"},
+    )
+    axes = composed(found, minutes).axes[0]
+    assert any(line.get_ydata().tolist() == [1.0, 3.0] for line in axes.lines)
+    low, high = axes.get_ylim()
+    assert low == 0
+    assert high > 3.05
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What is seen
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def log_axis():
+    """Uneven seeds, a missing point, an infinite value: all that makes room scarce."""
+    trials = [
+        trial(baseline, q, seed, success=0.01 * q_index)
+        for q_index, q in enumerate([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, float("inf")])
+        for baseline in ("Aq_R", "Aq_r0")
+        for seed in range(5 if q < 20 else 2)
+        if not (baseline == "Aq_r0" and q == 16.0)
+    ]
+    rng = np.random.default_rng(0)
+    outcomes = {one["trial_id"]: rng.random(INPUTS) for one in trials}
+    panels = [
+        panel(kind="curve", x={"column": "q", "scale": "log"}, metric="success", split="baseline", title="a long " * 9),
+        panel(kind="curve", x="q", tail="success", split="baseline", band="std"),
+        panel(kind="histogram", metric="success", split="q"),
+        panel(kind="heatmap", x="q", metric="success", split="baseline", title="maps"),
+    ]
+    return results(trials, outcomes), panels
+
+
+@pytest.mark.parametrize(
+    ("case", "palette"),
+    [
+        ("paper", "paper"),
+        ("paper", "colorblind"),
+        ("log axis", "colorblind"),
+        ("single point", "paper"),
+        ("uneven", "paper"),
+        ("grid world", "colorblind"),
+    ],
+)
+def test_nothing_is_cut_and_no_text_runs_into_another(case, palette):
+    found, panels = {
+        "paper": lambda: (paper_like(), PAPER),
+        "log axis": log_axis,
+        "uneven": lambda: (paper_like(2, [1, 3], [("Aq_r0", 3, 1), ("Aq_R", 3, 1), ("Aq_R", 3, 0)]), PAPER[:1]),
+        "single point": lambda: (paper_like(seeds=1, qs=[10]), PAPER),
+        "grid world": lambda: (
+            walkers([walker(name, seed, reward=-8.0 - seed) for name in ("AE_R", "Aq_R") for seed in range(2)]),
+            [HISTORY, CELLS, BOARD],
+        ),
+    }[case]()
+    for one in panels:
+        figure = composed(found, one, palette=palette)
+        boxes = [(text, text.get_window_extent()) for text in texts(figure)]
+        for text, box in boxes:
+            inside = box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
+            assert inside, f"{one.kind}: '{text.get_text()}' is cut"
+        for (text, box), (other, other_box) in itertools.combinations(boxes, 2):
+            # Boxes are a little larger than the ink in them.
+            overlap = box.padded(-1.5).overlaps(other_box.padded(-1.5))
+            assert not overlap, f"{one.kind}: '{text.get_text()}' and '{other.get_text()}' overlap"
+
+
+def crosses(figure):
+    """Published values as they are drawn: colour and place, in points."""
+    return [
+        (line.get_color(), line.get_transform().transform(np.column_stack(line.get_data()))[0] * 72 / figure.dpi)
+        for axes in figure.axes
+        for line in axes.lines
+        if line.get_marker() == "x" and len(line.get_xdata())
+    ]
+
+
+def legends(figure):
+    return [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes if axes.get_legend()]
+
+
+TWO = [
+    {"label": "seen", "color": "red", "metric": "success", "where": {"baseline": "Aq_R"}},
+    {"label": "unseen", "color": "blue", "metric": "success", "where": {"baseline": "Aq_r0"}},
+]
+
+
+def published(values):
+    return [{"series": one, "metric": "success", "source": "f", "values": at} for one, at in values.items()]
+
+
+def test_published_values_are_drawn_also_of_a_series_without_trials():
+    one = panel(kind="curve", x="q", series=TWO, published=published({"seen": {1: 0.5}, "unseen": {1: 0.9, 4: 0.8}}))
+    figure = composed(results([trial(success=0.5)]), one)
+    shades = style.PALETTES["paper"].shades
+    assert [color for color, _ in crosses(figure)] == [shades["red"], shades["blue"], shades["blue"]]
+    assert legends(figure) == [["seen", "unseen (published only)", "published"]]
+    assert "4" in [label.get_text() for label in figure.axes[0].get_xticklabels()]
+
+
+def test_published_shares_and_peaks_are_drawn_also_of_a_histogram_without_trials():
+    one = panel(
+        kind="histogram",
+        metric="success",
+        series=[{"label": "seen", "where": {"q": 1}}, {"label": "unseen", "color": "blue", "where": {"q": 2}}],
+        published=[{"series": "unseen", "source": "f", "fractions": {0: 0.2}, "peak": 0.4}],
+    )
+    figure = composed(results([trial()], {trial()["trial_id"]: np.float32([0.5, 1.0])}), one)
+    blue = style.PALETTES["paper"].shades["blue"]
+    assert [color for color, _ in crosses(figure)] == [blue]
+    assert [line.get_color() for axes in figure.axes for line in axes.lines if line.get_marker() == "v"] == [blue]
+    assert legends(figure) == [["seen (1 seed)", "unseen (published only)", "published", "published peak"]]
+
+
+def test_a_metric_that_was_not_measured_keeps_its_published_values():
+    one = panel(
+        kind="curve",
+        x="q",
+        series=[{"label": "a", "metric": "success", "tail": "success_p5"}],
+        published=[{"series": "a", "metric": "success_p5", "source": "f", "values": {1: 0.3}}],
+    )
+    assert len(crosses(composed(results([trial(success=0.5)]), one))) == 1
+
+
+def test_crosses_that_coincide_stand_side_by_side():
+    one = panel(
+        kind="curve", x="q", series=TWO, published=published({"seen": {1: 0, 9: 0.2}, "unseen": {1: 0, 9: 0.9}})
+    )
+    (_, left), (_, alone), (_, right), (_, other) = crosses(composed(results([trial(success=0.5)]), one))
+    np.testing.assert_allclose(right - left, [style.CLOSE, 0], atol=1e-6)
+    np.testing.assert_allclose(alone[0], other[0])
+
+
+def test_bands_of_averages_are_not_covered_by_those_of_tails():
+    found = results([trial(seed=seed, success=0.5 + seed / 9, success_p5=seed / 9) for seed in range(2)])
+    both = panel(kind="curve", x="q", metric="success", tail="success_p5", split="baseline")
+    tail = panel(kind="curve", x="q", tail="success_p5", split="baseline")
+    for one, low in ((both, 50.0), (tail, 0.0)):
+        one = one.model_copy(update={"y": one.y.model_copy(update={"percent": True})})
+        (band,) = composed(found, one).axes[0].collections
+        assert band.get_paths()[0].vertices[:, 1].min() == pytest.approx(low)
+
+
+def test_neighbours_of_the_same_series_share_a_legend():
+    found = results([trial(success=0.5, success_p5=0.1), trial("Aq_r0", success=0.5)])
+    left = panel(kind="curve", x="q", series=TWO, published=published({"seen": {1: 0.5}}))
+    right = left.model_copy(update={"name": "R", "published": ()})
+    other = panel(kind="curve", x="q", series=TWO[:1])
+    assert legends(composed(found, left, right)) == [["seen", "unseen", "published"]]
+    assert legends(composed(found, left, right, other)) == [["seen", "unseen", "published"], ["seen"]]
+    unseen = right.model_copy(update={"where": {"baseline": "Aq_R"}})  # of which the left panel has data
+    unseen = unseen.model_copy(update={"published": left.published})
+    assert legends(composed(found, left, unseen)) == [["seen", "unseen", "published"]]
+    width = composed(found, left, right).get_size_inches()[0]
+    assert width == pytest.approx(2 * composed(found, left).get_size_inches()[0])
+
+
+def test_panels_side_by_side_share_the_height_of_their_axes():
+    figure = composed(paper_like(), *PAPER[:3])
+    boxes = [axes.get_position() for axes in figure.axes if axes.axison]
+    assert len(boxes) == 3
+    assert len({(round(box.y0, 6), round(box.y1, 6)) for box in boxes}) == 1
+
+
+def test_seed_counts_are_printed_above_points_that_differ_in_them():
+    found, panels = log_axis()
+    figure = composed(found, panels[0])
+    counts = [text.get_text() for text in texts(figure) if text.get_fontsize() == style.SMALL]
+    assert counts.count("5") == 5 + 4
+    assert counts.count("2") == 6 + 6
+    assert "3 training seeds at every point" in said(composed(paper_like(), PAPER[0]))
+
+
+def test_seed_counts_that_all_series_share_are_printed_once():
+    found = paper_like(2, [1, 3], [("Aq_r0", 3, 1), ("Aq_R", 3, 1)])
+    counts = [text.get_text() for text in texts(composed(found, PAPER[0])) if text.get_fontsize() == style.SMALL]
+    assert [count for count in counts if count.isdigit() or count == "seeds"] == ["seeds", "2", "1"]
+
+
+def test_infinity_has_a_place_on_the_axis():
+    found, panels = log_axis()
+    ticks = [label.get_text() for label in composed(found, panels[0]).axes[0].get_xticklabels()]
+    assert ticks == ["1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "∞"]
+
+
+def test_a_column_without_trials_is_hatched():
+    found, panels = log_axis()
+    hatched = [patch for axes in composed(found, panels[3]).axes for patch in axes.patches if patch.get_hatch()]
+    assert len(hatched) == 1
+    assert hatched[0].get_x() == 4  # q = 16 is the fifth column
+
+
+def test_colors_of_the_colorblind_palette_differ_for_every_reader():
+    # Machado, Oliveira and Fernandes 2009, severity 1: what protanopes, deuteranopes and tritanopes see.
+    readers = [
+        np.eye(3),
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    ]
+    shades = [*figures.PALETTES["colorblind"].shades.values(), "#ffffff"]
+    rgb = np.array([[int(shade[i : i + 2], 16) for i in (1, 3, 5)] for shade in shades]) / 255
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array([[0.41246, 0.35758, 0.18044], [0.21267, 0.71515, 0.07218], [0.01933, 0.11919, 0.95030]])
+    for reader in readers:
+        xyz = np.clip(linear @ np.transpose(reader), 0, 1) @ to_xyz.T / [0.95047, 1, 1.08883]
+        f = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
+        lab = np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
+        distances = np.linalg.norm(lab[:, None] - lab[None], axis=-1)[np.triu_indices(len(lab), 1)]
+        assert distances.min() > 20
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A grid world
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def walker(baseline="Aq_R", seed=0, rate=0.01, **metrics):
+    """A trial on a grid of two rows and three columns."""
+    one = trial(baseline, 4.0, seed, **metrics)
+    spec = json.loads(one["spec"]) | {"task": {"name": "gridworld", "height": 2, "width": 3, "horizon": 4}}
+    spec["optimizer"] = {"name": "pgpe", "center_learning_rate": rate}
+    return one | {"task": "gridworld", "trial_id": f"{baseline}-{rate}-{seed}", "spec": json.dumps(spec)}
+
+
+def walkers(trials):
+    """Results whose training curves end at the trial's reward, and whose walks are those of `PATHS`."""
+
+    def outcomes(trial_id, name):
+        if name == "first_visit":
+            return np.arange(1, 6) + 0.5 * (trial_id.split("-")[2] == "1")
+        _, seed, step = name.split("_")
+        path = PATHS.get(int(seed), [])
+        return None if int(seed) not in PATHS or int(step) > 7 else np.full(5, [*path, *[-1] * 8][int(step)], float)
+
+    def curves(trial_ids):
+        cost = {one["trial_id"]: -one["reward"] for one in trials}
+        rows = [
+            (name, step, metric, cost[name] * factor * 100 / step)
+            for name in trial_ids
+            for metric, factor in (("mean_loss", 1.0), ("tail_loss", 2.0))
+            for step in (50, 100)
+        ]
+        return pd.DataFrame(rows, columns=["trial_id", "step", "metric", "value"])
+
+    return figures.Results.of_frame(pd.DataFrame(trials), outcomes, curves)
+
+
+PATHS = {0: [1, 2, 5, 3, 4, 5], 1: [0, 3, 0, 3, 1, 1, 1, 1]}
+"""Cells reached on the way to cell 5: with seed 0 twice, with seed 1 never."""
+
+SIZES = {"rows": "height", "columns": "width", "first": 1}
+
+HISTORY = panel(
+    kind="history",
+    metric="mean_loss",
+    tail="tail_loss",
+    y={"unit": -1, "label": "Reward"},
+    best={"metric": "reward"},
+    split="baseline",
+    yardsticks=[{"value": "best_deterministic", "label": "no walk is better"}, {"value": "nothing", "label": "none"}],
+    published=[{"series": "Aq_R", "metric": "tail_loss", "source": "here", "values": {100: 17, 200: 1}}],
+)
+CELLS = panel(kind="cells", name="cells", metric="first_visit", limits=[0, 9], split="baseline", **SIZES)
+BOARD = panel(kind="board", name="board", target=[2, 3], longest="horizon", unit=-1, split="baseline", **SIZES)
+
+
+def settings():
+    """Two settings of two seeds each, and one that has the best seed of all, but no other."""
+    rewards = {0.01: [-9.0, -7.0], 0.03: [-6.0, -12.0], 0.1: [-5.0]}
+    return walkers(
+        [walker(seed=seed, rate=rate, reward=r) for rate, found in rewards.items() for seed, r in enumerate(found)]
+    )
+
+
+def test_a_training_curve_is_drawn_for_the_best_setting_in_the_unit_of_its_axis():
+    content = history.gather(HISTORY, settings())
+    average, tail = content.series[0].lines
+    assert average.points()["mean"].to_dict() == {50.0: 16.0, 100.0: 8.0}
+    assert average.points()["count"].tolist() == [2, 2]
+    lines = [line.get_ydata() for line in composed(settings(), HISTORY).axes[0].lines]
+    assert any(np.array_equal(y, [-16, -8]) for y in lines)
+    assert any(np.array_equal(y, [-32, -16]) for y in lines)
+    assert tail.tail
+
+
+def test_the_best_setting_has_the_best_mean_and_is_named():
+    (best,) = [note.text for note in history.gather(HISTORY, settings()).notes if note.series == "Aq_R"]
+    assert best == "best of 2 settings by reward (-8): center_learning_rate 0.01, 1 more have fewer seeds"
+    assert "center_learning_rate 0.01" in said(composed(settings(), HISTORY)).replace("\n", " ")
+    worst = HISTORY.model_copy(update={"best": Best(metric="reward", mode="min")})
+    assert "center_learning_rate 0.03" in history.gather(worst, settings()).notes[0].text
+
+
+def test_a_series_may_be_chosen_otherwise_than_its_panel():
+    one = panel(
+        kind="curve",
+        x="center_learning_rate",
+        metric="reward",
+        best={"metric": "reward"},
+        series=[{"label": "a"}, {"label": "b", "best": {"metric": "reward", "mode": "min"}}],
+    )
+    content = curve.gather(one, settings())
+    # A setting competes with others at its own place on the axis alone, and there is one at each.
+    assert [sorted(drawn.counts()) for drawn in content.series] == [[0.01, 0.03, 0.1]] * 2
+    assert content.notes == ()
+    by_seed = panel(**(one.model_dump(exclude={"x", "name"}) | {"x": "steps"}))
+    assert [drawn.lines[0].points()["mean"].tolist() for drawn in curve.gather(by_seed, settings()).series] == [
+        [-8.0],
+        [-9.0],
+    ]
+
+
+def test_a_best_setting_needs_its_metric():
+    missing = HISTORY.model_copy(update={"best": Best(metric="regret")})
+    (note,) = history.gather(missing, settings()).notes
+    assert "no column 'regret'" in note.text
+
+
+def test_yardsticks_are_the_exact_values_of_the_task_that_is_drawn():
+    found = settings()
+    content = history.gather(HISTORY, found)
+    assert ("none", "the task has no exact 'nothing'") in [(note.series, note.text) for note in content.notes]
+    exact = tasks.gridworld.minmax.deterministic(Grid(2, 3, 4))
+    (line,) = exact_values.found(HISTORY, content)
+    assert line.value == -exact
+    figure = composed(found, HISTORY)
+    assert any(list(line.get_ydata()) == [-exact, -exact] for line in figure.axes[0].lines)
+    assert f"no walk is better (-{exact})" in said(figure)
+
+
+def test_published_values_of_a_training_curve_stand_at_their_step():
+    at_end, beyond = history.compare(HISTORY, history.gather(HISTORY, settings()))
+    assert (at_end.measured, at_end.published, at_end.seeds, at_end.steps) == (16.0, 17.0, 2, "20000")
+    assert beyond.measured is None
+
+
+def test_a_curve_that_was_not_stored_is_named():
+    one = HISTORY.model_copy(update={"metric": "regret", "tail": None, "published": ()})
+    assert "no training curve 'regret' was stored (known: mean_loss, tail_loss)" in [
+        note.text for note in history.gather(one, settings()).notes
+    ]
+
+
+def test_inputs_lie_row_by_row_from_the_first_cell():
+    content = cells.gather(CELLS, walkers([walker(seed=1, reward=-1.0), walker(seed=0, reward=-1.0)]))
+    (one,) = content.series
+    assert one.seed == 0
+    assert np.array_equal(one.values, [[np.nan, 1, 2], [3, 4, 5]], equal_nan=True)
+    (other,) = cells.gather(CELLS.model_copy(update={"seed": 1}), walkers([walker(seed=1, reward=-1.0)])).series
+    assert other.values[1, 2] == 5.5
+    figure = composed(walkers([walker(reward=-1.0)]), CELLS)
+    assert len([patch for patch in figure.axes[0].patches if patch.get_hatch()]) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"first": 2}, "5 inputs from cell 2 on do not fit 2 x 3"),
+        ({"rows": "depth"}, "no column 'depth'"),
+        ({"rows": "center_learning_rate"}, "not a whole number"),
+        ({"seed": 7}, "no finished trial with seed = 7"),
+    ],
+)
+def test_cells_that_cannot_be_laid_out_say_why(changes, reason):
+    (note,) = cells.gather(CELLS.model_copy(update=changes), walkers([walker(reward=-1.0)])).notes
+    assert reason in note.text
+
+
+def test_one_map_shows_one_training():
+    content = cells.gather(CELLS, settings())
+    assert content.series == ()
+    assert "3 trials with seed = 0 differ in optimizer.center_learning_rate" in content.notes[0].text
+
+
+def test_a_path_is_cut_where_a_walk_finds_the_target_or_is_at_its_longest():
+    ((found, lost),) = board.gather(BOARD, walkers([walker(reward=-1.0)])).series
+    assert [walk.tolist() for walk in found.walks] == [
+        [[0, 0], [0, 1], [0, 2], [1, 2]],
+        [[0, 0], [1, 0], [1, 1], [1, 2]],
+    ]
+    assert [len(walk) for walk in lost.walks] == [5, 5]
+    assert (found.steps, lost.steps) == (6, 8)
+    shown = said(composed(walkers([walker(reward=-1.0)]), BOARD))
+    assert {"-6", "-8", "seed 0", "seed 1"} <= set(shown.split("\n"))
+
+
+def test_a_target_outside_the_grid_is_refused():
+    (note,) = board.gather(BOARD.model_copy(update={"target": (1, 1)}), walkers([walker(reward=-1.0)])).notes
+    assert note.text == "row 1, column 1 is no input of a grid of 2 x 3"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Files
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def test_every_panel_is_written_alone_and_with_its_row(tmp_path):
+    report = figures.draw(paper_like(seeds=2, qs=[1, 2, 10]), PAPER, tmp_path)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == sorted(
+        f"{name}.{suffix}" for name in ("5A", "5B", "5C", "9", "figure-5") for suffix in ("png", "pdf")
+    )
+    assert sorted(report.paths) == sorted(tmp_path.iterdir())
+    assert report.notes == ()
+
+
+def test_the_same_results_make_the_same_files(tmp_path):
+    found = paper_like(seeds=1, qs=[1])
+    first, second = (figures.draw(found, PAPER[2:3], tmp_path / folder).paths for folder in "ab")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_figures_of_several_reports_are_ordered_by_the_names_of_their_panels(tmp_path):
+    found = paper_like(seeds=1, qs=[1])
+    first, second, third = (figures.draw(found, [one], tmp_path / one.name) for one in (PAPER[1], PAPER[0], PAPER[3]))
+    paths = figures.draw_together([first, second, third], tmp_path)
+    assert [path.name for path in paths] == ["figure-5.png", "figure-5.pdf"]
+    together = [one for report in (second, first) for one in report.drawn]
+    assert matplotlib.image.imread(paths[0]).shape[1] == pytest.approx(
+        figures.DOTS_PER_INCH * sum(curve.width(*one) for one in together), abs=1
+    )
+    assert figures.draw_together([first, first], tmp_path) == []  # one figure of different trials
+    assert figures.draw_together([first, third], tmp_path) == []
+
+
+def test_an_empty_store_draws_nothing_and_says_so(tmp_path):
+    report = figures.draw(results([]), PAPER, tmp_path)
+    assert report.paths == ()
+    assert {note.text for note in report.notes} == {"no trial is finished"}

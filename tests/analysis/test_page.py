@@ -1,0 +1,360 @@
+"""The page of a store, opened from disk in a real headless Chromium.
+
+Results are made up and committed to a real store; nothing is trained. Every page is watched while it loads: an error on
+its console, or a request for anything but itself and the data inside it, fails the test.
+"""
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+from sweeper.analysis import figures, page
+from sweeper.analysis.figures import Results
+from sweeper.analysis.page import Section, grids
+from sweeper.analysis.tables import Column, Table
+from sweeper.report import app
+from sweeper.space.panels import CurvePanel, HistogramPanel
+from sweeper.store.store import Store, SweepRecord
+from sweeper.trial.trial_spec import trial_id
+from tests.chromium import PROGRAM, browser
+from tests.results import PROVENANCE, STARTED, failure, result
+
+needs_chromium = pytest.mark.skipif(
+    PROGRAM is None, reason="no page was opened: there is no chromium (on Debian: apt-get install chromium)"
+)
+
+PANELS = (
+    CurvePanel.model_validate(
+        {
+            "kind": "curve",
+            "name": "randomised",
+            "x": "q",
+            "y": {"percent": True},
+            "metric": "success",
+            "where": {"task": "coloring"},
+            "series": [
+                {"label": "$A_R$", "where": {"baseline": "Aq_R"}},
+                {"label": "voted", "metric": "majority_30", "where": {"baseline": "Aq_R"}},
+            ],
+            "published": [
+                {"series": "$A_R$", "metric": "success", "source": "a made-up paper", "values": {3.0: 0.85, 1.0: 0.5}}
+            ],
+        }
+    ),
+    CurvePanel.model_validate(
+        {
+            "kind": "curve",
+            "name": "fixed",
+            "x": "q",
+            "metric": "success",
+            "where": {"baseline": "Aq_r0"},
+            "split": "baseline",
+        }
+    ),
+)
+
+HOSTILE = (
+    "</script></style></textarea>\"'`><script>window.hit = 1</script><img src=x onerror='window.hit = 2'>${7*7}{{7*7}}"
+)
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+def filled(folder: Path, *results, name="ours", text="trial: {}\n", missing=()) -> Store:
+    """A store with these results, planned by one sweep together with the ids in `missing`."""
+    store = Store.open(folder)
+    for one in results:
+        store.commit(one)
+    ids = (*(trial_id(one.trial) for one in results), *missing)
+    store.record_sweep(SweepRecord(name=name, text=text, overrides=(), trial_ids=ids, provenance=PROVENANCE))
+    return store
+
+
+def several() -> list:
+    """Four trials of two tasks and two baselines, and one that failed."""
+    return [
+        result({"seed": 0}),
+        result({"seed": 1}, metrics={"success": 0.6, "success_p5": 0.2}),
+        result({"baseline": "Aq_r0"}, metrics={"success": 0.9}),
+        result({"task": {"name": "recall", "keys": 4}}),
+        failure({"seed": 2, "baseline": "AE_R"}, message="loss is not finite\nat step 7" + "x" * 5000),
+    ]
+
+
+class Written(NamedTuple):
+    """A page, and what it was written from."""
+
+    path: Path
+    store: Store
+    section: Section
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory) -> Written:
+    """The page of a sweep with five of six trials done, and with a table of another module."""
+    folder = tmp_path_factory.mktemp("ours")
+    store = filled(folder / "store", *several(), missing=("f" * 20,))
+    results = Results.of_store(store)
+    section = Section("ours", PANELS, results, figures.draw(results, PANELS, folder / "figures"))
+    guidance = Table("Guidance", (Column("model"), Column("smallest m", True)), (("Aq_R", "10"), ("Aq_r0", "")), "")
+    page.write(folder / "page.html", store, store.trials(), [section], [guidance])
+    return Written(folder / "page.html", store, section)
+
+
+def opened(tab, path: Path, fragment: str = "") -> None:
+    """Open a page, and see that it is quiet and whole."""
+    url = path.as_uri()
+    tab.open(url + fragment)
+    assert tab.methods("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled") == []
+    asked = {event["request"]["url"] for event in tab.methods("Network.requestWillBeSent")}
+    assert [other for other in asked if not other.startswith("data:")] == [url]
+
+
+def visible(tab, selector: str) -> list[str]:
+    """First cell or title of what a reader sees of these elements."""
+    script = "[...document.querySelectorAll(%s)].filter((e) => e.checkVisibility()).map((e) => e.innerText.trim())"
+    return tab.run(script % json.dumps(selector))
+
+
+@needs_chromium
+def test_figures_tables_and_trials_are_there(tab, ours):
+    opened(tab, ours.path)
+    images = tab.run("[...document.images].map((image) => [image.naturalWidth, image.alt])")
+    assert len(images) == 2
+    assert all(width > 0 for width, _ in images)
+    assert images[0][1] == "Curves randomised: success, majority_30 against q; series: A_R, voted."
+    assert visible(tab, "#comparison tbody tr td:nth-child(7)") == [f"{grids.MINUS}17.5 points"]
+    assert "1 published number is not measured yet" in tab.run("document.body.innerText")
+    assert "voted: 'majority_30' was not measured" in tab.run("document.querySelector('figcaption').innerText")
+    (sweep,) = visible(tab, "#sweeps tbody tr")
+    assert sweep.split()[:7] == ["ours", "6", "4", "0", "1", "1", "1"]
+    (message,) = visible(tab, "#failures td:last-child")
+    assert message == "loss is not finite"
+    assert "at step 7" in tab.run("document.querySelector('#failures pre').textContent")
+    assert len(visible(tab, "#trial-rows tbody tr")) == 5
+    assert visible(tab, "#table-1 td") == ["Aq_R", "10", "Aq_r0", ""]
+    provenance = tab.run("document.getElementById('provenance').innerText")
+    for word in ("c0ffeec0ff", "jax 0.10.2", "cpu", "2026-01-02 03:04", "python -m sweeper.run"):
+        assert word in provenance
+
+
+@needs_chromium
+def test_the_filter_hides_and_shows(tab, ours):
+    opened(tab, ours.path)
+    assert visible(tab, "#filter legend") == ["Task", "Baseline", "Network"]
+    click = "document.querySelector('#filter input[value=%s]').click()"
+    tab.run(click % "Aq_r0")
+    assert [text.split()[0] for text in visible(tab, "figcaption")] == ["fixed"]
+    assert visible(tab, "#comparison tbody tr") == []
+    assert "Nothing here matches the filter." in visible(tab, "#compared p.note")
+    assert [text.split("\t")[3] for text in visible(tab, "#trial-rows tbody tr")] == ["Aq_r0"]
+    assert visible(tab, "#failures tbody tr") == []
+    assert visible(tab, "#table-1 td") == ["Aq_r0", ""]
+    assert visible(tab, "#shown") == ["1 of 2 figures, 0 of 1 comparisons, 1 of 5 trials"]
+    # Within a group the choices add up; the groups restrict each other.
+    tab.run(click % "Aq_R")
+    assert len(visible(tab, "#trial-rows tbody tr")) == 4
+    tab.run(click % "transformer")
+    assert len(visible(tab, "figure")) == 2
+    tab.run(click % "recall")
+    assert visible(tab, "#shown") == ["0 of 2 figures, 0 of 1 comparisons, 1 of 5 trials"]
+    # The address names the filter, so that a link does.
+    fragment = tab.run("location.hash")
+    tab.run("document.querySelector('#filter [type=reset]').click(), new Promise((done) => setTimeout(done, 20))")
+    assert len(visible(tab, "#trial-rows tbody tr")) == 5
+    assert visible(tab, "#shown") == [""]
+    opened(tab, ours.path, fragment)
+    assert len(visible(tab, "#trial-rows tbody tr")) == 1
+    assert tab.methods("Runtime.exceptionThrown", "Log.entryAdded") == []
+
+
+@needs_chromium
+def test_the_keyboard_filters_and_sorts(tab, ours):
+    opened(tab, ours.path)
+    tab.run("document.querySelector('#filter input[value=AE_R]').focus()")
+    tab.press("Space", 32)
+    assert len(visible(tab, "#trial-rows tbody tr")) == 1
+    tab.press("Space", 32)
+    heads = visible(tab, "#trial-rows th")
+    column = heads.index("success") + 1
+    cells = f"#trial-rows td:nth-child({column})"
+    tab.run(f"document.querySelector('#trial-rows th:nth-child({column}) button').focus()")
+    tab.press("Enter", 13)
+    assert visible(tab, cells) == ["60.0 %", "75.0 %", "75.0 %", "90.0 %", ""]
+    tab.press("Enter", 13)
+    # What is empty stays last.
+    assert visible(tab, cells) == ["90.0 %", "75.0 %", "75.0 %", "60.0 %", ""]
+    assert tab.run(f"document.querySelector('#trial-rows th:nth-child({column})').ariaSort") == "descending"
+
+
+@needs_chromium
+def test_without_scripts_everything_can_be_read(tab, ours):
+    tab.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        opened(tab, ours.path)
+        assert len(visible(tab, "#trial-rows tbody tr")) == 5
+        assert len(visible(tab, "figure")) == 2
+        assert visible(tab, "#filter") == []
+    finally:
+        tab.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_is_never_wider_than_the_window(tab, ours, width):
+    tab.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 500)
+    try:
+        opened(tab, ours.path)
+        assert tab.run("document.documentElement.scrollWidth") <= width
+    finally:
+        tab.call("Emulation.clearDeviceMetricsOverride")
+
+
+@needs_chromium
+def test_text_of_the_store_is_inert(tab, tmp_path, ours):
+    provenance = PROVENANCE.model_copy(
+        update={"command": HOSTILE, "commit": HOSTILE, "versions": {HOSTILE: HOSTILE}, "lock_hash": HOSTILE}
+    )
+    changes = {"device": HOSTILE, "provenance": provenance}
+    store = filled(
+        tmp_path / "store",
+        result({"seed": 1}, metrics={HOSTILE.translate(str.maketrans("", "", "{}")): 1.0}, **changes),
+        failure({"seed": 2}, kind=HOSTILE, message=HOSTILE),
+        text=f"# {HOSTILE}\ntrial: {{}}\n",
+    )
+    store.record_sweep(store.sweeps()[0].model_copy(update={"overrides": (HOSTILE,), "provenance": provenance}))
+    panel = HistogramPanel.model_validate(
+        {
+            "kind": "histogram",
+            "name": "inputs",
+            "title": HOSTILE,
+            "metric": "success",
+            "series": [{"label": HOSTILE, "where": {"task": "coloring"}}],
+            "published": [{"series": HOSTILE, "source": HOSTILE, "fractions": {0.5: 0.1}}],
+        }
+    )
+    table = Table(HOSTILE, (Column(HOSTILE), Column("task"), Column("n", True)), ((HOSTILE,) * 3,), HOSTILE)
+    comparison = figures.Comparison(
+        "inputs", figures.plain(HOSTILE), HOSTILE, 0.5, 0.1, 0.2, 0.1, 0.3, 1, HOSTILE, True, HOSTILE
+    )
+    report = ours.section.report._replace(
+        notes=(figures.Note("randomised", HOSTILE, HOSTILE), figures.Note("inputs", "", HOSTILE)),
+        comparisons=(comparison, comparison._replace(measured=None)),
+    )
+    page.write(
+        tmp_path / "page.html",
+        store,
+        store.trials(),
+        [ours.section._replace(name=HOSTILE, panels=(panel, *PANELS), report=report)] * 2,
+        [table],
+    )
+    opened(tab, tmp_path / "page.html", "#task=%3Cscript%3Ewindow.hit=3%3C/script%3E&=&task=")
+    assert tab.run("window.hit") is None
+    assert tab.run("[document.scripts.length, document.styleSheets.length]") == [1, 1]
+    assert tab.run("document.querySelectorAll('img[src=x]').length") == 0
+    # All of it is there, as text.
+    text = tab.run("document.body.textContent")
+    assert text.count("window.hit = 1") >= 20
+    assert "{{7*7}}" in text
+    assert visible(tab, "footer")
+
+
+def test_nothing_is_executed_that_a_store_wrote(tmp_path):
+    """The same without a browser: one script, and a policy that allows nothing but it, the style and inline images."""
+    store = filled(tmp_path / "store", failure(message=HOSTILE))
+    page.write(tmp_path / "page.html", store, store.trials(), [])
+    text = (tmp_path / "page.html").read_text()
+    assert text.count("<script") == 1
+    assert html.escape("<script>window.hit") in text
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    assert "default-src 'none'" in policy[1]
+    assert "unsafe" not in policy[1]
+    assert re.findall(r'<[a-z][^>]* (?:src|href)=(?!"(?:data:|#))[^>]*', text) == []
+
+
+def test_the_command_writes_the_page_of_the_sweeps_asked_for(tmp_path):
+    panels = "panels: [{kind: curve, name: average, x: q, metric: success, split: baseline}]\n"
+    store = filled(tmp_path / "store", result({"seed": 7}), text=panels)
+    filled(tmp_path / "store", result({"seed": 8}), name="theirs", text=panels)
+    one, all_ = tmp_path / "new folder" / "one.html", tmp_path / "all.html"
+    ids = [record.trial_ids[0] for record in store.sweeps()]
+    for arguments, path, known in ((["--sweep", "ours"], one, [True, False]), ([], all_, [True, True])):
+        outcome = CliRunner().invoke(app, ["--results", str(tmp_path / "store"), *arguments, "--html", str(path)])
+        assert outcome.exit_code == 0, outcome.output
+        assert f"page: {path}" in outcome.output
+        text = path.read_text()
+        assert text.count("<figure") == sum(known)
+        assert [trial_id in text for trial_id in ids] == known
+
+
+def test_keys_in_addresses_are_not_shown(tmp_path):
+    provenance = PROVENANCE.model_copy(update={"command": "run --results s3://key:secret@bucket/results"})
+    store = filled(tmp_path / "store", result(provenance=provenance))
+    page.write(tmp_path / "page.html", store, store.trials(), [])
+    text = (tmp_path / "page.html").read_text()
+    assert "bucket/results" in text
+    assert "secret" not in text
+
+
+def row(number: int, status: str = "finished") -> dict:
+    """A row of the store's trials with an id and an end of its own."""
+    return {
+        "trial_id": f"{number:020x}", "status": status, "task": "coloring", "baseline": "Aq_R", "model": "transformer",
+        "q": 3.0, "m": 2, "seed": number, "steps": 250, "spec": json.dumps({"seed": number, "width": number % 3}),
+        **dict.fromkeys(grids.METRICS, 0.5), "extra_metrics": "{}", "wall_seconds": 1.0, "steps_per_second": 10.0,
+        "device": "cpu", "commit": None, "dirty": None, "started": STARTED, "error_step": 7,
+        "error_kind": "divergence", "error_message": "diverged", "lock_hash": None, "versions": "{}", "command": "run",
+        "finished": STARTED.replace(year=1900 + number % 100),
+    }  # fmt: skip
+
+
+def test_of_many_trials_the_failed_and_the_newest_are_listed(monkeypatch):
+    monkeypatch.setattr(grids, "MAX_TRIALS", 40)
+    monkeypatch.setattr(grids, "MAX_FAILURES", 3)
+    rows = [row(number, "failed" if number % 10 == 0 else "finished") for number in range(60)]
+    grid = grids.trials(rows)
+    listed = {line.cells[0].text for line in grid.lines}
+    assert listed == {one["trial_id"] for one in rows if one["status"] == "failed" or one["seed"] > 22}
+    assert "40 of 60 trials: the failed ones and then the newest." in grid.note
+    failures = grids.failures(rows)
+    assert [line.cells[6].text for line in failures.lines] == ["50", "40", "30"]
+    assert "The latest 3 of 6" in failures.note
+
+
+def test_settings_that_differ_within_a_task_get_a_column():
+    rows = [row(0), row(1), row(3) | {"spec": json.dumps({"seed": 3, "width": 0, "task": {"n": 7}}), "task": "other"}]
+    titles = [head.title for head in grids.trials(rows).heads]
+    assert "width" in titles
+    assert "n" not in titles
+    assert titles.count("seed") == 1
+
+
+def test_long_messages_are_clipped_in_the_middle():
+    (line,) = grids.failures([row(0, "failed") | {"error_message": "begin" + "x" * 10_000 + "end"}]).lines
+    message = line.cells[-1].text
+    assert len(message) < 2 * grids.MAX_MESSAGE
+    assert message.startswith("begin")
+    assert message.endswith("end")
+
+
+def test_tables_of_others_obey_the_filter_where_they_name_kinds():
+    known = [grids.Kind("coloring", "Aq_R", "transformer")]
+    columns = (Column("Model"), Column("votes", True))
+    grid = grids.of_table(Table("Votes", columns, (("Aq_R", "1,234 votes"), ("other", f"{grids.MINUS}5")), ""), known)
+    assert [line.kinds for line in grid.lines] == [frozenset({grids.Kind(baseline="Aq_R")}), grids.EVERYTHING]
+    assert [line.cells[1].sort for line in grid.lines] == [1234.0, -5.0]
+
+
+def test_conditions_name_kinds_where_there_are_no_trials():
+    found = grids.kinds_where({"task": "recall", "q": 3}, {"baseline": ["AE_R", "Aq_R"]})
+    assert found == {grids.Kind("recall", "AE_R"), grids.Kind("recall", "Aq_R")}

@@ -1,0 +1,304 @@
+"""The query command answers in every format, reads what it must, and can do nothing but read."""
+
+import csv
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from sweeper import query
+from sweeper.analysis import results as results_frame
+from sweeper.query import QueryError
+from sweeper.store import store
+from sweeper.store.store import Store, StoreError
+from sweeper.trial.trial_spec import trial_id
+from tests.results import failure, outcomes, result
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Two finished trials, one of them with an infinite q, and a failed one."""
+    filled = Store.open(tmp_path_factory.mktemp("query") / "results")
+    filled.commit(result(metrics={"success": 0.5, "partwise_5": 0.25, "seeds": 7.0}))
+    filled.commit(result({"seed": 1, "objective": {"q": "inf", "m": 2}}, outcomes=outcomes(3)))
+    filled.commit(failure({"seed": 2}, message="[red]no markup[/red]"))
+    return filled
+
+
+def asked(results, *arguments):
+    return CliRunner().invoke(query.app, ["--results", results.url, *arguments])
+
+
+def test_a_frame_of_trials(results):
+    frame = query.frame("select seed, success, q from trials order by seed", results)
+    assert isinstance(frame, pd.DataFrame)
+    assert frame["seed"].tolist() == [0, 1, 2]
+    assert frame["q"].tolist() == [3, math.inf, 3]
+    assert frame["success"].isna().tolist() == [False, False, True]
+    huge = query.frame("select sum(9223372036854775807) as huge, sum(seed) as small from trials", results)
+    assert huge.to_dict("list") == {"huge": [3 * 2.0**63], "small": [3]}
+    by_folder = query.frame("select count(*) as n from trials", results.url)
+    assert by_folder["n"].tolist() == [3]
+
+
+def test_entries_of_the_specification_are_columns(results):
+    table = query.table("select * from trials order by seed", results)
+    names = table.column_names
+    assert names[: len(store.TRIALS)] == store.TRIALS.names
+    assert len({name.lower() for name in names}) == len(names)
+    first = table.to_pylist()[0]
+    assert first == first | {
+        "vertices": 5, "training_cycles": None, "width": 4, "key_size": 4, "weight_decay": 0.0, "warmup_steps": 10,
+        "schedule": "cosine", "layer_norm": first["layer_norm"], "seeds": 10, "votes": [3],
+    }  # fmt: skip
+    carried = {"task.name", "model.name", "optimizer.name", "objective.q", "name", "optimizer.learning_rate"}
+    assert not carried & set(names), "what the store has a column for is there once"
+
+
+def test_other_metrics_are_columns_and_never_shadow_one(results):
+    rows = query.table('select partwise_5, seeds, "metrics.seeds" from trials order by seed', results).to_pylist()
+    assert rows[0] == {"partwise_5": 0.25, "seeds": 10, "metrics.seeds": 7.0}
+    assert rows[2] == {"partwise_5": None, "seeds": 10, "metrics.seeds": None}
+
+
+def test_a_name_that_two_entries_share_is_written_out(results, monkeypatch):
+    both = {"task": {"name": "t", "size": 3, "Steps": 1}, "model": {"name": "m", "size": 4, "depth": "inf"}}
+    rows = results.trials()
+    place = rows.schema.get_field_index("spec")
+    rows = rows.set_column(place, "spec", pa.array([json.dumps(both)] * rows.num_rows))
+    monkeypatch.setattr(type(results), "trials", lambda self: rows)
+    (row, *_) = results_frame.trials(results).to_pylist()
+    assert row == row | {"task.size": 3, "model.size": 4, "depth": math.inf, "task.Steps": 1, "steps": 250}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected", "kind"),
+    [
+        ([1, None, 2], [1, None, 2], pa.int64()),
+        ([1, 2.5], [1.0, 2.5], pa.float64()),
+        ([1, "inf"], [1.0, math.inf], pa.float64()),
+        ([True, False], [True, False], pa.bool_()),
+        (["a", None], ["a", None], pa.string()),
+        (["inf", "a"], ['"inf"', '"a"'], pa.string()),
+        ([[1, 2], []], [[1, 2], []], pa.list_(pa.int64())),
+        ([[1], ["a"]], ["[1]", '["a"]'], pa.string()),
+        ([True, 1], ["true", "1"], pa.string()),
+        ([2**70, 1], [str(2**70), "1"], pa.string()),
+        ([None, None], [None, None], pa.null()),
+    ],
+)
+def test_plain_data_get_the_narrowest_type(values, expected, kind):
+    found = results_frame.column(values)
+    if values == ["inf", "a"]:
+        assert found.to_pylist() in (expected, values)
+        return
+    assert (found.to_pylist(), found.type) == (expected, kind)
+
+
+def test_curves_and_outcomes_can_be_joined(results):
+    frame = query.frame(
+        "select seed, max(input) as last, max(step) as step from trials join outcomes using (trial_id) "
+        "join curves using (trial_id) where status = 'finished' group by seed order by seed",
+        results,
+    )
+    assert frame.to_dict("list") == {"seed": [0, 1], "last": [11, 2], "step": [200, 200]}
+
+
+def test_only_the_views_a_query_names_are_read(results, monkeypatch):
+    read = []
+    monkeypatch.setattr(
+        query, "_VIEWS", {name: lambda _, name=name: read.append(name) or query._EMPTY[name] for name in query._VIEWS}
+    )
+    query.frame("select count(*) from Curves", results)
+    query.frame("show tables", results)
+    assert read == ["curves"]
+
+
+@pytest.mark.parametrize("kind", ["curves", "outcomes"])
+def test_a_damaged_file_costs_its_own_trial_only(tmp_path, kind, caplog):
+    damaged = Store.open(tmp_path)
+    damaged.commit(result(outcomes=outcomes(6000)))
+    damaged.commit(result({"seed": 1}, outcomes=outcomes(6000)))
+    path = Path(damaged.root, kind, "task=coloring", "baseline=Aq_R", f"{trial_id(result().trial)}.parquet")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    frame = query.frame(f"select * from {kind}", damaged)
+    assert set(frame["trial_id"]) == {trial_id(result({"seed": 1}).trial)}
+    assert path.name in caplog.text
+    assert len(damaged.committed()) == 1
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The command
+# --------------------------------------------------------------------------------------------------------------------
+
+ASK = "select seed, q, status, success, started, votes from trials order by seed"
+
+
+def test_the_table(results):
+    done = asked(results, ASK)
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["seed", "q", "status", "success", "started", "votes"]
+    assert len(lines) == 4
+    assert "inf" in lines[2]
+
+
+def test_a_wide_table_is_not_cut_and_text_is_no_markup(results):
+    done = asked(results, "select * from trials order by seed")
+    assert done.stdout.count("python -m sweeper.run search_spaces/quickstart.yaml") == 3
+    assert "[red]no markup[/red]" in done.stdout
+
+
+def test_a_long_table_says_that_it_was_cut(results):
+    done = asked(results, f"select * from range({query.SHOWN + 5})")
+    assert len(done.stdout.splitlines()) == query.SHOWN + 1
+    assert "--format csv" in done.stderr
+    assert len(asked(results, "--format", "csv", f"select * from range({query.SHOWN + 5})").stdout.splitlines()) == 206
+
+
+def test_csv(results):
+    rows = list(csv.DictReader(io.StringIO(asked(results, "--format", "csv", ASK).stdout)))
+    assert [row["seed"] for row in rows] == ["0", "1", "2"]
+    assert [row["q"] for row in rows] == ["3.0", "inf", "3.0"]
+    assert rows[2]["success"] == ""
+
+
+def test_json(results):
+    rows = json.loads(asked(results, "--format", "json", ASK).stdout)
+    assert rows[1] == {
+        "seed": 1, "q": "inf", "status": "finished", "success": 0.75, "started": "2026-01-02T03:04:05+00:00",
+        "votes": [3],
+    }  # fmt: skip
+    assert rows[2]["success"] is None
+    odd = (
+        "select sum(seed) as total, sum(seed::decimal(9, 2)) as exact, 'nan'::double as none, "
+        "['nan'::double] as nested from trials"
+    )
+    assert json.loads(asked(results, "--format", "json", odd).stdout) == [
+        {"total": 3, "exact": 3.0, "none": None, "nested": [None]}
+    ]
+    assert json.loads(asked(results, "--format", "json", f"select * from ({ASK}) where false").stdout) == []
+
+
+def test_parquet_through_a_pipe(results):
+    done = subprocess.run(
+        [sys.executable, "-m", "sweeper.query", "from trials", "--results", results.url, "--format", "parquet"],
+        capture_output=True, check=True,
+    )  # fmt: skip
+    assert pq.read_table(io.BytesIO(done.stdout)).num_rows == 3
+
+
+BAD = {
+    "syntax": "selec 1",
+    "nothing": "",
+    "only a comment": "-- hello",
+    "two statements": "select 1; select 2",
+    "unknown column": "select nope from trials",
+    "unknown table": "select * from trails",
+    "type": "select cast(status as int) from trials",
+}
+
+FORBIDDEN = {
+    "read csv": "select * from read_csv('{secret}')",
+    "read text": "select * from read_text('{secret}')",
+    "read by name": "select * from '{secret}'",
+    "glob": "select * from glob('{folder}/*')",
+    "sniff": "select * from sniff_csv('{secret}')",
+    "parquet": "select * from parquet_metadata('{secret}')",
+    "through a string": "select * from query('copy (select 1) to ''{target}''')",
+    "read through a string": "select * from query('from read_text(''{secret}'')')",
+    "by table name": "select * from query_table(['{secret}'])",
+    "copy": "copy (select 1) to '{target}'",
+    "explained copy": "explain analyze copy (select 1) to '{target}'",
+    "export": "export database '{target}'",
+    "attach": "attach '{target}'",
+    "install": "install httpfs",
+    "load": "load '{secret}'",
+    "unlock": "set lock_configuration=false",
+    "access": "set enable_external_access=true",
+    "second statement": "select 1; copy (select 1) to '{target}'",
+    "create": "create table x as select 1",
+    "drop": "drop view trials",
+    "pragma": "pragma enable_profiling",
+    "secrets": "select * from duckdb_secrets()",
+    "logging": "select * from enable_logging(storage='file', storage_path='{target}')",
+    "python objects": "select * from secret_frame",
+    "read blob": "select * from read_blob('{secret}')",
+    "read json": "select * from read_json('{secret}')",
+    "from the network": "select * from read_parquet('http://127.0.0.1:9/x.parquet')",
+    "passwords": "select * from read_csv('/etc/passwd')",
+    "attach as a table": "attach 'sqlite:{target}' as x",
+    "attach a bucket": "attach 's3://bucket/x.db'",
+    "detach": "detach memory",
+    "reset": "reset enable_external_access",
+    "a setting": "select set_config('enable_external_access', 'true')",
+    "a pragma": "pragma disable_verification",
+    "call": "call pragma_database_size()",
+    "import": "import database '{folder}'",
+    "checkpoint": "checkpoint",
+    "insert": "insert into trials select * from trials",
+    "update": "update trials set seed = 1",
+    "a common table that copies": "with x as (copy (select 1) to '{target}') select * from x",
+    "environment": "select getenv('HOME')",
+    "unsigned extensions": "set allow_unsigned_extensions=true",
+    "a secret": "create secret (type s3, key_id 'x', secret 'y')",
+    "a macro": "create macro f() as table select * from read_csv('{secret}')",
+}
+
+
+@pytest.mark.parametrize("sql", BAD.values(), ids=BAD)
+def test_a_bad_query_is_one_readable_message(results, sql):
+    done = asked(results, "--format", "csv", sql)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr.strip()
+    assert "Traceback" not in done.stderr
+    with pytest.raises(QueryError):
+        query.frame(sql, results)
+
+
+@pytest.mark.parametrize("sql", FORBIDDEN.values(), ids=FORBIDDEN)
+def test_a_query_can_only_read_the_store(results, tmp_path, monkeypatch, sql):
+    monkeypatch.chdir(tmp_path)
+    secret_frame = pd.DataFrame({"secret": [1]})
+    secret, target = tmp_path / "secret.csv", tmp_path / "target"
+    secret.write_text("a,b\n1,2\n")
+    sql = sql.format(secret=secret, target=target, folder=tmp_path)
+    with pytest.raises(QueryError):
+        query.frame(sql, results)
+    assert os.listdir(tmp_path) == ["secret.csv"]
+    assert asked(results, sql).exit_code == 2
+    assert len(secret_frame) == 1
+
+
+def test_no_scratch_folder_is_left(results, tmp_path, monkeypatch):
+    monkeypatch.setattr(query.tempfile, "tempdir", str(tmp_path))
+    query.frame("select * from trials", results)
+    with pytest.raises(QueryError):
+        query.frame("select", results)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_store_that_is_not_there(tmp_path):
+    with pytest.raises(StoreError, match="there is no results store"):
+        query.frame("select 1", tmp_path / "nowhere")
+    done = CliRunner().invoke(query.app, ["select 1", "--results", "foo://x"])
+    assert done.exit_code == 2
+    assert "foo" in done.stderr
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_an_empty_store_has_all_views(tmp_path):
+    for name in ("trials", "curves", "outcomes"):
+        assert query.frame(f"select trial_id from {name}", tmp_path).empty

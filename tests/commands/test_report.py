@@ -1,0 +1,327 @@
+"""The report of a store: which sweeps and trials it draws, what it writes and prints, and its exit codes.
+
+Results are made up and committed to a real store; nothing is trained.
+"""
+
+import csv
+import dataclasses
+import datetime
+import json
+import textwrap
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from sweeper.report import app
+from sweeper.space import search_space
+from sweeper.store.store import Store, SweepRecord, TrialResult
+from sweeper.trial.provenance import Provenance
+from sweeper.trial.trial_spec import trial_id
+from tests.trials import coloring_trial
+
+ORIGIN = Provenance(
+    commit=None, dirty=None, lock_hash=None, versions={}, command="test", captured="2026-01-01T00:00:00"
+)
+NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+
+PANELS = """
+panels:
+  - kind: curve
+    name: average
+    x: {column: q, scale: log}
+    y: {label: Success (%), percent: true}
+    where: {task: coloring, vertices: 5}
+    metric: success
+    tail: success_p5
+    series:
+      - {label: $A_R$, color: blue, where: {baseline: Aq_R}}
+      - {label: $A_R$-majority, color: lime, metric: majority_30, where: {baseline: Aq_R}}
+    published:
+      - {series: $A_R$, metric: success, source: a made-up paper, values: {3: 0.8, 1e1: 0.9}}
+  - kind: histogram
+    name: inputs
+    metric: success
+    split: q
+"""
+SPACE = "trial:\n  anything: goes, since only the panels are read\n" + PANELS
+
+
+def result(success=0.5, **changes):
+    trial = coloring_trial(**changes)
+    return TrialResult(
+        trial=trial,
+        status="finished",
+        metrics={"success": success, "success_p5": success / 2},
+        curves=[],
+        outcomes=pa.table({"input": pa.array(range(4), pa.int32()), "success": np.float32([0, success, success, 1])}),
+        timings={},
+        error=None,
+        provenance=ORIGIN,
+        pack_id="0" * 20,
+        lanes=1,
+        device="cpu",
+        started=NOON,
+        finished=NOON,
+    )
+
+
+def record(store, name, results, text=SPACE, overrides=()):
+    ids = tuple(trial_id(one.trial) for one in results)
+    store.record_sweep(SweepRecord(name=name, text=text, overrides=overrides, trial_ids=ids, provenance=ORIGIN))
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.open(tmp_path / "results")
+
+
+def commit(store, *results):
+    for one in results:
+        store.commit(one)
+
+
+def run(tmp_path, *arguments):
+    outcome = CliRunner().invoke(app, ["--results", str(tmp_path / "results"), *map(str, arguments)])
+    assert outcome.exception is None or isinstance(outcome.exception, SystemExit), outcome.exception
+    return outcome.exit_code, outcome.output
+
+
+def comparison(folder):
+    with (folder / "comparison.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_recorded_sweeps_are_drawn_from_their_own_trials(store, tmp_path):
+    ours = [result(0.7, seed=0), result(0.8, seed=1)]
+    commit(store, *ours, result(0.1, seed=2))
+    record(store, "ours", ours)
+    code, output = run(tmp_path, "--compare")
+    folder = tmp_path / "results" / "report"
+    assert code == 0
+    assert {path.name for path in (folder / "ours").iterdir()} == {
+        f"{name}.{suffix}" for name in ("average", "inputs") for suffix in ("png", "pdf")
+    }
+    measured, missing = comparison(folder)
+    assert (measured["sweep"], measured["panel"], measured["curve"], measured["at"]) == (
+        "ours",
+        "average",
+        "A_R",
+        "3.0",
+    )
+    assert float(measured["measured"]) == 0.75
+    assert np.isclose(float(measured["difference"]), -0.05)
+    assert (measured["seeds"], measured["steps"]) == ("2", "250")
+    assert (missing["measured"], missing["difference"], missing["seeds"]) == ("", "", "0")
+    assert "75.0 %" in output
+    assert "-5.0 points" in output
+    assert "2 published numbers, 1 of them not measured yet" in output
+    assert "ours: average: A_R-majority: 'majority_30' was not measured" in output
+
+
+def test_the_comparison_is_one_markdown_table_of_all_published_numbers(store, tmp_path):
+    ours = [result(0.7, seed=0), result(0.8, seed=1)]
+    commit(store, *ours)
+    record(store, "ours", ours)
+    run(tmp_path, "--compare")
+    text = (tmp_path / "results" / "report" / "comparison.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    assert rows[0] == [
+        "sweep",
+        "panel",
+        "curve",
+        "metric",
+        "at",
+        "published",
+        "measured",
+        "difference",
+        "seeds",
+        "steps",
+    ]
+    assert rows[2] == ["ours", "average", "A_R", "success", "3", "80.0 %", "75.0 %", "-5.0 points", "2", "250"]
+    assert rows[3] == ["ours", "average", "A_R", "success", "10", "90.0 %", "-", "", "0", ""]
+    assert len(rows) == 4
+    assert "1 of 1 percentages lie within 5 points." in text
+
+
+def test_without_compare_one_line_says_what_there_is_to_compare(store, tmp_path):
+    ours = [result(0.7)]
+    commit(store, *ours)
+    record(store, "ours", ours)
+    code, output = run(tmp_path)
+    assert code == 0
+    assert "2 published numbers, 1 of them not measured yet; --compare" in output
+    assert "75.0 %" not in output
+    assert not list((tmp_path / "results" / "report").glob("comparison.*"))
+
+
+def test_panels_of_two_sweeps_that_share_a_figure_are_drawn_side_by_side(store, tmp_path):
+    ours = [result(0.7)]
+    commit(store, *ours)
+    for name in ("left", "right"):
+        record(
+            store,
+            name,
+            ours,
+            text=f"""
+panels:
+  - {{kind: histogram, name: {name}, figure: both, metric: success, split: q}}
+  - {{kind: histogram, name: alone, figure: namesake, metric: success, split: q}}
+""",
+        )
+    code, output = run(tmp_path)
+    folder = tmp_path / "results" / "report"
+    assert code == 0
+    assert {path.name for path in folder.iterdir()} == {"left", "right", "figure-both.png", "figure-both.pdf"}
+    assert "figure-both.png" in output
+
+
+def test_the_report_prints_what_the_trials_advise(store, tmp_path):
+    ours = [result(0.5, objective={"q": 3.0, "m": 2}), result(0.504, objective={"q": 3.0, "m": 4})]
+    commit(store, *ours)
+    record(store, "ours", ours)
+    output = run(tmp_path)[1]
+    assert "How many seeds m a training step needs" in output
+    assert "How many votes" not in output
+
+
+def test_only_the_latest_start_of_a_sweep_counts(store, tmp_path):
+    first, second = result(0.2, seed=0), result(0.6, seed=1)
+    commit(store, first, second)
+    record(store, "ours", [first])
+    record(store, "ours", [second])
+    assert run(tmp_path, "--compare")[0] == 0
+    assert comparison(tmp_path / "results" / "report")[0]["measured"] == "0.6"
+
+
+def test_overrides_of_the_command_line_reach_the_panels(store, tmp_path):
+    one = result()
+    commit(store, one)
+    record(store, "ours", [one], overrides=("panels[0].name=renamed",))
+    assert run(tmp_path)[0] == 0
+    assert (tmp_path / "results" / "report" / "ours" / "renamed.png").exists()
+
+
+def test_sweeps_can_be_chosen_and_written_elsewhere(store, tmp_path):
+    one, other = result(0.4, seed=0), result(0.6, seed=1)
+    commit(store, one, other)
+    record(store, "one", [one])
+    record(store, "other", [other])
+    assert run(tmp_path, "--sweep", "other", "--out", tmp_path / "here")[0] == 0
+    assert [path.name for path in (tmp_path / "here").iterdir() if path.is_dir()] == ["other"]
+
+
+def space_of(tmp_path, **changes):
+    trial = json.loads(coloring_trial(**changes).model_dump_json())
+    space = tmp_path / "space.yaml"
+    space.write_text(f"trial: {json.dumps(trial)}\n" + PANELS)
+    return space
+
+
+def test_a_space_is_drawn_from_the_trials_that_it_plans(store, tmp_path):
+    commit(store, result(0.4, seed=0), result(0.6, seed=1))
+    code, output = run(tmp_path, "--compare", "--space", space_of(tmp_path))
+    (measured, _) = comparison(tmp_path / "results" / "report")
+    assert code == 0
+    assert (measured["sweep"], measured["measured"], measured["seeds"]) == ("space", "0.4", "1")
+    assert "none of its trials" not in output
+
+
+def test_a_space_whose_trials_were_shortened_is_drawn_from_those(store, tmp_path):
+    commit(store, result(0.4, seed=0), result(0.6, seed=1))
+    space = space_of(tmp_path, steps=9)
+    code, output = run(tmp_path, "--compare", "--space", space)
+    assert code == 0
+    assert comparison(tmp_path / "results" / "report")[0]["seeds"] == "2"
+    assert "space: none of its trials is finished; drawn from every trial of the store" in output
+    record(store, "space", [result(0.6, seed=1)])
+    output = run(tmp_path, "--compare", "--space", space)[1]
+    assert comparison(tmp_path / "results" / "report")[0]["measured"] == "0.6"
+    assert "space: none of its trials is finished; drawn from those of earlier starts of this name" in output
+
+
+def test_a_new_space_of_a_dozen_lines_gets_its_own_figures_without_code(store, tmp_path):
+    space = tmp_path / "width.yaml"
+    space.write_text(
+        textwrap.dedent("""
+        name: width
+        trial:
+          task: {name: coloring, vertices: 5}
+          model: {name: transformer, width: {choice: [4, 8]}, key_size: 4}
+          baseline: Aq_R
+          objective: {q: {choice: [1, 3]}, m: 2}
+          steps: 100
+          seed: {seeds: 2}
+        panels:
+          - {kind: curve, name: by width, x: width, metric: success, tail: success_p5, split: q}
+          - {kind: histogram, name: inputs, metric: success, split: width}
+          - {kind: cost, name: cost, x: width, split: q}
+        """)
+    )
+    for trial in search_space.read(space).expand().trials:
+        one = result(0.5)
+        store.commit(dataclasses.replace(one, trial=trial, timings={"wall_seconds": 1.0, "peak_memory_bytes": 2**20}))
+    code, _ = run(tmp_path, "--space", space)
+    drawn = {path.stem for path in (tmp_path / "results" / "report" / "width").glob("*.png")}
+    assert code == 0
+    assert drawn == {"by width", "inputs", "cost wall time", "cost memory", "figure-cost"}
+
+
+def test_nothing_to_draw_is_an_exit_code_of_its_own(store, tmp_path):
+    commit(store, result())
+    record(store, "ours", [result(seed=9)])
+    code, output = run(tmp_path, "--compare")
+    assert code == 1
+    assert "nothing to draw" in output
+    assert comparison(tmp_path / "results" / "report")[0]["measured"] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sweep", "our"], "no sweep 'our'; did you mean 'ours'?"),
+        (["--sweep", "bare"], "no panels are declared in bare"),
+        (["--sweep", "broken"], "the panels recorded with sweep 'broken' cannot be read"),
+        (["--space", "nowhere.yaml"], "nowhere.yaml"),
+    ],
+)
+def test_what_cannot_be_read_is_said(store, tmp_path, arguments, message):
+    commit(store, result())
+    record(store, "ours", [result()])
+    record(store, "bare", [result()], text="trial: {}\n")
+    record(store, "broken", [result()], text=textwrap.dedent("panels:\n  - {kind: curve}\n"))
+    code, output = run(tmp_path, *arguments)
+    assert code == 2
+    assert message in output
+
+
+def test_an_empty_store_is_not_a_report(tmp_path):
+    code, output = run(tmp_path)
+    assert code == 2
+    assert "no results store" in output
+
+
+def test_an_empty_folder_gets_one_clear_line(tmp_path):
+    (tmp_path / "results").mkdir()
+    for arguments in ([], ["--html", tmp_path / "page.html"], ["--space", space_of(tmp_path)]):
+        code, output = run(tmp_path, *arguments)
+        assert code == 2
+        assert output.strip() == f"{tmp_path / 'results'} holds no trial and no sweep: there is nothing to report yet"
+    assert not list((tmp_path / "results").iterdir())
+
+
+def test_what_all_panels_lack_is_said_once(store, tmp_path):
+    commit(store, result())
+    record(store, "ours", [result(seed=9)])
+    assert "ours: average, inputs: no trial is finished\n" in run(tmp_path)[1]
+
+
+def test_figures_and_page_read_the_rows_once(store, tmp_path, monkeypatch):
+    ours = [result(0.7)]
+    commit(store, *ours)
+    record(store, "ours", ours)
+    reads = []
+    monkeypatch.setattr(Store, "trials", lambda self, *ids, read=Store.trials: reads.append(ids) or read(self, *ids))
+    assert run(tmp_path, "--html", tmp_path / "page.html")[0] == 0
+    assert reads == [()]

@@ -1,0 +1,220 @@
+"""The files that start clusters, checked offline: by Ray's own schema, by EC2's own model of a request, and by what
+this project promises of every cluster."""
+
+import copy
+import json
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import botocore.loaders
+import botocore.model
+import botocore.validate
+import jsonschema
+import pytest
+import ray
+import yaml
+from ray.autoscaler._private import util
+
+from sweeper.trial import plugins
+
+LAUNCHER_FILES = ("cluster.yaml", "clusters/gcp.yaml", "clusters/local.yaml")
+CLOUD_FILES = LAUNCHER_FILES[:2]
+
+
+def _read(name: str) -> dict[str, Any]:
+    return yaml.safe_load((plugins.ROOT / name).read_text())
+
+
+def _accepted(config: dict[str, Any]) -> dict[str, Any]:
+    """What `ray up` makes of a file before it asks a provider; refuses as `ray up` does."""
+    prepared = util.prepare_config(copy.deepcopy(config))
+    util.validate_config(prepared)
+    return prepared
+
+
+def _provider_keys() -> set[str]:
+    schema = json.loads((Path(ray.__file__).parent / "autoscaler" / "ray-schema.json").read_text())
+    return set(schema["properties"]["provider"]["properties"])
+
+
+def _run_instances(node_config: dict[str, Any]) -> str:
+    """What EC2's model of `RunInstances` finds wrong."""
+    api = botocore.loaders.Loader().load_service_model("ec2", "service-2")
+    shape = botocore.model.ServiceModel(api).operation_model("RunInstances").input_shape
+    report = botocore.validate.ParamValidator().validate({"MinCount": 1, "MaxCount": 1} | node_config, shape)
+    return report.generate_report()
+
+
+@pytest.mark.parametrize("name", LAUNCHER_FILES)
+def test_ray_accepts_the_file(name):
+    config = _read(name)
+    prepared = _accepted(config)
+    assert set(config["provider"]) <= _provider_keys()
+    # No command of Ray's defaults is left, which would install whatever is newest.
+    for key in ("head_setup_commands", "worker_setup_commands"):
+        assert prepared[key] == config["setup_commands"]
+
+
+@pytest.mark.parametrize("name", LAUNCHER_FILES)
+def test_a_misspelt_key_is_refused(name):
+    for path in (("file_mount",), ("auth", "ssh_usr")):
+        config = _read(name)
+        target = config
+        for key in path[:-1]:
+            target = target[key]
+        target[path[-1]] = {}
+        with pytest.raises(jsonschema.ValidationError, match=path[-1]):
+            _accepted(config)
+
+
+@pytest.mark.parametrize("name", CLOUD_FILES)
+def test_a_misspelt_key_of_a_node_type_is_refused(name):
+    config = _read(name)
+    config["available_node_types"]["gpu"]["min_worker"] = 0
+    with pytest.raises(jsonschema.ValidationError, match="min_worker"):
+        _accepted(config)
+    config = _read(name)
+    config["head_node_type"] = "hed"
+    with pytest.raises(ValueError, match="head_node_type"):
+        _accepted(config)
+
+
+def test_ec2_accepts_every_node_type():
+    types = _read("cluster.yaml")["available_node_types"]
+    for node_type in types.values():
+        assert not _run_instances(node_type["node_config"])
+    assert "InstanceTyp" in _run_instances(types["gpu"]["node_config"] | {"InstanceTyp": "g6.xlarge"})
+    assert "VolumeSize" in _run_instances({"BlockDeviceMappings": [{"Ebs": {"VolumeSize": "120"}}]})
+
+
+@pytest.mark.parametrize("name", CLOUD_FILES)
+def test_packs_stay_off_the_head_and_workers_scale_from_zero(name):
+    prepared = _accepted(_read(name))
+    types = prepared["available_node_types"]
+    head = types.pop(prepared["head_node_type"])
+    assert head["resources"] == {"CPU": 0}
+    assert head["max_workers"] == 0
+    assert all(node_type["min_workers"] == 0 < node_type["max_workers"] for node_type in types.values())
+    assert any(node_type["resources"].get("GPU") for node_type in types.values())
+    assert prepared["idle_timeout_minutes"] > 0
+
+
+@pytest.mark.parametrize("name", LAUNCHER_FILES)
+def test_the_cluster_asks_for_a_token_and_shows_its_dashboard_to_itself_only(name):
+    prepared = _accepted(_read(name))
+    assert prepared["file_mounts"]["~/.ray/auth_token"] == "~/.ray/auth_token"
+    (head,) = (line for line in prepared["head_start_ray_commands"] if "ray start" in line)
+    (worker,) = (line for line in prepared["worker_start_ray_commands"] if "ray start" in line)
+    assert "RAY_AUTH_MODE=token ray start --head" in head
+    assert "RAY_AUTH_MODE=token ray start --address=$RAY_HEAD_IP:6379" in worker
+    assert "--dashboard-host=127.0.0.1" in shlex.split(head)
+    assert "--autoscaling-config=~/ray_bootstrap_config.yaml" in shlex.split(head)
+
+
+@pytest.mark.parametrize("name", LAUNCHER_FILES)
+def test_machines_install_from_locks_that_exist(name):
+    (install,) = (command for command in _read(name)["setup_commands"] if "pip install" in command)
+    assert "--require-hashes" in install
+    kinds = re.findall(r"echo (\w+)", install)
+    assert kinds == ["gpu", "cluster"]
+    locked = {kind: _locked(f"requirements-{kind}.lock") for kind in kinds}
+    base = _locked("requirements.lock")
+    assert all(base.items() <= versions.items() for versions in locked.values())
+    assert "jax-cuda13-plugin" in locked["gpu"]
+    assert "jax-cuda13-plugin" not in locked["cluster"]
+    assert {"boto3", "aiohttp", "google-api-python-client"} <= set(locked["cluster"])
+
+
+def _locked(name: str) -> dict[str, str]:
+    """Versions by package; every one has a hash."""
+    text = (plugins.ROOT / name).read_text()
+    versions = dict(re.findall(r"^([\w.-]+)==(\S+) \\\n    --hash=sha256:", text, re.MULTILINE))
+    assert len(versions) == len(re.findall(r"^[\w.-]+==", text, re.MULTILINE))
+    return versions
+
+
+@pytest.mark.parametrize("name", LAUNCHER_FILES)
+def test_every_command_is_shell(name):
+    config = _read(name)
+    for key in ("setup_commands", "head_start_ray_commands", "worker_start_ray_commands"):
+        for command in config[key]:
+            subprocess.run(["bash", "-n", "-c", command], check=True)
+
+
+def test_the_slurm_job_starts_ray_once_on_every_node(tmp_path):
+    """Slurm's commands are played by scripts that write down how they were called."""
+    for name, script in {
+        "scontrol": "echo node1; echo node2",
+        "srun": 'echo "$@" > "$CALLED"; echo "$RAY_AUTH_MODE" "$RAY_AUTH_TOKEN" > "$CALLED.token"',
+        "ray": "echo secret",
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}", "CALLED": str(tmp_path / "called"), "HOME": str(tmp_path),
+        "SLURM_JOB_NODELIST": "node[1-2]", "SLURM_NNODES": "2", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "8",
+        "SLURM_SUBMIT_DIR": str(plugins.ROOT),
+    }  # fmt: skip
+    script = plugins.ROOT / "clusters" / "slurm.sh"
+    subprocess.run(["bash", script, "search_spaces/quickstart.yaml", "/shared/results"], env=environment, check=True)
+    called = (tmp_path / "called").read_text().split()
+    ray_start, command = called[: called.index("--")], called[called.index("--") + 1 :]
+    assert ray_start[ray_start.index("symmetric-run") :][:5] == [
+        "symmetric-run", "--address", "node1:6379", "--min-nodes", "2",
+    ]  # fmt: skip
+    assert "--ntasks-per-node=1" in ray_start
+    assert "--num-cpus=8" in ray_start
+    assert command == [
+        "python", "-m", "sweeper.run", "search_spaces/quickstart.yaml", "--results", "/shared/results",
+        "--address", "node1:6379",
+    ]  # fmt: skip
+    assert (tmp_path / "called.token").read_text().split() == ["token", "secret"]
+    without_space = subprocess.run(["bash", script], env=environment, capture_output=True, text=True)
+    assert without_space.returncode != 0
+    assert "SPACE.yaml" in without_space.stderr
+
+
+def test_the_job_on_kubernetes_has_the_shape_that_kuberay_reads():
+    """Neither KubeRay nor a cluster is at hand: names are held against its reference, and images and sizes against
+    each other."""
+    job = _read("clusters/kuberay.yaml")
+    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
+    assert set(job["spec"]) <= {
+        "entrypoint", "submissionMode", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished", "rayClusterSpec",
+        "backoffLimit", "activeDeadlineSeconds",
+    }  # fmt: skip
+    cluster = job["spec"]["rayClusterSpec"]
+    assert set(cluster) <= {
+        "rayVersion", "authOptions", "enableInTreeAutoscaling", "autoscalerOptions", "headGroupSpec",
+        "workerGroupSpecs",
+    }  # fmt: skip
+    assert cluster["rayVersion"] == ray.__version__
+    assert cluster["authOptions"] == {"mode": "token"}
+    assert cluster["enableInTreeAutoscaling"]
+    assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    for group in groups:
+        assert all(isinstance(value, str) for value in group["rayStartParams"].values())
+        (container,) = group["template"]["spec"]["containers"]
+        assert set(container) <= {"name", "image", "resources", "envFrom"}
+        assert set(container["resources"]) == {"requests", "limits"}
+    assert len({group["template"]["spec"]["containers"][0]["image"] for group in groups}) == 1
+    workers = cluster["workerGroupSpecs"]
+    assert all(group["replicas"] == group["minReplicas"] == 0 < group["maxReplicas"] for group in workers)
+    limits = [group["template"]["spec"]["containers"][0]["resources"]["limits"] for group in workers]
+    assert any("nvidia.com/gpu" in limit for limit in limits)
+    assert "sweeper.run" in job["spec"]["entrypoint"]
+
+
+def test_the_image_for_kubernetes_installs_from_the_lock():
+    text = (plugins.ROOT / "clusters" / "Dockerfile").read_text()
+    assert "--require-hashes" in text
+    for name in re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE):
+        for path in name.split():
+            assert (plugins.ROOT / path).exists()
+    assert text.startswith("#")
+    assert re.search(r"^FROM python:3\.11", text, re.MULTILINE)

@@ -1,0 +1,214 @@
+"""Sweeps on clusters of several nodes: who is placed where, and nodes that come and go in the middle.
+
+The nodes are Ray's own, in processes of this machine, with cores and GPUs that exist on paper only. The command runs
+against them as against any cluster, in a copy of the checkout with one task more, which writes down where it is.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.nodes import Nodes, nodes
+from sweeper.store.store import Store
+from sweeper.trial import plugins
+
+WITNESS = '''
+"""Colouring that writes down which process of which node traces it, and waits there until it may go on."""
+
+import json
+import os
+import pathlib
+import time
+from typing import Literal
+
+import ray
+
+from tasks import coloring
+
+
+class Task(coloring.Task):
+    name: Literal["witness"] = "witness"
+
+    def losses(self, model, inputs, seeds):
+        context = ray.get_runtime_context()
+        sighting = {{
+            "node": context.get_node_id(),
+            "pid": os.getpid(),
+            "at": time.time(),
+            "reserved": context.get_assigned_resources(),
+            "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),
+            "platforms": os.environ.get("JAX_PLATFORMS"),
+        }}
+        path = pathlib.Path({folder!r}, f"{{time.time_ns()}}-{{os.getpid()}}")
+        path.with_suffix(".part").write_text(json.dumps(sighting))
+        path.with_suffix(".part").rename(path.with_suffix(".json"))
+        while not pathlib.Path({gate!r}).exists():
+            time.sleep(0.05)
+        return super().losses(model, inputs, seeds)
+'''
+
+SPACE = """
+name: nodes
+trial:
+  task: {{name: witness, vertices: 4}}
+  model: {{name: transformer, width: 4, key_size: 4}}
+  baseline: Aq_R
+  batch_size: 8
+  evaluation: {{seeds: 10, votes: [5]}}
+  objective: {{q: {{choice: {powers}}}, m: 2}}
+  optimizer: {optimizer}
+  steps: {steps}
+  seed: {{seeds: 1}}
+resources: {resources}
+"""
+
+ADAM = "{warmup_steps: 10}"
+PGPE = "{name: pgpe, population: 60, initial_std: 0.1}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Sighting:
+    """What a process of a sweep said of itself.
+
+    Attributes:
+        node: Id of its node.
+        pid: Its number.
+        at: When, in seconds since 1970.
+        reserved: What Ray reserved for it.
+        gpus: CUDA_VISIBLE_DEVICES.
+        platforms: JAX_PLATFORMS.
+    """
+
+    node: str
+    pid: int
+    at: float
+    reserved: dict[str, float]
+    gpus: str | None
+    platforms: str | None
+
+
+class Sweep:
+    """`python -m sweeper.run` against a cluster."""
+
+    def __init__(self, folder: Path, address: str, **space: Any):
+        for package in ("sweeper", "tasks", "models"):
+            shutil.copytree(
+                plugins.ROOT / package, folder / "checkout" / package, ignore=shutil.ignore_patterns("__pycache__")
+            )
+        self._said = folder / "said"
+        self._said.mkdir()
+        self._gate = folder / "gate"
+        (folder / "checkout" / "tasks" / "witness.py").write_text(
+            WITNESS.format(folder=str(self._said), gate=str(self._gate))
+        )
+        (folder / "checkout" / "space.yaml").write_text(SPACE.format(**space))
+        self.results = folder / "results"
+        self._log = folder / "log"
+        with self._log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "sweeper.run", "space.yaml", "--results", self.results, "--address", address],
+                cwd=folder / "checkout", stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+
+    def heard(self) -> list[Sighting]:
+        """All sightings so far, the oldest first."""
+        return [Sighting(**json.loads(path.read_text())) for path in sorted(self._said.glob("*.json"))]
+
+    def go_on(self) -> None:
+        """Let all processes train that wait."""
+        self._gate.touch()
+
+    def finish(self, seconds: float = 240) -> str:
+        """Everything printed by a sweep that went well: every trial has its one row."""
+        code = self.process.wait(seconds)
+        text = self._log.read_text()
+        assert code == 0, text
+        store = Store.open(self.results)
+        assert set(store.committed().values()) == {"finished"}
+        planned = store.sweeps()[-1].trial_ids
+        rows = store.trials().column("trial_id").to_pylist()
+        assert sorted(rows) == sorted(planned)
+        return text
+
+
+@pytest.fixture
+def cluster() -> Iterator[Nodes]:
+    with nodes() as made:
+        yield made
+
+
+@pytest.fixture
+def start(tmp_path: Path, cluster: Nodes) -> Iterator[Callable[..., Sweep]]:
+    started: list[Sweep] = []
+
+    def sweep(**space: Any) -> Sweep:
+        started.append(Sweep(tmp_path / str(len(started)), cluster.address, **space))
+        return started[-1]
+
+    yield sweep
+    for each in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(each.process.pid, 9)
+        each.process.wait(30)
+
+
+def _until(condition: Callable[[], object], sweep: Sweep, seconds: float = 240) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        assert sweep.process.poll() is None, "the sweep has ended already"
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_packs_and_population_workers_find_their_nodes(cluster, start):
+    cpu = cluster.join(num_cpus=2, num_gpus=0)
+    gpu = cluster.join(num_cpus=2, num_gpus=1)
+
+    # Two packs share the GPU at the same time, though the other node is free.
+    sweep = start(powers="[1, 2]", optimizer=ADAM, steps=300, resources="{gpus: 0.5}")
+    _until(lambda: len(sweep.heard()) == 2, sweep)
+    sweep.go_on()
+    sweep.finish()
+    heard = sweep.heard()
+    assert {(one.node, one.gpus) for one in heard} == {(gpu.node_id, "0")}
+    assert {one.reserved["GPU"] for one in heard} == {0.5}
+    assert len({one.pid for one in heard}) == 2
+
+    # The pack's own process needs the GPU; its workers take the cores of both nodes, and see the GPU on neither.
+    sweep = start(powers="[2]", optimizer=PGPE, steps=3, resources="{gpus: 0.5, population_workers: 4}")
+    sweep.go_on()
+    sweep.finish()
+    workers = {one.pid: one for one in sweep.heard() if "GPU" not in one.reserved}
+    assert sorted(one.node for one in workers.values()) == sorted([cpu.node_id, gpu.node_id] * 2)
+    assert {one.gpus for one in workers.values()} == {""}
+    assert {one.platforms for one in workers.values()} == {"cpu"}
+    assert {(one.node, one.gpus) for one in sweep.heard() if "GPU" in one.reserved} <= {(gpu.node_id, "0")}
+
+
+@pytest.mark.slow
+def test_a_node_that_joins_is_used_and_a_node_that_dies_is_survived(cluster, start):
+    first = cluster.join(num_cpus=1)
+    sweep = start(powers="[1, 2, 3, 4]", optimizer=ADAM, steps=300, resources="{}")
+    _until(lambda: {one.node for one in sweep.heard()} == {first.node_id}, sweep)
+
+    second = cluster.join(num_cpus=1)
+    _until(lambda: second.node_id in {one.node for one in sweep.heard()}, sweep)
+
+    # As a spot machine goes, in the middle of its pack: nobody says goodbye.
+    cluster.lose(first)
+    removed = time.time()
+    sweep.go_on()
+    text = sweep.finish()
+    assert "a worker died with trial" in text
+    assert {one.node for one in sweep.heard() if one.at > removed + 1} <= {second.node_id}

@@ -1,0 +1,174 @@
+"""Results in a bucket, on a real S3 server: single PUTs, racing writers, secrets, and a sweep that is killed."""
+
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from sweeper import messages, query
+from sweeper.store.store import Store, StoreError
+from sweeper.trial import plugins
+from sweeper.trial.trial_spec import trial_id
+from tests.results import failure, outcomes, result
+from tests.s3_server import ENVIRONMENT
+
+FINISHED = trial_id(result().trial)
+PLACE = f"task=coloring/baseline=Aq_R/{FINISHED}.parquet"
+
+
+def writes(s3, folder):
+    """Method, key below the folder and query of every request that changed something there."""
+    found = []
+    for method, path in s3.requests():
+        key, _, parameters = path.partition("?")
+        if method in ("PUT", "POST", "DELETE") and key.startswith(f"/bucket/{folder}/"):
+            found.append((method, key.removeprefix(f"/bucket/{folder}/"), parameters))
+    return found
+
+
+def test_a_commit_is_one_put_to_each_final_key_and_the_row_comes_last(s3):
+    assert Store.open(s3.url("commit")).commit(result())
+    assert writes(s3, "commit") == [("PUT", f"{kind}/{PLACE}", "") for kind in ("outcomes", "curves", "trials")]
+
+
+def test_a_checkpoint_is_one_put(s3):
+    store = Store.open(s3.url("checkpoint"))
+    store.write_bytes("checkpoints/pack.ckpt", bytes(1_000_000))
+    assert len(store.read_bytes("checkpoints/pack.ckpt")) == 1_000_000
+    store.delete("checkpoints/pack.ckpt")
+    assert store.read_bytes("checkpoints/pack.ckpt") is None
+    assert writes(s3, "checkpoint")[0] == ("PUT", "checkpoints/pack.ckpt", "")
+
+
+def test_nobody_sees_a_part_of_a_file(s3):
+    """A large file goes up in parts; listed and read all the while, it is absent or whole."""
+    store, seen, done = Store.open(s3.url("parts")), set(), threading.Event()
+    content = os.urandom(24_000_000)
+
+    def watch():
+        while not done.is_set():
+            listed = store._files.listing("checkpoints").get("checkpoints/large")
+            seen.add(None if listed is None else listed.size)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        store.write_bytes("checkpoints/large", content)
+    finally:
+        done.set()
+        watcher.join()
+    assert any("uploads" in parameters for _, _, parameters in writes(s3, "parts"))
+    assert store.read_bytes("checkpoints/large") == content
+    assert seen <= {None, len(content)}
+
+
+def test_of_two_writers_of_one_key_one_whole_file_is_left(s3):
+    attempts = [result(outcomes=outcomes(500)), result(curves=[(step, "x", 0.5) for step in range(900)]), failure()]
+    stores = [Store.open(s3.url("racing")) for _ in range(4)]
+    for _ in range(5):
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda store, done: store.commit(done), stores, [*attempts, attempts[0]]))
+        (status,) = stores[0].committed().values()
+        assert status in ("finished", "failed")
+        assert stores[0].trials().num_rows == 1
+        assert stores[0].curves().num_rows in (2, 900)
+        stores[0].delete(f"trials/{PLACE}")
+    assert not stores[0]._files.listing("quarantine")
+
+
+SECRETS = ["abc%2Fdef", "abc/def", "abc@def", "abc"]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_keys_in_a_url_are_never_shown(secret, caplog):
+    url = f"s3://AKIAME:{secret}@bucket/x?endpoint_override=127.0.0.1:1&scheme=http&region=us-east-1&nonsense=1"
+    assert "AKIAME" not in (shown := messages.redacted(f"run --results '{url}' --dry-run"))
+    assert "abc" not in shown
+    assert shown.startswith("run --results 's3://")
+    with pytest.raises(StoreError) as refusal:
+        Store.open(url)
+    done = CliRunner().invoke(query.app, ["select 1", "--results", url])
+    assert done.exit_code == 2
+    for text in (str(refusal.value), done.output, caplog.text):
+        assert "AKIAME" not in text
+        assert "abc" not in text
+
+
+def test_text_without_keys_is_left_alone():
+    for text in ("python -m sweeper.run a@b.yaml --results s3://bucket/x@y", "s3://bucket/x?endpoint_override=host:1"):
+        assert messages.redacted(text) == text
+    assert messages.redacted("s3://b/x?client_secret=abc&region=x") == "s3://b/x?client_secret=...&region=x"
+
+
+def test_a_server_that_refuses_is_one_sentence(s3):
+    elsewhere = s3.url("x").replace("bucket", "nobody-has-this")
+    with pytest.raises(StoreError, match=r"cannot write nobody-has-this/x/outcomes.*bucket"):
+        Store.open(elsewhere).commit(result())
+
+
+TINY = """
+name: tiny
+trial:
+  task: {name: coloring, vertices: 5}
+  model: {name: transformer, width: 4, key_size: 4}
+  baseline: Aq_R
+  objective: {q: {choice: [1, 2, 3]}, m: 2}
+  optimizer: {warmup_steps: 10}
+  steps: 3000
+  batch_size: 8
+  evaluation: {seeds: 10, votes: [5]}
+  seed: {seeds: 2}
+resources: {checkpoint_seconds: 0.5}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_sweep_in_a_bucket_is_killed_resumed_and_queried(s3, tmp_path):
+    """With what happened read from the server's own log."""
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    url = s3.url("sweep")
+    command = [sys.executable, "-m", "sweeper.run", str(tmp_path / "tiny.yaml"), "--results", url, "--address", "local"]
+    store = Store.open(url)
+
+    def keys(folder):
+        return [key for method, key, _ in writes(s3, "sweep") if method == "PUT" and key.startswith(f"{folder}/")]
+
+    with (tmp_path / "log").open("w") as log:
+        killed = subprocess.Popen(command, cwd=plugins.ROOT, stdout=log, stderr=log)
+        try:
+            end = time.monotonic() + 240
+            while not (keys("checkpoints") and keys("trials")):
+                assert killed.poll() is None, "it ended before it could be killed"
+                assert time.monotonic() < end, "nothing was committed"
+                time.sleep(0.1)
+        finally:
+            killed.kill()
+            killed.wait()
+    before = store.committed()
+    assert 0 < len(before) < 6
+
+    done = subprocess.run(command, cwd=plugins.ROOT, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Its workers outlived the driver for a moment, and may have committed something in it.
+    assert int(re.search(r"(\d+) done", done.stdout)[1]) >= len(before)
+    assert "6 of 6 trials committed" in done.stdout
+    rows = [key for key in keys("trials") if key.endswith(".parquet")]
+    assert len(rows) == len(set(rows)) == 6, "each row was put once: nothing that was committed ran again"
+    assert not [name for name in store._files.listing("checkpoints") if name.endswith(".ckpt")]
+
+    asked = subprocess.run(
+        [sys.executable, "-m", "sweeper.query", "--format", "csv", "--results", url,
+         "select count(distinct trial_id), sum(steps_done) from trials join (from outcomes where input = 0) "
+         "using (trial_id) where status = 'finished'"],
+        cwd=plugins.ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert asked.stdout.splitlines()[1] == "6,18000"
+    for text in (done.stdout, done.stderr, (tmp_path / "log").read_text(), asked.stdout, asked.stderr):
+        assert ENVIRONMENT["AWS_SECRET_ACCESS_KEY"] not in text

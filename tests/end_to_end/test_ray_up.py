@@ -1,0 +1,272 @@
+"""`ray up`, a sweep from outside, `ray down`: for real, over SSH, between hosts of one machine.
+
+A host is a shell of Linux namespaces: a network of its own, so that every host has its own ports and address; processes
+of its own, so that `ray stop` ends its own and sees no others; mounts of its own, so that /tmp/ray and the home folder
+differ. The machine that commands the cluster is one more host. Nothing of this has a name outside, and no packet
+leaves: a host lives as long as the pipe to its first process, and with that process the kernel ends all others.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sweeper.store.store import Store
+from sweeper.trial import plugins
+
+NEEDED = ("ip", "nsenter", "rsync", "ssh", "ssh-keygen", "sshd", "unshare")
+PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+
+
+def _obstacle() -> str | None:
+    """Why hosts cannot be made here."""
+    missing = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
+    if missing:
+        return f"not installed: {', '.join(missing)}"
+    if os.getuid() != 0:
+        return "namespaces and sshd need root"
+    tried = subprocess.run(
+        ["unshare", "--net", "--pid", "--fork", "--mount", "--uts", "mount", "-t", "tmpfs", "tmpfs", "/run"],
+        env={"PATH": PATH}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return f"the kernel refuses namespaces: {tried.stderr.strip()}" if tried.returncode else None
+
+
+# Whoever is interested finds it in the list of skipped tests, which names reasons.
+pytestmark = pytest.mark.skipif(
+    (obstacle := _obstacle()) is not None, reason=f"NO REAL `ray up` WAS TESTED HERE: {obstacle}"
+)
+
+SETUP = r"""
+set -e
+mount --make-rprivate /
+mkdir -p /tmp/ray
+for folder in /tmp/ray /dev/shm /run; do mount -t tmpfs tmpfs $folder; done
+mkdir /run/sshd
+for file in passwd hosts; do mount --bind "$FOLDER/$file" /etc/$file; done
+hostname "$NAME"
+ip link set lo up
+# First processes of a host must bury the dead, whoever their parents were: the kernel does it where nobody listens.
+echo ready
+exec env --ignore-signal=CHLD cat
+"""
+
+
+class Host:
+    """A machine, as far as SSH and Ray can tell."""
+
+    def __init__(self, name: str, address: str, folder: Path, everyone: str):
+        """Start its first process.
+
+        Args:
+            name: Its host name.
+            address: Its IPv4 address.
+            folder: Where its home and its own files of /etc are kept.
+            everyone: The lines of /etc/hosts.
+        """
+        self.name, self.address, self.home = name, address, folder / "home"
+        (self.home / ".ssh").mkdir(parents=True)
+        (folder / "hosts").write_text(everyone)
+        users = [line for line in Path("/etc/passwd").read_text().splitlines() if not line.startswith("root:")]
+        # A home of its own, and a user who logs in with a key, as `*` is no password.
+        (folder / "passwd").write_text("\n".join([f"root:*:0:0:root:{self.home}:/bin/bash", *users, ""]))
+        self._first = subprocess.Popen(
+            ["unshare", "--net", "--pid", "--mount", "--uts", "--fork", "--kill-child", "--mount-proc",
+             "sh", "-c", SETUP],
+            env={"PATH": PATH, "FOLDER": str(folder), "NAME": name},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        assert self._first.stdout is not None
+        said = self._first.stdout.readline()
+        assert said == b"ready\n", said + self._first.stdout.read()
+        children = Path(f"/proc/{self._first.pid}/task/{self._first.pid}/children").read_text().split()
+        self.pid = int(children[0])
+        """Of its first process, as seen from outside."""
+
+    def run(self, *command: str, timeout: float = 120, check: bool = True) -> str:
+        """What a command on this host prints."""
+        inside = ["nsenter", f"--target={self.pid}", "--net", "--pid", "--mount", "--uts", f"--wd={self.home}"]
+        environment = {
+            "PATH": PATH,
+            "HOME": str(self.home),
+            "USER": "root",
+            "TMPDIR": str(self.home),
+            "LANG": "C.UTF-8",
+        }
+        done = subprocess.run(
+            [*inside, *command], env=environment, timeout=timeout, check=False,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0 or not check, f"{command} on {self.name}: {done.returncode}\n{done.stdout}"
+        return done.stdout
+
+    def ray_processes(self) -> int:
+        """How many of Ray's own services run."""
+        return len(self.run("pgrep", "--full", "raylet/raylet|gcs_server", check=False).split())
+
+    def end(self) -> None:
+        """End its first process, and so all others."""
+        assert self._first.stdin is not None
+        assert self._first.stdout is not None
+        self._first.stdin.close()
+        self._first.wait(30)
+        self._first.stdout.close()
+
+
+def _connect(hosts: list[Host]) -> None:
+    """Join the hosts by a bridge, which stands on the first."""
+    inside = ["nsenter", f"--target={hosts[0].pid}", "--net"]
+
+    def on_first(*arguments: str) -> None:
+        # In the mounts of outside, where /proc knows the processes by the numbers used here.
+        subprocess.run([*inside, "ip", *arguments], env={"PATH": PATH}, check=True)
+
+    on_first("link", "add", "eth0", "type", "bridge")
+    for index, host in enumerate(hosts[1:], start=1):
+        on_first("link", "add", f"port{index}", "type", "veth", "peer", "name", "eth0", "netns", str(host.pid))
+        on_first("link", "set", f"port{index}", "master", "eth0", "up")
+    for host in hosts:
+        host.run("ip", "address", "add", f"{host.address}/24", "dev", "eth0")
+        host.run("ip", "link", "set", "eth0", "up")
+        # Ray asks the routes which address is its own. Nobody forwards what goes this way.
+        host.run("ip", "route", "add", "default", "dev", "eth0")
+
+
+def _admit(host: Host, key: Path, folder: Path) -> None:
+    """Start sshd on a host."""
+    shutil.copyfile(key.with_suffix(".pub"), host.home / ".ssh" / "authorized_keys")
+    settings = {
+        "ListenAddress": host.address,
+        "HostKey": folder / "host_key",
+        "AuthorizedKeysFile": host.home / ".ssh" / "authorized_keys",
+        "PermitRootLogin": "prohibit-password",
+        "PasswordAuthentication": "no",
+        "StrictModes": "no",
+        "UsePAM": "no",
+        "PidFile": "none",
+    }
+    (host.home / "sshd_config").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+    host.run(str(shutil.which("sshd", path=PATH)), "-f", str(host.home / "sshd_config"))
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[list[Host]]:
+    """Who commands the cluster, its head, its workers; all but the first can be reached by SSH."""
+    for name in ("key", "host_key"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
+    names = ("outside", "head", "worker")
+    addresses = {name: f"10.213.0.{index}" for index, name in enumerate(names, start=1)}
+    everyone = "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items())
+    with contextlib.ExitStack() as cleanup:
+        made: list[Host] = []
+        for name, address in addresses.items():
+            made.append(Host(name, address, tmp_path / name, everyone))
+            cleanup.callback(made[-1].end)
+        _connect(made)
+        for host in made[1:]:
+            _admit(host, tmp_path / "key", tmp_path)
+            # What `pip install` would have made of the lock: no packet leaves, not even to a registry.
+            (host.home / "environment").symlink_to(plugins.ROOT / ".venv")
+        yield made
+
+
+def _cluster_file(hosts: list[Host], checkout: Path, key: Path) -> Path:
+    """clusters/local.yaml for these hosts, unchanged but for what must be replaced."""
+    config: dict[str, Any] = yaml.safe_load((plugins.ROOT / "clusters" / "local.yaml").read_text())
+    config["provider"] |= {"head_ip": hosts[1].address, "worker_ips": [host.address for host in hosts[2:]]}
+    config["auth"] = {"ssh_user": "root", "ssh_private_key": str(key)}
+    config["setup_commands"] = [command for command in config["setup_commands"] if "pip install" not in command]
+    path = checkout / "local.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def _until(condition: Callable[[], object], seconds: float) -> float:
+    """Seconds until something is so."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() < began + seconds, "waited in vain"
+        time.sleep(0.5)
+    return time.monotonic() - began
+
+
+SWEEP = (
+    "search_spaces/quickstart.yaml --set trial.task.vertices=5 --set trial.model.width=4 --set trial.model.key_size=4"
+    " --set 'trial.baseline={choice: [Aq_R, AE_R]}' --set trial.steps=20000 --set trial.batch_size=8"
+    " --set trial.optimizer.warmup_steps=10 --set trial.evaluation.seeds=10 --set trial.evaluation.votes=[5]"
+    " --set resources.cpus=2"
+)
+"""The quickstart, cut down to two packs of some seconds; each takes a whole host of two cores."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, tmp_path):
+    outside, head, worker = hosts
+    checkout, results = tmp_path / "checkout", tmp_path / "results"
+    for part in ("sweeper", "tasks", "models", "search_spaces"):
+        shutil.copytree(plugins.ROOT / part, checkout / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(plugins.ROOT / "requirements.lock", checkout)
+    file = str(_cluster_file(hosts, checkout, tmp_path / "key"))
+    program = str(plugins.ROOT / ".venv" / "bin" / "ray")
+
+    def ray(*arguments: str, seconds: float = 240, check: bool = True) -> str:
+        """A command of Ray, typed in the checkout by whoever commands the cluster."""
+        began = time.monotonic()
+        said = outside.run(
+            "sh", "-c", f'cd {checkout} && exec "$0" "$@"', program, *arguments, timeout=seconds, check=check
+        )
+        print(f"{time.monotonic() - began:.0f} s: ray {arguments[0]}")
+        return said
+
+    ray("get-auth-token", "--generate")
+    ray("up", "--yes", "--disable-usage-stats", file)
+    assert head.ray_processes() == 2  # raylet and GCS
+    took = _until(lambda: worker.ray_processes() == 1, 180)
+    print(f"{took:.0f} s: until the worker runs")
+    # Its own token and nobody else's; a dashboard for the head's own users.
+    assert (worker.home / ".ray" / "auth_token").read_text() == (outside.home / ".ray" / "auth_token").read_text()
+    assert "refused" in outside.run("bash", "-c", f"exec 3<>/dev/tcp/{head.address}/8265", check=False)
+    _until(lambda: _resources(ray("exec", file, "ray status")) == "4.0 CPU", 120)
+
+    said = ray(
+        "exec",
+        file,
+        f"cd ~/sweep && XLA_FLAGS=--xla_backend_optimization_level=0 python -m sweeper.run {SWEEP} --results {results}",
+        seconds=480,
+    )
+    assert "4 of 4 trials committed" in said, said
+    assert set(Store.open(results).committed().values()) == {"finished"}
+    # Both packs trained at the same time. Each had two of the cluster's four cores, which is a whole host.
+    times = Store.open(results).trials().select(["pack_id", "started", "finished"]).to_pylist()
+    assert len({row["pack_id"] for row in times}) == 2
+    assert max(row["started"] for row in times) < min(row["finished"] for row in times)
+    asked = "SELECT baseline, count(*) AS trials FROM trials GROUP BY baseline ORDER BY baseline"
+    said = ray("exec", file, f'cd ~/sweep && python -m sweeper.query "{asked}" --format csv --results {results}')
+    assert "AE_R,2\nAq_R,2\n" in said, said
+    # From outside the token opens the cluster, and nothing else does.
+    for mode, known in (("token", "4.0 CPU"), ("disabled", "")):
+        asking = f"RAY_AUTH_MODE={mode} timeout 60 {program} status --address {head.address}:6379"
+        answer = outside.run("sh", "-c", asking, check=False)
+        print(f"{mode}: {answer[-300:]}")
+        assert _resources(answer) == known
+
+    ray("down", "--yes", file)
+    assert not head.ray_processes(), head.run("ps", "-eo", "pid,ppid,stat,etime,args")
+    # `ray down` asks nobody but the head; a raylet that misses it for a minute ends itself.
+    took = _until(lambda: not worker.ray_processes(), 150)
+    print(f"{took:.0f} s: until the worker's processes are gone")
+
+
+def _resources(status: str) -> str:
+    """The cores of a cluster in the answer of `ray status`."""
+    found = re.search(r"/(\S+ CPU)", status)
+    return found[1] if found else ""

@@ -1,0 +1,96 @@
+"""A store, a checkpoint or a search space from a stranger is data: nothing in it is ever executed."""
+
+import ast
+import hashlib
+import io
+import pickle
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sweeper.packs import checkpoint
+from sweeper.space import search_space
+from sweeper.space.search_space import SearchSpaceError
+from sweeper.store.store import Store
+from sweeper.trial import plugins
+from sweeper.trial.trial_spec import trial_id
+from tests.results import result
+
+SOURCES = sorted(path for folder in ("sweeper", "tasks", "models") for path in (plugins.ROOT / folder).rglob("*.py"))
+
+DANGEROUS = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "jsonpickle"}
+EXCEPTED = {"sweeper/launch/tune_driver.py": "what Tune wrote about an error, in this start's own temporary folder"}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(plugins.ROOT)))
+def test_no_module_can_execute_what_it_reads(path):
+    where = str(path.relative_to(plugins.ROOT))
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        assert where in EXCEPTED or not DANGEROUS & {name.partition(".")[0] for name in names}, f"{where}: {names}"
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in ("eval", "exec", "yaml.load", "yaml.unsafe_load", "yaml.full_load"), where
+            if called in ("np.load", "numpy.load", "np.savez"):
+                assert any(k.arg == "allow_pickle" and ast.unparse(k.value) == "False" for k in node.keywords), where
+
+
+class Bomb:
+    """Leaves a mark when it is unpickled."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return (open, (str(self.mark), "w"))
+
+
+def test_a_checkpoint_with_a_pickle_in_it_is_no_checkpoint(tmp_path):
+    store, mark = Store.open(tmp_path / "results"), tmp_path / "mark"
+    array = io.BytesIO()
+    np.lib.format.write_array(array, np.array([Bomb(mark)], dtype=object), allow_pickle=True)
+    for entries in ({"header.npy": array.getvalue()}, {"leaf_0.npy": array.getvalue()}, {"x": b""}):
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, content in entries.items():
+                archive.writestr(name, content)
+        payload = buffer.getvalue()
+        # The digest is no secret: a stranger can compute it too.
+        store.write_bytes("checkpoints/pack.ckpt", hashlib.sha256(payload).digest() + payload)
+        assert checkpoint.load(store, "pack") is None
+    payload = pickle.dumps(Bomb(mark))
+    store.write_bytes("checkpoints/pack.ckpt", hashlib.sha256(payload).digest() + payload)
+    assert checkpoint.load(store, "pack") is None
+    assert not mark.exists()
+
+
+def test_a_parquet_file_with_a_pickle_in_its_schema_is_not_unpickled(tmp_path):
+    store, mark = Store.open(tmp_path / "results"), tmp_path / "mark"
+    store.commit(result())
+    key = trial_id(result().trial)
+    metadata = {
+        b"ARROW:extension:name": b"arrow.py_extension_type",
+        b"ARROW:extension:metadata": pickle.dumps(Bomb(mark)),
+    }
+    schema = pa.schema([pa.field("trial_id", pa.string(), metadata=metadata)])
+    buffer = pa.BufferOutputStream()
+    pq.write_table(pa.table({"trial_id": [key]}, schema=schema), buffer)
+    for kind in ("trials", "curves", "outcomes"):
+        store.write_bytes(f"{kind}/task=coloring/baseline=Aq_R/{key}.parquet", buffer.getvalue().to_pybytes())
+    store.committed()
+    store.trials()
+    store.curves()
+    assert not mark.exists()
+
+
+def test_yaml_makes_no_objects(tmp_path):
+    space = tmp_path / "space.yaml"
+    for tag in ("!!python/object/apply:os.mkdir", "!!python/name:os.system", "!!python/object/new:os.mkdir"):
+        space.write_text(f"trial: {tag} [{tmp_path / 'made'}]\n")
+        with pytest.raises(SearchSpaceError):
+            search_space.read(space, ())
+    assert not (tmp_path / "made").exists()

@@ -1,0 +1,155 @@
+"""Populations on Ray actors: the same numbers whoever computes them and whoever dies."""
+
+import contextlib
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import ray
+from ray.util.placement_group import placement_group, remove_placement_group
+
+from sweeper.launch.cluster import worker_environment
+from sweeper.launch.population import Population
+from sweeper.packs.packing import stack
+from sweeper.space.search_space import Resources
+from sweeper.training import evolution
+from sweeper.trial import plugins
+from sweeper.trial.trial_spec import TrialSpec
+
+GENERATIONS = 3
+
+
+def _trials() -> tuple[TrialSpec, ...]:
+    """Two lanes, and four blocks the last of which is not full."""
+    return tuple(
+        TrialSpec.model_validate(
+            {
+                "task": {"name": "coloring", "vertices": 4},
+                "model": {"name": "transformer", "width": 6, "key_size": 5},
+                "baseline": "Aq_R",
+                "objective": {"q": 2.0, "m": 3},
+                "optimizer": {"name": "pgpe", "population": 60, "initial_std": 0.1},
+                "steps": GENERATIONS,
+                "batch_size": 8,
+                "seed": seed,
+            }
+        )
+        for seed in (0, 1)
+    )
+
+
+@pytest.fixture(scope="module")
+def ray_of_four_cores() -> Iterator[None]:
+    environment = worker_environment(Resources()) | {
+        "PYTHONPATH": str(plugins.ROOT),
+        # The tests' own flags, so that this process compiles the same code as the workers.
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
+    }
+    ray.init(
+        address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level=logging.CRITICAL,
+        runtime_env={"env_vars": environment},
+    )  # fmt: skip
+    yield
+    ray.shutdown()
+
+
+def _evolved(evaluate: evolution.Evaluator) -> tuple[np.ndarray, list[evolution.Curve]]:
+    stacked = stack(_trials())
+    state, curves = evolution.start(stacked), []
+    for _ in range(GENERATIONS):
+        state, curve = evolution.stride(stacked, state, 1, evaluate)
+        curves.append(jax.tree.map(np.asarray, curve))
+    return np.asarray(state.search.mean), curves
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> tuple[np.ndarray, list[evolution.Curve]]:
+    return _evolved(evolution.in_process)
+
+
+def _equal(one, other) -> bool:
+    return bool(jax.tree.all(jax.tree.map(lambda x, y: bool(np.array_equal(x, y)), one, other)))
+
+
+def _pids() -> set[int]:
+    """Processes of the workers of populations."""
+    found = set()
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it may have ended by now
+            if b"ray::_Worker" in command.read_bytes():
+                found.add(int(command.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undisturbed, workers):
+    group = placement_group([{"CPU": 1.0}] * workers)
+    population = Population(workers, worker_environment(Resources()), group, 0)
+    try:
+        assert _equal(_evolved(population.evaluator(_trials())), undisturbed)
+    finally:
+        population.close()
+        remove_placement_group(group)
+
+
+def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_of_four_cores, undisturbed):
+    group = placement_group([{"CPU": 1.0}] * 2)
+    population = Population(2, worker_environment(Resources()), group, 0)
+    evaluate = population.evaluator(_trials())
+    killed: list[int] = []
+
+    def disturbed(trials, distribution, step):
+        """Kills whoever works, in the first two generations."""
+
+        def kill() -> None:
+            time.sleep(0.05)
+            pid = min(_pids())
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+
+        if int(step[0]) < 2:
+            thread = threading.Thread(target=kill)
+            thread.start()
+            found = evaluate(trials, distribution, step)
+            thread.join()
+            return found
+        return evaluate(trials, distribution, step)
+
+    try:
+        evaluate(stack(_trials()), evolution.start(stack(_trials())).distribution(), np.zeros(2, np.int32))
+        assert _equal(_evolved(disturbed), undisturbed)
+        assert len(killed) == 2
+    finally:
+        population.close()
+        remove_placement_group(group)
+
+
+def test_workers_never_see_a_gpu_and_end_with_the_process_that_made_them(ray_of_four_cores):
+    class Trial:
+        def __init__(self) -> None:
+            group = placement_group([{"CPU": 1.0}])
+            self.population = Population(1, worker_environment(Resources(gpus=1.0)), group, 0)
+
+        def evaluate(self) -> int:
+            stacked = stack(_trials())
+            start = evolution.start(stacked).distribution()
+            return len(self.population.evaluator(_trials())(stacked, start, np.zeros(2, np.int32)))
+
+    before = _pids()
+    trial: Any = ray.remote(num_cpus=0)(Trial).remote()
+    assert ray.get(trial.evaluate.remote()) == 4
+    (pid,) = _pids() - before
+    assert b"JAX_PLATFORMS=cpu" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    ray.kill(trial)
+    deadline = time.monotonic() + 20
+    while pid in _pids() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert pid not in _pids()

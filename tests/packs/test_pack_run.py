@@ -1,0 +1,236 @@
+"""One pack, trained for real in this process: what it commits, and what interruption and packing do to its numbers."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sweeper.packs import checkpoint, pack_run
+from sweeper.packs.pack_run import PackRun, run_pack
+from sweeper.packs.packing import Pack
+from sweeper.store.store import Store
+from sweeper.training import gradient
+from sweeper.trial import plugins, provenance
+from sweeper.trial.trial_spec import trial_id
+from tests.trials import coloring_trial
+
+TRIALS = tuple(coloring_trial(seed=seed, objective={"q": q, "m": 2}) for seed, q in ((0, 3.0), (1, 3.0), (0, 9.0)))
+METRICS = ["success", "success_p5", "majority_3", "sampled", "loss", "loss_p95", "variance", "train_loss"]
+ORIGIN = provenance.capture(["test"])
+
+
+def _run(store: Store, pack: Pack, pending=None) -> PackRun:
+    return PackRun(pack, pending or pack.trial_ids, store, ORIGIN, checkpoint_seconds=0.0, outcomes=True)
+
+
+def _finish(run: PackRun):
+    while (progress := run.advance()).phase != "done":
+        pass
+    return progress
+
+
+def _metrics(store: Store) -> dict[str, dict]:
+    rows = store.trials().to_pylist()
+    return {row["trial_id"]: {k: v for k, v in row.items() if k in METRICS or k == "extra_metrics"} for row in rows}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> Store:
+    store = Store.open(tmp_path_factory.mktemp("undisturbed"))
+    run_pack(Pack(TRIALS), store, ORIGIN)
+    return store
+
+
+def test_every_trial_becomes_a_row_with_curves_and_outcomes(undisturbed):
+    rows = {row["trial_id"]: row for row in undisturbed.trials().to_pylist()}
+    assert set(rows) == {trial_id(trial) for trial in TRIALS}
+    for row in rows.values():
+        assert row["status"] == "finished"
+        assert row["lanes"] == 3
+        assert row["steps_done"] == 250
+        assert 0 <= row["success"] <= 1
+        assert row["train_seconds"] > 0
+        assert row["peak_memory_bytes"] > 2**20
+    curves = undisturbed.curves().to_pandas()
+    assert sorted(curves["step"].unique()) == [100, 200, 250]
+    assert set(curves["metric"]) == {"train_loss", "mean_loss"}
+    outcomes = undisturbed.outcomes().to_pandas()
+    assert len(outcomes) == 3 * 12
+    for name, group in outcomes.groupby("trial_id"):
+        np.testing.assert_allclose(group["success"].mean(), rows[name]["success"], rtol=1e-3)
+
+
+def test_training_lowers_the_loss(undisturbed):
+    curves = undisturbed.curves().to_pandas().query("metric == 'mean_loss'")
+    first, last = (curves[curves["step"] == step]["value"].mean() for step in (100, 250))
+    assert last < first
+
+
+def test_an_interruption_anywhere_changes_no_bit(undisturbed, tmp_path):
+    """A new run after every single stride: between chunks, after training, and between two commits."""
+    store = Store.open(tmp_path)
+    pack = Pack(TRIALS)
+    strides = 0
+    while len(done := store.committed()) < len(TRIALS):
+        pending = [name for name in pack.trial_ids if name not in done]
+        _run(store, pack, pending).advance()
+        strides += 1
+    assert strides == 3 + 3  # three chunks and three commits: nothing was done twice
+    assert _metrics(store) == _metrics(undisturbed)
+    assert store.read_bytes(f"checkpoints/{pack.pack_id}.ckpt") is None
+
+
+def test_the_number_of_lanes_changes_no_bit(undisturbed, tmp_path):
+    store = Store.open(tmp_path)
+    for trial in TRIALS:
+        run_pack(Pack((trial,)), store, ORIGIN)
+    assert _metrics(store) == _metrics(undisturbed)
+    assert {row["lanes"] for row in store.trials().to_pylist()} == {1}
+
+
+def test_the_place_in_a_pack_changes_no_bit(undisturbed, tmp_path):
+    store = Store.open(tmp_path)
+    run_pack(Pack(TRIALS[::-1]), store, ORIGIN)
+    assert _metrics(store) == _metrics(undisturbed)
+
+
+def test_without_the_checkpoint_only_pending_trials_run(tmp_path):
+    store = Store.open(tmp_path)
+    pack = Pack(TRIALS)
+    progress = _finish(_run(store, pack, pack.trial_ids[:1]))
+    assert progress.lanes == 1
+    assert set(store.committed()) == {pack.trial_ids[0]}
+
+
+def test_a_part_of_a_pack_leaves_the_checkpoint_of_the_pack(undisturbed, tmp_path):
+    """Two trials are left of three and die between their commits: the last one finds their checkpoint."""
+    store, pack = Store.open(tmp_path), Pack(TRIALS)
+    run_pack(Pack(TRIALS[:1]), store, ORIGIN)
+    dying = _run(store, pack, pack.trial_ids[1:])
+    while dying.advance().committed == 0:
+        pass
+    (file,) = tmp_path.glob("checkpoints/*")
+    assert file.stem == pack.pack_id
+    last = _run(store, pack, pack.trial_ids[2:])
+    assert (last.progress().phase, last.progress().lanes) == ("evaluating", 2)
+    _finish(last)
+    assert _metrics(store) == _metrics(undisturbed)
+    assert not list(tmp_path.glob("checkpoints/*"))
+
+
+def test_a_checkpoint_without_the_pending_lanes_is_of_no_use(undisturbed, tmp_path):
+    store, pack = Store.open(tmp_path), Pack(TRIALS)
+    _run(store, pack, pack.trial_ids[:2]).advance()
+    _finish(_run(store, pack, pack.trial_ids[1:]))
+    expected = _metrics(undisturbed)
+    assert _metrics(store) == {name: expected[name] for name in pack.trial_ids[1:]}
+
+
+def test_checkpoints_of_finished_packs_are_swept(tmp_path):
+    store, pack = Store.open(tmp_path), Pack(TRIALS)
+    for name in (pack.pack_id, "other"):
+        checkpoint.save(store, name, [], {}, {})
+    checkpoint.sweep(store, {pack.pack_id, "unknown"})
+    assert [file.stem for file in tmp_path.glob("checkpoints/*")] == ["other"]
+
+
+def test_a_lane_that_diverges_fails_alone(undisturbed, tmp_path):
+    store = Store.open(tmp_path)
+    exploding = coloring_trial(
+        seed=5, objective={"q": 3.0, "m": 2}, optimizer={"learning_rate": 1e30, "warmup_steps": 10}
+    )
+    run_pack(Pack((*TRIALS[:2], exploding)), store, ORIGIN)
+    rows = {row["trial_id"]: row for row in store.trials().to_pylist()}
+    failed = rows[trial_id(exploding)]
+    assert failed["status"] == "failed"
+    assert failed["error_kind"] in ("non-finite loss", "non-finite gradient")
+    assert 0 < failed["error_step"] < 20
+    assert str(failed["error_step"]) in failed["error_message"]
+    sound, expected = _metrics(store), _metrics(undisturbed)
+    for trial in TRIALS[:2]:
+        assert sound[trial_id(trial)] == expected[trial_id(trial)]
+
+
+def test_a_pack_whose_lanes_all_diverged_stops_training(tmp_path):
+    store = Store.open(tmp_path)
+    exploding = coloring_trial(optimizer={"learning_rate": 1e30, "warmup_steps": 10}, steps=100_000)
+    run = _run(store, Pack((exploding,)))
+    assert run.advance().phase == "evaluating"
+    assert _finish(run).failed == 1
+
+
+def test_stop_early_commits_what_has_been_trained(tmp_path):
+    store = Store.open(tmp_path)
+    run = _run(store, Pack(TRIALS[:1]))
+    run.advance()
+    run.stop_early()
+    (row,) = store.trials().to_pylist()
+    assert row["status"] == "stopped"
+    assert row["steps_done"] == 100
+    assert row["loss"] is not None
+
+
+def test_fail_commits_a_row_with_the_reason(tmp_path):
+    store = Store.open(tmp_path)
+    run = _run(store, Pack(TRIALS[:2]))
+    run.fail("MemoryError", "out of memory")
+    assert {row["error_message"] for row in store.trials().to_pylist()} == {"out of memory"}
+    assert set(store.committed().values()) == {"failed"}
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-9], lambda data: b"", lambda data: data[:99] + b"x" + data[100:]]
+)
+def test_a_damaged_checkpoint_is_none(tmp_path, damage):
+    store = Store.open(tmp_path)
+    state = {"weights": np.arange(100.0)}
+    checkpoint.save(store, "pack", ["a"], state, {"step": 1})
+    saved = checkpoint.load(store, "pack")
+    assert saved is not None
+    assert (saved.trial_ids, saved.notes) == (("a",), {"step": 1})
+    np.testing.assert_array_equal(saved.state(state)["weights"], state["weights"])
+    store.write_bytes("checkpoints/pack.ckpt", damage(store.read_bytes("checkpoints/pack.ckpt")))
+    assert checkpoint.load(store, "pack") is None
+
+
+def test_a_checkpoint_of_another_shape_is_none(tmp_path):
+    store = Store.open(tmp_path)
+    checkpoint.save(store, "pack", [], {"weights": np.zeros(3)}, {})
+    saved = checkpoint.load(store, "pack")
+    assert saved is not None
+    assert saved.state({"weights": np.zeros(4)}) is None
+
+
+def test_the_schedule_rises_falls_and_ends_at_the_final_rate():
+    optimizer = coloring_trial(optimizer={"warmup_steps": 100, "learning_rate": 1e-3}).optimizer
+    rates = jax.vmap(lambda step: gradient.learning_rate(optimizer, step, 1000))(jnp.array([0, 50, 100, 550, 1000]))
+    np.testing.assert_allclose(rates, [0, 5e-4, 1e-3, 5.5e-4, 1e-4], rtol=1e-5)
+    linear = coloring_trial(optimizer={"warmup_steps": 0, "schedule": "linear"}).optimizer
+    rates = jax.vmap(lambda step: gradient.learning_rate(linear, step, 1000))(jnp.array([0, 500, 1000]))
+    np.testing.assert_allclose(rates, [1e-3, 5.5e-4, 1e-4], rtol=1e-5)
+
+
+def test_numerics_import_without_ray():
+    """The pack runs where Ray is not installed: an import hook refuses it."""
+    code = (
+        "import sys; sys.modules['ray'] = None\n"
+        "import sweeper.packs.pack_run, tasks.coloring, models.transformer\n"
+        "assert not [name for name in sys.modules if name.startswith('ray.')]"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=plugins.ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux alone can forget a peak")
+def test_the_peak_of_an_earlier_pack_is_forgotten():
+    before = pack_run._peak_memory_bytes()
+    block = np.ones(40_000_000)
+    high = pack_run._peak_memory_bytes()
+    del block
+    pack_run._forget_peak_memory()
+    assert high > before
+    assert pack_run._peak_memory_bytes() < high - 200_000_000

@@ -1,0 +1,131 @@
+"""Plan minus store, and Optuna searches that can be interrupted anywhere."""
+
+import math
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweeper.packs import plan
+from sweeper.space import search_space
+from sweeper.trial.trial_spec import TrialSpec, trial_id
+from tests.trials import coloring_trial
+
+TRIALS = [coloring_trial(seed=seed, objective={"q": q, "m": 2}) for q in (1.5, 2.0, math.inf) for seed in range(3)]
+IDS = [trial_id(trial) for trial in TRIALS]
+
+OPTUNA = """
+trial:
+  task: {name: coloring, vertices: 5}
+  model: {name: transformer, width: 4, key_size: 4}
+  baseline: {choice: [Aq_R, Aq_r0]}
+  objective: {q: {uniform: [1, 10]}, m: 2}
+  optimizer: {learning_rate: {log_uniform: [1.0e-5, 1.0e-1]}}
+  steps: 10
+  seed: {seeds: 2}
+search: {method: optuna, trials: 20, metric: loss, mode: min, seed: 7}
+"""
+
+
+@given(
+    committed=st.dictionaries(
+        st.sampled_from([*IDS, "of another sweep"]), st.sampled_from(["finished", "failed", "stopped"])
+    ),
+    lanes=st.sampled_from([None, 1, 2, 4, 100]),
+    retry=st.booleans(),
+)
+def test_what_runs_is_planned_minus_committed(committed, lanes, retry):
+    made = plan.plan(TRIALS, lanes, committed, retry)
+    done = {key for key, status in committed.items() if key in IDS and not (retry and status == "failed")}
+    assert [key for work in made.work for key in work.pending] == [key for key in IDS if key not in done]
+    assert set(made.committed) == done
+    fresh = plan.plan(TRIALS, lanes, {}, retry)
+    # A pack keeps its name and its lanes whatever was committed, so that it finds its checkpoint.
+    assert {work.pack.pack_id for work in made.work} <= {work.pack.pack_id for work in fresh.work}
+    assert (made.cells, made.packs) == (fresh.cells, fresh.packs)
+    sound = {key for key, status in committed.items() if status != "failed"}
+    assert made.finished == {work.pack.pack_id for work in fresh.work if sound >= set(work.pack.trial_ids)}
+    assert sum(work.steps for work in made.work) == 250 * (len(IDS) - len(done))
+
+
+def test_lanes_are_for_execution_only():
+    narrow, wide = (plan.plan(TRIALS, lanes, {}, False) for lanes in (1, 9))
+    assert (narrow.cells, narrow.packs, wide.packs) == (1, 9, 1)
+    assert list(narrow.trials) == list(wide.trials) == IDS
+
+
+class Results:
+    """A store that gives every trial the loss of its learning rate's distance from 1e-3."""
+
+    def __init__(self) -> None:
+        self.losses: dict[str, float] = {}
+
+    def commit(self, work: plan.Work) -> None:
+        for trial, key in zip(work.pack.trials, work.pack.trial_ids, strict=True):
+            self.losses[key] = abs(math.log(trial.optimizer.learning_rate / 1e-3)) + trial.seed
+
+    def values(self, trials: Iterable[TrialSpec]) -> list[float]:
+        return [self.losses[trial_id(trial)] for trial in trials if trial_id(trial) in self.losses]
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> search_space.SweepSpec:
+    path = tmp_path / "adaptive.yaml"
+    path.write_text(OPTUNA)
+    return search_space.read(path)
+
+
+def study(spec: search_space.SweepSpec, results: Results) -> plan.Study:
+    return plan.Study(spec, dict.fromkeys(results.losses, "finished"), False, results.values)
+
+
+def run(study: plan.Study, results: Results, workers: int, rng: random.Random, packs: int = 1000) -> None:
+    """Work through the study with so many workers that end in random order, for so many packs."""
+    running: list[plan.Work] = []
+    while packs and not study.exhausted:
+        while len(running) < workers and (work := study.next()) is not None:
+            running.append(work)
+        work = running.pop(rng.randrange(len(running)))
+        results.commit(work)
+        study.settle(work.pack.pack_id)
+        packs -= 1
+
+
+def test_an_optuna_search_does_not_depend_on_workers_order_or_interruptions(spec):
+    alone = Results()
+    undisturbed = study(spec, alone)
+    run(undisturbed, alone, 1, random.Random(0))
+    assert undisturbed.exhausted
+    assert len(undisturbed.planned) == len(alone.losses) == 40
+    assert undisturbed.steps == 400
+
+    for seed in range(3):
+        rng, results, starts = random.Random(seed), Results(), 0
+        while not (again := study(spec, results)).exhausted:
+            run(again, results, workers=rng.randrange(1, 12), rng=rng, packs=rng.randrange(1, 9))
+            starts += 1
+        assert starts > 2
+        assert list(again.planned) == list(undisturbed.planned)
+        assert results.losses == alone.losses
+
+
+def test_an_optuna_search_learns(spec):
+    results = Results()
+    search = study(spec, results)
+    run(search, results, 2, random.Random(1))
+    distance = [abs(math.log10(trial.optimizer.learning_rate) + 3) for trial in search.planned.values()]
+    assert sum(distance[-16:]) < sum(distance[:16])
+
+
+def test_a_setting_without_results_does_not_stop_the_search(spec):
+    results = Results()
+    search = study(spec, results)
+    for number, work in enumerate(iter(search.next, None)):
+        if number > 0:
+            results.commit(work)
+        search.settle(work.pack.pack_id)
+    assert search.exhausted
+    assert len(search.planned) == 40

@@ -1,0 +1,148 @@
+"""The colouring task against exhaustive enumeration and against the plain model."""
+
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.transformer import Model
+from sweeper.trial.contracts import Task as BaseTask
+from tasks.coloring import COLORS, Task
+
+VARIANTS = {
+    "polynomial": Model(width=6, key_size=5),
+    "one block": Model(blocks=1, width=6, key_size=5),
+    "three blocks": Model(blocks=3, width=6, key_size=5),
+    "two heads": Model(heads=2, width=6, key_size=5),
+    "softmax": Model(attention="softmax", width=6, key_size=5, embedding_scale=1.0),
+    "textbook": Model(
+        attention="softmax", layer_norm=True, mlp=True, positions="sinusoidal", embedding_layers=0, width=8
+    ),
+}
+
+
+def _network(task: Task, model: Model, seed: int = 0):
+    """A network whose weights are large enough that colours differ."""
+    network = jax.jit(model.build)(task, jax.random.key(seed))
+    return jax.tree.map(lambda weight: 1.7 * weight, network)
+
+
+@pytest.mark.parametrize("n", [3, 4, 10])
+def test_sampled_inputs_are_permutations(n):
+    cycles = Task(vertices=n).sample_inputs(jax.random.key(0), 5)
+    np.testing.assert_array_equal(np.sort(cycles, axis=1), np.tile(np.arange(n), (5, 1)))
+
+
+def test_sampled_cycles_are_uniform():
+    task = Task(vertices=5)
+    cycles = np.asarray(task.sample_inputs(jax.random.key(0), 24_000))
+    index = {_canonical(cycle): 0 for cycle in np.asarray(task.evaluation_inputs())}
+    for cycle in cycles:
+        index[_canonical(cycle)] += 1
+    counts = np.array(list(index.values()))
+    assert len(counts) == 12
+    assert np.abs(counts - 2000).max() < 5 * math.sqrt(2000)
+
+
+def _canonical(cycle: np.ndarray) -> frozenset:
+    return frozenset(frozenset((int(a), int(b))) for a, b in zip(cycle, np.roll(cycle, -1), strict=True))
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 8, 10])
+def test_the_evaluation_set_is_every_cycle_once(n):
+    cycles = np.asarray(Task(vertices=n).evaluation_inputs())
+    assert len(cycles) == math.factorial(n - 1) // 2
+    if n <= 8:
+        assert len({_canonical(cycle) for cycle in cycles}) == len(cycles)
+
+
+def test_a_fixed_training_set_is_small_and_the_same_for_every_key():
+    task = Task(vertices=8, training_cycles=3)
+    drawn = {_canonical(c) for key in (0, 1) for c in np.asarray(task.sample_inputs(jax.random.key(key), 50))}
+    assert len(drawn) == 3
+
+
+def test_one_bad_edge_costs_one_over_three_n():
+    task = Task(vertices=5)
+    colors = jnp.array([0, 1, 0, 1, 1])
+
+    class Fixed:
+        def __call__(self, tokens, mask, positions=None):
+            return 100.0 * jax.nn.one_hot(colors, COLORS)
+
+    loss = task.loss(Fixed(), jnp.arange(5), jnp.zeros(5))
+    np.testing.assert_allclose(loss, 1 / 15, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [3, 4, 7])
+def test_shared_losses_and_gradients_equal_the_plain_model(n):
+    task = Task(vertices=n)
+    network = _network(task, VARIANTS["polynomial"])
+    inputs, seeds = task.sample_inputs(jax.random.key(1), 5), task.sample_seeds(jax.random.key(2), 3)
+    weights = jax.random.normal(jax.random.key(3), (5, 3))
+
+    def value(losses):
+        return jax.jit(jax.value_and_grad(lambda network: (weights * losses(network, inputs, seeds)).sum()))(network)
+
+    shared, plain = value(task.losses), value(lambda *args: BaseTask.losses(task, *args))
+    np.testing.assert_allclose(shared[0], plain[0], rtol=1e-5, atol=1e-7)
+    for one, other in zip(jax.tree.leaves(shared[1]), jax.tree.leaves(plain[1]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+@jax.jit
+def _both_losses(task, model, seed):
+    network = jax.tree.map(lambda weight: 1.7 * weight, model.build(task, jax.random.key(seed)))
+    inputs, seeds = task.sample_inputs(jax.random.key(seed), 3), task.sample_seeds(jax.random.key(seed + 1), 2)
+    return task.losses(network, inputs, seeds), BaseTask.losses(task, network, inputs, seeds)
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=50)
+def test_expansion_equals_the_plain_model_for_any_weights_and_cycles(seed):
+    shared, plain = _both_losses(Task(vertices=9), Model(width=5, key_size=3), seed)
+    np.testing.assert_allclose(shared, plain, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("variant", "n"), [*((variant, 6) for variant in VARIANTS), ("polynomial", 3), ("textbook", 4)]
+)
+def test_outcomes_equal_enumeration(variant, n):
+    """Every outcome again, from the plain logits and by enumerating all 3^n colourings."""
+    task = Task(vertices=n)
+    network = _network(task, VARIANTS[variant])
+    inputs, seeds = task.evaluation_inputs()[:4], task.sample_seeds(jax.random.key(2), 3)
+    outcomes = jax.jit(task.outcomes)(network, inputs, seeds)
+    plain = jax.jit(task.logits)
+    colorings = np.array(list(itertools.product(range(COLORS), repeat=n)))
+    proper = (colorings != np.roll(colorings, -1, axis=1)).all(axis=1)
+    for i, cycle in enumerate(np.asarray(inputs, np.int32)):
+        probabilities = []
+        for j, noise in enumerate(seeds):
+            p = np.asarray(jax.nn.softmax(plain(network, jnp.asarray(cycle), noise)))[cycle]
+            probabilities.append(p)
+            answer = p.argmax(axis=1)
+            assert bool(outcomes.correct[i, j]) == bool((answer != np.roll(answer, -1)).all())
+            assert int(outcomes.answers[i, j, 0]) == int(answer @ COLORS ** np.arange(n))
+            joint = np.prod(p[np.arange(n), colorings], axis=1)
+            np.testing.assert_allclose(outcomes.sampled[i, j], joint[proper].sum(), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(outcomes.variance[i], np.var(probabilities, axis=0).mean(), rtol=1e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 6])
+def test_wrong_answers_are_all_colourings_but_the_proper_ones(n):
+    proper = sum(all(c[i] != c[i - 1] for i in range(n)) for c in itertools.product(range(COLORS), repeat=n))
+    assert Task(vertices=n).wrong_answers() == COLORS**n - proper
+
+
+def test_uniform_colours_succeed_on_1_74_percent():
+    """The exact value of science: ((3 - 1)^10 + (3 - 1)) / 3^10 proper colourings of C_10."""
+    task = Task()
+    network = jax.tree.map(jnp.zeros_like, jax.jit(Model().build)(task, jax.random.key(0)))
+    outcomes = jax.jit(task.outcomes)(network, task.evaluation_inputs()[:3], task.sample_seeds(jax.random.key(0), 2))
+    np.testing.assert_allclose(outcomes.sampled, (2**10 + 2) / 3**10, rtol=1e-5)

@@ -1,0 +1,119 @@
+"""What every task and every model must satisfy; new files in tasks/ and models/ are found by themselves."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sweeper.trial import plugins
+from sweeper.trial.contracts import Model, Outcomes, Task
+from sweeper.trial.trial_spec import PGPE, Adam, TrialSpec, trial_id
+
+SMALL: dict[str, dict] = {
+    "coloring": {"vertices": 5},
+    "recall": {"keys": 3},
+    "gridworld": {"height": 2, "width": 3, "horizon": 6, "noise": 2},
+}
+"""Sizes at which a task is quick to enumerate; a task that is not listed is tested with its defaults."""
+
+INPUTS, SEEDS = 6, 4
+
+
+def tasks() -> list[Task]:
+    return [plugins.load("task", name).model_validate(SMALL.get(name, {})) for name in plugins.names("task")]
+
+
+def models() -> list[Model]:
+    return [plugins.load("model", name)() for name in plugins.names("model")]
+
+
+task_cases = pytest.mark.parametrize("task", tasks(), ids=lambda task: task.name)
+model_cases = pytest.mark.parametrize("model", models(), ids=lambda model: model.name)
+
+
+def _samples(task: Task):
+    inputs_key, seeds_key = jax.random.split(jax.random.key(1))
+    return task.sample_inputs(inputs_key, INPUTS), task.sample_seeds(seeds_key, SEEDS)
+
+
+@task_cases
+def test_samples_have_the_asked_number_and_come_from_the_key_alone(task):
+    for sampler in (task.sample_inputs, task.sample_seeds):
+        sample = jax.jit(sampler, static_argnums=1)
+        first, again, other = (sample(jax.random.key(k), 7) for k in (0, 0, 1))
+        assert all(leaf.shape[0] == 7 for leaf in jax.tree.leaves(first))
+        assert jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), first, again))
+        assert not jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), first, other))
+
+
+@task_cases
+@model_cases
+def test_losses_are_the_loss_of_every_pair(task, model):
+    network = jax.jit(model.build)(task, jax.random.key(0))
+    inputs, seeds = _samples(task)
+    shared, plain = jax.jit(lambda *args: (task.losses(*args), Task.losses(task, *args)))(network, inputs, seeds)
+    assert shared.shape == (INPUTS, SEEDS)
+    assert bool((shared >= 0).all())
+    np.testing.assert_allclose(shared, plain, rtol=1e-5, atol=1e-7)
+
+
+@task_cases
+@model_cases
+def test_outcomes_agree_with_losses_and_with_the_judgement_of_answers(task, model):
+    network = jax.jit(model.build)(task, jax.random.key(0))
+    inputs = jax.tree.map(lambda leaf: leaf[:INPUTS], task.evaluation_inputs())
+    count = jax.tree.leaves(inputs)[0].shape[0]
+    seeds = task.sample_seeds(jax.random.key(2), SEEDS)
+    outcomes: Outcomes = jax.jit(task.outcomes)(network, inputs, seeds)
+    np.testing.assert_allclose(outcomes.loss, jax.jit(task.losses)(network, inputs, seeds), rtol=1e-5, atol=1e-7)
+    if outcomes.answers is not None:
+        np.testing.assert_array_equal(outcomes.correct, task.correct(inputs, outcomes.answers))
+        assert outcomes.answers.shape[-1] == task.answer_parts()
+        parts = task.correct_parts(inputs, outcomes.answers)
+        assert parts.shape == outcomes.answers.shape
+        np.testing.assert_array_equal(outcomes.correct, parts.all(axis=-1))
+    assert (outcomes.answers is not None) or not type(task).VOTES
+    if outcomes.sampled is not None:
+        assert bool(((outcomes.sampled >= 0) & (outcomes.sampled <= 1 + 1e-6)).all())
+    if outcomes.variance is not None:
+        assert outcomes.variance.shape == (count,)
+        assert bool((outcomes.variance >= 0).all())
+    assert set(outcomes.measures) == set(type(task).MEASURES)
+    assert all(values.shape == (count, SEEDS) for values in outcomes.measures.values())
+    assert all(values.shape == (count,) for values in outcomes.kept.values())
+
+
+@task_cases
+def test_the_evaluation_set_is_the_same_at_every_call(task):
+    first, again = task.evaluation_inputs(), task.evaluation_inputs()
+    assert jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), first, again))
+
+
+@model_cases
+def test_initial_weights_come_from_the_key_alone(model):
+    task = tasks()[0]
+    build = jax.jit(model.build)
+    first, again, other = (jax.tree.leaves(build(task, jax.random.key(k))) for k in (0, 0, 1))
+    assert all(bool((x == y).all()) for x, y in zip(first, again, strict=True))
+    assert any(bool((x != y).any()) for x, y in zip(first, other, strict=True))
+
+
+@task_cases
+@model_cases
+def test_a_trial_round_trips_and_keeps_its_id(task, model):
+    optimizer = Adam() if type(task).DIFFERENTIABLE else PGPE()
+    trial = TrialSpec(task=task, model=model, baseline="Aq_R", steps=10, optimizer=optimizer)
+    again = TrialSpec.model_validate(trial.model_dump())
+    assert again == trial
+    assert trial_id(again) == trial_id(trial)
+
+
+@task_cases
+@model_cases
+def test_gradients_reach_every_weight(task, model):
+    if not type(task).DIFFERENTIABLE:
+        pytest.skip("its losses have no gradient")
+    network = jax.jit(model.build)(task, jax.random.key(0))
+    inputs, seeds = _samples(task)
+    gradient = jax.jit(jax.grad(lambda network: task.losses(network, inputs, seeds).mean()))(network)
+    assert all(bool(jnp.any(leaf != 0)) for leaf in jax.tree.leaves(gradient))

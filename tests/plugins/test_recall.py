@@ -1,0 +1,210 @@
+"""The recall task against the plain model and against what the paper says of it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.extend.core import jaxprs_in_params
+
+from models.transformer import Model
+from sweeper.trial.contracts import Task as BaseTask
+from tasks.recall import FILLINGS, Inputs, Task, _logits
+
+VARIANTS = {
+    "dense embedding": Model(width=6, key_size=5, embedding_layers=2, embedding_scale=1.0),
+    "no embedding, positions": Model(width=12, key_size=3, embedding_layers=0, positions="sinusoidal"),
+    "textbook": Model(attention="softmax", layer_norm=True, mlp=True, positions="sinusoidal", width=8),
+}
+
+
+def _network(task: Task, model: Model, seed: int = 0):
+    """A network whose weights are large enough that answers differ, and whose biases are not zero."""
+    return jax.tree.map(lambda weight: 1.2 * weight + 0.05, jax.jit(model.build)(task, jax.random.key(seed)))
+
+
+def _random(task: Task, inputs: int, seeds: int):
+    return task.sample_inputs(jax.random.key(1), inputs), task.sample_seeds(jax.random.key(2), seeds)
+
+
+class Recorder:
+    """A model that keeps what it is given and answers with given logits."""
+
+    def __init__(self, logits):
+        self.logits = jnp.asarray(logits, jnp.float32)
+
+    def __call__(self, tokens, mask, positions=None):
+        self.tokens, self.mask = np.asarray(tokens), np.asarray(mask)
+        return jnp.zeros((len(tokens), len(self.logits))).at[-1].set(self.logits)
+
+
+def test_tokens_are_value_key_and_seed_and_the_query_has_no_value():
+    task, recorder = Task(keys=3, value_bits=2, seed_bits=2), Recorder([0, 0])
+    task.logits(recorder, Inputs(jnp.array([1, 2, 3]), jnp.array(1)), jnp.array([1.0, 0.0]))
+    expected = [
+        [1, 0, 1, 0, 0, 1, 0],
+        [0, 1, 0, 1, 0, 1, 0],
+        [1, 1, 0, 0, 1, 1, 0],
+        [0, 0, 0, 1, 0, 1, 0],
+    ]
+    np.testing.assert_array_equal(recorder.tokens, expected)
+    np.testing.assert_array_equal(recorder.mask, np.tri(4))
+
+
+def test_the_loss_is_a_mean_over_the_bits_of_the_queried_value():
+    task = Task(keys=2, value_bits=3, seed_bits=1)
+    x, r = Inputs(jnp.array([7, 4]), jnp.array(1)), jnp.zeros(1)  # 4 has the bits 0, 0, 1
+    np.testing.assert_allclose(task.loss(Recorder([0, 0, 0]), x, r), np.log(2), rtol=1e-6)
+    np.testing.assert_allclose(task.loss(Recorder([-50, -50, 50]), x, r), 0, atol=1e-6)
+    np.testing.assert_allclose(task.loss(Recorder([30, -50, 50]), x, r), 10, rtol=1e-6)
+
+
+def test_the_network_behind_the_figures_has_4_4_thousand_weights():
+    model = Model(width=40, key_size=5, embedding_layers=2, embedding_scale=1.0)
+    network = jax.eval_shape(lambda key: model.build(Task(keys=8), key), jax.random.key(0))
+    assert sum(leaf.size for leaf in jax.tree.leaves(network)) == 4405
+
+
+def test_sampled_inputs_are_uniform():
+    task = Task(keys=3, value_bits=2)
+    inputs = jax.jit(task.sample_inputs, static_argnums=1)(jax.random.key(0), 12_000)
+    for drawn, sizes in ((inputs.query, 3), (inputs.values[:, 0], 4), (inputs.values[:, 2], 4)):
+        counts = np.bincount(drawn, minlength=sizes)
+        assert len(counts) == sizes
+        assert np.abs(counts - 12_000 / sizes).max() < 5 * np.sqrt(12_000 / sizes)
+
+
+def test_the_evaluation_set_asks_for_every_value_at_every_key():
+    task = Task(keys=3, value_bits=2)
+    inputs = jax.jit(task.evaluation_inputs)()
+    values, query = np.asarray(inputs.values), np.asarray(inputs.query)
+    assert FILLINGS == 16
+    assert values.shape == (4 * 3 * FILLINGS, 3)
+    target = values[np.arange(len(values)), query]
+    np.testing.assert_array_equal(np.bincount(target * 3 + query), np.full(12, FILLINGS))
+    others = values[:, 0][query != 0]
+    assert np.abs(np.bincount(others) - len(others) / 4).max() < 5 * np.sqrt(len(others) / 4)
+
+
+@pytest.mark.parametrize(
+    ("model", "keys"),
+    [
+        (VARIANTS["no embedding, positions"], 4),
+        (VARIANTS["no embedding, positions"].model_copy(update={"width": 9}), 1),
+        # What cannot be expanded must fall back.
+        (Model(width=6, key_size=3, heads=2), 3),
+        (Model(width=6, key_size=3, blocks=1), 3),
+        (Model(width=6, key_size=3, blocks=3), 3),
+    ],
+    ids=["positions", "one key", "two heads", "one block", "three blocks"],
+)
+def test_shared_losses_and_gradients_equal_the_plain_model(model, keys):
+    task = Task(keys=keys, value_bits=2, seed_bits=3)
+    network = _network(task, model)
+    inputs, seeds = _random(task, 5, 3)
+    weights = jax.random.normal(jax.random.key(3), (5, 3))
+
+    def value(losses):
+        return jax.jit(jax.value_and_grad(lambda network: (weights * losses(network, inputs, seeds)).sum()))(network)
+
+    shared, plain = value(task.losses), value(lambda *args: BaseTask.losses(task, *args))
+    np.testing.assert_allclose(shared[0], plain[0], rtol=1e-5, atol=1e-6)
+    for one, other in zip(jax.tree.leaves(shared[1]), jax.tree.leaves(plain[1]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * (1 + np.abs(other).max()))
+
+
+@jax.jit
+def _both_losses_and_gradients(task, model, seed):
+    network = jax.tree.map(lambda weight: 1.2 * weight + 0.05, model.build(task, jax.random.key(seed)))
+    inputs, seeds = task.sample_inputs(jax.random.key(seed), 6), task.sample_seeds(jax.random.key(seed + 1), 2)
+
+    def of(losses):
+        return jax.value_and_grad(lambda network: (losses(network, inputs, seeds) ** 2).mean())(network)
+
+    return of(task.losses), of(lambda *args: BaseTask.losses(task, *args))
+
+
+@pytest.mark.parametrize(("keys", "value_bits"), [(1, 5), (2, 1), (5, 5), (12, 3)])
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=25)
+def test_sharing_equals_the_plain_model_for_any_weights_and_inputs(keys, value_bits, seed):
+    model, task = VARIANTS["dense embedding"], Task(keys=keys, value_bits=value_bits)
+    (shared, shared_gradient), (plain, gradient) = _both_losses_and_gradients(task, model, seed)
+    np.testing.assert_allclose(shared, plain, rtol=1e-4, atol=1e-6)
+    for one, other in zip(jax.tree.leaves(shared_gradient), jax.tree.leaves(gradient), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5 * (1 + np.abs(other).max()))
+
+
+def _matrix_products(jaxpr):
+    """All matrix products of a program, those of its inner programs included."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            yield equation
+        for inner in jaxprs_in_params(equation.params):
+            yield from _matrix_products(inner)
+
+
+def test_look_ups_are_exact_wherever_matrix_products_are_rounded():
+    """Forwards and backwards: a product that contracts the rows of a table asks for the highest precision."""
+    task = Task(keys=3, value_bits=2, seed_bits=2)  # tables of 3 and of 4 rows; all else has 5 features or 6
+    network = _network(task, VARIANTS["dense embedding"])
+    inputs, seeds = _random(task, 7, 2)
+    tables = jax.eval_shape(task._tables, network, seeds)
+    program = jax.make_jaxpr(jax.grad(lambda tables: _logits(tables, inputs).sum()))(tables)
+    highest = (jax.lax.Precision.HIGHEST,) * 2
+    found = []
+    for product in _matrix_products(program.jaxpr):
+        (contracted, _), _ = product.params["dimension_numbers"]
+        sizes = [product.invars[0].aval.shape[axis] for axis in contracted]
+        rows = [size for variable in product.invars for size in variable.aval.shape if size in (3, 4)]
+        assert (product.params["precision"] == highest) == bool(rows), sizes
+        found.append(bool(rows))
+    assert sum(found) >= 10
+    assert not all(found)
+
+
+@pytest.mark.parametrize(("variant", "keys"), [("dense embedding", 1), ("textbook", 3)])
+def test_outcomes_equal_those_of_single_plain_calls(variant, keys):
+    """Every outcome again, from the plain logits of one pair at a time."""
+    task = Task(keys=keys, value_bits=2, seed_bits=3)
+    network = _network(task, VARIANTS[variant])
+    inputs, seeds = _random(task, 18, 3)  # more than one chunk of the plain model
+    outcomes = jax.jit(task.outcomes)(network, inputs, seeds)
+    plain = jax.jit(task.logits)
+    for i in (0, 7, 17):
+        x = jax.tree.map(lambda leaf, i=i: leaf[i], inputs)
+        bits = np.array([int(x.values[int(x.query)]) >> bit & 1 for bit in range(2)])
+        logits = np.array([plain(network, x, r) for r in seeds], np.float64)
+        ones = (1 + np.tanh(logits / 2)) / 2
+        right = np.where(bits == 1, ones, 1 - ones)
+        np.testing.assert_array_equal(outcomes.answers[i], logits > 0)
+        np.testing.assert_array_equal(outcomes.correct[i], ((logits > 0) == bits).all(axis=1))
+        np.testing.assert_allclose(outcomes.sampled[i], right.prod(axis=1), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(
+            outcomes.loss[i], np.logaddexp(0, np.where(bits == 1, -logits, logits)).mean(axis=1), rtol=1e-4, atol=1e-5
+        )
+        np.testing.assert_allclose(outcomes.variance[i], ones.var(axis=0).mean(), rtol=1e-3, atol=1e-6)
+
+
+def test_without_seed_bits_a_token_is_value_and_key():
+    task, recorder = Task(keys=2, value_bits=3, seed_bits=0), Recorder([0, 0, 0])
+    seeds = task.sample_seeds(jax.random.key(0), 4)
+    assert seeds.shape == (4, 0)
+    task.logits(recorder, Inputs(jnp.array([1, 2]), jnp.array(0)), seeds[0])
+    assert recorder.tokens.shape == (3, task.token_size()) == (3, 5)
+
+
+def test_stored_items_are_success_times_keys():
+    assert Task(keys=20).own_metrics({"success": 0.57}) == pytest.approx({"stored_items": 11.4})
+    assert Task(value_bits=5).wrong_answers() == 31
+
+
+def test_votes_are_cast_bit_by_bit_and_beside_that_on_whole_values():
+    assert Task.VOTES == {"majority": "partwise", "majority_tuple": "joint"}
+
+
+def test_seed_bits_are_fair():
+    seeds = np.asarray(jax.jit(Task().sample_seeds, static_argnums=1)(jax.random.key(0), 4000))
+    assert set(np.unique(seeds)) == {0, 1}
+    assert np.abs(seeds.mean(axis=0) - 0.5).max() < 5 * 0.5 / np.sqrt(4000)

@@ -1,0 +1,24 @@
+"""Ids of the shipped trials never change by accident: rows of older stores would no longer count.
+
+`golden_ids.json` was written at commit 4ce9cd4. An entry changes only together with the space that it names, or with
+the VERSION of a task or model.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from sweeper.space import search_space
+from sweeper.trial import plugins
+
+GOLDEN = json.loads((Path(__file__).parent / "golden_ids.json").read_text())
+SPACES = sorted((plugins.ROOT / "search_spaces").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("space", SPACES, ids=lambda path: path.stem)
+def test_ids_of_a_shipped_space(space):
+    ids = search_space.read(space).expand().trial_ids
+    digest = hashlib.sha256("\n".join(ids).encode()).hexdigest()[:20]
+    assert GOLDEN[space.stem] == {"trials": len(ids), "first": ids[0], "digest": digest}

@@ -1,0 +1,160 @@
+"""Declarations of panels: what YAML may say, and what is refused with a message for its author."""
+
+import math
+
+import pytest
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from sweeper.space.panels import Panels
+
+CURVE = """
+kind: curve
+name: 5A
+x: q
+metric: success
+tail: success_p5
+where: {task: coloring}
+series:
+  - {label: $A_R$, color: blue, where: {baseline: [AE_R, Aq_R]}}
+  - {label: majority, metric: majority_5}
+"""
+
+HISTOGRAM = """
+kind: histogram
+name: 5C
+metric: success
+series:
+  - {label: q = 1, where: {q: 1}}
+"""
+
+HEATMAP = """
+kind: heatmap
+name: "9"
+x: q
+metric: success
+split: baseline
+"""
+
+
+def read(*texts):
+    return TypeAdapter(Panels).validate_python([yaml.safe_load(text) for text in texts])
+
+
+def problem(*texts):
+    with pytest.raises(ValidationError) as caught:
+        read(*texts)
+    return str(caught.value)
+
+
+def test_one_panel_of_each_kind_is_read():
+    curve, histogram, heatmap = read(CURVE, HISTOGRAM, HEATMAP)
+    assert curve.x.column == "q"
+    assert curve.x.scale == "linear"
+    assert histogram.bins == 25
+    assert heatmap.lowest == 1e-3
+
+
+def test_a_series_that_names_a_line_names_all_of_its_lines():
+    (curve,) = read(CURVE)
+    by_panel, by_itself = curve.series
+    assert curve.metrics(by_panel) == ("success", "success_p5")
+    assert curve.metrics(by_itself) == ("majority_5", None)
+
+
+def test_a_new_space_needs_few_lines():
+    (curve,) = read(
+        "{kind: curve, name: learning rate, x: {column: learning_rate, scale: log}, metric: loss, split: q}"
+    )
+    assert curve.split == "q"
+
+
+def test_a_cost_panel_is_four_curves_of_one_figure():
+    text = "{kind: cost, name: cost, title: $N=15$, x: m, where: {task: recall}, split: q}"
+    panels = read(text)
+    assert [panel.name for panel in panels] == ["cost wall time", "cost speed", "cost compile time", "cost memory"]
+    assert {panel.figure for panel in panels} == {"cost"}
+    assert [panel.metric for panel in panels] == [
+        "wall_seconds",
+        "steps_per_second",
+        "compile_seconds",
+        "peak_memory_bytes",
+    ]
+    assert {(panel.x.column, panel.split, panel.where["task"]) for panel in panels} == {("m", "q", "recall")}
+    assert panels[0].title == "$N=15$"
+    assert all(panel.title.startswith("$N=15$") for panel in panels)
+    for panel in read(text.replace("split: q", "series: [{label: a, color: red}]")):
+        assert [(one.label, one.color) for one in panel.series] == [("a", "red")]
+
+
+def test_the_value_axis_has_one_factor():
+    curve, percent, minutes = read(
+        CURVE,
+        CURVE.replace("5A", "a") + "y: {percent: true}\n",
+        CURVE.replace("5A", "b") + "y: {unit: 60, limits: [0, null]}\n",
+    )
+    assert (curve.y.factor, percent.y.factor, minutes.y.factor) == (1, 100, 1 / 60)
+    assert minutes.y.limits == (0, None)
+
+
+def test_infinity_is_written_inf_in_conditions_and_published_values():
+    text = CURVE + "published:\n  - {series: $A_R$, metric: success, source: here, values: {inf: 1, 2: 0.5}}\n"
+    (curve,) = read(text.replace("task: coloring", "q: [1, inf]"))
+    assert curve.where["q"] == [1, math.inf]
+    assert curve.published[0].values == {math.inf: 1.0, 2.0: 0.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (CURVE + "titel: x\n", "titel"),
+        (CURVE.replace("color: blue", "colour: blue"), "colour"),
+        (CURVE.replace("color: blue", "color: navy"), "'red', 'blue'"),
+        (
+            CURVE.replace("kind: curve", "kind: cuve"),
+            "'curve', 'history', 'histogram', 'heatmap', 'cells', 'board', 'cost'",
+        ),
+        (CURVE.replace("name: 5A", "name: a/b"), "pattern"),
+        (CURVE.replace("name: 5A", "name: 9"), "string"),
+        (CURVE + "split: q\n", "exactly one"),
+        (HEATMAP.replace("split: baseline", ""), "exactly one"),
+        (CURVE.replace("majority, metric", "$A_R$, metric"), "twice"),
+        (CURVE.replace("tail: success_p5", "tail: success"), "already the metric"),
+        (HISTOGRAM.replace("metric: success", ""), "no metric"),
+        (HEATMAP.replace("metric: success", ""), "needs one"),
+        (CURVE + "y: {limits: [1, 0]}\n", "below"),
+        (CURVE + "y: {limits: [0, .nan]}\n", "finite"),
+        (CURVE + "y: {percent: true, unit: 60}\n", "at most one"),
+        (CURVE + "y: {unit: 0}\n", "units of 0"),
+        (CURVE + "y: {unit: -1, scale: log}\n", "logarithmic"),
+        ("{kind: cost, name: c, x: m}", "exactly one"),
+        ("{kind: cost, name: c, x: m, split: q, metric: loss}", "metric"),
+        (CURVE.replace("[AE_R, Aq_R]", "[]"), "at least 1"),
+        (CURVE + "published: [{series: A_R, metric: success, source: here, values: {1: 1}}]\n", "no series 'A_R'"),
+        (
+            CURVE + "published: [{series: majority, metric: success, source: here, values: {1: 1}}]\n",
+            "draws majority_5",
+        ),
+        (CURVE + "published: [{series: majority, metric: majority_5, source: here, values: {}}]\n", "at least 1"),
+        (HISTOGRAM + "published: [{series: q = 1, source: here}]\n", "at least one is needed"),
+        (HISTOGRAM + "bins: 0\n", "greater than or equal to 1"),
+    ],
+)
+def test_a_mistake_is_refused(text, message):
+    assert message in problem(text)
+
+
+def test_panels_over_a_grid_have_defaults_for_what_seldom_differs():
+    sizes = "name: n, rows: task.height, columns: task.width, split: q"
+    cells, board = read(
+        f"{{kind: cells, {sizes}, metric: first_visit}}",
+        f"{{kind: board, {sizes.replace('n,', 'm,', 1)}, target: [5, 4], longest: task.horizon}}",
+    )
+    assert (cells.first, cells.seed, cells.limits) == (0, None, (None, None))
+    assert (board.metric, board.boards, board.unit) == ("path", 3, 1)
+    assert "greater than or equal to 1" in problem(f"{{kind: board, {sizes}, target: [0, 4], longest: task.horizon}}")
+
+
+def test_names_that_would_share_a_file_are_refused():
+    assert "two panels" in problem(CURVE, HISTOGRAM.replace("5C", "5a"))
+    assert "two panels" in problem(HISTOGRAM.replace("5C", "c memory"), "{kind: cost, name: c, x: m, split: q}")

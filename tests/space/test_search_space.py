@@ -1,0 +1,742 @@
+"""Search spaces: every mistake gives one readable line, every legal file the same trials whatever its key order."""
+
+import math
+import pickle
+import random
+import re
+import string
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+import yaml
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from sweeper.space import holes, yaml_tree
+from sweeper.space.search_space import SearchSpaceError, SweepSpec, read
+from sweeper.trial.trial_spec import TrialSpec, trial_id
+
+SPACES = Path(__file__).resolve().parents[2] / "search_spaces"
+
+VALID = """\
+name: small
+description: Four models on a small cycle.
+trial:
+  task: {name: coloring, vertices: 5}
+  model:
+    name: transformer
+    width: {choice: [8, 16]}
+  baseline: {choice: [AE_r0, Aq_r0, AE_R, Aq_R]}
+  objective:
+    q: {choice: [1, 2.5, inf]}
+    m: 4
+  optimizer: {learning_rate: 1e-3}
+  steps: 300
+  evaluation: {seeds: 30, votes: [5, 30]}
+  seed: {seeds: 2}
+variants:
+  - {}
+  - model: {attention: softmax}
+search: {method: grid}
+resources: {lanes: 8, cpus: 1}
+"""
+
+RANDOM = (
+    VALID.replace("{method: grid}", "{method: random, trials: 6, seed: 3}")
+    .replace("learning_rate: 1e-3", "learning_rate: {log_uniform: [1e-4, 1e-2]}, warmup_steps: {int: [10, 50]}")
+    .replace("m: 4", "m: 4").replace("[1, 2.5, inf]", "[1, {uniform: [2, 9]}]")
+)  # fmt: skip
+
+
+@pytest.fixture
+def space(tmp_path: Path):
+    """Reads a text as a search space."""
+
+    def read_text(text: str, overrides: Sequence[str] = (), name: str = "space.yaml") -> SweepSpec:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return read(path, overrides)
+
+    return read_text
+
+
+def _line_of(text: str, fragment: str) -> int:
+    return text[: text.index(fragment)].count("\n") + 1
+
+
+@pytest.mark.parametrize("metric", ["margin_p5", "wrong_entropy", "majority_5_p5", "loss_worst", "train_loss"])
+def test_a_search_may_improve_whatever_the_evaluation_reports(space, metric):
+    assert space(VALID.replace("method: grid", f"metric: {metric}, mode: max")).search.metric == metric
+
+
+@pytest.mark.parametrize("metric", ["stored_items", "majority_tuple_5"])
+def test_a_search_may_improve_a_metric_of_its_own_task_only(space, metric):
+    text = VALID.replace("method: grid", f"metric: {metric}, mode: max")
+    with pytest.raises(SearchSpaceError, match=f"unknown metric '{metric}'"):
+        space(text)
+    recall = text.replace("{name: coloring, vertices: 5}", "{name: recall, keys: 3, value_bits: 2, seed_bits: 2}")
+    assert space(recall).search.metric == metric
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Mistakes: (what is replaced in VALID, by what, dotted path, in the message); the line is that of the replacement
+# --------------------------------------------------------------------------------------------------------------------
+
+MISTAKES = {
+    # keys
+    "typo at the top": ("search:", "serach:", "serach", "did you mean 'search'?"),
+    "typo in trial": ("steps: 300", "stepz: 300", "trial.stepz", "did you mean 'steps'?"),
+    "typo two levels down": ("m: 4", "m: 4\n    Q: 3", "trial.objective.Q", "did you mean 'q'?"),
+    "typo in a task": ("vertices: 5", "vertexes: 5", "trial.task.vertexes", "did you mean 'vertices'?"),
+    "typo in a model": ("width:", "widht:", "trial.model.widht", "did you mean 'width'?"),
+    "typo in the optimizer": ("learning_rate", "learning_rat", "trial.optimizer.learning_rat", "'learning_rate'?"),
+    "typo in evaluation": ("votes:", "vote:", "trial.evaluation.vote", "did you mean 'votes'?"),
+    "typo in resources": ("lanes", "lane", "resources.lane", "did you mean 'lanes'?"),
+    "typo in search": ("method:", "metod:", "search.metod", "did you mean 'method'?"),
+    "typo in a variant": ("attention:", "atention:", "variants[1].model.atention", "did you mean 'attention'?"),
+    "typo in early stopping": (
+        "{method: grid}",
+        "{early_stopping: {grace_step: 5}}",
+        "search.early_stopping.grace_step",
+        "did you mean 'grace_steps'?",
+    ),
+    "key one level too high": ("steps: 300", "steps: 300\n  q: 3", "trial.q", "did you mean 'trial.objective.q'?"),
+    "key at the top": ("resources:", "batch_size: 5\nresources:", "batch_size", "did you mean 'trial.batch_size'?"),
+    "key of another section": ("{method: grid}", "{lanes: 3}", "search.lanes", "did you mean 'resources.lanes'?"),
+    "key unlike any": ("m: 4", "m: 4\n    zzz: 1", "trial.objective.zzz", "unknown key 'zzz' (known: q, final_q, m)"),
+    "key that is a number": ("m: 4", "m: 4\n    7: 1", "trial.objective.7", "must be a word here, not 7"),
+    "key twice": ("steps: 300", "steps: 300\n  steps: 400", "trial.steps", "appears twice (first on line 13)"),
+    "key that is a list": ("m: 4", "m: 4\n    [a]: 4", "trial.objective", "a key must be a word"),
+    "key that is nothing": ("m: 4", "m: 4\n    ~: 4", "trial.objective", "not nothing"),
+    # what is missing
+    "no steps": ("  steps: 300\n", "", "trial.steps", "is missing"),
+    "no baseline": ("  baseline: {choice: [AE_r0, Aq_r0, AE_R, Aq_R]}\n", "", "trial.baseline", "is missing"),
+    "no task name": ("name: coloring, ", "", "trial.task", "'name' is missing (known: coloring"),
+    "trial of nothing": (VALID[VALID.index("  task") : VALID.index("variants")], "", "trial", "a mapping, got nothing"),
+    # names
+    "unknown task": ("coloring", "colouring", "trial.task.name", "did you mean 'coloring'?"),
+    "unknown model": ("transformer", "transfomer", "trial.model.name", "did you mean 'transformer'?"),
+    "task by its bare name": ("{name: coloring, vertices: 5}", "coloring", "trial.task", "mapping with the key 'name'"),
+    "task name of a wrong type": ("name: coloring", "name: 5", "trial.task", "'name'"),
+    "unknown baseline": ("AE_R,", "AE_RR,", "trial.baseline.choice[2]", "did you mean 'AE_R'?"),
+    "baseline in capitals": ("AE_R,", "ae_r,", "trial.baseline.choice[2]", "did you mean 'AE_R'?"),
+    "unknown attention": ("softmax", "sofmax", "variants[1].model.attention", "did you mean 'softmax'?"),
+    "unknown method": ("method: grid", "method: gird", "search.method", "did you mean 'grid'?"),
+    "unknown metric": (
+        "method: grid",
+        "metric: majority_31, mode: max",
+        "search.metric",
+        "did you mean 'majority_30'?",
+    ),
+    "metric without a mode": ("method: grid", "metric: loss", "search.metric", "'loss' is to be min or max"),
+    "unknown kind of panel": ("resources:", "panels: [{kind: curv}]\nresources:", "panels[0].kind", "mean 'curve'?"),
+    "panel without a kind": ("resources:", "panels: [{name: a}]\nresources:", "panels[0].kind", "is missing"),
+    "typo in a panel": (
+        "resources:",
+        "panels: [{kind: histogram, name: a, metric: success, split: q, bin: 5}]\nresources:",
+        "panels[0].bin",
+        "did you mean 'bins'?",
+    ),
+    "name that is no folder": ("name: small", "name: ../small", "name", "'../small'"),
+    # values
+    "negative q": ("[1, 2.5,", "[1, -2.5,", "trial.objective.q.choice[1]", "must be at least 1, got -2.5"),
+    "q that is not a number": ("[1, 2.5,", "[1, .nan,", "trial.objective.q.choice[1]", "got nan"),
+    "m = 0": ("m: 4", "m: 0", "trial.objective.m", "must be at least 1, got 0"),
+    "float for an integer": ("steps: 300", "steps: 3e2", "trial.steps", "expected an integer, got 300.0"),
+    "word for an integer": ("steps: 300", "steps: many", "trial.steps", "expected an integer, got 'many'"),
+    "quoted number": ("1e-3", "'1e-3'", "trial.optimizer.learning_rate", "got '1e-3'; write it without quotes"),
+    "boolean for an integer": ("m: 4", "m: true", "trial.objective.m", "expected an integer, got true"),
+    "no for a boolean": ("attention: softmax", "mlp: no", "variants[1].model.mlp", "true or false, got 'no'"),
+    "nothing for a number": ("m: 4", "m:", "trial.objective.m", "expected an integer, got nothing"),
+    "list for a number": ("m: 4", "m: [4, 5]", "trial.objective.m", "got a list; to try several values write {choice"),
+    "mapping for a number": ("steps: 300", "steps: {a: 1}", "trial.steps", "'a' opens no hole"),
+    "unknown optimizer": ("{learning_rate: 1e-3}", "{name: pgp}", "trial.optimizer.name", "did you mean 'pgpe'?"),
+    "key of another optimizer": (
+        "{learning_rate: 1e-3}",
+        "{name: pgpe, learning_rate: 1e-3}",
+        "trial.optimizer.learning_rate",
+        "known: name, population, center_learning_rate",
+    ),
+    "typo in pgpe": (
+        "{learning_rate: 1e-3}",
+        "{name: pgpe, populatio: 4}",
+        "trial.optimizer.populatio",
+        "did you mean 'population'?",
+    ),
+    "odd population": (
+        "{learning_rate: 1e-3}",
+        "{name: pgpe, population: 5}",
+        "trial.optimizer.population",
+        "should be a multiple of 2, got 5",
+    ),
+    "number for a mapping": ("{learning_rate: 1e-3}", "3", "trial.optimizer", "expected a mapping, got 3"),
+    "infinite rate": ("1e-3", ".inf", "trial.optimizer.learning_rate", "must be finite, got inf"),
+    "rate of 0": ("1e-3", "0", "trial.optimizer.learning_rate", "must be above 0, got 0"),
+    "number out of range": ("1e-3", "1e999", "trial.optimizer.learning_rate", "1e999 is too large"),
+    "integer out of range": ("300", "3" * 5000, "trial.steps", "is too large"),
+    "cycle of two": ("vertices: 5", "vertices: 2", "trial.task.vertices", "must be at least 3, got 2"),
+    "seed below 0": ("{seeds: 2}", "-1", "trial.seed", "must be at least 0, got -1"),
+    "vote of more than vote": ("[5, 30]", "[5, 31]", "trial.evaluation.votes", "a group of 31 needs at least 31"),
+    "vote twice": ("[5, 30]", "[5, 5]", "trial.evaluation.votes", "names a group size twice"),
+    "word among the votes": ("[5, 30]", "[5, x]", "trial.evaluation.votes[1]", "expected an integer, got 'x'"),
+    "one and a half GPUs": ("cpus: 1", "gpus: 1.5", "resources.gpus", "must be a whole number, got 1.5"),
+    "no lanes": ("lanes: 8", "lanes: 0", "resources.lanes", "must be at least 1, got 0"),
+    # holes
+    "empty axis": ("[8, 16]", "[]", "trial.model.width.choice", "the axis is empty"),
+    "value twice": ("[8, 16]", "[8, 16, 8.0]", "trial.model.width.choice[2]", "repeats trial.model.width.choice[0]"),
+    "record twice": (
+        "task: {name: coloring, vertices: 5}",
+        "task: {choice: [{name: coloring}, {name: coloring}]}",
+        "trial.task.choice[1]",
+        "repeats trial.task.choice[0] (a mapping)",
+    ),
+    "axis that is no list": ("[8, 16]", "8", "trial.model.width.choice", "expected a list, got 8"),
+    "typo in a hole": ("{choice: [8, 16]}", "{choise: [8, 16]}", "trial.model.width", "did you mean 'choice'?"),
+    "typo in a hole of records": (
+        "task: {name: coloring, vertices: 5}",
+        "task: {choces: [{name: coloring}]}",
+        "trial.task",
+        "did you mean 'choice'?",
+    ),
+    "two holes in one": (
+        "{choice: [8, 16]}",
+        "{choice: [8, 16], int: [8, 16]}",
+        "trial.model.width",
+        "a hole has one key and nothing beside it, not 'choice', 'int'",
+    ),
+    "hole for the whole trial": (
+        "variants:",
+        "  choice: [1]\nvariants:",
+        "trial.choice",
+        "cannot stand for a whole trial",
+    ),
+    "hole in resources": ("lanes: 8", "lanes: {choice: [4, 8]}", "resources.lanes", "fits inside trial and variants"),
+    "bad entry of a choice of records": (
+        "task: {name: coloring, vertices: 5}",
+        "task: {choice: [{name: coloring}, {name: coloring, vertices: {choice: [4, 99]}}]}",
+        "trial.task.choice[1].vertices.choice[1]",
+        "must be at most 10, got 99",
+    ),
+    "range in a grid": ("1e-3", "{uniform: [0, 1]}", "trial.optimizer.learning_rate", "needs search.method random"),
+    "range upside down": ("m: 4", "m: {int: [9, 4]}", "trial.objective.m.int", "upside down: 9 is above 4"),
+    "range of one": ("1e-3", "{uniform: [1, 1]}", "trial.optimizer.learning_rate.uniform", "both ends are 1"),
+    "range of three": ("1e-3", "{uniform: [1, 2, 3]}", "trial.optimizer.learning_rate.uniform", "two ends, got 3"),
+    "range that is no list": ("1e-3", "{uniform: 5}", "trial.optimizer.learning_rate.uniform", "list of two ends"),
+    "range without end": ("1e-3", "{uniform: [1, inf]}", "trial.optimizer.learning_rate.uniform[1]", "got 'inf'"),
+    "range of words": ("1e-3", "{uniform: [a, 2]}", "trial.optimizer.learning_rate.uniform[0]", "finite number"),
+    "integers that are none": ("m: 4", "m: {int: [1, 4.5]}", "trial.objective.m.int[1]", "an integer, got 4.5"),
+    "logarithm of 0": ("1e-3", "{log_uniform: [0, 1]}", "trial.optimizer.learning_rate.log_uniform[0]", "above 0"),
+    "seeds where they do not fit": ("steps: 300", "steps: {seeds: 5}", "trial.steps", "fits trial.seed only"),
+    "no seeds": ("{seeds: 2}", "{seeds: 0}", "trial.seed.seeds", "1 or more, got 0"),
+    "seeds as a list": ("{seeds: 2}", "{seeds: [1, 2]}", "trial.seed.seeds", "1 or more, got a list"),
+    "far too many settings": ("{seeds: 2}", "{seeds: 999999}", "trial", "47,999,952 settings are too many"),
+    "variant twice": ("- {}", "- {}\n  - {}", "variants[1]", "repeats variants[0]"),
+    "no variants": ("variants:\n  - {}\n  - model: {attention: softmax}", "variants: []", "variants", "at least 1"),
+    "variants as a mapping": (
+        "variants:\n  - {}\n  - model: {attention: softmax}",
+        "variants: {}",
+        "variants",
+        "expected a list, got a mapping",
+    ),
+    "variant that is no trial": ("- {}", "- softmax", "variants[0]", "expected a mapping, got 'softmax'"),
+    # search
+    "random without a number": ("method: grid", "method: random", "search.method", "needs search.trials"),
+    "grid with a number": ("method: grid", "trials: 5", "search.trials", "a grid is run whole"),
+    "no settings to draw": ("method: grid", "method: random, trials: 0", "search.trials", "must be at least 1, got 0"),
+    # YAML
+    "brackets left open": ("resources: {lanes: 8, cpus: 1}", "resources: {lanes: 8", "", "not valid YAML"),
+    "tab": ("  steps: 300", "\tsteps: 300", "", "found character '\\t' that cannot start"),
+    "two documents": ("search:", "---\nsearch:", "", "expected a single document"),
+    "unknown alias": ("m: 4", "m: *four", "", "found undefined alias"),
+    "python object": ("m: 4", "m: !!python/object/apply:os.getcwd []", "trial.objective.m", "is not supported"),
+    "unknown tag": ("m: 4", "m: !four 4", "trial.objective.m", "the tag !four is not supported"),
+    "tag that does not fit": ("m: 4", "m: !!int four", "trial.objective.m", "'four' is no int"),
+    "control character": ("m: 4", "m: 4\x07", "", "is not allowed in YAML"),
+    "half a character": ("name: small", 'name: "\\ud800"', "name", "half of a character"),
+    "escape out of range": ("name: small", 'name: "\\UFFFFFFFF"', "", "not valid YAML"),
+    "merge key": ("m: 4", "<<: {m: 4}", "trial.objective.'<<'", "unknown key"),
+    "alias of itself": ("{name: coloring, vertices: 5}", "&a {name: coloring, vertices: *a}", None, "an alias hold"),
+    "deep nesting": ("m: 4", "m: " + "[" * 500 + "]" * 500, "", "nested deeper than 40 levels"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES.keys())
+def test_each_mistake_gives_one_message_with_path_line_and_nearest_name(mistake, space):
+    old, new, path, fragment = mistake
+    assert VALID.count(old) >= 1
+    text = VALID.replace(old, new, 1)
+
+    with pytest.raises(SearchSpaceError) as caught:
+        space(text)
+
+    assert len(caught.value.problems) == 1, str(caught.value)
+    problem = caught.value.problems[0]
+    if path is not None:
+        assert problem.path == path
+    assert fragment in problem.message
+    message = str(caught.value)
+    assert re.match(r".*space\.yaml(:\d+)?: ", message)
+    assert message.isprintable()
+    assert len(message.partition("space.yaml")[2]) < 450
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("steps: 300", "steps: 0", "steps"),
+        ("[1, 2.5, inf]", "[1,\n      2.5, 0.3]", "2.5"),
+        ("attention: softmax", "attention: hard", "attention"),
+        ("  - {}", "  - {}\n  - {}", "  - {}\n  - model"),
+        ("m: 4", "m: {choice: [\n      1,\n      0]}", "      0]"),
+        ("lanes: 8", "lanes: x", "lanes"),
+        ("cpus: 1}", "cpus: 1", None),
+    ],
+)
+def test_a_message_names_the_line(old, new, line, space):
+    text = VALID.replace(old, new, 1)
+    with pytest.raises(SearchSpaceError) as caught:
+        space(text)
+    expected = _line_of(text, line) if line else len(text.splitlines()) + 1
+    assert caught.value.problems[0].where == expected
+    assert f"space.yaml:{expected}: " in str(caught.value)
+
+
+def test_independent_mistakes_are_told_together(space):
+    text = VALID.replace("steps: 300", "steps: 0").replace("[8, 16]", "[8, 0]").replace("1e-3", "x")
+    with pytest.raises(SearchSpaceError) as caught:
+        space(text)
+    paths = {problem.path for problem in caught.value.problems}
+    assert paths == {"trial.steps", "trial.model.width.choice[1]", "trial.optimizer.learning_rate"}
+    assert len(str(caught.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "~"])
+def test_an_empty_file_is_told(text, space):
+    with pytest.raises(SearchSpaceError, match="the file is empty"):
+        space(text)
+
+
+@pytest.mark.parametrize("text", ["- trial", "trial", "5"])
+def test_a_file_that_is_no_mapping_is_told(text, space):
+    with pytest.raises(SearchSpaceError, match="expected a mapping, got"):
+        space(text)
+
+
+def test_a_missing_file_is_told_with_the_nearest_name(tmp_path):
+    (tmp_path / "coloring.yaml").write_text(VALID)
+    with pytest.raises(SearchSpaceError, match=r"no such file; did you mean '.*coloring\.yaml'\?"):
+        read(tmp_path / "colouring.yaml")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"trial: \xff\n", "not UTF-8: the byte 0xff"),
+        (b"trial: 1\nx: \xe4\n", ":2: not UTF-8"),
+        (b"#" * 2_000_000, "larger than"),
+        (VALID.encode("utf-16"), "not UTF-8"),
+    ],
+)
+def test_a_file_that_cannot_be_text_is_told(content, message, tmp_path):
+    path = tmp_path / "space.yaml"
+    path.write_bytes(content)
+    with pytest.raises(SearchSpaceError, match=message):
+        read(path)
+
+
+def test_a_folder_is_told(tmp_path):
+    with pytest.raises(SearchSpaceError, match="cannot be read: Is a directory"):
+        read(tmp_path)
+
+
+def test_a_path_that_cannot_be_is_told():
+    with pytest.raises(SearchSpaceError, match="cannot be read"):
+        read("a\0b")
+
+
+def test_aliases_are_written_out_within_bounds(space, monkeypatch):
+    text = VALID.replace("    m: 4", "    m: &m 4").replace("{learning_rate: 1e-3}", "{warmup_steps: *m}")
+    text = text.replace("  objective:", "  batch_size: 1\n  objective:")
+    assert {trial.optimizer.warmup_steps for trial in space(text).expand().trials} == {4}
+    monkeypatch.setattr(yaml_tree, "MAX_NODES", 2_000)
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
+    with pytest.raises(SearchSpaceError, match="more than 2,000 values, counting what aliases repeat"):
+        space("\n".join(lines))
+
+
+def test_values_are_read_by_the_core_schema_of_yaml(space):
+    text = VALID.replace("1e-3", "1e-3, eps: 1E-5, weight_decay: .1")
+    text = text.replace("Four models on a small cycle.", "no")
+    trial = space(text.replace("m: 4", "m: 0x10")).expand().trials[-1]
+    assert (trial.optimizer.learning_rate, trial.optimizer.eps, trial.optimizer.weight_decay) == (1e-3, 1e-5, 0.1)
+    assert trial.objective.m == 16
+    assert trial.objective.q == math.inf
+    assert space(text).description == "no"
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(space):
+    assert space("\ufeff" + VALID).name == "small"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Overrides
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def test_overrides_are_written_into_the_document(space):
+    spec = space(
+        VALID,
+        [
+            "trial.steps=7",
+            "trial.optimizer.clip_norm=2e0",
+            "variants[1].model.attention=linear",
+            "variants[1].model.mlp=true",
+            "trial.objective.q.choice[2]=5",
+            "resources.lanes=~",
+        ],
+    )
+    trials = spec.expand().trials
+    assert {trial.steps for trial in trials} == {7}
+    assert {trial.optimizer.clip_norm for trial in trials} == {2.0}
+    assert {trial.model.model_dump()["mlp"] for trial in trials} == {False, True}
+    assert max(trial.objective.q for trial in trials) == 5
+    assert spec.resources.lanes is None
+    assert spec.overrides[0] == "trial.steps=7"
+    assert spec.text == VALID
+
+
+@pytest.mark.parametrize(
+    ("override", "path", "message"),
+    [
+        ("trial.steps", "", "expected path=value"),
+        ("=5", "", "expected path=value"),
+        ("trial..steps=5", "", "expected path=value"),
+        ("trial.steps.=5", "", "expected path=value"),
+        ("[0]=5", "", "expected path=value"),
+        (".".join("a" * 50) + "=5", "", "expected path=value"),
+        ("trial.stepz=5", "trial.stepz", "did you mean 'steps'?"),
+        ("steps=5", "steps", "did you mean 'trial.steps'?"),
+        ("trial.steps=five", "trial.steps", "expected an integer, got 'five'"),
+        ("trial.steps=", "trial.steps", "expected an integer, got nothing"),
+        ("trial.steps={choice: []}", "trial.steps.choice", "the axis is empty"),
+        ("trial.steps={choice: [5, 0]}", "trial.steps.choice[1]", "must be at least 1, got 0"),
+        ("trial.objective.q.choice[1]=0", "trial.objective.q.choice[1]", "must be at least 1, got 0"),
+        ("trial.objective.q.choice[9]=2", "trial.objective.q.choice", "no entry [9]; the list has 3"),
+        ("trial.steps.x=2", "trial.steps", "it is 300, no mapping"),
+        ("trial.steps[0]=2", "trial.steps", "it is 300, no list"),
+        ("trial.model.width={int: [1, 2}", "trial.model.width", "not valid YAML"),
+        ("variants[1].model.attenton=linear", "variants[1].model.attenton", "did you mean 'attention'?"),
+        ("trial.task={name: sorting}", "trial.task.name", "unknown task 'sorting'"),
+    ],
+)
+def test_a_mistake_in_an_override_is_told_with_the_override(override, path, message, space):
+    with pytest.raises(SearchSpaceError) as caught:
+        space(VALID, [override])
+    assert len(caught.value.problems) == 1, str(caught.value)
+    problem = caught.value.problems[0]
+    assert (problem.path, problem.where) == (path, override)
+    assert message in problem.message
+    assert str(caught.value).startswith(f"--set {override[:20]}")
+
+
+def test_an_override_without_effect_is_refused(space):
+    text = VALID.replace("  - {}", "  - {steps: 5}").replace("model: {attention", "steps: 6\n    model: {attention")
+    with pytest.raises(SearchSpaceError, match=r"--set trial\.steps=9: trial\.steps: has no effect"):
+        space(text, ["trial.steps=9"])
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Grids
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def test_equal_settings_are_merged_and_counted(space):
+    expansion = space(VALID).expand()
+    # E keeps one of three q; 2 widths, 2 seeds and 2 variants multiply all.
+    assert expansion.settings == 4 * 3 * 8
+    assert len(expansion.trials) == (1 + 3 + 1 + 3) * 8
+    assert expansion.merged == 32
+    assert expansion.summary == "96 settings, 32 equal to others, 64 trials"
+    assert expansion.trial_ids == tuple(map(trial_id, expansion.trials))
+    assert len(set(expansion.trial_ids)) == 64
+
+
+def test_seeds_count_from_zero(space):
+    assert {trial.seed for trial in space(VALID.replace("{seeds: 2}", "{seeds: 5}")).expand().trials} == set(range(5))
+
+
+def test_choices_may_hold_records_with_holes(space):
+    text = VALID.replace(
+        "  model:\n    name: transformer\n    width: {choice: [8, 16]}\n",
+        "  model: {choice: [{name: transformer, width: 8},"
+        "                   {name: transformer, mlp: true, width: {choice: [16, 32]}}]}\n",
+    ).replace("  - model: {attention: softmax}\n", "")
+    models = {(model["mlp"], model["width"]) for model in (t.model.model_dump() for t in space(text).expand().trials)}
+    assert models == {(False, 8), (True, 16), (True, 32)}
+
+
+def test_variants_are_merged_deeply_and_their_grids_joined(space):
+    text = VALID.replace("  - {}", "  - {objective: {m: {choice: [2, 3]}}, baseline: Aq_R, model: {width: 4}}")
+    found = {(t.model.model_dump()["width"], t.objective.m, t.baseline) for t in space(text).expand().trials}
+    first = {(4, 2, "Aq_R"), (4, 3, "Aq_R")}
+    assert first <= found
+    assert {entry for entry in found if entry[0] == 4} == first
+    assert {entry[0] for entry in found} == {4, 8, 16}
+
+
+def test_a_space_is_named_after_its_file(space):
+    assert space(VALID.replace("name: small\n", ""), name="my-space.yaml").name == "my-space"
+    with pytest.raises(SearchSpaceError, match=r"name: .*got 'my space'"):
+        space(VALID.replace("name: small\n", ""), name="my space.yaml")
+
+
+def test_a_space_has_a_pickle_round_trip(space):
+    spec = space(RANDOM)
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert pickle.loads(pickle.dumps(spec)).expand() == spec.expand()
+
+
+def test_an_error_has_a_pickle_round_trip(space):
+    with pytest.raises(SearchSpaceError) as caught:
+        space(VALID.replace("m: 4", "m: 0"))
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def _shuffled(value: Any, source: random.Random) -> Any:
+    if isinstance(value, dict):
+        keys = source.sample(list(value), len(value))
+        return {key: _shuffled(value[key], source) for key in keys}
+    return [_shuffled(item, source) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("text", [VALID, RANDOM], ids=["grid", "random"])
+@given(source=st.randoms(use_true_random=False))
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_order_of_keys_is_immaterial(text, source, space):
+    text = text.replace("{seeds: 2}", "0")
+    reordered = yaml.safe_dump(_shuffled(yaml.load(text, yaml.BaseLoader), source), sort_keys=False)
+    reordered = re.sub(r"'([^'\n]*)'", r"\1", reordered)
+    assert sorted(space(reordered).expand().trial_ids) == sorted(space(text).expand().trial_ids)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Random and Optuna search
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def test_random_settings_are_those_of_the_search_seed(space):
+    first = space(RANDOM).expand()
+    assert first.trial_ids == space(RANDOM).expand().trial_ids
+    assert set(first.trial_ids).isdisjoint(space(RANDOM.replace("seed: 3", "seed: 4")).expand().trial_ids)
+    assert first.settings == 6 * 2
+
+
+def test_a_longer_random_search_begins_with_the_shorter(space):
+    short, long = space(RANDOM).expand(), space(RANDOM, ["search.trials=40"]).expand()
+    assert long.trial_ids[: len(short.trial_ids)] == short.trial_ids
+
+
+def test_another_hole_leaves_the_draws_of_the_others(space):
+    few = space(RANDOM).expand().trials
+    more = space(RANDOM, ["trial.batch_size={int: [16, 512]}"]).expand().trials
+    assert [trial.model_copy(update={"batch_size": 256}) for trial in more] == list(few)
+    assert len({trial.batch_size for trial in more}) > 1
+
+
+def test_random_settings_stay_in_their_ranges_and_reach_them_all(space):
+    trials = space(RANDOM, ["search.trials=400", "trial.optimizer.warmup_steps={int: [1, 3]}"]).expand().trials
+    rates = [trial.optimizer.learning_rate for trial in trials]
+    assert 1e-4 <= min(rates) < 1.2e-4
+    assert 0.8e-2 < max(rates) <= 1e-2
+    assert 0.4 < sum(rate < 1e-3 for rate in rates) / len(rates) < 0.6
+    assert {trial.optimizer.warmup_steps for trial in trials} == {1, 2, 3}
+    assert {trial.model.model_dump()["attention"] for trial in trials} == {"linear", "softmax"}
+    assert {trial.baseline for trial in trials} == {"AE_r0", "Aq_r0", "AE_R", "Aq_R"}
+    assert all(float(f"{rate:.6g}") == rate for rate in rates)
+
+
+def test_seeds_stay_a_grid_under_a_random_search(space):
+    trials = space(RANDOM).expand().trials
+    by_setting: dict[TrialSpec, set[int]] = {}
+    for trial in trials:
+        by_setting.setdefault(trial.model_copy(update={"seed": 0}), set()).add(trial.seed)
+    assert all(seeds == {0, 1} for seeds in by_setting.values())
+
+
+def test_ranges_are_checked_at_both_ends(space):
+    for end, text in enumerate(("[0.5, 9]", "[2, 99]")):
+        override = f"trial.objective.m={{int: {text}}}" if end else f"trial.objective.q={{uniform: {text}}}"
+        if end:
+            override = "trial.task.vertices={int: [4, 99]}"
+        with pytest.raises(SearchSpaceError) as caught:
+            space(RANDOM, [override])
+        assert caught.value.problems[0].path.endswith(f"[{end}]")
+
+
+def test_a_real_range_does_not_fit_an_integer(space):
+    with pytest.raises(SearchSpaceError, match=r"trial\.steps\.uniform\[0\]: an integer belongs here; .*\{int: "):
+        space(RANDOM, ["trial.steps={uniform: [5, 10]}"])
+
+
+def test_optuna_sees_every_hole_but_the_seeds(space):
+    spec = space(RANDOM, ["search.method=optuna"])
+    with pytest.raises(ValueError, match="no list of trials"):
+        spec.expand()
+    distributions = spec.distributions()
+    assert list(distributions) == [
+        "trial.baseline",
+        "trial.model.width",
+        "trial.objective.q",
+        "trial.objective.q.choice[1]",
+        "trial.optimizer.learning_rate",
+        "trial.optimizer.warmup_steps",
+        "variants",
+    ]
+    assert distributions["trial.optimizer.learning_rate"] == optuna.distributions.FloatDistribution(
+        1e-4, 1e-2, log=True
+    )
+    assert distributions["trial.optimizer.warmup_steps"] == optuna.distributions.IntDistribution(10, 50)
+    assert distributions["trial.objective.q.choice[1]"] == optuna.distributions.FloatDistribution(2.0, 9.0)
+    assert distributions["variants"] == optuna.distributions.CategoricalDistribution((0, 1))
+
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    for _ in range(20):
+        setting = study.ask(distributions).params
+        trials = spec.trials_of(setting)
+        assert [trial.seed for trial in trials] == [0, 1]
+        assert len({trial.model_copy(update={"seed": 0}) for trial in trials}) == 1
+        assert trials[0].optimizer.warmup_steps == setting["trial.optimizer.warmup_steps"]
+        assert trials[0].optimizer.learning_rate == float(f"{setting['trial.optimizer.learning_rate']:.6g}")
+        assert trials[0].model.model_dump()["attention"] == ("linear", "softmax")[setting["variants"]]
+
+
+def test_values_that_exclude_each_other_are_told_when_they_meet(space):
+    text = VALID.replace("seeds: 30, votes: [5, 30]", "seeds: {choice: [30, 60]}, votes: {choice: [[5], [60]]}")
+    with pytest.raises(SearchSpaceError, match="a group of 60 needs at least 60") as caught:
+        space(text).expand()
+    assert caught.value.problems[0].path == "trial.evaluation.votes.choice[1]"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Shipped spaces, and files that nobody would ship
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted(SPACES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_spaces_say_their_command_and_their_size(path):
+    spec = read(path)
+    comment = "".join(line for line in path.read_text().splitlines(keepends=True) if line.startswith("#"))
+    assert f"python -m sweeper.run search_spaces/{path.name}" in comment
+    assert f"Size: {spec.expand().summary}." in comment
+    assert spec.name == path.stem
+    assert spec.description
+
+
+_PATHS = ["trial.steps", "trial.model", "trial", "variants[1]", "variants", "search", "panels", "trial.seed"]
+_WORDS = ["choice", "uniform", "int", "seeds", "trial", "name", "search", "method", "random", "optuna", "trials", "q"]
+_VALUES = [
+    "0",
+    "-1",
+    "1e-3",
+    ".inf",
+    ".nan",
+    "~",
+    "true",
+    "{}",
+    "[]",
+    "[1, 2]",
+    "{choice: [1, 2]}",
+    "{seeds: 3}",
+    "'x'",
+]
+_VALUES += [
+    "1e999",
+    "9" * 30,
+    "{uniform: [1, 2]}",
+    "{log_uniform: [1e-3, 2]}",
+    "*a",
+    "&a 5",
+    "!!set {}",
+    "\x00",
+    "|",
+    "\t",
+]
+
+
+SHIPPED = [path.read_text() for path in sorted(SPACES.glob("*.yaml"))]
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    """A valid text after a few edits: tokens replaced, lines moved, cut or repeated, characters scattered."""
+    text = draw(st.sampled_from([VALID, RANDOM, RANDOM.replace("random", "optuna"), *SHIPPED]))
+    for _ in range(draw(st.integers(1, 4))):
+        tokens = [match.span() for match in re.finditer(r"[\w.]+", text)] or [(0, 0)]
+        lines = text.splitlines(keepends=True) or [""]
+        at = draw(st.integers(0, len(lines) - 1))
+        match draw(st.integers(0, 6)):
+            case 0:
+                start, end = draw(st.sampled_from(tokens))
+                text = text[:start] + draw(st.sampled_from(_VALUES + _WORDS)) + text[end:]
+            case 1:
+                start, end = draw(st.sampled_from(tokens))
+                text = text[:start] + text[end:]
+            case 2:
+                lines.insert(draw(st.integers(0, len(lines))), lines[at])
+                text = "".join(lines)
+            case 3:
+                text = "".join(lines[:at] + lines[at + 1 :])
+            case 4:
+                lines[at] = " " * draw(st.integers(0, 6)) + lines[at].lstrip()
+                text = "".join(lines)
+            case 5:
+                place = draw(st.integers(0, len(text)))
+                text = (
+                    text[:place] + draw(st.text(string.punctuation + " \n\t\r\x85é\u2028a1", max_size=3)) + text[place:]
+                )
+            case _:
+                text = text[: draw(st.integers(0, len(text)))]
+    return text
+
+
+FUZZ = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+
+
+@given(text=mutated())
+@example(text='? "\\U00110000"\n: 1')
+@example(text="%YAML 99999999999999999999.1\n---\na: 1")
+@example(text="trial: " + "{a: " * 39 + "1" + "}" * 39)
+@FUZZ
+def test_no_file_gives_a_traceback(text, tmp_path):
+    assert_plans_or_explains(text, tmp_path)
+
+
+@given(override=st.text(max_size=30) | st.builds("{}={}".format, st.sampled_from(_PATHS), st.sampled_from(_VALUES)))
+@FUZZ
+def test_no_override_gives_a_traceback(override, tmp_path):
+    assert_plans_or_explains(VALID, tmp_path, [override])
+
+
+def assert_plans_or_explains(text: str, folder: Path, overrides: Sequence[str] = ()) -> None:
+    path = folder / "space.yaml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    for line in _complaints(path, overrides):
+        assert line.isprintable()
+        assert line.startswith((str(path), "--set "))
+        assert len(line) < 1000
+
+
+def _complaints(path: Path, overrides: Sequence[str]) -> list[str]:
+    try:
+        spec = read(path, overrides)
+        if spec.search.method == "optuna":
+            assert spec.distributions() is not None
+        elif sum(map(holes.grid_size, spec.variants)) * (spec.search.trials or 1) < 1000:
+            assert spec.expand().trials
+    except SearchSpaceError as error:
+        return str(error).splitlines() or [""]
+    return []

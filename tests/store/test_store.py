@@ -1,0 +1,693 @@
+"""The store keeps its promises under crashes, damage, races and hostile folders, on disks and in object stores."""
+
+import concurrent.futures
+import errno
+import itertools
+import json
+import logging
+import math
+import os
+import pickle
+import time
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from sweeper import messages
+from sweeper.store import files, sealed_parquet, store
+from sweeper.store import rows as trial_rows
+from sweeper.store.store import Store, StoreError, SweepRecord
+from sweeper.trial.trial_spec import canonical, trial_id
+from tests.results import PROVENANCE, STARTED, failure, outcomes, result
+
+FINISHED, OTHER = trial_id(result().trial), trial_id(result({"seed": 1}).trial)
+PLACE = "task=coloring/baseline=Aq_R"
+
+
+@pytest.fixture
+def local(tmp_path):
+    return Store.open(tmp_path / "results")
+
+
+@pytest.fixture(params=["disk", "objects"])
+def results(request, tmp_path):
+    """An empty store on a disk, and one in a bucket."""
+    if request.param == "disk":
+        return Store.open(tmp_path / "results")
+    return Store.open(request.getfixturevalue("s3").url(tmp_path.name))
+
+
+def file(results, kind, name=FINISHED):
+    return Path(results.root, kind, PLACE, f"{name}.parquet")
+
+
+def overwrite(results, kind, name, change):
+    """Change a file's bytes in place, on whatever it is stored."""
+    relative = f"{kind}/{PLACE}/{name}.parquet"
+    results.write_bytes(relative, change(results.read_bytes(relative)))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What is committed is read back
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def test_an_absent_store_is_empty_and_is_not_made_by_reading(results):
+    assert not results.exists()
+    assert results.committed() == {}
+    assert results.trials().num_rows == 0
+    assert results.curves().num_rows == 0
+    assert results.outcomes().num_rows == 0
+    assert results.sweeps() == []
+    assert not results.exists()
+
+
+def test_a_row_says_what_was_trained_and_what_came_out(results):
+    done = result(metrics={"success": 0.75, "loss": math.nan, "partwise_5": 0.9, "odd": math.inf})
+    assert results.commit(done)
+    assert results.exists()
+    assert results.committed() == {FINISHED: "finished"}
+
+    table = results.trials()
+    assert table.schema == store.TRIALS
+    (row,) = table.to_pylist()
+    assert json.loads(row["spec"]) == canonical(done.trial)
+    assert math.isnan(row.pop("loss"))
+    assert row == row | {
+        "trial_id": FINISHED, "status": "finished", "task": "coloring", "baseline": "Aq_R", "model": "transformer",
+        "q": 3.0, "m": 2, "seed": 0, "steps": 250, "batch_size": 8, "optimizer": "adam", "learning_rate": 1e-3,
+        "success": 0.75, "sampled": None, "steps_done": 250, "wall_seconds": 2.5, "compile_seconds": None,
+        "peak_memory_bytes": 100_000_000, "error_kind": None, "error_step": None, "pack_id": "0123456789", "lanes": 2,
+        "device": "cpu", "commit": PROVENANCE.commit, "dirty": False, "lock_hash": PROVENANCE.lock_hash,
+        "command": PROVENANCE.command, "started": STARTED, "schema_version": store.SCHEMA_VERSION,
+    }  # fmt: skip
+    assert json.loads(row["extra_metrics"]) == {"partwise_5": 0.9, "odd": "inf"}
+    assert json.loads(row["versions"]) == PROVENANCE.versions
+
+
+def test_q_may_be_infinite(results):
+    results.commit(result({"objective": {"q": "inf", "m": 2}}))
+    assert results.trials()["q"].to_pylist() == [math.inf]
+
+
+def test_a_failure_is_a_row_too(results):
+    results.commit(failure(message='bad "quotes", \n lines and é'))
+    (row,) = results.trials().to_pylist()
+    assert (row["status"], row["error_kind"], row["error_step"]) == ("failed", "divergence", 7)
+    assert row["error_message"] == 'bad "quotes", \n lines and é'
+    assert row["success"] is None
+    assert results.committed() == {FINISHED: "failed"}
+
+
+def test_curves_and_outcomes_of_some_or_all_trials(results):
+    results.commit(result())
+    results.commit(result({"seed": 1}, curves=[(5, "grad_norm", math.inf)], outcomes=outcomes(3, extra=[1, 2, 3])))
+    results.commit(result({"seed": 2}, curves=[], outcomes=None))
+
+    assert results.curves().schema == store.CURVES
+    assert results.curves([OTHER]).to_pylist() == [
+        {"trial_id": OTHER, "task": "coloring", "baseline": "Aq_R", "step": 5, "metric": "grad_norm", "value": math.inf}
+    ]
+    assert results.curves([FINISHED])["value"].to_pylist() == [0.2, 0.1]
+    assert results.curves().num_rows == 3
+    assert results.curves([]).num_rows == results.curves(["f" * 20]).num_rows == 0
+
+    table = results.outcomes()
+    assert table.column_names == [*store.OUTCOMES.names, "success", "loss", "extra"]
+    assert table.num_rows == 15
+    assert table["extra"].null_count == 12
+    assert results.outcomes([FINISHED])["input"].to_pylist() == list(range(12))
+    assert results.outcomes([FINISHED])["success"].to_numpy() == pytest.approx(np.linspace(0, 1, 12))
+    assert results.trials([OTHER])["trial_id"].to_pylist() == [OTHER]
+
+
+def test_many_trials_are_found_by_id_as_few_are(local):
+    ids = []
+    for seed in range(store._FEW + 4):
+        done = result({"seed": seed}, outcomes=None)
+        local.commit(done)
+        ids.append(trial_id(done.trial))
+    wanted = ids[: store._FEW + 2]
+    assert local.trials(wanted)["trial_id"].to_pylist() == sorted(wanted)
+    assert local.curves(wanted).num_rows == 2 * len(wanted)
+    assert local.trials()["trial_id"].to_pylist() == sorted(ids)
+
+
+def test_other_tools_read_the_folder(local):
+    local.commit(result())
+    local.commit(result({"baseline": "AE_r0"}))
+    trials = Path(local.root, "trials")
+    from_duckdb = duckdb.sql(
+        f"select task, baseline, success from '{trials}/**/*.parquet' order by baseline"
+    ).fetchall()
+    assert from_duckdb == [("coloring", "AE_r0", 0.75), ("coloring", "Aq_R", 0.75)]
+    frame = pd.read_parquet(trials)
+    assert set(frame["baseline"]) == {"AE_r0", "Aq_R"}
+    assert set(frame.columns) == set(store.TRIALS.names)
+    assert set(pl.read_parquet(trials)["baseline"]) == {"AE_r0", "Aq_R"}
+    assert pl.scan_parquet(trials).filter(pl.col("baseline") == "Aq_R").select("q").collect().item() == 3.0
+    for kind, rows in (("curves", 4), ("outcomes", 24)):
+        assert len(pd.read_parquet(Path(local.root, kind))) == rows
+        assert len(pl.read_parquet(Path(local.root, kind))) == rows
+        assert duckdb.sql(f"select count(*) from '{local.root}/{kind}/**/*.parquet'").fetchall() == [(rows,)]
+
+
+def test_a_dataset_opens_only_the_files_a_filter_needs(local):
+    local.commit(result())
+    local.commit(result({"seed": 1}))
+    dataset = local.dataset("curves")
+    file(local, "curves", OTHER).unlink()
+    assert dataset.to_table(filter=pc.field("trial_id") == FINISHED).num_rows == 2
+
+
+def test_outcomes_are_compact_and_precise_enough(local):
+    random, inputs = np.random.default_rng(0), 181_440
+    share = random.binomial(100, 0.86, inputs) / 100
+    loss = np.exp(random.normal(-5, 0.5, inputs)).astype(np.float32)
+    loss[:3] = [np.nan, np.inf, 0]
+    columns = {"success": share, "majority_30": random.binomial(3, 0.99, inputs) / 3, "loss": loss}
+    columns |= {"sampled": random.uniform(0, 1, inputs), "variance": random.gamma(3, 0.05, inputs)}
+    local.commit(result(outcomes=outcomes(inputs, **columns)))
+    assert file(local, "outcomes").stat().st_size < 1.3e6
+
+    table = local.outcomes([FINISHED])
+    assert table["success"].to_numpy().tolist() == share.astype(np.float32).tolist(), "shares are kept exactly"
+    np.testing.assert_allclose(table["loss"].to_numpy(), loss, rtol=2**-13)
+
+
+def test_results_that_make_no_sense_are_refused():
+    with pytest.raises(ValueError, match="naps"):
+        result(timings={"naps": 1.0})
+    with pytest.raises(ValueError, match="if and only if"):
+        result(status="failed")
+    with pytest.raises(ValueError, match="if and only if"):
+        result(error={"kind": "x", "message": "y", "step": None})
+
+
+def test_what_is_sent_to_a_worker_survives_the_trip(local):
+    local.commit(result())
+    there = pickle.loads(pickle.dumps(local))
+    assert there.url == local.url == str(local.root)
+    assert there.commit(pickle.loads(pickle.dumps(result({"seed": 1}))))
+    assert local.committed().keys() == {FINISHED, OTHER}
+
+
+def test_a_store_may_be_moved(local, tmp_path):
+    local.commit(result())
+    moved = Path(local.root).rename(tmp_path / "elsewhere")
+    assert Store.open(moved).committed() == {FINISHED: "finished"}
+    assert Store.open(moved.as_uri()).outcomes().num_rows == 12
+
+
+def test_relative_addresses_become_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert Store.open("results").url == os.path.realpath(tmp_path / "results")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Which row stands
+# --------------------------------------------------------------------------------------------------------------------
+
+RANKS = {"failed": 0, "stopped": 1, "finished": 2}
+
+
+def with_status(status, **changes):
+    return failure(**changes) if status == "failed" else result(status=status, **changes)
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(RANKS, repeat=2)))
+def test_only_a_better_row_or_another_failure_replaces_one(results, first, second):
+    results.commit(with_status(first))
+    replaces = RANKS[second] > RANKS[first] or first == second == "failed"
+    assert results.commit(with_status(second)) == replaces
+    assert results.committed() == {FINISHED: second if replaces else first}
+    assert results.trials().num_rows == 1
+
+
+def test_a_refused_row_leaves_curves_and_outcomes_alone(results):
+    results.commit(result())
+    results.commit(result(curves=[(1, "train_loss", 9.0)], outcomes=outcomes(3)))
+    results.commit(failure())
+    assert results.curves().num_rows == 2
+    assert results.outcomes().num_rows == 12
+
+
+def test_a_new_failure_takes_nothing_of_the_old_attempt(local):
+    local.commit(result(status="failed", error={"kind": "x", "message": "y", "step": None}))
+    assert local.outcomes().num_rows == 12
+    local.commit(failure())
+    assert local.outcomes().num_rows == 0
+    assert not file(local, "outcomes").exists()
+
+
+def test_of_racing_writers_the_finished_one_wins_and_its_row_is_whole(local):
+    attempts = [failure(message=str(number)) for number in range(8)] + [result()] * 2
+    for _ in range(5):
+        with concurrent.futures.ThreadPoolExecutor(len(attempts)) as pool:
+            list(pool.map(local.commit, attempts))
+        assert local.committed() == {FINISHED: "finished"}
+        assert local.trials()["success"].to_pylist() == [0.75]
+        file(local, "trials").unlink()
+
+
+def test_the_check_and_the_replacement_of_a_row_are_one_step(local, monkeypatch):
+    """A finished row that appears after a failing writer first looked must not be lost."""
+    monkeypatch.setattr(local._files, "read", lambda relative: None)
+    late = failure()
+    local.commit(result())
+    monkeypatch.undo()
+    first_look, looked = local._files.read, []
+
+    def read(relative):
+        looked.append(relative)
+        return None if len(looked) == 1 else first_look(relative)
+
+    monkeypatch.setattr(local._files, "read", read)
+    assert not local.commit(late)
+    monkeypatch.undo()
+    assert local.committed() == {FINISHED: "finished"}
+
+
+def test_curves_of_an_equal_writer_are_as_good(local):
+    """Two drivers may finish one trial with other lanes, whose curves differ in the last digit and hence in size."""
+    local.commit(result())
+    row = file(local, "trials").read_bytes()
+    file(local, "trials").unlink()
+    local.commit(result(curves=[(step, "train_loss", 0.1 + step) for step in range(50)]))
+    file(local, "trials").write_bytes(row)
+    assert local.committed() == {FINISHED: "finished"}
+    assert local.curves().num_rows == 50
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Crashes and refusals
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class PowerCut(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("earlier", [None, "failed"])
+def test_a_crash_at_any_moment_of_a_commit_loses_only_that_commit(tmp_path, monkeypatch, earlier):
+    """Cut before and after every operation on the disk; nothing cleans up after a power cut."""
+    operations = ["open", "fsync", "replace", "mkdir"]
+    for moment in itertools.count():
+        results = Store.open(tmp_path / str(moment))
+        results.commit(result({"seed": 1}))
+        if earlier:
+            results.commit(failure())
+        before = results.committed()
+        countdown = itertools.count(moment, -1)
+
+        def cut(countdown=countdown):
+            if next(countdown) <= 0:
+                raise PowerCut
+
+        def guarded(operation, cut=cut):
+            def run(*arguments, **options):
+                cut()
+                value = operation(*arguments, **options)
+                cut()
+                return value
+
+            return run
+
+        def unlink(path, cut=cut, operation=os.unlink):
+            cut()
+            operation(path)
+
+        with monkeypatch.context() as patch:
+            for name in operations:
+                patch.setattr(files.os, name, guarded(getattr(os, name)))
+            patch.setattr(files.os, "unlink", unlink)
+            try:
+                results.commit(result())
+                survived = True
+            except PowerCut:
+                survived = False
+        now = results.committed()
+        assert now in (before, before | {FINISHED: "finished"})
+        assert results.trials().num_rows == len(now)
+        assert results.curves([OTHER]).num_rows == 2
+        if now.get(FINISHED) == "finished":
+            assert results.outcomes([FINISHED]).num_rows == 12
+        results.commit(result())
+        assert results.committed() == {OTHER: "finished", FINISHED: "finished"}
+        assert results.outcomes().num_rows == 24
+        if survived:
+            break
+    assert moment > 20
+
+
+def test_leftovers_of_crashes_are_swept_once_nobody_can_own_them(local):
+    local.commit(result())
+    old, young, foreign = (file(local, "trials").with_name(name) for name in
+                           (f".x.{'0' * 16}.tmp", f".x.{'1' * 16}.tmp", ".keep"))  # fmt: skip
+    for path in (old, young, foreign):
+        path.write_bytes(b"half")
+        past = time.time() - (0 if path == young else 2 * files.LEFTOVER_SECONDS)
+        os.utime(path, (past, past))
+    assert local.committed() == {FINISHED: "finished"}
+    assert [path.exists() for path in (old, young, foreign)] == [False, True, True]
+
+
+def test_a_full_disk_is_one_clear_message_and_no_damage(local, monkeypatch):
+    local.commit(result())
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "fsync", full)
+        with pytest.raises(StoreError, match=r"cannot write .*No space left on device"):
+            local.commit(result({"seed": 1}))
+    assert local.committed() == {FINISHED: "finished"}
+    assert not [name for _, _, names in os.walk(local.root) for name in names if name.endswith(".tmp")]
+    assert local.commit(result({"seed": 1}))
+
+
+def test_a_store_that_cannot_be_written_says_so(tmp_path):
+    (tmp_path / "results").write_text("I am no folder")
+    with pytest.raises(StoreError, match=r"cannot write .*results"):
+        Store.open(tmp_path / "results").commit(result())
+
+
+@pytest.mark.parametrize("url", ["foo://bar/baz", "s3://", "s3://?region=x"])
+def test_addresses_that_make_no_sense_are_refused(url):
+    with pytest.raises(StoreError):
+        Store.open(url)
+
+
+def test_keys_in_a_url_are_not_shown():
+    assert messages.redacted("run --results s3://key:secret@bucket/x") == "run --results s3://bucket/x"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Damage
+# --------------------------------------------------------------------------------------------------------------------
+
+DAMAGES = {
+    "emptied": lambda data: b"",
+    "truncated": lambda data: data[: len(data) // 2],
+    "cut by a byte": lambda data: data[:-1],
+    "longer": lambda data: data + b"\0",
+    "flipped": lambda data: data[:40] + bytes([data[40] ^ 4]) + data[41:],
+    "flipped in the footer": lambda data: data[:-200] + bytes([data[-200] ^ 1]) + data[-199:],
+    "foreign": lambda data: b"PAR1" + b"x" * 100 + b"PAR1",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_row_is_set_aside_and_its_trial_is_pending(results, damage, caplog):
+    results.commit(result())
+    results.commit(result({"seed": 1}))
+    overwrite(results, "trials", FINISHED, DAMAGES[damage])
+    assert results.trials()["trial_id"].to_pylist() == [OTHER], "the other rows stay readable"
+    assert FINISHED in caplog.text
+    assert "quarantine" in caplog.text
+    assert results.committed() == {OTHER: "finished"}
+    assert results.read_bytes(f"quarantine/trials/{PLACE}/{FINISHED}.parquet") is not None
+    caplog.clear()
+    assert results.commit(result())
+    assert results.committed() == {FINISHED: "finished", OTHER: "finished"}
+    assert not caplog.records
+
+
+def test_every_flipped_bit_of_a_row_is_found(local):
+    local.commit(result())
+    whole = file(local, "trials").read_bytes()
+    for position in range(0, len(whole), 37):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << (position % 8)
+        file(local, "trials").write_bytes(damaged)
+        assert local.committed() == {}, position
+    file(local, "trials").write_bytes(whole)
+    assert local.committed() == {FINISHED: "finished"}
+
+
+@pytest.mark.parametrize("kind", ["curves", "outcomes"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_curves_and_outcomes_are_found_when_read(results, kind, damage, caplog):
+    results.commit(result())
+    results.commit(result({"seed": 1}))
+    overwrite(results, kind, FINISHED, DAMAGES[damage])
+    assert results.verify(kind) == [FINISHED]
+    assert f"{kind}/{PLACE}/{FINISHED}" in caplog.text
+    assert getattr(results, kind)().num_rows == (2 if kind == "curves" else 12)
+    assert results.committed() == {OTHER: "finished"}
+    assert results.commit(result())
+    assert results.committed() == {FINISHED: "finished", OTHER: "finished"}
+
+
+@pytest.mark.parametrize("kind", ["curves", "outcomes"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_start_finds_damage_done_since_the_commit(local, kind, damage):
+    local.commit(result())
+    later = file(local, "trials").stat().st_mtime_ns + 1_000_000
+    overwrite(local, kind, FINISHED, DAMAGES[damage])
+    os.utime(file(local, kind), ns=(later, later))
+    assert local.committed() == {}
+
+
+@pytest.mark.parametrize("kind", ["curves", "outcomes"])
+def test_a_start_finds_lost_bytes_whatever_the_clock_says(results, kind):
+    results.commit(result())
+    overwrite(results, kind, FINISHED, DAMAGES["truncated"])
+    assert results.committed() == {}
+
+
+def test_a_start_reads_only_rows(local, monkeypatch):
+    for seed in range(3):
+        local.commit(result({"seed": seed}))
+    read = []
+    original = local._files.read
+    monkeypatch.setattr(local._files, "read", lambda name: read.append(name) or original(name))
+    assert len(local.committed()) == 3
+    assert [name for name in read if not name.startswith("trials/")] == []
+
+
+@pytest.mark.parametrize("damage", ["emptied", "truncated", "flipped"])
+def test_reading_goes_on_past_a_damaged_file(results, damage):
+    results.commit(result(outcomes=outcomes(5000)))
+    results.commit(result({"seed": 1}))
+    overwrite(results, "outcomes", FINISHED, DAMAGES[damage])
+    assert set(results.outcomes()["trial_id"].to_pylist()) == {OTHER}
+
+
+@pytest.mark.parametrize("kind", ["curves", "outcomes"])
+def test_details_deleted_by_hand_cost_nothing_but_themselves(results, kind):
+    results.commit(result())
+    results.delete(f"{kind}/{PLACE}/{FINISHED}.parquet")
+    assert results.committed() == {FINISHED: "finished"}
+    assert getattr(results, kind)().num_rows == getattr(results, kind)([FINISHED]).num_rows == 0
+
+
+def test_details_without_a_row_are_invisible(results):
+    results.commit(result())
+    results.delete(f"trials/{PLACE}/{FINISHED}.parquet")
+    assert results.committed() == {}
+    assert results.curves().num_rows == results.outcomes([FINISHED]).num_rows == 0
+
+
+def test_a_whole_file_in_the_wrong_place_is_damage(local):
+    local.commit(result())
+    other = file(local, "trials", OTHER)
+    other.write_bytes(file(local, "trials").read_bytes())
+    assert local.committed() == {FINISHED: "finished"}
+    assert not other.exists()
+
+
+def resealed(table, change):
+    """A row with another seal, and the digest that belongs to it."""
+    seal = sealed_parquet.Seal("trials", 1, FINISHED, "coloring", "Aq_R", "finished", None, None, ())
+    return store._sealed(table, change(seal))
+
+
+def test_a_newer_store_is_refused_and_not_touched(local):
+    local.commit(result())
+    newer = resealed(pa.table({"trial_id": [FINISHED]}), lambda seal: seal._replace(schema_version=2))
+    file(local, "trials").write_bytes(newer)
+    for ask in (local.committed, local.trials, lambda: local.curves([FINISHED]), lambda: local.commit(result())):
+        with pytest.raises(StoreError, match="schema version 2"):
+            ask()
+    assert file(local, "trials").read_bytes() == newer
+
+
+def test_a_row_without_the_newest_columns_is_read_with_nulls(local, monkeypatch):
+    local.commit(result())
+    newer = pa.schema([*store.TRIALS, ("mood", pa.string())])
+    monkeypatch.setattr(store, "TRIALS", newer)
+    monkeypatch.setitem(trial_rows.IN_FILE, "trials", pa.schema([*trial_rows.IN_FILE["trials"], ("mood", pa.string())]))
+    assert local.trials()["mood"].to_pylist() == [None]
+    assert local.trials()["q"].to_pylist() == [3.0]
+
+
+@pytest.mark.parametrize(
+    "table", [pa.table({"trial_id": [FINISHED] * 2}), pa.table({"trial_id": [1]}), pa.table({"evil": [FINISHED]})]
+)
+def test_a_well_sealed_row_of_another_form_is_set_aside(local, table):
+    local.commit(result({"seed": 1}))
+    file(local, "trials").write_bytes(resealed(table, lambda seal: seal))
+    assert local.trials()["trial_id"].to_pylist() == [OTHER]
+    assert local.committed() == {OTHER: "finished"}
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A folder from a stranger
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def test_links_below_the_root_are_neither_read_nor_written_through(local, tmp_path, caplog):
+    local.commit(result())
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    secret = outside / "secret.parquet"
+    secret.write_bytes(file(local, "trials").read_bytes())
+
+    file(local, "trials", OTHER).symlink_to(secret)
+    Path(local.root, "trials", "task=linked").symlink_to(outside)
+    Path(local.root, "checkpoints").symlink_to(outside)
+    assert local.committed() == {FINISHED: "finished"}
+    assert local.trials([OTHER]).num_rows == 0
+    assert "symbolic link" in caplog.text
+    assert local.read_bytes("checkpoints/secret.parquet") is None
+    with pytest.raises(StoreError, match="symbolic link"):
+        local.write_bytes("checkpoints/new", b"x")
+    with pytest.raises(StoreError, match="symbolic link"):
+        local.write_bytes("checkpoints/deeper/new", b"x")
+    local.delete("checkpoints/secret.parquet")
+    assert os.listdir(outside) == ["secret.parquet"]
+
+    Path(local.root, "outcomes").rename(outside / "outcomes")
+    Path(local.root, "outcomes").symlink_to(outside / "outcomes")
+    with pytest.raises(StoreError, match="symbolic link"):
+        local.commit(result({"seed": 2}))
+
+
+def test_the_root_itself_may_be_a_link(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "results").symlink_to(tmp_path / "disk")
+    linked = Store.open(tmp_path / "results")
+    linked.commit(result())
+    assert linked.committed() == {FINISHED: "finished"}
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "", "a\0b"])
+def test_names_that_climb_out_are_refused(results, name):
+    for use in (results.read_bytes, results.delete, lambda name: results.write_bytes(name, b"")):
+        with pytest.raises(StoreError, match="not the name of a file"):
+            use(name)
+
+
+def test_strange_files_are_ignored_loudly(local, caplog):
+    local.commit(result())
+    folder = file(local, "trials").parent
+    names = [
+        "'; drop table trials; --.parquet",
+        'q"uote.parquet',
+        "[bold]x.parquet",
+        "notes.txt",
+        "_SUCCESS",
+        "two\nlines.parquet",
+    ]
+    for name in names:
+        (folder / name).write_bytes(b"x")
+    os.mkfifo(folder / f"{OTHER}.parquet")
+    (folder / f"{'a' * 20}.parquet").mkdir()
+    assert local.committed() == {FINISHED: "finished"}
+    assert local.trials([OTHER]).num_rows == 0
+    assert len({text for record in caplog.records if "ignored" in (text := record.getMessage())}) == len(names)
+    assert local.curves().num_rows == 2
+
+
+def test_a_huge_row_is_not_even_read(local, monkeypatch):
+    local.commit(result())
+    with file(local, "trials", OTHER).open("wb") as huge:
+        huge.truncate(store._LARGEST_ROW + 1)
+    read = []
+    original = local._files.read
+    monkeypatch.setattr(local._files, "read", lambda name: read.append(name) or original(name))
+    assert local.committed() == {FINISHED: "finished"}
+    assert not any(OTHER in name for name in read)
+
+
+def test_a_store_that_cannot_be_tidied_is_still_read(local, monkeypatch, caplog):
+    local.commit(result())
+    overwrite(local, "trials", FINISHED, DAMAGES["flipped"])
+    local.commit(result({"seed": 1}))
+
+    def refuse(relative, target):
+        raise StoreError("cannot move it: Read-only file system")
+
+    monkeypatch.setattr(local._files, "move", refuse)
+    assert local.committed() == {OTHER: "finished"}
+    assert "Read-only" in caplog.text
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Sweeps and other files
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def record(name="quick", ids=("a" * 20, "b" * 20), captured=PROVENANCE.captured):
+    origin = PROVENANCE.model_copy(update={"captured": captured})
+    return SweepRecord(name=name, text="trial: {}\n", overrides=("trial.steps=3",), trial_ids=ids, provenance=origin)
+
+
+def test_the_history_of_a_sweep_is_kept_in_order_whatever_the_clock_says(results):
+    starts = [record(captured=time) for time in ("2030", "1970", "2001")] + [record(ids=())]
+    for start in starts:
+        results.record_sweep(start)
+    results.record_sweep(record("other"))
+    assert results.sweeps() == [record("other"), *starts]
+    plans = [name for name in results._files.listing("sweeps/quick") if "/plans/" in name]
+    assert len(plans) == 2, "equal plans are stored once"
+
+
+def test_a_damaged_record_is_left_out_loudly(local, caplog):
+    local.record_sweep(record())
+    local.record_sweep(record("other"))
+    local.record_sweep(record("third"))
+    (start,) = Path(local.root, "sweeps", "quick").glob("*.json")
+    start.write_text("{")
+    (plan,) = Path(local.root, "sweeps", "third", "plans").iterdir()
+    plan.write_text("changed")
+    with caplog.at_level(logging.WARNING):
+        assert local.sweeps() == [record("other")]
+    assert "quick" in caplog.text
+    assert "missing or damaged" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "a b"])
+def test_a_sweep_needs_a_name_that_can_be_a_folder(local, name):
+    with pytest.raises(StoreError, match="cannot name a sweep"):
+        local.record_sweep(record(name))
+
+
+def test_other_files_are_written_read_and_deleted(results):
+    assert results.read_bytes("checkpoints/x") is None
+    results.write_bytes("checkpoints/x", b"one")
+    results.write_bytes("checkpoints/x", b"two")
+    assert results.read_bytes("checkpoints/x") == b"two"
+    results.delete("checkpoints/x")
+    results.delete("checkpoints/x")
+    assert results.read_bytes("checkpoints/x") is None
+
+
+def test_files_are_plain_parquet_with_page_checksums(local):
+    local.commit(result())
+    for kind in ("trials", "curves", "outcomes"):
+        data = bytearray(file(local, kind).read_bytes())
+        whole = pq.ParquetFile(pa.BufferReader(bytes(data)), page_checksum_verification=True).read()
+        assert "task" not in whole.column_names, "hive partitions must not be repeated inside"
+        data[60] ^= 1
+        with pytest.raises((OSError, pa.ArrowInvalid)):
+            pq.ParquetFile(pa.BufferReader(bytes(data)), page_checksum_verification=True).read()

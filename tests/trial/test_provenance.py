@@ -1,0 +1,79 @@
+"""Provenance tells code, lock and command, and nothing of the machine."""
+
+import datetime
+import hashlib
+import pickle
+import subprocess
+
+import pytest
+
+from sweeper.trial import provenance
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", "-C", folder, *identity, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A repository with one commit."""
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    (folder / "requirements.lock").write_text("jax==0.10.2\n")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "first")
+    return folder
+
+
+def test_a_clean_checkout_is_its_commit(checkout):
+    found = provenance.capture(["sweeper/run.py"], checkout)
+    assert found.commit == git(checkout, "rev-parse", "HEAD")
+    assert found.dirty is False
+    assert found.lock_hash == hashlib.sha256(b"jax==0.10.2\n").hexdigest()
+    assert {"python", "jax", "pyarrow", "ray"} <= found.versions.keys()
+    captured = datetime.datetime.fromisoformat(found.captured)
+    assert abs(datetime.datetime.now(datetime.UTC) - captured) < datetime.timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "new_task.py"])
+def test_a_changed_or_new_file_makes_it_dirty(checkout, name):
+    (checkout / name).write_text("changed")
+    assert provenance.capture([], checkout).dirty is True
+
+
+def test_a_copy_without_history_borrows_none(checkout):
+    inner = checkout / "inner"
+    inner.mkdir()
+    found = provenance.capture([], inner)
+    assert (found.commit, found.dirty, found.lock_hash) == (None, None, None)
+
+
+def test_git_need_not_be_there(checkout, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert provenance.capture([], checkout).commit is None
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["/home/me/repo/sweeper/run.py", "a b.yaml"], "python -m sweeper.run 'a b.yaml'"),
+        (["/home/me/.venv/bin/pytest", "-x"], "pytest -x"),
+        (["-c"], "-c"),
+        ([], ""),
+        (["sweeper/run.py", "--results=s3://key:secret@bucket/x"], "python -m sweeper.run --results=s3://bucket/x"),
+    ],
+)
+def test_the_command_can_be_typed_again_and_holds_no_folder_and_no_key(argv, expected):
+    assert provenance.command(argv) == expected
+
+
+def test_it_travels_and_cannot_be_changed(checkout):
+    found = provenance.capture([], checkout)
+    assert pickle.loads(pickle.dumps(found)) == found
+    with pytest.raises(ValueError, match="frozen"):
+        found.commit = "other"
