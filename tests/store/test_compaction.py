@@ -15,9 +15,10 @@ from typer.testing import CliRunner
 
 from sweeper import compaction as compaction_command
 from sweeper import query
-from sweeper.store import compaction, files
+from sweeper.store import compaction, local_files
 from sweeper.store.compaction import Compaction, compact
-from sweeper.store.files import LocalFiles, ObjectFiles
+from sweeper.store.local_files import LocalFiles
+from sweeper.store.object_files import ObjectFiles
 from sweeper.store.store import Store, StoreError
 from sweeper.trial.trial_spec import trial_id
 from tests.results import failure, outcomes, result
@@ -149,7 +150,7 @@ def cut_at(moment, patch):
 
 def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(compaction, "LEFTOVER_SECONDS", -1)
-    monkeypatch.setattr(files.os, "fsync", lambda descriptor: None)  # the power is not really cut
+    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
     for moment in itertools.count():
         results = Store.open(tmp_path / str(moment))
         fill(results)
@@ -173,7 +174,7 @@ def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(tmp_
 def test_a_crash_before_and_after_every_operation_of_parting(tmp_path, monkeypatch):
     """A trial with damaged outcomes leaves its compacted file."""
     monkeypatch.setattr(compaction, "LEFTOVER_SECONDS", -1)
-    monkeypatch.setattr(files.os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)
     for moment in itertools.count():
         results = Store.open(tmp_path / str(moment))
         ids = fill(results, range(4))
@@ -231,7 +232,7 @@ def test_two_compactors_of_a_bucket_lose_nothing(s3, tmp_path, monkeypatch):
     fill(results, range(6))
     before, seen_by_the_second = facts(results), results.entries()
     with monkeypatch.context() as patch:
-        patch.setattr(compaction, "_retire", lambda *arguments: False)
+        patch.setattr(compaction, "retire", lambda *arguments: False)
         compact(results)
     assert compaction._moved(results, seen_by_the_second[1:4])
     assert len([name for name in names(results) if name.startswith("compacted-")]) == 3
@@ -326,7 +327,7 @@ def test_a_damaged_leftover_does_not_cost_the_compacted_trial(tmp_path, monkeypa
     fill(results)
     before = facts(results)
     with monkeypatch.context() as patch:
-        patch.setattr(compaction, "_retire", lambda *arguments: False)
+        patch.setattr(compaction, "retire", lambda *arguments: False)
         compact(results)
     for name in results.files.listing("trials"):
         if "/compacted-" not in name and name[-28:-8] != before[1][-1]["trial_id"]:

@@ -1,6 +1,7 @@
 """The store keeps its promises under crashes, damage, races and hostile folders, on disks and in object stores."""
 
 import concurrent.futures
+import dataclasses
 import errno
 import itertools
 import json
@@ -8,6 +9,7 @@ import logging
 import math
 import os
 import pickle
+import re
 import time
 from pathlib import Path
 
@@ -21,8 +23,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sweeper import messages
-from sweeper.store import files, sealed_parquet, store
-from sweeper.store import rows as trial_rows
+from sweeper.store import committed_rows, decoded_rows, files, local_files, schema, sealed_parquet, store
+from sweeper.store.rows import ENCODINGS
 from sweeper.store.store import Store, StoreError, SweepRecord
 from sweeper.trial.trial_spec import canonical, trial_id
 from tests.results import PROVENANCE, STARTED, failure, outcomes, result
@@ -130,11 +132,11 @@ def test_curves_and_outcomes_of_some_or_all_trials(results):
 
 def test_many_trials_are_found_by_id_as_few_are(local):
     ids = []
-    for seed in range(store._FEW + 4):
+    for seed in range(committed_rows.FEW + 4):
         done = result({"seed": seed}, outcomes=None)
         local.commit(done)
         ids.append(trial_id(done.trial))
-    wanted = ids[: store._FEW + 2]
+    wanted = ids[: committed_rows.FEW + 2]
     assert local.trials(wanted)["trial_id"].to_pylist() == sorted(wanted)
     assert local.curves(wanted).num_rows == 2 * len(wanted)
     assert local.trials()["trial_id"].to_pylist() == sorted(ids)
@@ -326,8 +328,8 @@ def test_a_crash_at_any_moment_of_a_commit_loses_only_that_commit(tmp_path, monk
 
         with monkeypatch.context() as patch:
             for name in operations:
-                patch.setattr(files.os, name, guarded(getattr(os, name)))
-            patch.setattr(files.os, "unlink", unlink)
+                patch.setattr(local_files.os, name, guarded(getattr(os, name)))
+            patch.setattr(local_files.os, "unlink", unlink)
             try:
                 results.commit(result())
                 survived = True
@@ -366,7 +368,7 @@ def test_a_full_disk_is_one_clear_message_and_no_damage(local, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.os, "fsync", full)
+        patch.setattr(local_files.os, "fsync", full)
         with pytest.raises(StoreError, match=r"cannot write .*No space left on device"):
             local.commit(result({"seed": 1}))
     assert local.committed() == {FINISHED: "finished"}
@@ -507,13 +509,13 @@ def test_a_whole_file_in_the_wrong_place_is_damage(local):
 
 def resealed(table, change):
     """A row with another seal, and the digest that belongs to it."""
-    seal = sealed_parquet.Seal("trials", 1, FINISHED, "coloring", "Aq_R", "finished", None, None, ())
-    return store._sealed(table, change(seal))
+    seal = sealed_parquet.Seal("trials", 1, FINISHED, "coloring", "Aq_R", "finished")
+    return sealed_parquet.sealed([table], change(seal), ENCODINGS["trials"](table)).data
 
 
 def test_a_newer_store_is_refused_and_not_touched(local):
     local.commit(result())
-    newer = resealed(pa.table({"trial_id": [FINISHED]}), lambda seal: seal._replace(schema_version=2))
+    newer = resealed(pa.table({"trial_id": [FINISHED]}), lambda seal: dataclasses.replace(seal, schema_version=2))
     file(local, "trials").write_bytes(newer)
     for ask in (local.committed, local.trials, lambda: local.curves([FINISHED]), lambda: local.commit(result())):
         with pytest.raises(StoreError, match="schema version 2"):
@@ -521,11 +523,48 @@ def test_a_newer_store_is_refused_and_not_touched(local):
     assert file(local, "trials").read_bytes() == newer
 
 
+def test_a_seal_is_canonical_json_with_a_version(local):
+    local.commit(result())
+    (value,) = [
+        json.loads(value)
+        for key, value in pq.read_metadata(file(local, "trials")).metadata.items()
+        if key == b"sweeper"
+    ]
+    (entry,) = local.entries()
+    curves, kept = (sealed_parquet.digest_of(file(local, kind).read_bytes()) for kind in ("curves", "outcomes"))
+    assert value == {
+        "version": 2, "kind": "trials", "schema_version": 1, "trial_id": FINISHED, "task": "coloring",
+        "baseline": "Aq_R", "status": "finished", "outcome_columns": ["success", "loss"],
+        "curves": {"bytes": file(local, "curves").stat().st_size, "digest": curves},
+        "outcomes": {"bytes": file(local, "outcomes").stat().st_size, "digest": kept},
+    }  # fmt: skip
+    text = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    assert text in entry.data, "one spelling: sorted keys, no spaces"
+
+
+def test_programs_from_before_keyed_seals_refuse_the_store(local):
+    """They read a list whose second entry is the schema version, and know versions up to 1."""
+    local.commit(result())
+    metadata = pq.read_metadata(file(local, "trials")).metadata
+    older = re.fullmatch(rb'\{"digest":"[0-9a-f]{32}","seal":(\[[^{}]*\])\}', metadata[b"digest"])
+    assert older is not None
+    assert json.loads(older[1])[1] > 1
+
+
+def test_a_newer_form_of_seal_is_refused_and_not_touched(local, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(sealed_parquet, "SEAL_VERSION", 3)
+        local.commit(result())
+    with pytest.raises(StoreError, match="seal version 3"):
+        local.committed()
+    assert file(local, "trials").exists()
+
+
 def test_a_row_without_the_newest_columns_is_read_with_nulls(local, monkeypatch):
     local.commit(result())
     newer = pa.schema([*store.TRIALS, ("mood", pa.string())])
-    monkeypatch.setattr(store, "TRIALS", newer)
-    monkeypatch.setitem(trial_rows.IN_FILE, "trials", pa.schema([*trial_rows.IN_FILE["trials"], ("mood", pa.string())]))
+    monkeypatch.setattr(decoded_rows, "TRIALS", newer)
+    monkeypatch.setitem(schema.IN_FILE, "trials", pa.schema([*schema.IN_FILE["trials"], ("mood", pa.string())]))
     assert local.trials()["mood"].to_pylist() == [None]
     assert local.trials()["q"].to_pylist() == [3.0]
 
@@ -611,7 +650,7 @@ def test_strange_files_are_ignored_loudly(local, caplog):
 def test_a_huge_row_is_not_even_read(local, monkeypatch):
     local.commit(result())
     with file(local, "trials", OTHER).open("wb") as huge:
-        huge.truncate(store._LARGEST_ROW + 1)
+        huge.truncate(committed_rows.LARGEST_ROW + 1)
     read = []
     original = local._files.read
     monkeypatch.setattr(local._files, "read", lambda name: read.append(name) or original(name))

@@ -1,0 +1,195 @@
+"""Where the row of every committed trial is: in a file of its own, or at a place in a compacted file.
+
+Rows may move while they are read: into a compacted file, or out of one. The new file is always published before the old
+one is deleted. So if two listings, one after the other, show the same compacted files, then a trial that both of them
+missed is not there; and if a file has vanished by the time it is read, another look at the store shows where its row
+went. Where a trial has a compacted row and a row of its own, the better status counts, and of equals the compacted row.
+
+Nothing is moved or deleted here: damaged files are reported.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from sweeper.store.file_names import is_compacted, is_file_name, title
+from sweeper.store.files import DurableFiles, FileState
+from sweeper.store.quarantine import Damage
+from sweeper.store.schema import RANK, Detail
+from sweeper.store.sealed_parquet import (
+    CompactedSeal,
+    DamagedError,
+    DetailFile,
+    Member,
+    Seal,
+    unsealed,
+    unsealed_compacted,
+)
+from sweeper.store.threads import in_threads
+
+logger = logging.getLogger(__name__)
+
+FEW = 16
+"""Up to so many trials are looked for in every partition, which is cheaper than listing the store."""
+
+LARGEST_ROW = 16 * 2**20
+"""Bytes of the largest file that is read as one trial's row."""
+
+_ATTEMPTS = 5  # of reading a store that is being compacted; each compaction can spoil one
+
+
+class Place(NamedTuple):
+    """A place in a compacted file.
+
+    Attributes:
+        file: The seal of the file.
+        position: Which of its rows.
+    """
+
+    file: CompactedSeal
+    position: int
+
+    @property
+    def member(self) -> Member:
+        """What the file's seal says of the trial."""
+        return self.file.members[self.position]
+
+
+class Entry(NamedTuple):
+    """A committed trial.
+
+    Attributes:
+        seal: What the trial's own row says, or would say if it had a file of its own.
+        data: The bytes of the file that holds the row.
+        modified: When that file was modified, in nanoseconds; 0 if it was not listed.
+        place: Where in a compacted file the row is; None if the row has a file of its own.
+    """
+
+    seal: Seal
+    data: bytes
+    modified: int
+    place: Place | None
+
+    def detail(self, kind: Detail) -> tuple[str, DetailFile | None]:
+        """Name of the file that holds the trial's curves or outcomes, and what the row says of that file."""
+        if kind == "curves" and self.place is not None:
+            return self.place.file.name, self.place.file.curves
+        return self.seal.name, self.seal.curves if kind == "curves" else self.seal.outcomes
+
+
+class Reading(NamedTuple):
+    """What reading the rows of a store came to.
+
+    Attributes:
+        entries: The best sound row of every trial, by trial id.
+        damage: Files that are not what their writer wrote.
+    """
+
+    entries: list[Entry]
+    damage: list[Damage]
+
+
+def read_entries(files: DurableFiles, trial_ids: Iterable[str] | None = None) -> Reading:
+    """The rows of all committed trials, or of those listed; nothing of them is decoded.
+
+    Raises:
+        StoreError: the store cannot be read, or a newer version of this program wrote it.
+    """
+    wanted = None if trial_ids is None else set(trial_ids)
+    if wanted is not None and len(wanted) <= FEW:
+        entries = _finished_rows(files, wanted)
+        if sorted(entry.seal.trial_id for entry in entries) == sorted(wanted):
+            return Reading(entries, [])
+    reading, strange = Reading([], []), set[str]()
+    for _ in range(_ATTEMPTS):
+        before, after = files.listing("trials"), files.listing("trials")
+        names = _known(before | after, strange)
+        reading, vanished = _read(files, names, wanted)
+        moved = any(is_compacted(name) for name in before.keys() ^ after.keys())
+        if not moved and not vanished:
+            break
+    return reading
+
+
+def _finished_rows(files: DurableFiles, wanted: set[str]) -> list[Entry]:
+    """The finished rows in files of their own, without a listing of the store."""
+    partitions = [inner for outer in files.folders("trials") for inner in files.folders(outer)]
+    names = [f"{partition}/{trial_id}.parquet" for trial_id in sorted(wanted) for partition in partitions]
+    rows = in_threads(lambda name: _own_row(files, name.removeprefix("trials/"), 0), names)
+    return [row for row in rows if isinstance(row, Entry) and row.seal.status == "finished"]
+
+
+def _known(listed: Mapping[str, FileState], strange: set[str]) -> dict[str, FileState]:
+    """The listed files by name below `trials`; others are warned of, once, and added to `strange`."""
+    names = {}
+    for path, state in listed.items():
+        name = path.removeprefix("trials/")
+        if is_file_name(name):
+            names[name] = state
+        elif path not in strange:
+            logger.warning("%r is not a file of this store: ignored", path)
+            strange.add(path)
+    return names
+
+
+def _read(files: DurableFiles, names: Mapping[str, FileState], wanted: set[str] | None) -> tuple[Reading, bool]:
+    """What the files hold, and whether one of them has vanished and its row is nowhere else."""
+    best: dict[str, Entry] = {}
+    damage: list[Damage] = []
+    vanished = False
+    together = [name for name in names if is_compacted(name)]
+    for members in in_threads(lambda name: _compacted_rows(files, name, names[name].modified), together):
+        if isinstance(members, Damage):
+            damage.append(members)
+        elif members is None:
+            vanished = True
+        else:
+            for entry in members:
+                if wanted is None or entry.seal.trial_id in wanted:
+                    _keep_better(best, entry)
+    compacted = set(best)
+    alone = [name for name in names if not is_compacted(name) and (wanted is None or title(name) in wanted)]
+    small = [name for name in alone if names[name].size <= LARGEST_ROW]
+    for name in set(alone).difference(small):
+        reason = f"has {names[name].size:,} bytes, too many for a row"
+        damage.append(Damage("trials", name, reason, title(name) in compacted))
+    rows = in_threads(lambda name: _own_row(files, name, names[name].modified), small)
+    for name, row in zip(small, rows, strict=True):
+        if isinstance(row, Damage):
+            damage.append(row._replace(compacted_too=title(name) in compacted))
+        elif row is None:
+            vanished |= title(name) not in compacted
+        else:
+            _keep_better(best, row)
+    return Reading([best[trial_id] for trial_id in sorted(best)], damage), vanished
+
+
+def _keep_better(best: dict[str, Entry], entry: Entry) -> None:
+    """Enters a row, unless one that is as good was entered before."""
+    standing = best.get(entry.seal.trial_id)
+    if standing is None or RANK[entry.seal.status] > RANK[standing.seal.status]:
+        best[entry.seal.trial_id] = entry
+
+
+def _own_row(files: DurableFiles, name: str, modified: int) -> Entry | Damage | None:
+    """The row in a file of its own; None if the file is not there."""
+    data = files.read(f"trials/{name}")
+    if data is None:
+        return None
+    try:
+        return Entry(unsealed(data, "trials", name), data, modified, None)
+    except DamagedError as error:
+        return Damage("trials", name, str(error))
+
+
+def _compacted_rows(files: DurableFiles, name: str, modified: int) -> list[Entry] | Damage | None:
+    """The rows in a compacted file; None if the file is not there."""
+    data = files.read(f"trials/{name}")
+    if data is None:
+        return None
+    try:
+        seal = unsealed_compacted(data, "trials", name)
+    except DamagedError as error:
+        return Damage("trials", name, str(error))
+    places = [Place(seal, position) for position in range(len(seal.members))]
+    return [Entry(seal.of(place.member), data, modified, place) for place in places]

@@ -1,0 +1,100 @@
+"""Taking trials out of compacted files, and deleting what compacted files have replaced."""
+
+import dataclasses
+import logging
+from collections.abc import Collection, Iterable
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sweeper.store.committed_rows import Entry
+from sweeper.store.decoded_rows import decoded_rows
+from sweeper.store.details import damage_in, present
+from sweeper.store.files import DurableFiles, StoreError
+from sweeper.store.publication import publish_detail, publish_row, stands
+from sweeper.store.quarantine import Damage
+from sweeper.store.sealed_parquet import CompactedSeal
+
+logger = logging.getLogger(__name__)
+
+
+def retire(files: DurableFiles, name: str, row: bytes) -> bool:
+    """Delete the own row of a compacted trial and then its own curves, unless the row was replaced by another.
+
+    The row goes first: a row without its curves would be taken for one whose curves were deleted by hand.
+
+    Args:
+        files: The files of the store.
+        name: The trial's file below `trials` and `curves`.
+        row: The row as it was read.
+    """
+    gone = files.delete(f"trials/{name}", only=row)
+    if gone:
+        files.delete(f"curves/{name}")
+    return gone
+
+
+def dissolve(files: DurableFiles, seal: CompactedSeal, data: bytes, without: Collection[str] = ()) -> Damage | None:
+    """Give the trials of a compacted file, but for some, files of their own again, and delete the compacted file.
+
+    The caller holds the store exclusively, where that is possible.
+
+    Args:
+        files: The files of the store.
+        seal: The seal of the compacted file of rows.
+        data: That file.
+        without: Ids of trials that get no row.
+
+    Returns:
+        The damage that keeps the file from being dissolved; None if there is none.
+
+    Raises:
+        StoreError: the store cannot be written, or another process moves the same rows. No trial has suffered.
+    """
+    rows = decoded_rows(data, seal.name, len(seal.members))
+    if isinstance(rows, Damage):
+        return rows
+    damage = damage_in(files, "curves", seal.name)
+    if damage is not None:
+        return damage
+    points = files.read(f"curves/{seal.name}")
+    curves = None if points is None else pq.ParquetFile(pa.BufferReader(points))
+    for position, member in enumerate(seal.members):
+        own = seal.of(member)
+        present_row = files.read(f"trials/{own.name}")
+        if member.trial_id in without or (present_row is not None and stands(present_row, own.status)):
+            continue
+        if curves is not None and member.curves_group is not None:
+            table = curves.read_row_group(member.curves_group).replace_schema_metadata(None)
+            own = dataclasses.replace(own, curves=publish_detail(files, "curves", own, table))
+        publish_row(files, own, rows.slice(position, 1))
+    names = [seal.of(member).name for member in seal.members if member.trial_id not in without]
+    if len(present(files, "trials", names, few=True)) < len(names):
+        raise StoreError("another process is compacting this store")
+    files.delete(f"trials/{seal.name}")
+    files.delete(f"curves/{seal.name}")
+    return None
+
+
+def take_out(files: DurableFiles, entries: Iterable[Entry]) -> list[Damage]:
+    """Leave trials without a row, by dissolving the compacted files that hold their rows.
+
+    While another process compacts the store, nothing happens: the next reader sees the same trials again.
+
+    Args:
+        files: The files of the store.
+        entries: The trials; those with a row in a file of its own are passed over.
+
+    Returns:
+        Damage that keeps compacted files from being dissolved.
+    """
+    compacted = {entry.seal.trial_id: entry for entry in entries if entry.place is not None}
+    holders = {entry.place.file.name: (entry.place.file, entry.data) for entry in compacted.values() if entry.place}
+    damages = []
+    for seal, data in holders.values():
+        with files.exclusively() as hold:
+            try:
+                damages.append(None if hold == "taken" else dissolve(files, seal, data, without=compacted.keys()))
+            except StoreError as error:
+                logger.warning("the rows in %r cannot be parted: %s", seal.name, error)
+    return [damage for damage in damages if damage is not None]

@@ -1,0 +1,33 @@
+"""Names of the parquet files of a store, below the folders `trials`, `curves` and `outcomes`.
+
+task=<t>/baseline=<b>/<trial_id>.parquet             a trial's own file
+task=<t>/baseline=<b>/compacted-<digest>.parquet     the rows or curves of many trials
+"""
+
+import re
+
+IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
+TRIAL_ID = r"[0-9a-f]{20}"
+COMPACTED = r"compacted-[0-9a-f]{20}"
+
+_NAME = re.compile(rf"task={IDENTIFIER}/baseline={IDENTIFIER}/(?:{TRIAL_ID}|{COMPACTED})\.parquet")
+
+
+def file_name(task: str, baseline: str, title: str) -> str:
+    """The name of a file whose title is a trial's id, or `compacted-` and twenty digits."""
+    return f"task={task}/baseline={baseline}/{title}.parquet"
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a store has files of this name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def is_compacted(name: str) -> bool:
+    """Whether a file of this name belongs to many trials."""
+    return title(name).startswith("compacted-")
+
+
+def title(name: str) -> str:
+    """The last part of a name without its ending: the id of the trial, for a trial's own file."""
+    return name.rpartition("/")[2].removesuffix(".parquet")

@@ -1,0 +1,208 @@
+"""Files of a local disk that are whole or not there.
+
+A file is written under a hidden temporary name, flushed to the disk, renamed to its final name, and its folder is
+flushed too. Locks belong to the operating system, which releases them when their owner dies.
+
+Symbolic links below the root are neither read nor written through. (The root itself may be a link: the user gave it.)
+"""
+
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pyarrow import fs
+
+from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles, FileState, Hold, StoreError, explained
+
+logger = logging.getLogger(__name__)
+
+
+class LocalFiles(DurableFiles):
+    """Files of a local disk, or of any network file system that is mounted like one."""
+
+    @classmethod
+    def at(cls, address: str | Path) -> "LocalFiles":
+        """The files below a folder, which need not exist."""
+        root = os.path.realpath(Path(address).expanduser())
+        return cls(root, fs.LocalFileSystem(), root)
+
+    def exists(self) -> bool:
+        return os.path.isdir(self.root)
+
+    def listing(self, folder: str) -> dict[str, FileState]:
+        listed: dict[str, FileState] = {}
+        start = self.path(folder)
+        with explained("list", start):
+            waiting = [start] if self._is_plain(start) else []
+            while waiting:
+                waiting += self._list(waiting.pop(), listed)
+        return listed
+
+    def _list(self, folder: str, listed: dict[str, FileState]) -> list[str]:
+        """Adds the files directly inside a folder to `listed`; returns the folders inside it."""
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return []
+        folders = []
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_symlink():
+                logger.warning("%r is a symbolic link: ignored", entry.path)
+            elif entry.is_dir():
+                folders.append(entry.path)
+            else:
+                # The file may have been set aside or replaced since the folder was read.
+                with contextlib.suppress(FileNotFoundError):
+                    if entry.is_file():
+                        status = entry.stat(follow_symlinks=False)
+                        listed[entry.path[len(self.root) + 1 :]] = FileState(status.st_size, status.st_mtime_ns)
+        return folders
+
+    def folders(self, folder: str) -> list[str]:
+        start = self.path(folder)
+        with explained("list", start):
+            if not self._is_plain(start) or not os.path.isdir(start):
+                return []
+            names = [entry.name for entry in os.scandir(start) if entry.is_dir(follow_symlinks=False)]
+        return [f"{folder}/{name}" for name in sorted(names)]
+
+    def _is_plain(self, path: str) -> bool:
+        """Whether no part of the path below the root is a symbolic link."""
+        return os.path.realpath(path) == path
+
+    def read(self, relative: str) -> bytes | None:
+        path = self.path(relative)
+        with explained("read", path):
+            # A pipe or a device would block or never end.
+            if not self._is_plain(path) or not os.path.isfile(path):
+                return None
+            try:
+                with open(path, "rb") as file:
+                    return file.read()
+            except FileNotFoundError:
+                return None
+
+    def write(self, relative: str, data: bytes, keep: Callable[[bytes], bool] | None = None) -> bool:
+        path = self.path(relative)
+        folder, name = os.path.split(path)
+        temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
+        with explained("write", path):
+            self._make_folder(folder)
+            try:
+                with open(temporary, "xb") as file, _locked(file.fileno()):
+                    # `remove_leftovers` sees by the lock, whatever the clocks say, that the file still has its writer.
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                with _folder(folder) as descriptor:
+                    with _locked(descriptor):
+                        if keep is not None and (present := self.read(relative)) is not None and keep(present):
+                            return False
+                        os.replace(temporary, path)
+                    os.fsync(descriptor)
+            finally:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+        return True
+
+    def _make_folder(self, folder: str) -> None:
+        if not self._is_plain(folder):
+            raise StoreError(f"{folder!r} is reached through a symbolic link: nothing is written there")
+        if os.path.isdir(folder):
+            return
+        parent = os.path.dirname(folder)
+        self._make_folder(parent)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)
+        with _folder(parent) as descriptor:
+            os.fsync(descriptor)
+
+    def delete(self, relative: str, only: bytes | None = None) -> bool:
+        path = self.path(relative)
+        folder = os.path.dirname(path)
+        with explained("delete", path), contextlib.suppress(FileNotFoundError):
+            if self._is_plain(folder):
+                with _folder(folder) as descriptor, _locked(descriptor):
+                    if only is not None and self.read(relative) not in (None, only):
+                        return False
+                    os.unlink(path)
+        return True
+
+    def move(self, relative: str, target: str) -> None:
+        path, final = self.path(relative), self.path(target)
+        with explained("move", path):
+            self._make_folder(os.path.dirname(final))
+            if self._is_plain(os.path.dirname(path)):
+                with contextlib.suppress(FileNotFoundError):
+                    os.replace(path, final)
+
+    def remove_leftovers(self) -> None:
+        limit = time.time() - LEFTOVER_SECONDS
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                if _TEMPORARY.fullmatch(name):
+                    path = os.path.join(folder, name)
+                    # Another process may remove them too, and a read-only store keeps its leftovers.
+                    with contextlib.suppress(OSError):
+                        if os.lstat(path).st_mtime < limit and not _held(path):
+                            os.unlink(path)
+
+    @contextlib.contextmanager
+    def exclusively(self) -> Iterator[Hold]:
+        with _folder(self.root) as descriptor:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                yield "taken" if error.errno == errno.EWOULDBLOCK else "unknown"
+            else:
+                yield "held"  # until the descriptor is closed, by whatever ends this process
+
+
+_TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")
+
+
+def _held(path: str) -> bool:
+    """Whether a process holds the lock of a file."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno == errno.EWOULDBLOCK
+    finally:
+        os.close(descriptor)
+    return False
+
+
+@contextlib.contextmanager
+def _folder(path: str) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _locked(descriptor: int) -> Iterator[None]:
+    """Holds the lock of an open file or folder; the system releases the lock when its owner dies."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        # Some network file systems have no locks; a check before a replacement is then two steps, as in object stores.
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
+            raise
+        yield
+        return
+    try:
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -1,0 +1,93 @@
+"""Files in a bucket that are whole or not there: the one PUT to the final key is the publication.
+
+Object stores have no locks. What a local disk does in one step (compare and replace, compare and delete) is two steps
+here, and the base class says which.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from pyarrow import fs
+
+from sweeper.messages import redacted
+from sweeper.store.files import DurableFiles, FileState, Hold, StoreError, explained
+
+
+class ObjectFiles(DurableFiles):
+    """Objects of a bucket, by any file system of pyarrow whose writes appear as a whole when they are closed."""
+
+    @classmethod
+    def at(cls, address: str) -> "ObjectFiles":
+        """The files below a URL such as `s3://bucket/results`.
+
+        Raises:
+            StoreError: the scheme is unknown, or the address names no bucket.
+        """
+        if address.startswith("s3://") and "allow_delayed_open=" not in address:
+            # Without it pyarrow opens a multipart upload even for a kilobyte; with it a small file is a single PUT.
+            address += "&allow_delayed_open=true" if "?" in address else "?allow_delayed_open=true"
+        with explained("open", address):
+            filesystem, root = fs.FileSystem.from_uri(address)
+        if not root.strip("/"):
+            raise StoreError(f"{redacted(address)} names no bucket")
+        return cls(address, filesystem, root.rstrip("/"))
+
+    def exists(self) -> bool:
+        with explained("open", self.root):
+            selector = fs.FileSelector(self.root, allow_not_found=True)
+            return bool(self.filesystem.get_file_info(selector))
+
+    def _infos(self, folder: str, recursive: bool) -> list[tuple[str, fs.FileInfo]]:
+        selector = fs.FileSelector(self.path(folder), allow_not_found=True, recursive=recursive)
+        with explained("list", selector.base_dir):
+            infos = self.filesystem.get_file_info(selector)
+        prefix = len(self.root) + 1
+        return sorted((info.path[prefix:], info) for info in infos)
+
+    def listing(self, folder: str) -> dict[str, FileState]:
+        return {
+            name: FileState(info.size, info.mtime_ns or 0)
+            for name, info in self._infos(folder, recursive=True)
+            if info.type == fs.FileType.File and not any(part.startswith(".") for part in name.split("/"))
+        }
+
+    def folders(self, folder: str) -> list[str]:
+        return [name for name, info in self._infos(folder, recursive=False) if info.type == fs.FileType.Directory]
+
+    def read(self, relative: str) -> bytes | None:
+        path = self.path(relative)
+        with explained("read", path):
+            try:
+                with self.filesystem.open_input_file(path) as file:
+                    return file.read()
+            except FileNotFoundError:
+                return None
+
+    def write(self, relative: str, data: bytes, keep: Callable[[bytes], bool] | None = None) -> bool:
+        if keep is not None and (present := self.read(relative)) is not None and keep(present):
+            return False
+        path = self.path(relative)
+        with explained("write", path), self.filesystem.open_output_stream(path, compression=None) as stream:
+            stream.write(data)
+        return True
+
+    def delete(self, relative: str, only: bytes | None = None) -> bool:
+        if only is not None and self.read(relative) not in (None, only):
+            return False
+        path = self.path(relative)
+        with explained("delete", path), contextlib.suppress(FileNotFoundError):
+            self.filesystem.delete_file(path)
+        return True
+
+    def move(self, relative: str, target: str) -> None:
+        path, final = self.path(relative), self.path(target)
+        with explained("move", path):
+            if self.filesystem.get_file_info(path).type == fs.FileType.File:
+                self.filesystem.move(path, final)
+
+    def remove_leftovers(self) -> None:
+        """Nothing: an object appears whole or not at all."""
+
+    @contextlib.contextmanager
+    def exclusively(self) -> Iterator[Hold]:
+        yield "unknown"

@@ -1,0 +1,49 @@
+"""Damaged files are moved below `quarantine/`, with one warning each, and their trials are pending again."""
+
+import logging
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sweeper.store.file_names import is_compacted
+from sweeper.store.files import DurableFiles, StoreError
+from sweeper.store.schema import SCHEMAS, Kind
+
+logger = logging.getLogger(__name__)
+
+
+class Damage(NamedTuple):
+    """A damaged file, as reading reports it.
+
+    Attributes:
+        kind: The folder that the file is in.
+        name: Its name below that folder.
+        reason: What is wrong with it, such as "is empty".
+        compacted_too: Whether the trial has a sound row in a compacted file, to which its outcomes belong.
+    """
+
+    kind: Kind
+    name: str
+    reason: str
+    compacted_too: bool = False
+
+
+def set_aside(files: DurableFiles, damages: Iterable[Damage]) -> None:
+    """Move the files of damaged trials out of the way, rows first, so that their trials are pending from then on.
+
+    A file that cannot be moved stays, and readers leave it out.
+    """
+    for damage in damages:
+        if damage.compacted_too:
+            folders, what = ["trials", "curves"], "it was set aside in quarantine/; its trial has another row"
+        elif is_compacted(damage.name):
+            folders, what = ["trials", "curves"], "all trials in it were set aside in quarantine/ and are pending again"
+        else:
+            folders, what = list(SCHEMAS), "its trial was set aside in quarantine/ and is pending again"
+        file, reason = f"{damage.kind}/{damage.name}", " ".join(damage.reason.split())
+        try:
+            for folder in folders:
+                files.move(f"{folder}/{damage.name}", f"quarantine/{folder}/{damage.name}")
+        except StoreError as error:
+            logger.warning("damaged: %r %s; it is left out, but %s", file, reason, error)
+        else:
+            logger.warning("damaged: %r %s; %s", file, reason, what)
