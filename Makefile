@@ -1,15 +1,28 @@
-# make sweep: from a clean clone to the result table and a figure.  make test: every check there is.
+# make sweep      from a clean clone to the result table and a figure
+# make check      lint, types, import contracts, tests without Ray: what to run after every edit
+# make test       all that a commit needs: also the tests that start Ray on this machine
+# make test-all   also several nodes, hosts with SSH, injected faults
 PYTHON ?= python3.11
 BIN := .venv/bin
 SHELL := /bin/bash -o pipefail
 
-.PHONY: sweep test lint chaos lock clean
+.PHONY: sweep check test test-all lint chaos lock clean
 
 sweep: .venv/runtime
 	$(BIN)/python -m sweeper.run search_spaces/quickstart.yaml
 
+# The marks `ray` and `long` are explained in pyproject.toml. Two processes take file after file, in order: tests of one
+# file share what they start.
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+check: lint
+	$(PYTEST) -m "not ray"
+
 test: lint
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not long"
+
+test-all: test
+	$(PYTEST) -m long
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import json
 import os
-import select
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -18,9 +17,6 @@ FLAGS = (
     "--disable-background-networking", "--disable-sync", "--disable-dev-shm-usage", "--disable-extensions",
     "--remote-debugging-pipe",
 )  # fmt: skip
-
-PATIENCE = 60
-"""Seconds to wait for an answer."""
 
 
 class Page:
@@ -54,8 +50,6 @@ class Page:
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            if not select.select([self._from], [], [], PATIENCE)[0]:
-                raise RuntimeError(f"Chromium has said nothing for {PATIENCE} seconds")
             data = os.read(self._from, 1 << 16)
             if not data:
                 raise RuntimeError("Chromium is gone")

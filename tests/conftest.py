@@ -11,7 +11,6 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false --xla_bac
 
 import hypothesis
 import pytest
-from xdist.scheduler import LoadFileScheduling
 
 from tests import s3_server
 
@@ -24,34 +23,9 @@ hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile
 hypothesis.settings.load_profile("deterministic")
 
 
-STARTS_RAY = (
-    "end_to_end/test_run",
-    "end_to_end/test_nodes",
-    "end_to_end/test_ray_up",
-    "end_to_end/test_object_store",
-    "launch/test_launch",
-)
-"""Test files that start Ray again and again. Two of them at once would be short of cores, and wait in vain."""
-
-
-class Scheduling(LoadFileScheduling):
-    """The processes of `pytest -n` take file after file; one of them begins with the ones above."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        return "ray" if file in _ray_files() else file
-
-
-def _ray_files() -> set[str]:
-    return {f"tests/{name}.py" for name in STARTS_RAY}
-
-
-def pytest_xdist_make_scheduler(config, log):
-    return Scheduling(config, log)
-
-
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: item.nodeid.partition("::")[0] not in _ray_files())
+    """Files that start Ray take the longest: they come first, so that both processes of `make test` end together."""
+    items.sort(key=lambda item: item.get_closest_marker("ray") is None)
 
 
 @pytest.fixture(scope="session")

@@ -54,10 +54,8 @@ def serving(folder: Path) -> Iterator[Server]:
             [sys.executable, "-m", "moto.server", "--host", "127.0.0.1", "--port", "0"], stdout=file, stderr=file
         )
     try:
-        end = time.monotonic() + 60
         while (found := re.search(r"Running on http://(127\.0\.0\.1:\d+)", log.read_text())) is None:
             assert process.poll() is None, log.read_text()
-            assert time.monotonic() < end, "the server does not start"
             time.sleep(0.05)
         yield Server(found[1], log)
     finally:

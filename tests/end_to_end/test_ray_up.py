@@ -41,9 +41,11 @@ def _obstacle() -> str | None:
 
 
 # Whoever is interested finds it in the list of skipped tests, which names reasons.
-pytestmark = pytest.mark.skipif(
-    (obstacle := _obstacle()) is not None, reason=f"NO REAL `ray up` WAS TESTED HERE: {obstacle}"
-)
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.long,
+    pytest.mark.skipif((obstacle := _obstacle()) is not None, reason=f"NO REAL `ray up` WAS TESTED HERE: {obstacle}"),
+]
 
 SETUP = r"""
 set -e
@@ -91,7 +93,7 @@ class Host:
         self.pid = int(children[0])
         """Of its first process, as seen from outside."""
 
-    def run(self, *command: str, timeout: float = 120, check: bool = True) -> str:
+    def run(self, *command: str, check: bool = True) -> str:
         """What a command on this host prints."""
         inside = ["nsenter", f"--target={self.pid}", "--net", "--pid", "--mount", "--uts", f"--wd={self.home}"]
         environment = {
@@ -102,7 +104,7 @@ class Host:
             "LANG": "C.UTF-8",
         }
         done = subprocess.run(
-            [*inside, *command], env=environment, timeout=timeout, check=False,
+            [*inside, *command], env=environment, check=False,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         assert done.returncode == 0 or not check, f"{command} on {self.name}: {done.returncode}\n{done.stdout}"
@@ -117,7 +119,7 @@ class Host:
         assert self._first.stdin is not None
         assert self._first.stdout is not None
         self._first.stdin.close()
-        self._first.wait(30)
+        self._first.wait()
         self._first.stdout.close()
 
 
@@ -189,11 +191,10 @@ def _cluster_file(hosts: list[Host], checkout: Path, key: Path) -> Path:
     return path
 
 
-def _until(condition: Callable[[], object], seconds: float) -> float:
+def _until(condition: Callable[[], object]) -> float:
     """Seconds until something is so."""
     began = time.monotonic()
     while not condition():
-        assert time.monotonic() < began + seconds, "waited in vain"
         time.sleep(0.5)
     return time.monotonic() - began
 
@@ -207,8 +208,6 @@ SWEEP = (
 """The quickstart, cut down to two packs of some seconds; each takes a whole host of two cores."""
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, tmp_path):
     outside, head, worker = hosts
     checkout, results = tmp_path / "checkout", tmp_path / "results"
@@ -218,30 +217,27 @@ def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, tmp_path):
     file = str(_cluster_file(hosts, checkout, tmp_path / "key"))
     program = str(plugins.ROOT / ".venv" / "bin" / "ray")
 
-    def ray(*arguments: str, seconds: float = 240, check: bool = True) -> str:
+    def ray(*arguments: str) -> str:
         """A command of Ray, typed in the checkout by whoever commands the cluster."""
         began = time.monotonic()
-        said = outside.run(
-            "sh", "-c", f'cd {checkout} && exec "$0" "$@"', program, *arguments, timeout=seconds, check=check
-        )
+        said = outside.run("sh", "-c", f'cd {checkout} && exec "$0" "$@"', program, *arguments)
         print(f"{time.monotonic() - began:.0f} s: ray {arguments[0]}")
         return said
 
     ray("get-auth-token", "--generate")
     ray("up", "--yes", "--disable-usage-stats", file)
     assert head.ray_processes() == 2  # raylet and GCS
-    took = _until(lambda: worker.ray_processes() == 1, 180)
+    took = _until(lambda: worker.ray_processes() == 1)
     print(f"{took:.0f} s: until the worker runs")
     # Its own token and nobody else's; a dashboard for the head's own users.
     assert (worker.home / ".ray" / "auth_token").read_text() == (outside.home / ".ray" / "auth_token").read_text()
     assert "refused" in outside.run("bash", "-c", f"exec 3<>/dev/tcp/{head.address}/8265", check=False)
-    _until(lambda: _resources(ray("exec", file, "ray status")) == "4.0 CPU", 120)
+    _until(lambda: _resources(ray("exec", file, "ray status")) == "4.0 CPU")
 
     said = ray(
         "exec",
         file,
         f"cd ~/sweep && XLA_FLAGS=--xla_backend_optimization_level=0 python -m sweeper.run {SWEEP} --results {results}",
-        seconds=480,
     )
     assert "4 of 4 trials committed" in said, said
     assert set(Store.open(results).committed().values()) == {"finished"}
@@ -253,8 +249,8 @@ def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, tmp_path):
     said = ray("exec", file, f'cd ~/sweep && python -m sweeper.query "{asked}" --format csv --results {results}')
     assert "AE_R,2\nAq_R,2\n" in said, said
     # From outside the token opens the cluster, and nothing else does.
-    for mode, known in (("token", "4.0 CPU"), ("disabled", "")):
-        asking = f"RAY_AUTH_MODE={mode} timeout 60 {program} status --address {head.address}:6379"
+    for mode, patience, known in (("token", "infinity", "4.0 CPU"), ("disabled", "60", "")):
+        asking = f"RAY_AUTH_MODE={mode} timeout {patience} {program} status --address {head.address}:6379"
         answer = outside.run("sh", "-c", asking, check=False)
         print(f"{mode}: {answer[-300:]}")
         assert _resources(answer) == known
@@ -262,7 +258,7 @@ def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, tmp_path):
     ray("down", "--yes", file)
     assert not head.ray_processes(), head.run("ps", "-eo", "pid,ppid,stat,etime,args")
     # `ray down` asks nobody but the head; a raylet that misses it for a minute ends itself.
-    took = _until(lambda: not worker.ray_processes(), 150)
+    took = _until(lambda: not worker.ray_processes())
     print(f"{took:.0f} s: until the worker's processes are gone")
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -211,7 +212,7 @@ def test_a_second_compactor_is_refused_and_the_lock_dies_with_its_owner(tmp_path
     if child == 0:
         with results.files.exclusively():
             (tmp_path / "held").touch()
-            time.sleep(60)
+            signal.pause()
         os._exit(0)
     while not (tmp_path / "held").exists():
         time.sleep(0.01)
