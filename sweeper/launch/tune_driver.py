@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import os
-import pickle
+import pickle  # noqa: TID251  what Tune wrote about an error, in the folder of this start alone
 import shutil
 import tempfile
 import time
@@ -247,7 +247,7 @@ def _named(work: Work) -> str:
 def _last_error(trial: Trial) -> BaseException:
     """What Tune kept of the error in the run's own temporary folder, without the name of the method it came from."""
     try:
-        error = pickle.loads(Path(trial.pickled_error_file or "").read_bytes())
+        error = pickle.loads(Path(trial.pickled_error_file or "").read_bytes())  # noqa: S301  see the import
         return error.cause if isinstance(error, RayTaskError) else error
     except (OSError, ValueError, pickle.UnpicklingError):
         return RuntimeError(trial.get_error() or "unknown reason")

@@ -59,7 +59,7 @@ def save(store: Store, pack_id: str, trial_ids: Sequence[str], state: Any, notes
     leaves = {f"leaf_{index}": np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
     header = json.dumps({"pack_id": pack_id, "trial_ids": list(trial_ids), "notes": notes}).encode()
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, header=np.frombuffer(header, np.uint8), **leaves)
+    np.savez(buffer, allow_pickle=False, header=np.frombuffer(header, np.uint8), **leaves)  # noqa: TID251  no pickles
     payload = buffer.getvalue()
     store.write_bytes(_name(pack_id), hashlib.sha256(payload).digest() + payload)
 
@@ -70,7 +70,7 @@ def load(store: Store, pack_id: str) -> Checkpoint | None:
     if data is None or hashlib.sha256(data[_DIGEST_BYTES:]).digest() != data[:_DIGEST_BYTES]:
         return None
     try:
-        with np.load(io.BytesIO(data[_DIGEST_BYTES:]), allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(data[_DIGEST_BYTES:]), allow_pickle=False) as arrays:  # noqa: TID251  no pickles
             header = json.loads(arrays["header"].tobytes())
             leaves = [arrays[f"leaf_{index}"] for index in range(len(arrays.files) - 1)]
         trial_ids = tuple(map(str, header["trial_ids"]))
