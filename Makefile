@@ -11,12 +11,12 @@ SHELL := /bin/bash -o pipefail
 sweep: .venv/runtime
 	$(BIN)/python -m sweeper.run search_spaces/quickstart.yaml
 
-# The marks `ray` and `long` are explained in pyproject.toml. Two processes take file after file, in order: tests of one
+# The marks `slow` and `long` are explained in pyproject.toml. Two processes take file after file, in order: tests of one
 # file share what they start.
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 check: lint
-	$(PYTEST) -m "not ray"
+	$(PYTEST) -m "not slow and not long"
 
 test: lint
 	$(PYTEST) -m "not long"
@@ -57,4 +57,4 @@ lock:
 	$(COMPILE) pyproject.toml --extra cloud --extra cuda -c requirements-cluster.lock -o requirements-gpu.lock
 
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .pytest_cache .jax_cache .ruff_cache .hypothesis .import_linter_cache

@@ -177,7 +177,7 @@ def _runs(witness: Path) -> list[tuple[int, list[tuple[int, float]]]]:
 
 def _until(condition: Callable[[], object], process: subprocess.Popen) -> int:
     """Waits; returns the number of lines that the condition's file has, which callers compare with later."""
-    end = time.monotonic() + 300
+    end = time.monotonic() + 1800
     while not condition():
         if process.poll() is not None or time.monotonic() > end:
             raise RuntimeError("the worker did not start")

@@ -78,7 +78,7 @@ class Start:
         self._family.update(grown - {self.process.pid})
         return [pid for pid in sorted(self._family) if name in command_line(pid) and command_line(pid)]
 
-    def until(self, condition: Callable[[], object], seconds: float = 300) -> bool:
+    def until(self, condition: Callable[[], object], seconds: float = 1800) -> bool:
         """Waits for a condition; False if the command ended first."""
         end = time.monotonic() + seconds
         while not condition():
@@ -103,7 +103,7 @@ class Start:
                         os.kill(pid, signal.SIGKILL)
             time.sleep(0.1)
 
-    def wait(self, seconds: float = 1200) -> int:
+    def wait(self, seconds: float = 3600) -> int:
         """The exit code."""
         return self.process.wait(seconds)
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # One thread a process: tests share two cores, and a worker is held to its own in the same way. Most of what they do is
@@ -10,12 +11,20 @@ os.environ.setdefault("PJRT_NPROC", "1")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0")
 
 import hypothesis
+import jax
 import pytest
 
 from tests import s3_server
 
 # A shell ignores Ctrl-C in what it runs in the background, and every child inherits that; tests send Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What was compiled is kept between runs; jax does not compile the same twice then. It locks a folder whose size has a
+# bound, so both processes of `make test` can share this one.
+if jax.config.jax_compilation_cache_dir is None:
+    jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".jax_cache"))
+    jax.config.update("jax_compilation_cache_max_size", 2**30)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 hypothesis.settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
 # Two thousand mutated search spaces: pytest tests/space/test_search_space.py -k traceback --hypothesis-profile thorough
@@ -24,8 +33,8 @@ hypothesis.settings.load_profile("deterministic")
 
 
 def pytest_collection_modifyitems(items):
-    """Files that start Ray take the longest: they come first, so that both processes of `make test` end together."""
-    items.sort(key=lambda item: item.get_closest_marker("ray") is None)
+    """The slow ones come first, so that both processes of `make test` end together."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture(scope="session")

@@ -76,7 +76,7 @@ ADAM = "{warmup_steps: 10}"
 PGPE = "{name: pgpe, population: 60, initial_std: 0.1}"
 
 
-pytestmark = [pytest.mark.ray, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,7 +42,6 @@ def _obstacle() -> str | None:
 
 # Whoever is interested finds it in the list of skipped tests, which names reasons.
 pytestmark = [
-    pytest.mark.ray,
     pytest.mark.long,
     pytest.mark.skipif((obstacle := _obstacle()) is not None, reason=f"NO REAL `ray up` WAS TESTED HERE: {obstacle}"),
 ]

@@ -89,7 +89,7 @@ trial: {TRIAL}
 search: {{method: optuna, trials: 9, metric: loss, mode: min}}
 """
 
-pytestmark = pytest.mark.ray
+pytestmark = pytest.mark.slow
 
 UNSTABLE = ("wall", "seconds", "started", "finished", "per_second", "memory", "command", "pack_id")
 """Columns that say how a trial was executed."""

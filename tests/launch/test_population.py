@@ -24,7 +24,7 @@ from sweeper.training import evolution
 from sweeper.trial import plugins
 from sweeper.trial.trial_spec import TrialSpec
 
-pytestmark = pytest.mark.ray
+pytestmark = pytest.mark.slow
 
 GENERATIONS = 3
 

@@ -10,6 +10,8 @@ from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tasks.gridworld import Task
 
+pytestmark = pytest.mark.slow
+
 GENERATIONS = 4
 
 
