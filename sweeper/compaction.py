@@ -8,13 +8,9 @@ from typing import Annotated
 
 import typer
 
+from sweeper.messages import counted
 from sweeper.store.compaction import compact
 from sweeper.store.store import Store, StoreError
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -31,8 +27,8 @@ def compaction(
     except StoreError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(2) from None
-    print(f"{_counted(done.trials, 'trial')} moved into {_counted(done.files, 'compacted file')}", end="")
-    print(f"; {_counted(done.leftovers, 'leftover')} removed" if done.leftovers else "")
+    print(f"{counted(done.trials, 'trial')} moved into {counted(done.files, 'compacted file')}", end="")
+    print(f"; {counted(done.leftovers, 'leftover')} removed" if done.leftovers else "")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,18 @@
-"""How things are said, wherever they are said."""
+"""Phrases of messages that many commands print: counts, durations, proposals, and text that is safe to show.
 
+Each exists once, so that every command says the same thing in the same words.
+"""
+
+import difflib
 import re
+from collections.abc import Iterable
+from typing import Any
+
+
+def counted(number: int | float, noun: str) -> str:
+    """A number with its noun, such as "1 trial", "2,000 trials" or "0.5 GPUs"; the noun's plural ends in s."""
+    figure = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    return f"{figure} {noun}" if number == 1 else f"{figure} {noun}s"
 
 
 def duration(seconds: float) -> str:
@@ -13,6 +25,39 @@ def duration(seconds: float) -> str:
     if minutes < 48 * 60:
         return f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes // 1440} d {minutes % 1440 // 60} h"
+
+
+def nearest_name(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name most like the given name, if any is; capitals do not count.
+
+    Args:
+        name: What was written; anything but a string is like no name.
+        known: The names that exist.
+        cutoff: Least similarity, between 0 and 1.
+    """
+    if not isinstance(name, str):
+        return None
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    matches = difflib.get_close_matches(name.casefold()[:100], by_folded, n=1, cutoff=cutoff)
+    return by_folded[matches[0]] if matches else None
+
+
+def did_you_mean(nearest: str | None) -> str:
+    """The end of a message that proposes a name; empty where there is no name to propose."""
+    return f"; did you mean '{nearest}'?" if nearest else ""
+
+
+def printable(text: str) -> str:
+    """The text on one line, with escape sequences, other control characters and line ends spelt out.
+
+    Text that comes from a store, a cluster or an exception may hold anything, and a terminal obeys what it is sent.
+    """
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+
+
+def printable_lines(text: str) -> str:
+    """As `printable`, but line ends stay."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def redacted(url: str) -> str:

@@ -13,7 +13,6 @@ Exit codes: 0 when at least one panel was drawn, 1 when there was nothing to dra
 """
 
 import csv
-import difflib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ from rich.console import Console
 from sweeper.analysis import advice, figures, page, tables
 from sweeper.analysis.figures import Comparison, Results
 from sweeper.analysis.tables import Column, Table
-from sweeper.messages import redacted
+from sweeper.messages import did_you_mean, nearest_name, redacted
 from sweeper.space import search_space
 from sweeper.space.panels import Panel, Panels
 from sweeper.space.yaml_tree import Refused, SearchSpaceError, document_tree, overridden, plain
@@ -142,8 +141,7 @@ def sources(store: Store, everything: Results, spaces: Sequence[Path], sweeps: S
     latest = {record.name: record for record in store.sweeps()}
     for name in sweeps:
         if name not in latest:
-            nearest = difflib.get_close_matches(name, latest, n=1)
-            hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+            hint = did_you_mean(nearest_name(name, latest))
             raise ReportError(f"the store has no sweep '{name}'{hint} (known: {', '.join(latest) or 'none'})")
     found = []
     for path in spaces:

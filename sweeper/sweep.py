@@ -22,7 +22,7 @@ from rich.table import Table
 
 from sweeper import live_view
 from sweeper.interruption import Interruption
-from sweeper.messages import duration
+from sweeper.messages import counted, duration
 from sweeper.packs import checkpoint, plan
 from sweeper.space import search_space
 from sweeper.space.search_space import SearchSpaceError, SweepSpec
@@ -120,7 +120,7 @@ def _start(
             return 2 if isinstance(error, launch.TooLarge) else 1
     if interruption.signum is not None:
         left = len(source.planned.keys() - store.committed().keys())
-        _say(out, f"interrupted with {_count(left, 'trial')} to go; this command carries on:\n  {origin.command}")
+        _say(out, f"interrupted with {counted(left, 'trial')} to go; this command carries on:\n  {origin.command}")
         return 128 + interruption.signum
     if spec.search.method == "optuna":
         _record(store, spec, source, origin)  # only now its trials are known
@@ -140,19 +140,16 @@ def _source(
     """What is to run, and a sentence about it."""
     if spec.search.method == "optuna":
         study = plan.Study(spec, committed, retry_failed, lambda trials: _values(store, trials, spec.search.metric))
-        return study, f"an Optuna search of {spec.search.trials:,} settings, {len(study.planned):,} trials so far"
+        searched = f"an Optuna search of {counted(spec.search.trials or 0, 'setting')}"
+        return study, f"{searched}, {counted(len(study.planned), 'trial')} so far"
     expansion = spec.expand()
     planned = plan.plan(expansion.trials, spec.resources.lanes, committed, retry_failed)
-    counts = f"{_count(planned.cells, 'cell')} · {_count(planned.packs, 'pack')}"
+    counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
     return plan.Listed(planned), f"{expansion.summary} · {counts}"
 
 
 def _pending(source: plan.Source, settled: Mapping[str, Status], retry_failed: bool) -> list[str]:
     return [key for key in source.planned if key not in settled or (retry_failed and settled[key] == "failed")]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _state(settled: Mapping[str, Status], pending: int) -> str:
@@ -213,7 +210,7 @@ def _estimate(store: Store, trials: Iterable[TrialSpec]) -> str:
         for trial in known
     )
     unknown = len(pending) - len(known)
-    rest = f", and {_count(unknown, 'trial')} of unknown cost" if unknown else ""
+    rest = f", and {counted(unknown, 'trial')} of unknown cost" if unknown else ""
     return f"  cost: about {duration(seconds)} of one worker{rest}"
 
 

@@ -6,7 +6,7 @@ import math
 
 from rich.console import Console
 
-from sweeper import live_view, messages
+from sweeper import live_view
 from sweeper.packs import plan
 from sweeper.packs.pack_run import Progress
 from sweeper.packs.plan import Work
@@ -108,10 +108,3 @@ def test_a_log_gets_plain_lines():
     with live_view.watch(board, Console(file=out, width=40)) as watch:
         watch.note("a note that is longer than the forty columns of this log")
     assert out.getvalue() == "a note that is longer than the forty columns of this log\n"
-
-
-def test_durations_are_told_in_two_units_at_most():
-    seconds = [3.0, 99.0, 100.0, 5999.0, 6001.0, 172_799.0, 176_400.0]
-    assert [messages.duration(value) for value in seconds] == [
-        "3 s", "99 s", "2 min", "1 h 40 min", "1 h 40 min", "2 d 0 h", "2 d 1 h",
-    ]  # fmt: skip

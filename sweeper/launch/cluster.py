@@ -14,6 +14,7 @@ from ray._private.authentication import authentication_token_setup
 
 from sweeper.interruption import Interruption
 from sweeper.launch.failures import LaunchError, TooLarge, reason
+from sweeper.messages import counted
 from sweeper.space.search_space import Resources
 from sweeper.trial import plugins
 
@@ -123,7 +124,7 @@ def refuse_too_large(resources: Resources) -> None:
         needed = sum(bundle.get(name, 0.0) for bundle in resources.bundles())
         available = ray.cluster_resources().get(name, 0)
         if needed > available:
-            raise TooLarge(f"resources.{key}: a pack takes {needed:g} {name}s, this machine has {available:g}")
+            raise TooLarge(f"resources.{key}: a pack takes {counted(needed, name)}, this machine has {available:g}")
 
 
 def _start(environment: dict[str, str]) -> None:

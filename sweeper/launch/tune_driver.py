@@ -23,6 +23,7 @@ from ray.tune.search import Searcher
 from sweeper.interruption import Interruption
 from sweeper.launch.failures import LaunchError, Loss, commit_failed, reason
 from sweeper.launch.tune_worker import Orders, PackTrainable, decoded, encoded
+from sweeper.messages import counted
 from sweeper.packs.pack_run import Progress
 from sweeper.packs.plan import Source, Work
 from sweeper.space.search_space import Asha, Resources
@@ -223,7 +224,7 @@ class _Conductor(_NotSaved, tune.Callback):
             self._leaving = {trial.trial_id for trial in trials if trial.status == Trial.RUNNING}
             self._orders.leave.remote()
             why = "the results store takes nothing any more" if self.refused else "interrupted"
-            self._watcher.note(f"{why}: {len(self._leaving)} running packs leave a checkpoint")
+            self._watcher.note(f"{why}: {counted(len(self._leaving), 'running pack')} asked to leave a checkpoint")
         if not self._leaving or time.monotonic() > self._deadline:
             raise _Ended
 
@@ -348,6 +349,6 @@ def _warn_of_waiting(resources: Resources, watcher: Watcher) -> None:
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     for bundle in resources.bundles():
         if not any(all(node.get(name, 0.0) >= needed for name, needed in bundle.items()) for node in nodes):
-            wanted = " and ".join(f"{needed:g} {name}s" for name, needed in bundle.items())
+            wanted = " and ".join(counted(needed, name) for name, needed in bundle.items())
             watcher.note(f"no node of the cluster has the {wanted} that a pack takes yet; waiting for one")
             return

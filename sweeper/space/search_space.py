@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.space import holes, validation_messages
 from sweeper.space.holes import MAX_SETTINGS, Hole
 from sweeper.space.panels import Panel, Panels
@@ -32,11 +33,9 @@ from sweeper.space.yaml_tree import (
     Refused,
     SearchSpaceError,
     descendant,
-    did_you_mean,
     document_tree,
     joined,
     merged,
-    nearest_name,
     overridden,
     plain,
     shown,
@@ -170,8 +169,9 @@ class Expansion:
     def summary(self) -> str:
         """Such as "40 settings, 18 equal to others, 22 trials"."""
         if not self.merged:
-            return f"{self.settings:,} trials"
-        return f"{self.settings:,} settings, {self.merged:,} equal to others, {len(self.trials):,} trials"
+            return counted(self.settings, "trial")
+        settings, trials = counted(self.settings, "setting"), counted(len(self.trials), "trial")
+        return f"{settings}, {self.merged:,} equal to others, {trials}"
 
 
 @dataclass(frozen=True)

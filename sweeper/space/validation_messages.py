@@ -12,15 +12,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
+from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.yaml_tree import (
     RESERVED,
     SCALARS,
     Node,
     Problem,
     descendant,
-    did_you_mean,
     joined,
-    nearest_name,
     shortened,
     shown,
 )

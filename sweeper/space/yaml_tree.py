@@ -12,7 +12,6 @@ Invariants:
       written `.inf` or `.nan`.
 """
 
-import difflib
 import itertools
 import math
 import re
@@ -21,6 +20,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
+
+from sweeper.messages import printable
 
 MAX_DEPTH = 40
 MAX_NODES = 50_000
@@ -58,7 +59,7 @@ class Problem:
                 place = f"{source}:{self.where}: "
             case None:
                 place = f"{source}: "
-        return _printable(place + (f"{self.path}: " if self.path else "") + self.message)
+        return printable(place + (f"{self.path}: " if self.path else "") + self.message)
 
 
 class SearchSpaceError(ValueError):
@@ -84,27 +85,9 @@ class Refused(Exception):
         self.problem = Problem(path, message, where)
 
 
-def nearest_name(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known name most like this one, if any is; capitals do not count."""
-    if not isinstance(name, str):
-        return None
-    by_folded = {candidate.casefold(): candidate for candidate in known}
-    matches = difflib.get_close_matches(name.casefold()[:100], by_folded, n=1, cutoff=cutoff)
-    return by_folded[matches[0]] if matches else None
-
-
-def did_you_mean(nearest: str | None) -> str:
-    """The end of a message that proposes a name."""
-    return f"; did you mean '{nearest}'?" if nearest else ""
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
-
-
 def shortened(text: str) -> str:
     """The text on one line and of a length that fits into a message."""
-    text = _printable(text[:200])
+    text = printable(text[:200])
     return text if len(text) <= 80 else text[:77] + "..."
 
 

@@ -6,11 +6,12 @@ counts as a file. `tasks` and `models` are common names for a package, so a load
 a foreign one is refused with both paths.
 """
 
-import difflib
 import functools
 import importlib
 from pathlib import Path
 from typing import Literal
+
+from sweeper.messages import did_you_mean, nearest_name
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -43,8 +44,7 @@ def load(kind: Kind, name: str) -> type:
     sources = _sources(kind)
     known = sorted(sources)
     if name not in known:
-        nearest = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+        hint = did_you_mean(nearest_name(name, known))
         raise PluginError(f"unknown {kind} '{name}'{hint} (known: {', '.join(known)})")
     module = importlib.import_module(f"{kind}s.{name}")
     expected = sources[name]

@@ -232,7 +232,7 @@ def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):
     cluster.refuse_too_large(Resources(cpus=2))
     with pytest.raises(failures.TooLarge, match=r"resources\.cpus: a pack takes 4096 CPUs, this machine has 2"):
         cluster.refuse_too_large(Resources(cpus=4096))
-    with pytest.raises(failures.TooLarge, match=r"resources\.gpus: a pack takes 1 GPUs, this machine has 0"):
+    with pytest.raises(failures.TooLarge, match=r"resources\.gpus: a pack takes 1 GPU, this machine has 0"):
         cluster.refuse_too_large(Resources(gpus=1.0))
     cluster.refuse_too_large(Resources(population_workers=2))
     with pytest.raises(

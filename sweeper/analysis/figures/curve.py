@@ -17,6 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from sweeper.analysis.figures import exact_values, selection, style
+from sweeper.messages import counted
 from sweeper.space.panels import CurvePanel, CurveSeries, HistoryPanel
 from sweeper.store.store import TIMINGS
 
@@ -386,7 +387,7 @@ def _paint_counts(
 def _footer(panel: CurvePanel, content: Content) -> str:
     counts = _all_counts(content)
     parts = [
-        f"{style.seed_count(counts.pop())} at every point"
+        f"{counted(counts.pop(), 'training seed')} at every point"
         if len(counts) == 1
         else "Above: training seeds at each point"
     ]

@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from sweeper.analysis.figures import selection, style
+from sweeper.messages import counted
 from sweeper.space.panels import Color, HistogramPanel, HistogramSeries, PublishedHistogram
 
 AXES = (2.75, 2.05)
@@ -192,8 +193,7 @@ def legend(panel: HistogramPanel, content: Content, look: style.Look) -> list[tu
     entries: list[tuple[str, Artist]] = []
     for bars in content.series:
         shade = look.shade(bars.color, bars.index)
-        count = len(bars.shares)
-        label = f"{bars.label} ({count} seed{'s' * (count != 1)})"
+        label = f"{bars.label} ({counted(len(bars.shares), 'seed')})"
         entries.append((label, Patch(facecolor=to_rgba(shade, 0.3), edgecolor=shade, linewidth=1.1)))
     measured = {bars.label for bars in content.series}
     shades = style.shades(panel, content.series, look)

@@ -22,6 +22,7 @@ from sweeper.analysis.figures.curve import (
     published_comparisons,
     published_crosses,
 )
+from sweeper.messages import counted
 from sweeper.space.panels import CurveSeries, HistoryPanel
 
 MARKERS = 7
@@ -148,7 +149,7 @@ def _footer(panel: HistoryPanel, content: Content) -> str:
     counts = sorted({int(count) for one in content.series for line in one.lines for count in line.points()["count"]})
     parts = ["-".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))) + " training seeds"]
     if counts == [1]:
-        parts = [style.seed_count(1)]
+        parts = [counted(1, "training seed")]
     else:
         spread = "lowest to highest seed" if panel.band == "range" else "one standard deviation over seeds"
         parts.append(f"band: {spread}")

@@ -12,7 +12,6 @@ Invariants:
       it, is derived here by the same function. What cannot be derived is not there.
 """
 
-import difflib
 import functools
 import json
 import math
@@ -26,6 +25,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from sweeper.analysis.figures.style import number, plain
+from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.space.panels import Best, CurveSeries, HistogramSeries, MapSeries, Panel, Where
 from sweeper.store.store import Store
 from sweeper.trial import plugins
@@ -218,8 +218,8 @@ def column(trials: pd.DataFrame, name: str) -> str:
     if ends:
         raise NoData(f"'{name}' could be {' or '.join(sorted(ends))}")
     short = {known.rpartition(".")[2] for known in trials.columns}
-    nearest = difflib.get_close_matches(name, sorted(short | set(trials.columns)), n=1)
-    raise NoData(f"the trials have no column '{name}'" + (f"; did you mean '{nearest[0]}'?" if nearest else ""))
+    hint = did_you_mean(nearest_name(name, sorted(short | set(trials.columns))))
+    raise NoData(f"the trials have no column '{name}'{hint}")
 
 
 def chosen(results: Results, *conditions: Where) -> pd.DataFrame:
@@ -376,7 +376,9 @@ def one_training(rows: pd.DataFrame, seed: int | None) -> pd.Series:
     if of_seed.empty:
         raise NoData(f"no finished trial with seed = {seed}")
     if len(of_seed) > 1:
-        raise NoData(f"{len(of_seed)} trials with seed = {seed} differ in {mixed(of_seed, ())}; one is wanted")
+        raise NoData(
+            f"{counted(len(of_seed), 'trial')} with seed = {seed} differ in {mixed(of_seed, ())}; one is wanted"
+        )
     return of_seed.iloc[0]
 
 

@@ -351,7 +351,3 @@ def number(value: float | int) -> str:
         power = f"10^{{{int(exponent)}}}"
         return f"${power}$" if mantissa == "1" else f"${mantissa}\\cdot {power}$"
     return f"{value:g}"
-
-
-def seed_count(count: int) -> str:
-    return f"{count} training seed" + "s" * (count != 1)

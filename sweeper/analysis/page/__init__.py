@@ -30,7 +30,7 @@ from sweeper.analysis.figures.selection import NoData, chosen
 from sweeper.analysis.page import grids
 from sweeper.analysis.page.grids import EVERYTHING, Compared, Kind
 from sweeper.analysis.tables import Table
-from sweeper.messages import duration, redacted
+from sweeper.messages import counted, duration, redacted
 from sweeper.space.panels import CurvePanel, HeatmapPanel, HistoryPanel, Panel, Where
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial import provenance
@@ -265,11 +265,7 @@ def _behind(section: Section, panel: Panel) -> str:
     """Which trials the figure was drawn from, as one sentence."""
     rows = next(content.trials for drawn, content in section.report.drawn if drawn.name == panel.name)
     seeds = rows["seed"].nunique()
-    return f"{_counted(len(rows), 'trial')}, {_counted(seeds, 'training seed')}, {_steps(rows)} steps."
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
+    return f"{counted(len(rows), 'trial')}, {counted(seeds, 'training seed')}, {_steps(rows)} steps."
 
 
 def _steps(rows: pd.DataFrame) -> str:

@@ -1,0 +1,65 @@
+"""Phrases of messages: counts, durations, proposals, and text that a terminal may be sent."""
+
+import ast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweeper import messages
+from sweeper.trial import plugins
+
+
+def test_a_noun_agrees_with_its_number():
+    assert [messages.counted(number, "trial") for number in (0, 1, 2, 2000)] == [
+        "0 trials", "1 trial", "2 trials", "2,000 trials",
+    ]  # fmt: skip
+    assert [messages.counted(number, "GPU") for number in (0.5, 1.0, 4096.0)] == ["0.5 GPUs", "1 GPU", "4096 GPUs"]
+
+
+def test_durations_have_two_units_at_most():
+    seconds = [3.0, 99.0, 100.0, 5999.0, 6001.0, 172_799.0, 176_400.0]
+    assert [messages.duration(value) for value in seconds] == [
+        "3 s", "99 s", "2 min", "1 h 40 min", "1 h 40 min", "2 d 0 h", "2 d 1 h",
+    ]  # fmt: skip
+
+
+def test_the_nearest_name_is_proposed():
+    known = ("learning_rate", "weight_decay")
+    assert messages.did_you_mean(messages.nearest_name("Learning_Rte", known)) == "; did you mean 'learning_rate'?"
+    assert messages.did_you_mean(messages.nearest_name("colour", known)) == ""
+    assert messages.nearest_name(3, known) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain, ünïcode and 数", "plain, ünïcode and 数"),
+        ("\x1b[2Jgone", "\\x1b[2Jgone"),
+        ("\x9b31mred", "\\x9b31mred"),
+        ("a\rb\tc\x07\x08", "a\\rb\\tc\\x07\\x08"),
+        ("right\u202eleft", "right\\u202eleft"),
+        ("half \ud800 a pair", "half \\ud800 a pair"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_spelt_out(text, shown):
+    assert messages.printable(text) == shown
+    assert messages.printable_lines(f"{text}\n{text}") == f"{shown}\n{shown}"
+    assert messages.printable("a\nb") == "a\\nb"
+
+
+@given(st.text())
+def test_printable_text_is_printable_and_stays_as_it_is(text):
+    shown = messages.printable(text)
+    assert shown.isprintable()
+    assert messages.printable(shown) == shown
+
+
+def test_names_are_compared_in_one_place():
+    """A second use of difflib would be a second wording of the proposal."""
+    importing = []
+    for path in sorted((plugins.ROOT / "sweeper").rglob("*.py")):
+        nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import)]
+        if "difflib" in {alias.name for node in nodes for alias in node.names}:
+            importing.append(path.name)
+    assert importing == ["messages.py"]
