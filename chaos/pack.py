@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from sweeper.packs.pack_run import PackRun
+from sweeper.packs import pack_run
 from sweeper.packs.packing import Pack
 from sweeper.store.store import Store
 from sweeper.trial import provenance
@@ -40,7 +40,8 @@ def main(results: str, witness: Path, steps: int) -> None:
     pending = [name for name in pack.trial_ids if name not in committed]
     with witness.open("a", buffering=1) as lines:
         if pending:
-            run = PackRun(pack, pending, store, provenance.capture(["chaos"]), CHECKPOINT_SECONDS, outcomes=True)
+            destination = pack_run.Destination(store, provenance.capture(["chaos"]), CHECKPOINT_SECONDS)
+            run = pack_run.opened(pack, pending, destination)
             begun = time.monotonic()
             lines.write(f"start {run.progress().step}\n")
             while (progress := run.advance()).phase != "done":

@@ -21,16 +21,15 @@ from ray.util.placement_group import PlacementGroup
 from sweeper.launch.cluster import worker_environment
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.population import Population
-from sweeper.packs import checkpoint
-from sweeper.packs.pack_run import PackRun
+from sweeper.packs import checkpoint, pack_run
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.space.search_space import Resources
 from sweeper.store.store import Store, StoreError
-from sweeper.training import evolution
-from sweeper.training.evolution import Evaluator
+from sweeper.training.trainer import Trainer
+from sweeper.training.trainers import trainer_of
 from sweeper.trial.provenance import Provenance
-from sweeper.trial.trial_spec import PGPE, TrialSpec, canonical
+from sweeper.trial.trial_spec import TrialSpec, canonical
 
 REPORT_SECONDS = 1.0
 """A worker trains for so long between two reports, and as long a driver waits for an answer to its orders."""
@@ -78,7 +77,7 @@ class PackTrainable(tune.Trainable):
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take up the next pack: its trials as JSON and the pending ids."""
         self._encoded = new_config
-        self._run: PackRun | None = None
+        self._run: pack_run.PackRun | None = None
         self._progress: dict[str, Any] = {}
         return True
 
@@ -123,28 +122,23 @@ class PackTrainable(tune.Trainable):
         except RayError:
             return "carry on"
 
-    def _started(self, pack: Pack, pending: Collection[str]) -> PackRun:
+    def _started(self, pack: Pack, pending: Collection[str]) -> pack_run.PackRun:
         resources = self._resources
-        return PackRun(
-            pack,
-            pending,
-            self._opened(),
-            self._provenance,
-            resources.checkpoint_seconds,
-            resources.outcomes,
-            self._evaluator(pack),
+        destination = pack_run.Destination(
+            self._opened(), self._provenance, resources.checkpoint_seconds, resources.outcomes
         )
+        return pack_run.opened(pack, pending, destination, self._trainer(pack))
 
-    def _evaluator(self, pack: Pack) -> Evaluator:
-        workers = self._resources.population_workers
-        if not workers or not isinstance(pack.trials[0].optimizer, PGPE):
-            return evolution.in_process
+    def _trainer(self, pack: Pack) -> Trainer:
+        trainer, workers = trainer_of(pack.trials[0]), self._resources.population_workers
+        if not workers or trainer.with_population is None:
+            return trainer
         if self._population is None:
             # Ray leaves an empty bundle out of the group.
             first = 1 if self._resources.bundles()[0] else 0
             environment = worker_environment(Resources())
             self._population = Population(workers, environment, _own_group(), first)
-        return self._population.evaluator(pack.trials)
+        return trainer.with_population(self._population.evaluator(pack.trials))
 
     def cleanup(self) -> None:
         """Called when the process has done its last pack."""

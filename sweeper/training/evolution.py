@@ -1,14 +1,14 @@
-"""Training without gradients: PGPE (Sehnke et al., 2010), on a population that anybody may evaluate.
+"""Training without gradients: PGPE (Sehnke et al., 2010), whose population other processes may evaluate.
 
-PGPE keeps a normal distribution over weights, its centre and a standard deviation for every weight. A generation draws
+PGPE keeps a normal distribution over weights: its centre, and a standard deviation for every weight. A generation draws
 pairs of individuals, mirrored at the centre, ranks them by the objective on one batch of inputs and seeds that all of
-them share, and moves the distribution; `steps` counts generations. The update is evosax's. What is evaluated, plotted
-and judged in the end is the centre.
+them share, and moves the distribution; `steps` counts generations. The update is evosax's. The centre is the network
+that is plotted, evaluated and judged.
 
-The population is cut into blocks. A block is a function of the trial, the distribution and its own number alone,
-because each pair of individuals is drawn from a key of its own; so a generation ships the distribution, not the
-population, and a block that is lost is simply computed again. `stride` takes the evaluator of blocks as an argument:
-this process, or actors.
+The population is cut into blocks. A block is a function of the trial, the distribution and the number of the block
+alone, because each pair of individuals is drawn from a key of its own. So a generation ships the distribution, not the
+population, and a lost block is computed again. `stride` takes the evaluator of blocks as an argument: this process, or
+actors.
 
 Invariants:
     - A block is the same compiled program wherever and in whatever order blocks are evaluated, so its numbers are equal
@@ -29,8 +29,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from sweeper.training import compilation
-from sweeper.training.gradient import over_lanes
 from sweeper.training.objective import q_norm
+from sweeper.training.trainer import Trainer, over_lanes
 from sweeper.trial.trial_spec import PGPE, TrialSpec
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class EvolutionState(NamedTuple):
         model: The network of the centre.
         search: evosax's state.
         step: Generations done.
-        failure: 0, or the index in `training.FAILURES` of what went wrong; generations after that change nothing.
+        failure: 0, or a key of `trainer.FAILURES`.
     """
 
     model: Any
@@ -150,6 +150,21 @@ def stride(
     distribution = jax.tree.map(np.asarray, state.distribution())
     objectives = evaluate(trials, distribution, np.asarray(state.step))
     return compilation.kept(tell, trials, state, objectives)(trials, state, objectives)
+
+
+def trainer(evaluate: Evaluator) -> Trainer:
+    """PGPE whose populations are evaluated by `evaluate`."""
+    return Trainer(
+        stride_steps=STRIDE,
+        curves=Curve._fields,
+        curve_interval=curve_interval,
+        start=start,
+        stride=functools.partial(stride, evaluate=evaluate),
+        with_population=trainer,
+    )
+
+
+TRAINER = trainer(in_process)
 
 
 def _pgpe(trial: TrialSpec) -> PGPE:

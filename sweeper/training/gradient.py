@@ -1,13 +1,12 @@
-"""Training by gradient, as one pure function of the trial.
+"""Training by gradient: a pure function of the trial.
 
 `init` and `advance` take trials and states with a leading lane axis; every lane is one trial. Time enters only through
-the step counter in the state, which is folded into the trial's keys, so where a run is cut into chunks, by a checkpoint
-or by the death of a machine, leaves no trace in its numbers.
+the step counter in the state, which is folded into the trial's keys. So it leaves no trace in the numbers where a run
+is cut into chunks, by a checkpoint or by the death of a machine.
 
-A lane whose loss or gradient stops being finite is frozen at that step, with its reason; the other lanes go on.
+A lane whose loss or gradient is not finite is frozen at that step, with its reason; the other lanes go on.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,17 +16,22 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.training import compilation
 from sweeper.training.objective import q_norm
+from sweeper.training.trainer import Trainer, over_lanes
 from sweeper.trial.trial_spec import Adam, TrialSpec
 
 STRIDE = 100
-"""Steps of one program: the most that a caller may ask for at once."""
-
-FAILURES = {1: "non-finite loss", 2: "non-finite gradient"}
-"""What `TrainState.failure` means; 0 is a sound lane."""
+"""Most steps of one program, and steps from one point of a curve to the next."""
 
 
 class TrainState(NamedTuple):
-    """State of a training; all leaves have a leading lane axis outside of this module."""
+    """State of a training; outside of this module every leaf has a leading lane axis.
+
+    Attributes:
+        model: The network.
+        optimizer: optax's state.
+        step: Steps done.
+        failure: 0, or a key of `trainer.FAILURES`.
+    """
 
     model: Any
     optimizer: PyTree
@@ -97,18 +101,6 @@ def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
     return kept._replace(failure=failure), Curve(loss, mean_loss)
 
 
-def over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:
-    """`function` of every lane: of the slices of its arguments along their leading axis.
-
-    A GPU needs lanes to be vectorised. A CPU is full with one of them, and batching a table look-up over lanes makes it
-    more than twice as slow (docs/performance), so there lanes take turns inside the program; and as every lane then
-    runs the same code whatever their number, its numbers do not depend on the pack at all.
-    """
-    if jax.default_backend() == "cpu":
-        return jax.lax.map(lambda arguments: function(*arguments), stacked)
-    return jax.vmap(function)(*stacked)
-
-
 def init(trials: TrialSpec) -> TrainState:
     """The state before the first step, for trials stacked along a lane axis."""
     return over_lanes(_init, trials)
@@ -124,11 +116,6 @@ def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainSta
     return over_lanes(run, trials, state)
 
 
-def curve_interval(trial: TrialSpec) -> int:
-    """Steps from one point of a curve to the next."""
-    return STRIDE
-
-
 def start(trials: TrialSpec) -> TrainState:
     """`init`, by this process's program for it."""
     return compilation.kept(init, trials, runs_once=True)(trials)
@@ -137,3 +124,8 @@ def start(trials: TrialSpec) -> TrainState:
 def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, Curve]:
     """`advance`, by this process's program for it; the memory of the old state is used again."""
     return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)
+
+
+TRAINER = Trainer(
+    stride_steps=STRIDE, curves=Curve._fields, curve_interval=lambda _: STRIDE, start=start, stride=stride
+)

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.packs import checkpoint, pack_run
-from sweeper.packs.pack_run import PackRun, run_pack
+from sweeper.packs import checkpoint, pack_run, process_memory
+from sweeper.packs.pack_run import Destination, PackRun, run_pack
 from sweeper.packs.packing import Pack
 from sweeper.store.store import Store
 from sweeper.training import gradient
@@ -24,7 +24,7 @@ ORIGIN = provenance.capture(["test"])
 
 
 def _run(store: Store, pack: Pack, pending=None) -> PackRun:
-    return PackRun(pack, pending or pack.trial_ids, store, ORIGIN, checkpoint_seconds=0.0, outcomes=True)
+    return pack_run.opened(pack, pending or pack.trial_ids, Destination(store, ORIGIN, checkpoint_seconds=0.0))
 
 
 def _finish(run: PackRun):
@@ -41,7 +41,7 @@ def _metrics(store: Store) -> dict[str, dict]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> Store:
     store = Store.open(tmp_path_factory.mktemp("undisturbed"))
-    run_pack(Pack(TRIALS), store, ORIGIN)
+    run_pack(Pack(TRIALS), Destination(store, ORIGIN))
     return store
 
 
@@ -87,14 +87,14 @@ def test_an_interruption_anywhere_changes_no_bit(undisturbed, tmp_path):
 def test_the_number_of_lanes_changes_no_bit(undisturbed, tmp_path):
     store = Store.open(tmp_path)
     for trial in TRIALS:
-        run_pack(Pack((trial,)), store, ORIGIN)
+        run_pack(Pack((trial,)), Destination(store, ORIGIN))
     assert _metrics(store) == _metrics(undisturbed)
     assert {row["lanes"] for row in store.trials().to_pylist()} == {1}
 
 
 def test_the_place_in_a_pack_changes_no_bit(undisturbed, tmp_path):
     store = Store.open(tmp_path)
-    run_pack(Pack(TRIALS[::-1]), store, ORIGIN)
+    run_pack(Pack(TRIALS[::-1]), Destination(store, ORIGIN))
     assert _metrics(store) == _metrics(undisturbed)
 
 
@@ -109,7 +109,7 @@ def test_without_the_checkpoint_only_pending_trials_run(tmp_path):
 def test_a_part_of_a_pack_leaves_the_checkpoint_of_the_pack(undisturbed, tmp_path):
     """Two trials are left of three and die between their commits: the last one finds their checkpoint."""
     store, pack = Store.open(tmp_path), Pack(TRIALS)
-    run_pack(Pack(TRIALS[:1]), store, ORIGIN)
+    run_pack(Pack(TRIALS[:1]), Destination(store, ORIGIN))
     dying = _run(store, pack, pack.trial_ids[1:])
     while dying.advance().committed == 0:
         pass
@@ -143,7 +143,7 @@ def test_a_lane_that_diverges_fails_alone(undisturbed, tmp_path):
     exploding = coloring_trial(
         seed=5, objective={"q": 3.0, "m": 2}, optimizer={"learning_rate": 1e30, "warmup_steps": 10}
     )
-    run_pack(Pack((*TRIALS[:2], exploding)), store, ORIGIN)
+    run_pack(Pack((*TRIALS[:2], exploding)), Destination(store, ORIGIN))
     rows = {row["trial_id"]: row for row in store.trials().to_pylist()}
     failed = rows[trial_id(exploding)]
     assert failed["status"] == "failed"
@@ -172,14 +172,6 @@ def test_stop_early_commits_what_has_been_trained(tmp_path):
     assert row["status"] == "stopped"
     assert row["steps_done"] == 100
     assert row["loss"] is not None
-
-
-def test_fail_commits_a_row_with_the_reason(tmp_path):
-    store = Store.open(tmp_path)
-    run = _run(store, Pack(TRIALS[:2]))
-    run.fail("MemoryError", "out of memory")
-    assert {row["error_message"] for row in store.trials().to_pylist()} == {"out of memory"}
-    assert set(store.committed().values()) == {"failed"}
 
 
 @pytest.mark.parametrize(
@@ -227,10 +219,10 @@ def test_numerics_import_without_ray():
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux alone can forget a peak")
 def test_the_peak_of_an_earlier_pack_is_forgotten():
-    before = pack_run._peak_memory_bytes()
+    before = process_memory.peak_bytes()
     block = np.ones(40_000_000)
-    high = pack_run._peak_memory_bytes()
+    high = process_memory.peak_bytes()
     del block
-    pack_run._forget_peak_memory()
+    process_memory.forget_peak()
     assert high > before
-    assert pack_run._peak_memory_bytes() < high - 200_000_000
+    assert process_memory.peak_bytes() < high - 200_000_000

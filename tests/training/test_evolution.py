@@ -11,6 +11,7 @@ from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
 
 from sweeper.packs.packing import stack
 from sweeper.training import evolution, gradient
+from sweeper.training.trainer import FAILURES
 from sweeper.trial.trial_spec import PGPE, TrialSpec
 
 NETWORK = {"name": "transformer", "width": 6, "key_size": 5}
@@ -161,7 +162,7 @@ def test_a_generation_without_any_finite_objective_fails_the_lane_and_freezes_it
 
     start = evolution.start(stack([_trial()]))
     state, _ = _run([_trial()], 2, nothing)
-    assert gradient.FAILURES[int(state.failure[0])] == "non-finite loss"
+    assert FAILURES[int(state.failure[0])] == "non-finite loss"
     assert int(state.step[0]) == 0
     np.testing.assert_array_equal(state.search.mean, start.search.mean)
 

@@ -1,0 +1,76 @@
+"""The contract of a trainer: a record of functions, as optax's gradient transformations are.
+
+A trainer works on trials that are stacked along a lane axis. Its state is a pytree of arrays with that axis in front,
+and after every stride the state is all that a checkpoint must hold. A lane that fails is frozen, with the number of its
+failure; the other lanes go on.
+
+Which optimiser is trained by which trainer stands in `sweeper.training.trainers`.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import jax
+from jaxtyping import Array, Int
+
+from sweeper.trial.trial_spec import TrialSpec
+
+FAILURES = {1: "non-finite loss", 2: "non-finite gradient"}
+"""What the number in `TrainerState.failure` means; 0 is a sound lane."""
+
+
+class TrainerState(Protocol):
+    """What every state of a trainer has, beside what only its trainer knows.
+
+    Attributes:
+        model: The network that is evaluated in the end.
+        step: Steps done.
+        failure: 0, or a key of `FAILURES`; a failed lane does not change any more.
+    """
+
+    @property
+    def model(self) -> Any: ...
+
+    @property
+    def step(self) -> Int[Array, " lane"]: ...
+
+    @property
+    def failure(self) -> Int[Array, " lane"]: ...
+
+
+class Trainer(NamedTuple):
+    """How trials are trained.
+
+    Attributes:
+        stride_steps: Most steps that one call of `stride` may do. A run can be checkpointed between two calls.
+        curves: Names of the training curves.
+        curve_interval: Steps from one point of a curve to the next, for a trial; a multiple of `stride_steps`.
+        start: The state before the first step, for stacked trials.
+        stride: The state after so many more steps, and for each of `curves` its mean over these steps, `[lane]`.
+            The memory of the old state may be used again.
+        with_population: For a trainer that evaluates a population: the same trainer with another
+            `evolution.Evaluator`. None for any other trainer.
+    """
+
+    stride_steps: int
+    curves: tuple[str, ...]
+    curve_interval: Callable[[TrialSpec], int]
+    start: Callable[[TrialSpec], TrainerState]
+    stride: Callable[[TrialSpec, Any, int], tuple[TrainerState, tuple[Any, ...]]]
+    with_population: "Callable[[Callable[..., Any]], Trainer] | None" = None
+
+
+def over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:
+    """The results of `function` for every lane, stacked.
+
+    A GPU needs lanes to be vectorised. On a CPU the lanes take turns inside the program: one lane keeps a CPU busy, and
+    a table look-up over a batch of lanes is more than twice as slow (docs/performance). So on a CPU every lane runs the
+    same code whatever their number, and the numbers of a lane do not depend on its pack.
+
+    Args:
+        function: Takes the slices of one lane.
+        stacked: Pytrees of arrays with a leading lane axis.
+    """
+    if jax.default_backend() == "cpu":
+        return jax.lax.map(lambda arguments: function(*arguments), stacked)
+    return jax.vmap(function)(*stacked)
