@@ -18,7 +18,7 @@ from sweeper import launch, live_view
 from sweeper.interruption import Interruption
 from sweeper.packs import plan
 from sweeper.packs.packing import Pack
-from sweeper.space.search_space import Resources
+from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.trial import provenance
 from sweeper.trial.trial_spec import TrialSpec

@@ -28,9 +28,11 @@ from sweeper.analysis.tables import Column, Table
 from sweeper.messages import did_you_mean, nearest_name, redacted
 from sweeper.space import search_space
 from sweeper.space.panels import Panel, Panels
-from sweeper.space.yaml_tree import Refused, SearchSpaceError, document_tree, overridden, plain
+from sweeper.space.problems import Refused, SearchSpaceError
+from sweeper.space.search import ListedSearch
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.space.yaml_tree import document_tree, overridden, plain
 from sweeper.store.store import Store, StoreError, SweepRecord
-from sweeper.trial.trial_spec import trial_id
 
 app = typer.Typer(add_completion=False)
 
@@ -157,13 +159,12 @@ def sources(store: Store, everything: Results, spaces: Sequence[Path], sweeps: S
     return found
 
 
-def _of_space(store: Store, everything: Results, spec: search_space.SweepSpec) -> Source:
+def _of_space(store: Store, everything: Results, spec: SweepSpec) -> Source:
     """The panels of a space, and the trials that its author expects in them."""
     recorded = {one for record in store.sweeps() if record.name == spec.name for one in record.trial_ids}
-    if spec.search.method == "optuna":  # plans as it goes
-        planned: set[str] = set()
-    else:
-        planned = {trial_id(trial) for trial in spec.expand().trials}
+    planned: set[str] = set()
+    if isinstance(spec.search, ListedSearch):
+        planned.update(spec.expand().trial_ids)
     for ids, remark in (
         (planned, ""),
         (recorded, "none of its trials is finished; drawn from those of earlier starts of this name"),

@@ -25,7 +25,9 @@ from sweeper.interruption import Interruption
 from sweeper.messages import counted, duration
 from sweeper.packs import checkpoint, plan
 from sweeper.space import search_space
-from sweeper.space.search_space import SearchSpaceError, SweepSpec
+from sweeper.space.problems import SearchSpaceError
+from sweeper.space.search import AdaptiveSearch
+from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError, SweepRecord
 from sweeper.trial import provenance
 from sweeper.trial.trial_spec import TrialSpec, trial_id
@@ -122,7 +124,7 @@ def _start(
         left = len(source.planned.keys() - store.committed().keys())
         _say(out, f"interrupted with {counted(left, 'trial')} to go; this command carries on:\n  {origin.command}")
         return 128 + interruption.signum
-    if spec.search.method == "optuna":
+    if isinstance(spec.search, AdaptiveSearch):
         _record(store, spec, source, origin)  # only now its trials are known
     if launched is None or not launched.losses:
         checkpoint.sweep(store, source.finished)
@@ -138,8 +140,10 @@ def _source(
     spec: SweepSpec, store: Store, committed: Mapping[str, Status], retry_failed: bool
 ) -> tuple[plan.Source, str]:
     """What is to run, and a sentence about it."""
-    if spec.search.method == "optuna":
-        study = plan.Study(spec, committed, retry_failed, lambda trials: _values(store, trials, spec.search.metric))
+    if isinstance(spec.search, AdaptiveSearch):
+        study = plan.Conversation(
+            spec, committed, retry_failed, lambda trials: _values(store, trials, spec.search.metric)
+        )
         searched = f"an Optuna search of {counted(spec.search.trials or 0, 'setting')}"
         return study, f"{searched}, {counted(len(study.planned), 'trial')} so far"
     expansion = spec.expand()
@@ -250,8 +254,7 @@ def _report(
         reasons["not run, as nothing could be committed any more"] += missing
     elif missing:
         reasons["no row, although its worker reported the end"] += missing
-    impossible = source.impossible if isinstance(source, plan.Study) else []
-    for text in impossible:
+    for text in source.impossible:
         _say(complaints, f"a setting that cannot be trained was left out: {text}")
     count = sum(map(len, reasons.values()))
     if not count:

@@ -15,7 +15,7 @@ from ray._private.authentication import authentication_token_setup
 from sweeper.interruption import Interruption
 from sweeper.launch.failures import LaunchError, TooLarge, reason
 from sweeper.messages import counted
-from sweeper.space.search_space import Resources
+from sweeper.space.resources import Resources
 from sweeper.trial import plugins
 
 CONNECT_SECONDS = 30

@@ -26,7 +26,8 @@ from sweeper.launch.tune_worker import Orders, PackTrainable, decoded, encoded
 from sweeper.messages import counted
 from sweeper.packs.pack_run import Progress
 from sweeper.packs.plan import Source, Work
-from sweeper.space.search_space import Asha, Resources
+from sweeper.space.resources import Resources
+from sweeper.space.search import Asha
 from sweeper.store.store import Store, StoreError
 from sweeper.trial.provenance import Provenance
 

@@ -24,7 +24,7 @@ from sweeper.launch.population import Population
 from sweeper.packs import checkpoint, pack_run
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
-from sweeper.space.search_space import Resources
+from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.training.trainer import Trainer
 from sweeper.training.trainers import trainer_of

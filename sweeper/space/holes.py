@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sweeper.space.yaml_tree import RESERVED, Node, Problem, shown, signature
+from sweeper.space.problems import Problem, shown
+from sweeper.space.yaml_tree import RESERVED, Node, signature
 
 MAX_SETTINGS = 1_000_000
 SIGNIFICANT_DIGITS = 6

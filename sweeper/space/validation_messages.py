@@ -7,22 +7,14 @@ that looks like a failed hole is told so.
 
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
 from sweeper.messages import did_you_mean, nearest_name
-from sweeper.space.yaml_tree import (
-    RESERVED,
-    SCALARS,
-    Node,
-    Problem,
-    descendant,
-    joined,
-    shortened,
-    shown,
-)
+from sweeper.space.problems import Problem, shortened, shown
+from sweeper.space.yaml_tree import RESERVED, SCALARS, Node, descendant, joined
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Task
 from sweeper.trial.trial_spec import TrialSpec
@@ -47,8 +39,8 @@ _BOUND = {
 }
 
 
-Roots = Mapping[str, type[BaseModel]]
-"""The records of a document by the path at which they stand."""
+Roots = Mapping[str, Any]
+"""The type of each record of a document, by the path at which the record stands."""
 
 
 def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel], roots: Roots) -> list[Problem]:
@@ -106,7 +98,7 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel],
                 at = descendant(at, (key,))
                 known = re.findall(r"'([^']*)'", context["expected_tags"])
                 hint = did_you_mean(nearest_name(at.value, known))
-                message = f"expected {context['expected_tags']}, got {shown(at.value)}{hint}"
+                message = f"expected {_alternatives(known)}, got {shown(at.value)}{hint}"
                 problems.append(Problem(at.path, message, at.where))
             case "value_error":
                 problems.append(_raised(context["error"], at, annotation))
@@ -124,6 +116,12 @@ def _key_path(path: str, key: Any) -> str:
     """The path of a value up to its key, without the hole that the value may have come from."""
     match = re.match(rf"(.*\.)?{re.escape(joined('', key))}(?=\.|$)", path)
     return match[0] if match else path
+
+
+def _alternatives(names: Sequence[str]) -> str:
+    """Such as "'grid', 'random' or 'optuna'"."""
+    *others, last = (f"'{name}'" for name in names)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _lowered(message: str) -> str:
@@ -190,9 +188,13 @@ def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
         }
         if len(records) == 1 or any(node.value[key].value in values for key, values in tags.items()):
             return record
-    # A tag with a default may be left out, and then the first record is meant.
-    tagged = [record for record in records if record.model_fields.get("name") and "name" not in node.value]
-    return tagged[0] if tagged and not tagged[0].model_fields["name"].is_required() else None
+    # A tag with a default may be left out, and then its record is meant.
+    for record in records:
+        for key, entry in record.model_fields.items():
+            tagged = typing.get_origin(entry.annotation) is Literal and len(typing.get_args(entry.annotation)) == 1
+            if tagged and key not in node.value and not entry.is_required():
+                return record
+    return None
 
 
 def _record_at(annotation: Any, node: Node, location: Iterable[Any]) -> type[BaseModel] | None:

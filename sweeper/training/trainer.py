@@ -8,7 +8,7 @@ Which optimiser is trained by which trainer stands in `sweeper.training.trainers
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 from jaxtyping import Array, Int
@@ -19,6 +19,7 @@ FAILURES = {1: "non-finite loss", 2: "non-finite gradient"}
 """What the number in `TrainerState.failure` means; 0 is a sound lane."""
 
 
+@runtime_checkable
 class TrainerState(Protocol):
     """What every state of a trainer has, beside what only its trainer knows.
 

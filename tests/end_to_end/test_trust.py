@@ -15,7 +15,7 @@ import pytest
 
 from sweeper.packs import checkpoint
 from sweeper.space import search_space
-from sweeper.space.search_space import SearchSpaceError
+from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
 from tests.results import result

@@ -22,7 +22,7 @@ from sweeper.launch import cluster, failures, tune_driver, tune_worker
 from sweeper.packs import plan
 from sweeper.packs.packing import Pack
 from sweeper.space import search_space
-from sweeper.space.search_space import Resources
+from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import plugins, provenance
 from sweeper.trial.trial_spec import TrialSpec

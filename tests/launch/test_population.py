@@ -19,7 +19,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from sweeper.launch.cluster import worker_environment
 from sweeper.launch.population import Population
 from sweeper.packs.packing import stack
-from sweeper.space.search_space import Resources
+from sweeper.space.resources import Resources
 from sweeper.training import evolution
 from sweeper.trial import plugins
 from sweeper.trial.trial_spec import TrialSpec

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sweeper.packs import plan
 from sweeper.space import search_space
+from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 from tests.trials import coloring_trial
 
@@ -72,17 +73,17 @@ class Results:
 
 
 @pytest.fixture
-def spec(tmp_path: Path) -> search_space.SweepSpec:
+def spec(tmp_path: Path) -> SweepSpec:
     path = tmp_path / "adaptive.yaml"
     path.write_text(OPTUNA)
     return search_space.read(path)
 
 
-def study(spec: search_space.SweepSpec, results: Results) -> plan.Study:
-    return plan.Study(spec, dict.fromkeys(results.losses, "finished"), False, results.values)
+def study(spec: SweepSpec, results: Results) -> plan.Conversation:
+    return plan.Conversation(spec, dict.fromkeys(results.losses, "finished"), False, results.values)
 
 
-def run(study: plan.Study, results: Results, workers: int, rng: random.Random, packs: int = 1000) -> None:
+def run(study: plan.Conversation, results: Results, workers: int, rng: random.Random, packs: int = 1000) -> None:
     """Work through the study with so many workers that end in random order, for so many packs."""
     running: list[plan.Work] = []
     while packs and not study.exhausted:

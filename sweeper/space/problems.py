@@ -1,0 +1,81 @@
+"""What is wrong with a search space: one line a mistake, with its place and the nearest valid name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweeper.messages import printable
+
+MAX_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake.
+
+    Attributes:
+        path: Dotted path in the document, the hole included (`trial.objective.q.choice[2]`); empty for the whole file.
+        message: What is wrong, with the nearest valid name where there is one.
+        where: Line in the file, or the text of the `--set` that it was written in.
+    """
+
+    path: str
+    message: str
+    where: int | str | None = None
+
+    def line(self, source: str) -> str:
+        """One line, such as compilers print: `x.yaml:12: trial.steps: must be at least 1, got 0`."""
+        match self.where:
+            case str():
+                place = f"--set {shortened(self.where)}: "
+            case int():
+                place = f"{source}:{self.where}: "
+            case None:
+                place = f"{source}: "
+        return printable(place + (f"{self.path}: " if self.path else "") + self.message)
+
+
+class SearchSpaceError(ValueError):
+    """A search space that cannot be run; its text is a line for every problem, written for the author of the file."""
+
+    def __init__(self, source: str, problems: Sequence[Problem]):
+        self.source = source
+        self.problems = list(dict.fromkeys(problems))
+        super().__init__(source, self.problems)
+
+    def __str__(self) -> str:
+        lines = [problem.line(self.source) for problem in self.problems[:MAX_SHOWN]]
+        if len(self.problems) > MAX_SHOWN:
+            lines.append(f"{self.source}: and {len(self.problems) - MAX_SHOWN} more problems")
+        return "\n".join(lines)
+
+
+class Refused(Exception):
+    """A mistake that ends the reading of a document, because what follows it cannot be understood."""
+
+    def __init__(self, path: str, message: str, where: int | str | None):
+        super().__init__(message)
+        self.problem = Problem(path, message, where)
+
+
+def shortened(text: str) -> str:
+    """The text on one line and of a length that fits into a message."""
+    text = printable(text[:200])
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def shown(value: Any) -> str:
+    """A value of a node, in a message."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case str():
+            return f"'{shortened(value)}'"
+        case _:
+            return str(value)

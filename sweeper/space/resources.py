@@ -1,0 +1,41 @@
+"""How a sweep is executed; no part of a trial's identity."""
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from sweeper.trial.record import Spec
+from sweeper.trial.trial_spec import Count
+
+
+class Resources(Spec):
+    """How a sweep is executed; nothing of it is part of a trial's identity.
+
+    Attributes:
+        lanes: How many trials one pack holds at most, of whatever shares the structure; None makes a pack of the
+            training seeds of one combination.
+        cpus: Cores of a pack.
+        gpus: GPUs of a pack; a share below 1 puts several packs on one GPU.
+        population_workers: Processes of one core each that evaluate the population of a pack that PGPE trains. The
+            pack's own process works while they wait, so that its `cpus` are not reserved beside them. 0: it does all.
+        checkpoint_seconds: Time between two checkpoints of a pack.
+        outcomes: Whether the results of every single evaluation input are kept.
+    """
+
+    lanes: Count | None = None
+    cpus: Count = 1
+    gpus: Annotated[float, Field(ge=0)] = 0.0
+    population_workers: Annotated[int, Field(ge=0)] = 0
+    checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0
+    outcomes: bool = True
+
+    def bundles(self) -> list[dict[str, float]]:
+        """What a pack reserves: of its own process, which may be nothing, and of each population worker."""
+        own = {"CPU": float(self.cpus)} if self.population_workers == 0 else {}
+        return [own | ({"GPU": self.gpus} if self.gpus else {}), *[{"CPU": 1.0}] * self.population_workers]
+
+    @model_validator(mode="after")
+    def _gpus_are_whole(self) -> "Resources":
+        if self.gpus > 1 and not self.gpus.is_integer():
+            raise ValueError(f"gpus: more than one GPU must be a whole number, got {self.gpus:g}")
+        return self

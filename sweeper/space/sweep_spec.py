@@ -1,0 +1,146 @@
+"""A search space that has been read, and the trials that it stands for.
+
+A listed search is expanded into all of its trials. An adaptive search has trials setting by setting, as its study asks
+for them. Either way pydantic validates every filled tree, and what it refuses is told with the place in the author's
+file.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sweeper.messages import counted
+from sweeper.space import holes, validation_messages
+from sweeper.space.panels import Panel
+from sweeper.space.problems import SearchSpaceError
+from sweeper.space.resources import Resources
+from sweeper.space.search import ListedSearch, Search
+from sweeper.space.search_methods import SearchMethod
+from sweeper.space.yaml_tree import Node, plain
+from sweeper.trial.record import Spec
+from sweeper.trial.trial_spec import TrialSpec, trial_id
+
+MAX_FAILURES = 1000
+"""After so many problems the rest of a space is not looked at."""
+
+ROOTS: validation_messages.Roots = {"trial": TrialSpec, "search": SearchMethod, "resources": Resources}
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The trials of a space.
+
+    Attributes:
+        trials: Each once, in the order of the document.
+        trial_ids: Their ids, in the same order.
+        settings: Number of settings before equal ones were merged.
+    """
+
+    trials: tuple[TrialSpec, ...]
+    trial_ids: tuple[str, ...]
+    settings: int
+
+    @property
+    def merged(self) -> int:
+        """How many settings are equal to an earlier one, because they differ in nothing that the baseline uses."""
+        return self.settings - len(self.trials)
+
+    @property
+    def summary(self) -> str:
+        """Such as "40 settings, 18 equal to others, 22 trials"."""
+        if not self.merged:
+            return counted(self.settings, "trial")
+        settings, trials = counted(self.settings, "setting"), counted(len(self.trials), "trial")
+        return f"{settings}, {self.merged:,} equal to others, {trials}"
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """A search space that has been read.
+
+    Attributes:
+        name: The name given, or the file's.
+        description: For people.
+        panels: Figures to draw from its results.
+        search: How settings are taken.
+        resources: How packs are executed.
+        path: The file.
+        text: Its content.
+        overrides: What `--set` changed in it.
+        variants: For every variant the whole trial with its holes.
+    """
+
+    name: str
+    description: str
+    panels: tuple[Panel, ...]
+    search: Search
+    resources: Resources
+    path: Path
+    text: str = field(repr=False)
+    overrides: tuple[str, ...]
+    variants: tuple[Node, ...] = field(repr=False)
+
+    def expand(self) -> Expansion:
+        """All trials of a listed search.
+
+        Raises:
+            SearchSpaceError: values that are legal one by one exclude each other.
+            ValueError: the search is adaptive, so that its settings are not known before it runs.
+        """
+        if not isinstance(self.search, ListedSearch):
+            raise ValueError(f"the search {self.search.method} has no list of trials; see trials_of()")
+        settings, trials, problems = 0, {}, []
+        records: dict[tuple[str, str], Spec] = {}
+        for tree in self.search.settings(self.variants):
+            settings += 1
+            try:
+                trial = _validated(tree, records)
+            except ValidationError as error:
+                problems += validation_messages.problems_of(error, tree, TrialSpec, ROOTS)
+                if len(problems) > MAX_FAILURES:
+                    break
+            else:
+                trials.setdefault(trial_id(trial), trial)
+        if problems:
+            raise SearchSpaceError(str(self.path), problems)
+        return Expansion(tuple(trials.values()), tuple(trials), settings)
+
+    def trials_of(self, setting: Mapping[str, Any]) -> tuple[TrialSpec, ...]:
+        """The trials of one setting, one for each of its training seeds.
+
+        Args:
+            setting: What `Study.ask` gives: for every open hole a value, or the index of an entry of a choice. Real
+                numbers are rounded to six digits.
+
+        Raises:
+            SearchSpaceError: values that are legal one by one exclude each other.
+        """
+        trials = []
+        tree_with_seeds = holes.filled(self.variants[setting.get("variants", 0)], setting)
+        for tree in holes.grid(tree_with_seeds):
+            try:
+                trials.append(TrialSpec.model_validate(plain(tree)))
+            except ValidationError as error:
+                problems = validation_messages.problems_of(error, tree, TrialSpec, ROOTS)
+                raise SearchSpaceError(str(self.path), problems) from None
+        return tuple(trials)
+
+
+def _validated(tree: Node, records: dict[tuple[str, str], Spec]) -> TrialSpec:
+    """The trial of a filled tree.
+
+    Args:
+        tree: A tree without holes.
+        records: Tasks and models of earlier trees by their text, because loading them for every trial is slow; those of
+            this tree are added.
+    """
+    data = plain(tree)
+    keys = [(part, repr(data[part])) for part in ("task", "model")]
+    trial = TrialSpec.model_validate(
+        data | {part: records[part, text] for part, text in keys if (part, text) in records}
+    )
+    records |= {(part, text): getattr(trial, part) for part, text in keys}
+    return trial
