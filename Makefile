@@ -2,7 +2,8 @@
 # make check      lint, types, import contracts, tests without Ray: what to run after every edit
 # make test       all that a commit needs: also the tests that start Ray on this machine
 # make test-all   also several nodes, hosts with SSH, injected faults
-PYTHON ?= python3.11
+# The first of these that is supported makes .venv; `make sweep PYTHON=…` names another.
+PYTHON ?= python3.13 python3.12 python3.11 python3
 BIN := .venv/bin
 SHELL := /bin/bash -o pipefail
 
@@ -34,27 +35,36 @@ chaos: .venv/runtime
 	$(BIN)/python -m chaos
 
 # The environment is complete once its mark is newer than the lock it was installed from.
-.venv/runtime: requirements.lock | .venv/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+.venv/runtime: locks/runtime.lock | .venv/bin/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r locks/runtime.lock
 	touch $@
 
-.venv/dev: requirements-dev.lock | .venv/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+.venv/dev: locks/dev.lock | .venv/bin/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r locks/dev.lock
 	touch $@ .venv/runtime
 
 .venv/bin/pip:
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
-	  echo "$(PYTHON) cannot make virtual environments; on Debian: apt-get install python3.11-venv" >&2; exit 1; }
-	$(PYTHON) -m venv .venv
+	@for python in $(PYTHON); do \
+	  $$python -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
+	    && echo "$$python -m venv .venv" && exec $$python -m venv .venv; \
+	done; \
+	echo "Python 3.11, 3.12 or 3.13 with its module venv is needed, and none of these is: $(PYTHON);" \
+	  "on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1
 
-# Resolve the dependencies of pyproject.toml again; needs uv, which only this target uses.
-COMPILE := uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url \
-	--python-version 3.11 --python-platform x86_64-manylinux_2_28
+# Resolve the dependencies of pyproject.toml again, once for all Pythons and platforms, and ask for wheels of each; needs
+# uv, which only this target uses.
+COMPILE := uv pip compile --quiet --no-header
+LOCK := $(COMPILE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url pyproject.toml
 lock:
-	$(COMPILE) pyproject.toml -o requirements.lock
-	$(COMPILE) pyproject.toml --extra dev -c requirements.lock -o requirements-dev.lock
-	$(COMPILE) pyproject.toml --extra cloud -c requirements.lock -o requirements-cluster.lock
-	$(COMPILE) pyproject.toml --extra cloud --extra cuda -c requirements-cluster.lock -o requirements-gpu.lock
+	$(LOCK) -o locks/runtime.lock
+	$(LOCK) --extra dev -c locks/runtime.lock -o locks/dev.lock
+	$(LOCK) --extra cloud -c locks/runtime.lock -o locks/cluster.lock
+	$(LOCK) --extra cloud --extra cuda -c locks/cluster.lock -o locks/gpu.lock
+	for lock in locks/*.lock; do for python in 3.11 3.12 3.13; do \
+	  for platform in x86_64-manylinux_2_28 aarch64-manylinux_2_28 aarch64-apple-darwin; do \
+	    $(COMPILE) --only-binary :all: --python-version $$python --python-platform $$platform $$lock -o /dev/null \
+	      || exit 1; \
+	done; done; done
 
 clean:
 	rm -rf .venv .pytest_cache .jax_cache .ruff_cache .hypothesis .import_linter_cache

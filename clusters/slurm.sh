@@ -4,7 +4,7 @@
 #   sbatch --nodes=4 --gpus-per-node=1 clusters/slurm.sh search_spaces/recall.yaml /shared/results
 #
 # Submitted from the checkout, on a file system that all nodes share, with its .venv (`make .venv/runtime`, or
-# requirements-gpu.lock for GPUs). Submitting the same line again carries on; so does Slurm itself when a node fails.
+# locks/gpu.lock for GPUs). Submitting the same line again carries on; so does Slurm itself when a node fails.
 # Nodes are whole: `ray stop` at the end of a job stops every Ray process of its user on the node.
 #SBATCH --job-name=sweep
 #SBATCH --ntasks-per-node=1

@@ -47,7 +47,7 @@ class Provenance(BaseModel):
 def capture(argv: Sequence[str], checkout: Path = plugins.ROOT) -> Provenance:
     """Provenance of this process, which was started by the command line `argv` (as in `sys.argv`)."""
     commit, dirty = _git_state(checkout)
-    lock = checkout / "requirements.lock"
+    lock = checkout / "locks" / "runtime.lock"
     return Provenance(
         commit=commit,
         dirty=dirty,

@@ -121,8 +121,8 @@ def test_machines_install_from_locks_that_exist(name):
     assert "--require-hashes" in install
     kinds = re.findall(r"echo (\w+)", install)
     assert kinds == ["gpu", "cluster"]
-    locked = {kind: _locked(f"requirements-{kind}.lock") for kind in kinds}
-    base = _locked("requirements.lock")
+    locked = {kind: _locked(f"locks/{kind}.lock") for kind in kinds}
+    base = _locked("locks/runtime.lock")
     assert all(base.items() <= versions.items() for versions in locked.values())
     assert "jax-cuda13-plugin" in locked["gpu"]
     assert "jax-cuda13-plugin" not in locked["cluster"]
@@ -132,7 +132,7 @@ def test_machines_install_from_locks_that_exist(name):
 def _locked(name: str) -> dict[str, str]:
     """Versions by package; every one has a hash."""
     text = (plugins.ROOT / name).read_text()
-    versions = dict(re.findall(r"^([\w.-]+)==(\S+) \\\n    --hash=sha256:", text, re.MULTILINE))
+    versions = dict(re.findall(r"^([\w.-]+)==(\S+)(?: ; .+)? \\\n    --hash=sha256:", text, re.MULTILINE))
     assert len(versions) == len(re.findall(r"^[\w.-]+==", text, re.MULTILINE))
     return versions
 

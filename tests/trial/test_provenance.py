@@ -24,7 +24,8 @@ def checkout(tmp_path, monkeypatch):
     folder = tmp_path / "checkout"
     folder.mkdir()
     git(folder, "init", "-q")
-    (folder / "requirements.lock").write_text("jax==0.10.2\n")
+    (folder / "locks").mkdir()
+    (folder / "locks" / "runtime.lock").write_text("jax==0.10.2\n")
     git(folder, "add", ".")
     git(folder, "commit", "-q", "-m", "first")
     return folder
@@ -40,7 +41,7 @@ def test_a_clean_checkout_is_its_commit(checkout):
     assert abs(datetime.datetime.now(datetime.UTC) - captured) < datetime.timedelta(minutes=1)
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "new_task.py"])
+@pytest.mark.parametrize("name", ["locks/runtime.lock", "new_task.py"])
 def test_a_changed_or_new_file_makes_it_dirty(checkout, name):
     (checkout / name).write_text("changed")
     assert provenance.capture([], checkout).dirty is True

@@ -1,0 +1,73 @@
+"""What a fresh machine meets: the lock files, the Python that `make` picks, and what the package says of itself."""
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import sweeper
+from sweeper.trial import plugins
+
+LOCKS = sorted((plugins.ROOT / "locks").glob("*.lock"))
+PYTHONS = ("3.11", "3.12", "3.13")
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
+def test_a_lock_holds_one_hashed_version_of_each_package_and_no_address(path):
+    text = path.read_text()
+    entries = re.findall(r"^([\w.-]+)==\S+(?: ; .+)? \\\n    --hash=sha256:", text, re.MULTILINE)
+    assert len(entries) > 50
+    assert len(entries) == len(set(entries)) == len(re.findall(r"^\S", text, re.MULTILINE))
+    assert "://" not in text
+
+
+def test_the_metadata_agree():
+    project = tomllib.loads((plugins.ROOT / "pyproject.toml").read_text())["project"]
+    minors = [int(version.partition(".")[2]) for version in PYTHONS]
+    assert project["requires-python"] == f">=3.{minors[0]},<3.{minors[-1] + 1}"
+    prefix = "Programming Language :: Python :: "
+    assert [name.removeprefix(prefix) for name in project["classifiers"] if name.startswith(prefix)] == [*PYTHONS]
+    citation = yaml.safe_load((plugins.ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == sweeper.__version__
+    assert citation["license"] == project["license"] == "Apache-2.0"
+    assert "Version 2.0, January 2004" in (plugins.ROOT / "LICENSE").read_text()
+
+
+def _made(folder: Path, *pythons: tuple[str, str]) -> subprocess.CompletedProcess[str]:
+    """`make .venv/bin/pip` where the named Pythons are installed, each a script."""
+    shutil.copy(plugins.ROOT / "Makefile", folder)
+    programs = folder / "programs"
+    programs.mkdir()
+    for name, script in pythons:
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    make = shutil.which("make")
+    assert make is not None
+    return subprocess.run(
+        [make, ".venv/bin/pip"], cwd=folder, env={"PATH": str(programs)}, capture_output=True, text=True, check=False
+    )
+
+
+def test_make_takes_the_newest_python_that_works(tmp_path):
+    # A shim of a version manager is there, and fails, for every version that it knows but has not switched on.
+    shim = "echo not switched on >&2; exit 127"
+    works = 'test "$1" = -c || echo "$0 $*" > made'
+    made = _made(tmp_path, ("python3.13", shim), ("python3.12", works), ("python3.11", works))
+    assert made.returncode == 0, made.stderr
+    assert (tmp_path / "made").read_text().split()[0].endswith("python3.12")
+    assert (tmp_path / "made").read_text().split()[1:] == ["-m", "venv", ".venv"]
+
+
+def test_make_says_in_one_sentence_which_python_it_needs(tmp_path):
+    too_old = f'exec {os.path.realpath(shutil.which("sh") or "")} -c "exit 1"'
+    made = _made(tmp_path, ("python3", too_old))
+    assert made.returncode != 0
+    (sentence, end) = made.stderr.splitlines()
+    assert all(version in sentence for version in PYTHONS)
+    assert "apt-get install" in sentence
+    assert "make: ***" in end
