@@ -74,7 +74,7 @@ class Entry(NamedTuple):
         """Name of the file that holds the trial's curves or outcomes, and what the row says of that file."""
         if kind == "curves" and self.place is not None:
             return self.place.file.name, self.place.file.curves
-        return self.seal.name, self.seal.curves if kind == "curves" else self.seal.outcomes
+        return self.seal.name, self.seal.detail(kind)
 
 
 class Reading(NamedTuple):

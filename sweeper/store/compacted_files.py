@@ -1,6 +1,5 @@
 """Taking trials out of compacted files, and deleting what compacted files have replaced."""
 
-import dataclasses
 import logging
 from collections.abc import Collection, Iterable
 
@@ -11,9 +10,10 @@ from sweeper.store.committed_rows import Entry
 from sweeper.store.decoded_rows import decoded_rows
 from sweeper.store.details import damage_in, present
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.publication import publish_detail, publish_row, stands
+from sweeper.store.publication import publish, stands
 from sweeper.store.quarantine import Damage
-from sweeper.store.sealed_parquet import CompactedSeal
+from sweeper.store.schema import Detail
+from sweeper.store.sealed_parquet import CompactedSeal, digest_of
 
 logger = logging.getLogger(__name__)
 
@@ -58,16 +58,17 @@ def dissolve(files: DurableFiles, seal: CompactedSeal, data: bytes, without: Col
     if damage is not None:
         return damage
     points = files.read(f"curves/{seal.name}")
-    curves = None if points is None else pq.ParquetFile(pa.BufferReader(points))
+    ours = points is not None and seal.curves is not None and seal.curves.is_file(digest_of(points))
+    curves = pq.ParquetFile(pa.BufferReader(points)) if ours else None
     for position, member in enumerate(seal.members):
         own = seal.of(member)
         present_row = files.read(f"trials/{own.name}")
         if member.trial_id in without or (present_row is not None and stands(present_row, own.status)):
             continue
+        details: dict[Detail, pa.Table] = {}
         if curves is not None and member.curves_group is not None:
-            table = curves.read_row_group(member.curves_group).replace_schema_metadata(None)
-            own = dataclasses.replace(own, curves=publish_detail(files, "curves", own, table))
-        publish_row(files, own, rows.slice(position, 1))
+            details["curves"] = curves.read_row_group(member.curves_group).replace_schema_metadata(None)
+        publish(files, own, rows.slice(position, 1), details)
     names = [seal.of(member).name for member in seal.members if member.trial_id not in without]
     if len(present(files, "trials", names, few=True)) < len(names):
         raise StoreError("another process is compacting this store")

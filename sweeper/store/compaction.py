@@ -33,7 +33,7 @@ from sweeper.store.file_names import is_compacted, title
 from sweeper.store.files import LEFTOVER_SECONDS, StoreError
 from sweeper.store.rows import ENCODINGS
 from sweeper.store.schema import IN_FILE, RANK, SCHEMA_VERSION
-from sweeper.store.sealed_parquet import CompactedSeal, DamagedError, Member, sealed, unsealed
+from sweeper.store.sealed_parquet import CompactedSeal, DamagedError, Member, digest_of, sealed, unsealed
 from sweeper.store.store import Store
 
 TOGETHER = 100
@@ -90,6 +90,8 @@ def _moved(store: Store, entries: list[Entry]) -> bool:
         except DamagedError:
             store.verify("curves", [seal.trial_id])
             return False
+        if points is None or seal.curves is None or not seal.curves.is_file(digest_of(points)):
+            points = None  # deleted by hand, or of another run
         rows.append(_table(entry.data))
         table = None if points is None else _table(points)
         group = None

@@ -1,5 +1,11 @@
-"""Curves and outcomes of committed trials: whether their files are sound, and scanning them where they are."""
+"""Curves and outcomes of committed trials: whether their files are sound and the row's own, and scanning them in place.
 
+A row names its curves and outcomes by digest. A sound file with another digest is of another run of the trial, which
+died before its row or lost against the row that stands: it is left out, as if the trial had none. Rows from before
+digests take any sound file.
+"""
+
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -11,10 +17,19 @@ from pyarrow import fs
 
 from sweeper.store.committed_rows import Entry
 from sweeper.store.file_names import is_compacted
-from sweeper.store.files import DurableFiles
+from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles
 from sweeper.store.quarantine import Damage
 from sweeper.store.schema import SCHEMAS, Detail, Kind
-from sweeper.store.sealed_parquet import CompactedSeal, DamagedError, Seal, unsealed, unsealed_compacted
+from sweeper.store.sealed_parquet import (
+    END,
+    CompactedSeal,
+    DamagedError,
+    DetailFile,
+    Seal,
+    digest_of,
+    unsealed,
+    unsealed_compacted,
+)
 from sweeper.store.threads import in_threads
 
 _FORMAT = ds.ParquetFileFormat(
@@ -24,13 +39,19 @@ _FORMAT = ds.ParquetFileFormat(
 
 def damage_in(files: DurableFiles, kind: Detail, name: str) -> Damage | None:
     """What is wrong with a file of curves or outcomes, which is read to the last byte; a missing file is sound."""
+    checked = _checked(files, kind, name)
+    return checked if isinstance(checked, Damage) else None
+
+
+def _checked(files: DurableFiles, kind: Detail, name: str) -> Damage | str | None:
+    """The digest of a whole file of curves or outcomes, or what is wrong with it; None if the file is missing."""
     data = files.read(f"{kind}/{name}")
     try:
         if data is not None:
             (unsealed_compacted if is_compacted(name) else unsealed)(data, kind, name)
     except DamagedError as error:
         return Damage(kind, name, str(error))
-    return None
+    return None if data is None else digest_of(data)
 
 
 class DamagedDetail(NamedTuple):
@@ -40,13 +61,36 @@ class DamagedDetail(NamedTuple):
     entries: list[Entry]
 
 
-def damaged_details(files: DurableFiles, kind: Detail, entries: Iterable[Entry]) -> list[DamagedDetail]:
-    """Those files of the trials' curves or outcomes that are damaged; every file is read to the last byte."""
+class CheckedDetails(NamedTuple):
+    """What reading files of curves or outcomes to the last byte came to.
+
+    Attributes:
+        damaged: The damaged files.
+        foreign: Trials in whose place lies a sound file of another run.
+    """
+
+    damaged: list[DamagedDetail]
+    foreign: list[Entry]
+
+
+def checked_details(files: DurableFiles, kind: Detail, entries: Iterable[Entry]) -> CheckedDetails:
+    """Read the trials' curves or outcomes to the last byte."""
     owners: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         owners[entry.detail(kind)[0]].append(entry)
-    damages = in_threads(lambda name: damage_in(files, kind, name), list(owners))
-    return [DamagedDetail(damage, owners[damage.name]) for damage in damages if damage is not None]
+    damaged, foreign = [], []
+    for checked, members in zip(
+        in_threads(lambda name: _checked(files, kind, name), list(owners)), owners.values(), strict=True
+    ):
+        if isinstance(checked, Damage):
+            damaged.append(DamagedDetail(checked, members))
+        elif checked is not None:
+            foreign += [entry for entry in members if not _names(entry.detail(kind)[1], checked)]
+    return CheckedDetails(damaged, foreign)
+
+
+def _names(file: DetailFile | None, digest: str | None) -> bool:
+    return file is not None and file.is_file(digest)
 
 
 def modified_details(files: DurableFiles, kind: Detail, entries: Iterable[Entry]) -> list[Entry]:
@@ -61,7 +105,25 @@ def modified_details(files: DurableFiles, kind: Detail, entries: Iterable[Entry]
     return modified
 
 
-def scanned_details(files: DurableFiles, kind: Detail, entries: Sequence[Entry], few: bool) -> ds.Dataset | None:
+def abandoned(files: DurableFiles, kind: Detail, entry: Entry) -> bool:
+    """Whether the file in the place of a trial's curves or outcomes is too old to wait for a row that names it."""
+    info = files.filesystem.get_file_info(files.path(f"{kind}/{entry.detail(kind)[0]}"))
+    return info.mtime_ns is not None and info.mtime_ns < (time.time() - LEFTOVER_SECONDS) * 1e9
+
+
+class Scan(NamedTuple):
+    """The curves or outcomes of trials.
+
+    Attributes:
+        dataset: Reads only what a scan asks for.
+        left_out: Trials whose file does not have the digest that their row names.
+    """
+
+    dataset: ds.Dataset
+    left_out: list[Entry]
+
+
+def scanned_details(files: DurableFiles, kind: Detail, entries: Sequence[Entry], few: bool) -> Scan | None:
     """The curves or outcomes of the trials as a dataset, or None if a row has moved since the entries were read.
 
     Args:
@@ -70,36 +132,50 @@ def scanned_details(files: DurableFiles, kind: Detail, entries: Sequence[Entry],
         entries: The trials.
         few: Whether asking for every file is cheaper than listing the store.
     """
-    single: list[Seal] = []
-    groups: dict[str, tuple[CompactedSeal, list[int]]] = {}
+    owners: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
-        if kind == "curves" and entry.place is not None:
-            seal, group = entry.place.file, entry.place.member.curves_group
-            if group is not None:
-                groups.setdefault(seal.name, (seal, []))[1].append(group)
-        elif entry.detail(kind)[1] is not None:
-            single.append(entry.seal)
-    there = present(files, kind, [*(seal.name for seal in single), *groups], few)
+        name, file = entry.detail(kind)
+        without = kind == "curves" and entry.place is not None and entry.place.member.curves_group is None
+        if file is not None and not without:
+            owners[name].append(entry)
+    there = present(files, kind, list(owners), few)
     # Curves without a file were deleted by hand, or were compacted just now; then the row's own file has gone too.
-    rows = [seal.name for seal in single if seal.name not in there and kind == "curves"]
+    rows = [name for name in owners if name not in there and not is_compacted(name) and kind == "curves"]
     if len(present(files, "trials", rows, few=True)) < len(rows):
         return None
+    names = [name for name in owners if name in there]
+    own = in_threads(lambda name: _is_own(files, kind, name, owners[name][0].detail(kind)[1]), names)
+    left_out = [entry for name, ours in zip(names, own, strict=True) if not ours for entry in owners[name]]
+    scanned = {name: owners[name] for name, ours in zip(names, own, strict=True) if ours}
     schema = SCHEMAS[kind]
     if kind == "outcomes":
-        names = dict.fromkeys(name for seal in single if seal.name in there for name in seal.outcome_columns)
-        schema = pa.schema([*schema, *(pa.field(name, pa.float32()) for name in names)])
+        columns = dict.fromkeys(name for members in scanned.values() for name in members[0].seal.outcome_columns)
+        schema = pa.schema([*schema, *(pa.field(name, pa.float32()) for name in columns)])
+    fragments = [_fragment(files, kind, name, members) for name, members in scanned.items()]
+    return Scan(ds.FileSystemDataset(fragments, schema, _FORMAT, files.filesystem), left_out)
 
-    def fragment(name: str, seal: Seal | CompactedSeal, ids: pc.Expression, row_groups: list[int] | None = None):
-        within = (pc.field("task") == seal.task) & (pc.field("baseline") == seal.baseline) & ids
-        return _FORMAT.make_fragment(files.path(f"{kind}/{name}"), files.filesystem, within, row_groups)
 
-    trial = pc.field("trial_id")
-    fragments = [fragment(seal.name, seal, trial == seal.trial_id) for seal in single if seal.name in there]
-    for name, (seal, positions) in groups.items():
-        if name in there:
-            first, last = seal.members[0].trial_id, seal.members[-1].trial_id
-            fragments.append(fragment(name, seal, (trial >= first) & (trial <= last), sorted(positions)))
-    return ds.FileSystemDataset(fragments, schema, _FORMAT, files.filesystem)
+def _is_own(files: DurableFiles, kind: Detail, name: str, file: DetailFile | None) -> bool:
+    """Whether a file carries the digest that the row names. A file that carries none is left to the scan to refuse."""
+    if file is None or file.digest is None:
+        return file is not None
+    end = files.read_end(f"{kind}/{name}", END)
+    digest = None if end is None else digest_of(end)
+    return digest is None or file.is_file(digest)
+
+
+def _fragment(files: DurableFiles, kind: Detail, name: str, entries: list[Entry]) -> ds.ParquetFileFragment:
+    """The part of a dataset that one file holds, with what is known of its rows without opening it."""
+    trial, place = pc.field("trial_id"), entries[0].place
+    seal: Seal | CompactedSeal = entries[0].seal
+    ids, row_groups = trial == entries[0].seal.trial_id, None
+    if place is not None and is_compacted(name):
+        seal = place.file
+        ids = (trial >= seal.members[0].trial_id) & (trial <= seal.members[-1].trial_id)
+        groups = [entry.place.member.curves_group for entry in entries if entry.place is not None]
+        row_groups = sorted(group for group in groups if group is not None)
+    within = (pc.field("task") == seal.task) & (pc.field("baseline") == seal.baseline) & ids
+    return _FORMAT.make_fragment(files.path(f"{kind}/{name}"), files.filesystem, within, row_groups)
 
 
 def present(files: DurableFiles, kind: Kind, names: Sequence[str], few: bool) -> set[str]:

@@ -92,6 +92,10 @@ class DurableFiles(abc.ABC):
         """Content of a file, None where there is none."""
 
     @abc.abstractmethod
+    def read_end(self, relative: str, count: int) -> bytes | None:
+        """The last `count` bytes of a file, or all of a shorter file; None where there is none."""
+
+    @abc.abstractmethod
     def write(self, relative: str, data: bytes, keep: Callable[[bytes], bool] | None = None) -> bool:
         """Publish a whole file and make it last.
 

@@ -80,6 +80,13 @@ class LocalFiles(DurableFiles):
         return os.path.realpath(path) == path
 
     def read(self, relative: str) -> bytes | None:
+        return self._read(relative, None)
+
+    def read_end(self, relative: str, count: int) -> bytes | None:
+        return self._read(relative, count)
+
+    def _read(self, relative: str, end: int | None) -> bytes | None:
+        """The content of a file, or its last `end` bytes."""
         path = self.path(relative)
         with explained("read", path):
             # A pipe or a device would block or never end.
@@ -87,6 +94,8 @@ class LocalFiles(DurableFiles):
                 return None
             try:
                 with open(path, "rb") as file:
+                    if end is not None:
+                        file.seek(max(0, os.fstat(file.fileno()).st_size - end))
                     return file.read()
             except FileNotFoundError:
                 return None

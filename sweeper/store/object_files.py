@@ -55,10 +55,19 @@ class ObjectFiles(DurableFiles):
         return [name for name, info in self._infos(folder, recursive=False) if info.type == fs.FileType.Directory]
 
     def read(self, relative: str) -> bytes | None:
+        return self._read(relative, None)
+
+    def read_end(self, relative: str, count: int) -> bytes | None:
+        return self._read(relative, count)
+
+    def _read(self, relative: str, end: int | None) -> bytes | None:
+        """The content of an object, or its last `end` bytes."""
         path = self.path(relative)
         with explained("read", path):
             try:
                 with self.filesystem.open_input_file(path) as file:
+                    if end is not None:
+                        file.seek(max(0, file.size() - end))
                     return file.read()
             except FileNotFoundError:
                 return None

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sweeper.store.file_names import is_compacted
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.schema import SCHEMAS, Kind
+from sweeper.store.schema import SCHEMAS, Detail, Kind
 
 logger = logging.getLogger(__name__)
 
@@ -47,3 +47,14 @@ def set_aside(files: DurableFiles, damages: Iterable[Damage]) -> None:
             logger.warning("damaged: %r %s; it is left out, but %s", file, reason, error)
         else:
             logger.warning("damaged: %r %s; %s", file, reason, what)
+
+
+def set_aside_foreign(files: DurableFiles, kind: Detail, name: str) -> None:
+    """Move curves or outcomes of another run out of the way; the trial in whose place they are stays committed."""
+    file = f"{kind}/{name}"
+    try:
+        files.move(file, f"quarantine/{file}")
+    except StoreError as error:
+        logger.warning("foreign: %r is of another run than its trial's row; it is left out, but %s", file, error)
+    else:
+        logger.warning("foreign: %r is of another run than its trial's row; it was set aside in quarantine/", file)

@@ -29,7 +29,7 @@ from pydantic_core import from_json
 from sweeper.store import positional_seals
 from sweeper.store.file_names import COMPACTED, IDENTIFIER, TRIAL_ID, file_name
 from sweeper.store.files import StoreError
-from sweeper.store.schema import SCHEMA_VERSION, Kind, Status
+from sweeper.store.schema import SCHEMA_VERSION, Detail, Kind, Status
 
 SEAL_VERSION: Literal[2] = 2
 """Version of the form of seals. Seals of version 1 were lists, see `positional_seals`."""
@@ -57,6 +57,10 @@ class DetailFile:
 
     bytes: Count
     digest: str | None
+
+    def is_file(self, digest: str | None) -> bool:
+        """Whether the file with this digest is the file that the row names; an older row takes any."""
+        return self.digest in (None, digest)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,6 +97,10 @@ class Seal:
     def name(self) -> str:
         """The trial's file below `trials`, `curves` or `outcomes`."""
         return file_name(self.task, self.baseline, self.trial_id)
+
+    def detail(self, kind: Detail) -> DetailFile | None:
+        """The curves or outcomes that the row names."""
+        return self.curves if kind == "curves" else self.outcomes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -225,10 +233,14 @@ def unsealed_compacted(data: bytes, kind: Kind, name: str) -> CompactedSeal:
     return seal
 
 
-def digest_of(data: bytes) -> str | None:
-    """The digest that a file carries, unproven; None if it carries none."""
-    stamp = _stamp(data)
-    return None if stamp is None else stamp[1].decode()
+END = 16 * 1024
+"""So many of the last bytes of a file of curves or outcomes hold its digest."""
+
+
+def digest_of(end: bytes) -> str | None:
+    """The digest that a file carries, unproven, from the file or its last `END` bytes; None if it carries none."""
+    stamps = _STAMP.findall(end[-END:])
+    return stamps[-1][0].decode() if stamps else None
 
 
 def _proven(data: bytes, what: str) -> Seal | CompactedSeal:

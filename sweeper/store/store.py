@@ -24,9 +24,10 @@ the tables, `sealed_parquet` the files that hold them, `committed_rows` and `det
 
 import contextlib
 import dataclasses
+import logging
 from collections.abc import Iterable
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -37,10 +38,10 @@ from sweeper.store.addresses import open_files
 from sweeper.store.committed_rows import FEW, Entry, read_entries
 from sweeper.store.compacted_files import take_out
 from sweeper.store.decoded_rows import trials_table
-from sweeper.store.details import damaged_details, modified_details, scanned_details
+from sweeper.store.details import abandoned, checked_details, modified_details, scanned_details
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.publication import publish_detail, publish_row, stands
-from sweeper.store.quarantine import set_aside
+from sweeper.store.publication import publish, stands
+from sweeper.store.quarantine import set_aside, set_aside_foreign
 from sweeper.store.rows import curves_table, outcomes_table, trial_table
 from sweeper.store.schema import (
     CURVES,
@@ -62,6 +63,8 @@ __all__ = [
     "CURVES", "METRICS", "OUTCOMES", "SCHEMA_VERSION", "TIMINGS", "TRIALS",
     "Status", "Store", "StoreError", "SweepRecord", "TrialResult",
 ]  # fmt: skip
+
+logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 5  # of scanning a store that is being compacted; each compaction can spoil one
 
@@ -142,16 +145,14 @@ class Store:
         present = self._files.read(f"trials/{seal.name}")
         if present is not None and stands(present, result.status):
             return False
+        details: dict[Detail, pa.Table] = {"curves": curves_table(seal.trial_id, result.curves)}
         if result.outcomes is not None:
-            outcomes = outcomes_table(seal.trial_id, result.outcomes)
+            outcomes = details["outcomes"] = outcomes_table(seal.trial_id, result.outcomes)
             columns = tuple(name for name in outcomes.column_names if name not in OUTCOMES.names)
             seal = dataclasses.replace(seal, outcome_columns=columns)
-            seal = dataclasses.replace(seal, outcomes=publish_detail(self._files, "outcomes", seal, outcomes))
         elif present is not None:
             self._files.delete(f"outcomes/{seal.name}")
-        curves = curves_table(seal.trial_id, result.curves)
-        seal = dataclasses.replace(seal, curves=publish_detail(self._files, "curves", seal, curves))
-        return publish_row(self._files, seal, trial_table(seal.trial_id, result))
+        return publish(self._files, seal, trial_table(seal.trial_id, result), details)
 
     def stands(self, trials: Iterable[trial_spec.TrialSpec]) -> set[str]:
         """Ids of those trials whose own file holds a row that did not fail; compacted rows are not read."""
@@ -171,7 +172,8 @@ class Store:
         """Status of every committed trial, by id.
 
         Reads every row, and lists the other files: they were published before their row, so a file that has been
-        modified since, or has another size, is read too. Trials with a damaged file are set aside and left out.
+        modified since, or has another size, is read too. Trials with a damaged file are set aside and left out; curves
+        and outcomes of another run are set aside when they are too old to be waiting for their row.
 
         Raises:
             StoreError: the store cannot be read, or a newer version of this program wrote it.
@@ -179,8 +181,12 @@ class Store:
         self._files.remove_leftovers()
         entries = {entry.seal.trial_id: entry for entry in self.entries()}
         for kind in get_args(Detail):
-            for trial_id in self._set_aside_damaged(kind, modified_details(self._files, kind, entries.values())):
+            checked = self._checked(kind, modified_details(self._files, kind, entries.values()))
+            for trial_id in checked.damaged:
                 del entries[trial_id]
+            for entry in checked.foreign:
+                if abandoned(self._files, kind, entry):
+                    set_aside_foreign(self._files, kind, entry.detail(kind)[0])
         return {trial_id: entry.seal.status for trial_id, entry in entries.items()}
 
     def entries(self, trial_ids: Iterable[str] | None = None) -> list[Entry]:
@@ -223,25 +229,31 @@ class Store:
         """
         wanted = None if trial_ids is None else list(trial_ids)
         few = wanted is not None and len(wanted) <= FEW
-        while (dataset := scanned_details(self._files, kind, self.entries(wanted), few)) is None:
-            pass  # a row has moved; another look at the store shows where it went
-        return dataset
+        while True:
+            scan = scanned_details(self._files, kind, self.entries(wanted), few)
+            if scan is not None:  # otherwise a row has moved: another look at the store shows where it went
+                # A file with another digest than its row names is of another run, or damaged.
+                self._checked(kind, scan.left_out)
+                return scan.dataset
 
     def verify(self, kind: Detail, trial_ids: Iterable[str] | None = None) -> list[str]:
         """Read the curves or outcomes to the last byte; set aside every trial with a damaged file.
 
         Returns:
-            Ids of the trials set aside.
+            Ids of the trials set aside, and of the trials in whose place lies a file of another run, which is left out.
         """
-        return self._set_aside_damaged(kind, self.entries(trial_ids))
+        checked = self._checked(kind, self.entries(trial_ids))
+        for entry in checked.foreign:
+            logger.warning("%r is of another run than its trial's row: left out", f"{kind}/{entry.detail(kind)[0]}")
+        return checked.damaged + [entry.seal.trial_id for entry in checked.foreign]
 
-    def _set_aside_damaged(self, kind: Detail, entries: Iterable[Entry]) -> list[str]:
-        """Sets aside those of the trials whose curves or outcomes are damaged; returns their ids."""
-        damaged = damaged_details(self._files, kind, entries)
-        set_aside(self._files, [details.damage for details in damaged])
-        owners = [entry for details in damaged for entry in details.entries]
+    def _checked(self, kind: Detail, entries: Iterable[Entry]) -> "_Checked":
+        """Reads curves or outcomes to the last byte, and sets aside the trials with a damaged file."""
+        checked = checked_details(self._files, kind, entries)
+        set_aside(self._files, [details.damage for details in checked.damaged])
+        owners = [entry for details in checked.damaged for entry in details.entries]
         set_aside(self._files, take_out(self._files, [o for o in owners if o.detail(kind)[0] == o.seal.name]))
-        return [entry.seal.trial_id for entry in owners]
+        return _Checked([entry.seal.trial_id for entry in owners], checked.foreign)
 
     # ----------------------------------------------------------------------------------------------------------------
     # Sweeps, and files of other modules
@@ -274,6 +286,13 @@ class Store:
     def delete(self, relative: str) -> None:
         """Remove a file below the root, if it is there."""
         self._files.delete(relative)
+
+
+class _Checked(NamedTuple):
+    """Ids of trials that were set aside, and trials in whose place lies a file of another run."""
+
+    damaged: list[str]
+    foreign: list[Entry]
 
 
 def _bare_seal(trial: trial_spec.TrialSpec, status: Status) -> Seal:

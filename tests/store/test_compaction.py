@@ -120,6 +120,38 @@ def test_a_better_row_beside_a_compacted_one_counts(results):
     assert len(names(results)) == 2, "the failed row beside a compacted one is gone, the better one stays"
 
 
+def test_outcomes_of_a_second_finish_are_not_taken_for_those_of_a_compacted_row(results):
+    ids = fill(results, range(3))
+    compact(results)
+    again = result({"seed": 0}, curves=[(9, "train_loss", 7.0)], outcomes=outcomes(4, success=[0.5] * 4))
+    key = trial_id(again.trial)
+    assert results.commit(again), "compacted rows are not read before a commit"
+    for _ in range(2):
+        curves = {row["trial_id"]: row["value"] for row in results.curves().to_pylist()}
+        assert curves[key] == 0.0
+        assert sorted(set(results.outcomes()["trial_id"].to_pylist())) == sorted(set(ids) - {key})
+        assert results.verify("outcomes") == [key]
+        compact(results)
+    assert results.outcomes([key]).num_rows == 0
+    assert len(names(results)) == 1, "the second row has given way"
+
+
+def test_curves_of_another_run_are_not_compacted(tmp_path):
+    results = Store.open(tmp_path)
+    ids = fill(results, range(3))
+    key = trial_id(result({"seed": 0}).trial)
+    (row,) = Path(results.root, "trials").rglob(f"{key}.parquet")
+    (curves,) = Path(results.root, "curves").rglob(f"{key}.parquet")
+    first = row.read_bytes()
+    row.unlink()
+    results.commit(result({"seed": 0}, curves=[(1, "train_loss", 7.0)], outcomes=outcomes(4)))
+    row.write_bytes(first)
+    assert curves.exists()
+    assert compact(results).trials == 3
+    assert sorted(results.committed()) == ids
+    assert sorted(results.curves()["value"].to_pylist()) == [1.0, 2.0]
+
+
 # --------------------------------------------------------------------------------------------------------------------
 # Crashes
 # --------------------------------------------------------------------------------------------------------------------

@@ -33,6 +33,10 @@ FINISHED, OTHER = trial_id(result().trial), trial_id(result({"seed": 1}).trial)
 PLACE = "task=coloring/baseline=Aq_R"
 
 
+class PowerCut(BaseException):
+    pass
+
+
 @pytest.fixture
 def local(tmp_path):
     return Store.open(tmp_path / "results")
@@ -277,24 +281,109 @@ def test_the_check_and_the_replacement_of_a_row_are_one_step(local, monkeypatch)
     assert local.committed() == {FINISHED: "finished"}
 
 
-def test_curves_of_an_equal_writer_are_as_good(local):
-    """Two drivers may finish one trial with other lanes, whose curves differ in the last digit and hence in size."""
+# --------------------------------------------------------------------------------------------------------------------
+# Two runs of one trial
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def other_run():
+    """The same trial with other numbers, in files of the same sizes."""
+    return result(curves=[(100, "train_loss", 0.3), (200, "train_loss", 0.4)], outcomes=outcomes(success=[0.5] * 12))
+
+
+def give_back(local, row):
+    """Put a row beside the details that lie in its place, as if it were younger than they."""
+    file(local, "trials").write_bytes(row)
+    later = time.time_ns() + 10**9
+    os.utime(file(local, "trials"), ns=(later, later))
+
+
+@pytest.mark.parametrize("ids", [(), ([FINISHED],)])
+def test_curves_and_outcomes_of_another_run_are_not_taken_for_its_own(local, ids):
     local.commit(result())
     row = file(local, "trials").read_bytes()
     file(local, "trials").unlink()
-    local.commit(result(curves=[(step, "train_loss", 0.1 + step) for step in range(50)]))
+    local.commit(other_run())
+    give_back(local, row)
+    assert local.committed() == {FINISHED: "finished"}
+    assert local.curves(*ids).num_rows == local.outcomes(*ids).num_rows == 0
+    for kind in ("curves", "outcomes"):
+        assert local.verify(kind) == [FINISHED]
+    assert local.committed() == {FINISHED: "finished"}, "the row is as good as before"
+
+
+@pytest.mark.parametrize("kind", ["curves", "outcomes"])
+def test_old_files_of_another_run_are_set_aside_by_a_start(local, kind, caplog):
+    local.commit(result())
+    row = file(local, "trials").read_bytes()
+    file(local, "trials").unlink()
+    local.commit(result(curves=[(5, "train_loss", 0.5)], outcomes=outcomes(3)))
     file(local, "trials").write_bytes(row)
     assert local.committed() == {FINISHED: "finished"}
-    assert local.curves().num_rows == 50
+    assert file(local, kind).exists(), "its row may be about to come"
+    past = time.time() - 2 * files.LEFTOVER_SECONDS
+    os.utime(file(local, kind), (past, past))
+    assert local.committed() == {FINISHED: "finished"}
+    assert not file(local, kind).exists()
+    assert f"{kind}/{PLACE}/{FINISHED}.parquet" in caplog.text
+    assert local.read_bytes(f"quarantine/{kind}/{PLACE}/{FINISHED}.parquet") is not None
+
+
+def test_whoever_publishes_the_row_has_its_own_curves_and_outcomes(results, monkeypatch):
+    """Another run writes over them in the last moment, and dies before its row."""
+    write = results._files.write
+
+    def interrupted(relative, data, keep=None):
+        if relative.startswith("trials/"):
+            monkeypatch.setattr(results._files, "write", dying)
+            with pytest.raises(PowerCut):
+                results.commit(other_run())
+            monkeypatch.setattr(results._files, "write", write)
+        return write(relative, data, keep)
+
+    def dying(relative, data, keep=None):
+        if relative.startswith("trials/"):
+            raise PowerCut
+        return write(relative, data, keep)
+
+    monkeypatch.setattr(results._files, "write", interrupted)
+    assert results.commit(result())
+    assert results.curves()["value"].to_pylist() == [0.2, 0.1]
+    assert results.outcomes()["loss"].to_numpy() == pytest.approx(outcomes()["loss"].to_numpy())
+    assert results.verify("curves") == results.verify("outcomes") == []
+
+
+@pytest.mark.parametrize("late", [result(), other_run()], ids=["of the same bits", "of other bits"])
+def test_whoever_is_refused_takes_back_what_is_not_the_rows(local, monkeypatch, late):
+    """A run that looked before the first row was there writes over the first one's files, and is then refused."""
+    local.commit(result())
+    read, looked = local._files.read, []
+
+    def looking_too_early(relative):
+        looked.append(relative)
+        return None if len(looked) == 1 else read(relative)
+
+    monkeypatch.setattr(local._files, "read", looking_too_early)
+    assert not local.commit(late)
+    monkeypatch.undo()
+    same = late == result()
+    assert file(local, "curves").exists() == file(local, "outcomes").exists() == same
+    assert local.verify("curves") == local.verify("outcomes") == []
+    assert (local.curves().num_rows, local.outcomes().num_rows) == ((2, 12) if same else (0, 0))
+
+
+def test_a_row_that_keeps_no_outcomes_takes_none(local):
+    local.commit(result(outcomes=None))
+    row = file(local, "trials").read_bytes()
+    file(local, "trials").unlink()
+    local.commit(other_run())
+    give_back(local, row)
+    assert local.outcomes().num_rows == local.outcomes([FINISHED]).num_rows == 0
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # Crashes and refusals
 # --------------------------------------------------------------------------------------------------------------------
-
-
-class PowerCut(BaseException):
-    pass
 
 
 @pytest.mark.parametrize("earlier", [None, "failed"])

@@ -1,5 +1,6 @@
 """A store that commit 4ce9cd4 wrote: eleven real trials of three tasks, some stopped, one failed, four compacted."""
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -9,8 +10,9 @@ from sweeper import query
 from sweeper.packs.packing import packs
 from sweeper.packs.plan import Listed, plan
 from sweeper.space import search_space
-from sweeper.store import compaction
+from sweeper.store import compaction, schema
 from sweeper.store.compaction import compact
+from sweeper.store.sealed_parquet import sealed
 from sweeper.store.store import Store
 
 WRITTEN = Path(__file__).parent / "fixtures" / "store_before_rooms"
@@ -67,3 +69,14 @@ def test_it_can_be_compacted_further(store, monkeypatch):
     monkeypatch.setattr(compaction, "TOGETHER", 2)
     assert compact(store).trials == 2
     assert contents(store) == SUCCESS
+
+
+def test_its_rows_take_any_sound_curves_of_their_trial(store):
+    """They name no digest. Two drivers may have finished one trial, with curves of other sizes."""
+    (entry,) = store.entries(["a0cd65e25e34b1ca0dbe"])
+    curves = schema.CURVES.empty_table().drop_columns(["task", "baseline"])
+    file = sealed([curves], dataclasses.replace(entry.seal, kind="curves", curves=None, outcomes=None), {})
+    store.write_bytes(f"curves/{entry.seal.name}", file.data)
+    assert store.committed().keys() == SUCCESS.keys()
+    assert store.verify("curves") == []
+    assert set(store.curves()["trial_id"].to_pylist()) == set(SUCCESS) - {"a0cd65e25e34b1ca0dbe"}
