@@ -4,14 +4,12 @@ All that is printed for people is composed here; what is done is done by `plan`,
 """
 
 import dataclasses
-import json
 import math
 import re
-import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import jax
 import pandas as pd
@@ -21,8 +19,10 @@ from rich.console import Console
 from rich.table import Table
 
 from sweeper import live_view
+from sweeper.analysis import cost
+from sweeper.analysis.results import finite_values
 from sweeper.interruption import Interruption
-from sweeper.messages import counted, duration
+from sweeper.messages import counted
 from sweeper.packs import checkpoint, plan
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
@@ -30,7 +30,7 @@ from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError, SweepRecord
 from sweeper.trial import provenance
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.trial.trial_spec import TrialSpec
 
 if TYPE_CHECKING:
     from sweeper import launch
@@ -91,7 +91,7 @@ def _start(
     pending = _pending(source, settled, options.retry_failed)
     _say(out, _state(settled, len(pending)))
     if options.dry_run:
-        _say(out, _estimate(store, [source.planned[key] for key in pending]))
+        _say(out, f"  cost: {cost.estimate(store, [source.planned[key] for key in pending])}")
         return 0
 
     origin = provenance.capture(options.argv)
@@ -142,7 +142,7 @@ def _source(
     """What is to run, and a sentence about it."""
     if isinstance(spec.search, AdaptiveSearch):
         study = plan.Conversation(
-            spec, committed, retry_failed, lambda trials: _values(store, trials, spec.search.metric)
+            spec, committed, retry_failed, lambda trials: finite_values(store, trials, spec.search.metric)
         )
         searched = f"an Optuna search of {counted(spec.search.trials or 0, 'setting')}"
         return study, f"{searched}, {counted(len(study.planned), 'trial')} so far"
@@ -183,46 +183,6 @@ def _record(store: Store, spec: SweepSpec, source: plan.Source, origin: provenan
         provenance=origin,
     )
     store.record_sweep(record)
-
-
-def _shape(trial: TrialSpec) -> Any:
-    """Equal for trials that cost the same for every step and every evaluation."""
-    return jax.tree.structure(trial.model_copy(update={"steps": 1}))
-
-
-def _estimate(store: Store, trials: Iterable[TrialSpec]) -> str:
-    """What the trials may cost, as told by rows of trials of the same structure, whatever their number of steps."""
-    pending = list(trials)
-    if not pending:
-        return "  cost: nothing to run"
-    shapes = {_shape(trial) for trial in pending}
-    wanted = ["spec", "steps_done", "train_seconds", "evaluation_seconds", "lanes"]
-    rows = store.trials().select(wanted).to_pylist()
-    per_step: dict[Any, list[float]] = defaultdict(list)
-    evaluation: dict[Any, list[float]] = defaultdict(list)
-    for row in rows:
-        if row["train_seconds"] and row["evaluation_seconds"] and row["steps_done"]:
-            shape = _shape(TrialSpec.model_validate_json(row["spec"]))
-            if shape in shapes:
-                per_step[shape].append(row["train_seconds"] / row["steps_done"])
-                evaluation[shape].append(row["evaluation_seconds"])
-    known = [trial for trial in pending if _shape(trial) in per_step]
-    if not known:
-        return "  cost: unknown, the store has no trial of this structure yet"
-    seconds = sum(
-        trial.steps * statistics.median(per_step[_shape(trial)]) + statistics.median(evaluation[_shape(trial)])
-        for trial in known
-    )
-    unknown = len(pending) - len(known)
-    rest = f", and {counted(unknown, 'trial')} of unknown cost" if unknown else ""
-    return f"  cost: about {duration(seconds)} of one worker{rest}"
-
-
-def _values(store: Store, trials: Iterable[TrialSpec], metric: str) -> list[float]:
-    """The metric of those of the trials that have it."""
-    rows = (row for row in store.trials(map(trial_id, trials)).to_pylist() if row["status"] != "failed")
-    values = (row[metric] if metric in row else json.loads(row["extra_metrics"] or "{}").get(metric) for row in rows)
-    return [value for value in values if value is not None and math.isfinite(value)]
 
 
 def _report(

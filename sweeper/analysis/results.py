@@ -1,14 +1,38 @@
-"""The rows of a store as one table with a named column for everything that is known of a trial."""
+"""The rows of a store as a table with a named column for everything that is known of a trial.
+
+A row of the store has fixed columns, and two columns of JSON: `spec`, the specification of the trial, and
+`extra_metrics`, the metrics without a column of their own. This module alone turns the two into named columns. SQL,
+figures, page, advice, the table at the end of a sweep and the estimate of its cost all read those.
+
+Names:
+    - An entry of the specification that the store has a column for (`CARRIED`, `seed`, `steps` ...) is in that column.
+    - Any other entry is called by the last part of its dotted path (`weight_decay`), or by the whole path where the
+      last part is taken or belongs to several entries. SQL does not tell small letters from capitals, so names that
+      differ in nothing else count as equal.
+    - A metric whose name is taken is called `metrics.<name>`.
+
+Values: numbers are numbers, also the infinities and NaN that JSON spells out, and lists are tuples. An entry that a
+trial does not have is None.
+"""
 
 import collections
+import functools
 import json
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
+from pydantic import ValidationError
 
 from sweeper.store.store import Store
-from sweeper.trial.trial_spec import leaf_values
+from sweeper.trial import plugins
+from sweeper.trial.contracts import Task
+from sweeper.trial.trial_spec import TrialSpec, leaf_values, trial_id
 
 CARRIED = {
     "task.name": "task",
@@ -20,62 +44,227 @@ CARRIED = {
 }
 """Entries of the specification that a column of the store carries under a name of its own."""
 
+CURVE_COLUMNS = ["trial_id", "step", "metric", "value"]
+
+CACHED = 2**14
+"""Specifications whose entries are kept: those of a large sweep."""
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Columns
+# --------------------------------------------------------------------------------------------------------------------
+
 
 def trials(store: Store) -> pa.Table:
-    """The view `trials`: the store's columns, then the entries of the specifications, then the other metrics.
+    """The view `trials`: the store's columns, then the entries of the specifications, then the other metrics."""
+    return named(store.trials())
 
-    An entry is called by the last part of its dotted path (`weight_decay`), or by the whole path where the last part
-    is taken or belongs to several entries. A metric whose name is taken is called `metrics.<name>`.
-    """
-    rows = store.trials()
-    specs = [dict(leaf_values(json.loads(text))) for text in rows["spec"].to_pylist()]
-    extras = [json.loads(text) for text in rows["extra_metrics"].to_pylist()]
-    # SQL does not tell small letters from capitals.
-    taken = {name.lower() for name in rows.column_names}
-    paths = [path for path in _names(specs) if CARRIED.get(path, path) not in rows.column_names]
-    uses = collections.Counter(_last(path).lower() for path in paths)
-    for path in paths:
-        name = _last(path) if uses[_last(path).lower()] == 1 and _last(path).lower() not in taken else path
-        taken.add(name.lower())
-        rows = rows.append_column(name, column([entries.get(path) for entries in specs]))
-    for metric in _names(extras):
-        name = f"metrics.{metric}" if metric.lower() in taken else metric
-        rows = rows.append_column(name, column([metrics.get(metric) for metrics in extras]))
+
+def named(rows: pa.Table) -> pa.Table:
+    """Rows of a store with the further columns, each of the narrowest type that holds its values."""
+    further = _further(rows.column_names, rows["spec"].to_pylist(), rows["extra_metrics"].to_pylist())
+    for name, values in further.items():
+        rows = rows.append_column(name, column(values))
     return rows
 
 
-def _names(records: Iterable[dict[str, Any]]) -> list[str]:
+def named_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """The same of rows in a pandas frame, which may lack columns of the store."""
+    further = _further(list(rows.columns), rows["spec"].tolist(), rows["extra_metrics"].tolist())
+    return pd.concat([rows, pd.DataFrame(further, index=rows.index)], axis=1)
+
+
+def _further(present: Collection[str], specs: Iterable[str], extras: Iterable[str | None]) -> dict[str, list[Any]]:
+    """The values of the further columns by name, for rows that have the columns `present`."""
+    records, metrics = [entries(spec) for spec in specs], [extra_metrics(extra) for extra in extras]
+    taken = {name.lower() for name in present}
+    paths = [path for path in _keys(records) if CARRIED.get(path, path) not in present]
+    uses = collections.Counter(last_part(path).lower() for path in paths)
+    further = {}
+    for path in paths:
+        last = last_part(path)
+        name = last if uses[last.lower()] == 1 and last.lower() not in taken else path
+        taken.add(name.lower())
+        further[name] = [record.get(path) for record in records]
+    for metric in _keys(metrics):
+        name = f"metrics.{metric}" if metric.lower() in taken else metric
+        further[name] = [record.get(metric) for record in metrics]
+    return further
+
+
+def column_of(path: str, columns: Collection[str]) -> str:
+    """The column, among those of named rows, that holds an entry of their specifications.
+
+    Raises:
+        KeyError: no column does.
+    """
+    for name in (path, CARRIED.get(path, path), last_part(path)):
+        if name in columns:
+            return name
+    raise KeyError(path)
+
+
+def _keys(records: Iterable[Mapping[str, Any]]) -> list[str]:
     """All keys of the records, in the order of first appearance."""
     return list(dict.fromkeys(key for record in records for key in record))
 
 
-def _last(path: str) -> str:
+def last_part(path: str) -> str:
+    """The last part of a dotted path."""
     return path.rpartition(".")[2]
 
 
 def column(values: Sequence[Any]) -> pa.Array:
-    """Plain data of a canonical specification as a column of the narrowest type that holds all of it.
-
-    Numbers among which infinity is spelt out become doubles; what has no common type becomes JSON text.
-    """
+    """Plain data as a column of the narrowest type that holds all of it; what has no common type becomes JSON text."""
     present = [value for value in values if value is not None]
-    if any(type(value) is float or value in _SPELT for value in present if not isinstance(value, list)):
-        try:
-            return pa.array([None if value is None else _number(value) for value in values], pa.float64())
-        except TypeError:
-            pass
+    if any(isinstance(value, float) for value in present) and all(map(_is_number, present)):
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
     if len({type(value) for value in present}) <= 1:
         try:
             return pa.array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             pass
-    return pa.array([None if value is None else json.dumps(value) for value in values])
+    return pa.array([None if value is None else json.dumps(_spelled_out(value)) for value in values])
 
 
-_SPELT = ("inf", "-inf", "nan")
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not (isinstance(value, int | float) or value in _SPELT):
-        raise TypeError(f"{value!r} is no number")
-    return float(value)
+# --------------------------------------------------------------------------------------------------------------------
+# What a row says in JSON
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(CACHED)
+def entries(spec: str) -> Mapping[str, Any]:
+    """Every entry of a specification by its dotted path."""
+    return MappingProxyType({path: _decoded(value) for path, value in leaf_values(json.loads(spec))})
+
+
+def extra_metrics(text: str | None) -> dict[str, float]:
+    """The metrics of a row that have no column of their own."""
+    return {name: _decoded(value) for name, value in json.loads(text).items()} if isinstance(text, str) else {}
+
+
+_SPELLED = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_decoded, value))
+    return _SPELLED.get(value, value) if isinstance(value, str) else value
+
+
+def _spelled_out(value: Any) -> Any:
+    """The value as JSON can hold it."""
+    if isinstance(value, tuple):
+        return [_spelled_out(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def trial_of(spec: str) -> TrialSpec | None:
+    """The trial of a specification; None if this checkout cannot make it, as where it lacks the task."""
+    try:
+        return TrialSpec.model_validate_json(spec)
+    except (plugins.PluginError, ValidationError):
+        return None
+
+
+def task_of(spec: str) -> Task | None:
+    """The task of a specification; None if this checkout does not have it, or not with these fields."""
+    return _task(json.dumps(json.loads(spec)["task"], sort_keys=True))
+
+
+@functools.lru_cache(CACHED)
+def _task(text: str) -> Task | None:
+    fields = json.loads(text)
+    try:
+        return plugins.load("task", fields["name"]).model_validate(fields)
+    except (plugins.PluginError, ValidationError):
+        return None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Trials
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> list[float]:
+    """The metric of those of the trials that have it: that did not fail, and whose value is a finite number."""
+    rows = named(store.trials(map(trial_id, chosen)))
+    name = next((name for name in (f"metrics.{metric}", metric) if name in rows.column_names), None)
+    if name is None:
+        return []
+    pairs = zip(rows["status"].to_pylist(), rows[name].to_pylist(), strict=True)
+    return [value for status, value in pairs if status != "failed" and value is not None and math.isfinite(value)]
+
+
+@dataclass(frozen=True)
+class Results:
+    """Finished trials, their outcomes and their training curves.
+
+    Attributes:
+        trials: One row per finished trial, with named columns.
+        outcomes: Values of an outcome for every input of a trial, or None where they were not stored; called with the
+            trial's id and the name of the outcome.
+        curves: Training curves of the trials with these ids, with columns `trial_id`, `step`, `metric`, `value`.
+    """
+
+    trials: pd.DataFrame
+    outcomes: Callable[[str, str], np.ndarray | None]
+    curves: Callable[[Sequence[str]], pd.DataFrame]
+    _shares: dict[tuple[str, str, int], np.ndarray | None] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of_store(cls, store: Store, rows: pa.Table | None = None) -> "Results":
+        """The finished trials of a store; `rows` are its rows, where they have been read already."""
+
+        @functools.lru_cache(maxsize=1)  # the steps of a walk are columns of one table
+        def table(trial_id: str) -> pa.Table:
+            return store.outcomes([trial_id])
+
+        def outcomes(trial_id: str, name: str) -> np.ndarray | None:
+            stored = table(trial_id)
+            if name not in stored.column_names or not stored.num_rows:
+                return None
+            return stored.column(name).to_numpy()
+
+        def curves(trial_ids: Sequence[str]) -> pd.DataFrame:
+            return store.curves(trial_ids).to_pandas()
+
+        return cls.of_frame((store.trials() if rows is None else rows).to_pandas(), outcomes, curves)
+
+    @classmethod
+    def of_frame(
+        cls,
+        rows: pd.DataFrame,
+        outcomes: Callable[[str, str], np.ndarray | None],
+        curves: Callable[[Sequence[str]], pd.DataFrame] = lambda _: pd.DataFrame(columns=CURVE_COLUMNS),
+    ) -> "Results":
+        """The finished trials among rows of a store in a pandas frame."""
+        every = named_frame(rows)
+        finished = every[every["status"] == "finished"].sort_values("trial_id").reset_index(drop=True)
+        return cls(finished, outcomes, curves)
+
+    def only(self, trial_ids: Iterable[str]) -> "Results":
+        """Those of the trials that are listed."""
+        return replace(self, trials=self.trials[self.trials["trial_id"].isin(set(trial_ids))].reset_index(drop=True))
+
+    def shares(self, trial_id: str, metric: str, bins: int) -> np.ndarray | None:
+        """Share of a trial's inputs whose outcome falls into each of `bins` equal bins of [0, 1]; 1 is in the last."""
+        key = (trial_id, metric, bins)
+        if key not in self._shares:
+            values = self.outcomes(trial_id, metric)
+            self._shares[key] = None if values is None else _shares(values, bins)
+        return self._shares[key]
+
+
+def _shares(values: np.ndarray, bins: int) -> np.ndarray | None:
+    values = np.asarray(values, float)
+    values = values[~np.isnan(values)]
+    if not values.size:
+        return None
+    # Fractions of seeds are float32, so that 0.29 * 100 is a little below 29: they must not slip into a neighbour.
+    index = np.floor(values * bins + 1e-4).astype(int).clip(0, bins - 1)
+    return np.bincount(index, minlength=bins) / values.size

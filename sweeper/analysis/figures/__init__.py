@@ -22,8 +22,9 @@ from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from sweeper.analysis.comparison import Comparison, agreement
 from sweeper.analysis.figures import board, cells, curve, heatmap, histogram, history
-from sweeper.analysis.figures.selection import Comparison, Note, Results, agreement
+from sweeper.analysis.figures.selection import Note
 from sweeper.analysis.figures.style import (
     PALETTES,
     PUBLISHED_ONLY,
@@ -34,6 +35,7 @@ from sweeper.analysis.figures.style import (
     legend_height,
     plain,
 )
+from sweeper.analysis.results import Results
 from sweeper.space.panels import CurvePanel, HistoryPanel, Panel
 
 __all__ = [

@@ -13,8 +13,10 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import selection, style
 from sweeper.analysis.figures.cells import GAP, HEIGHT, map_width
+from sweeper.analysis.results import Results
 from sweeper.space.panels import BoardPanel, MapSeries
 
 FIRST, SECOND = "#1b2a6b", "#35d0e6"
@@ -36,7 +38,7 @@ class Board:
 Content = selection.Content[tuple[Board, ...]]
 
 
-def gather(panel: BoardPanel, results: selection.Results) -> Content:
+def gather(panel: BoardPanel, results: Results) -> Content:
     """The boards of a panel, with a note for every series that has none."""
 
     def drawn(index: int, one: MapSeries, rows: pd.DataFrame) -> tuple[Board, ...]:
@@ -60,7 +62,7 @@ def gather(panel: BoardPanel, results: selection.Results) -> Content:
     return selection.gathered(panel, panel.series, MapSeries, results, drawn)
 
 
-def _path(results: selection.Results, trial_id: str, name: str, position: int) -> np.ndarray | None:
+def _path(results: Results, trial_id: str, name: str, position: int) -> np.ndarray | None:
     """The cells reached step by step with one seed; None if they were not stored."""
     cells = []
     while (column := results.outcomes(trial_id, f"{name}_{len(cells)}")) is not None:
@@ -81,7 +83,7 @@ def _walks(cells: np.ndarray, target: int, longest: int) -> list[np.ndarray]:
     return walks + ([np.array(walk)] if len(walk) > 1 else [])
 
 
-def compare(panel: BoardPanel, content: Content) -> list[selection.Comparison]:
+def compare(panel: BoardPanel, content: Content) -> list[Comparison]:
     """Nothing: single walks are examples."""
     return []
 

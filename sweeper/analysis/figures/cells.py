@@ -13,7 +13,9 @@ from matplotlib.artist import Artist
 from matplotlib.colors import Normalize
 from matplotlib.patches import Rectangle
 
+from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import selection, style
+from sweeper.analysis.results import Results
 from sweeper.space.panels import CellsPanel, MapSeries
 
 HEIGHT = 2.05
@@ -39,7 +41,7 @@ class Cells:
 Content = selection.Content[Cells]
 
 
-def gather(panel: CellsPanel, results: selection.Results) -> Content:
+def gather(panel: CellsPanel, results: Results) -> Content:
     """The maps of a panel, with a note for every series that has none."""
 
     def drawn(index: int, one: MapSeries, rows: pd.DataFrame) -> Cells:
@@ -60,7 +62,7 @@ def gather(panel: CellsPanel, results: selection.Results) -> Content:
     return selection.gathered(panel, panel.series, MapSeries, results, drawn)
 
 
-def compare(panel: CellsPanel, content: Content) -> list[selection.Comparison]:
+def compare(panel: CellsPanel, content: Content) -> list[Comparison]:
     """Nothing: colours of a published map cannot be read off to any useful precision."""
     return []
 

@@ -16,7 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from sweeper.analysis.figures import exact_values, selection, style
+from sweeper.analysis.comparison import Comparison
+from sweeper.analysis.figures import exact_values, per_seed, selection, style
+from sweeper.analysis.results import Results
 from sweeper.messages import counted
 from sweeper.space.panels import CurvePanel, CurveSeries, HistoryPanel
 from sweeper.store.store import TIMINGS
@@ -67,7 +69,7 @@ class Drawn:
 Content = selection.Content[Drawn]
 
 
-def gather(panel: CurvePanel, results: selection.Results) -> Content:
+def gather(panel: CurvePanel, results: Results) -> Content:
     """The numbers of a panel, with a note for every series that has none."""
 
     def drawn(index: int, one: CurveSeries, rows: pd.DataFrame) -> Drawn:
@@ -78,7 +80,7 @@ def gather(panel: CurvePanel, results: selection.Results) -> Content:
         for metric, tail in zip(panel.metrics(one), (False, True), strict=True):
             try:
                 if metric is not None:
-                    lines.append(Line(metric, tail, selection.per_seed(rows, metric, x), rows))
+                    lines.append(Line(metric, tail, per_seed.metric(rows, metric, x), rows))
             except selection.NoData as reason:
                 missing.append(str(reason))
         if not lines:
@@ -97,7 +99,7 @@ def _all_metrics(panel: CurvePanel) -> set[str]:
     return {metric for metric in named if metric}
 
 
-def compare(panel: CurvePanel, content: Content) -> list[selection.Comparison]:
+def compare(panel: CurvePanel, content: Content) -> list[Comparison]:
     """The published values of a panel beside the measured ones."""
 
     def behind(line: Line, at: float) -> pd.DataFrame:
@@ -109,7 +111,7 @@ def compare(panel: CurvePanel, content: Content) -> list[selection.Comparison]:
 
 def published_comparisons(
     panel: CurvePanel | HistoryPanel, content: Content, behind: Callable[[Line, float], pd.DataFrame]
-) -> list[selection.Comparison]:
+) -> list[Comparison]:
     """The published values of a panel beside the measured ones; `behind` gives the trials behind a point of a line."""
     found = {(one.label, line.metric): line for one in content.series for line in one.lines}
     compared = []
@@ -118,9 +120,9 @@ def published_comparisons(
         for at, published in sorted(reference.values.items()):
             point = None if line is None else line.values[np.isclose(line.values["x"], at, rtol=1e-9)]
             measured = {} if point is None else dict(zip(point["seed"], point["value"], strict=True))
-            mean, low, high = selection.summary(measured) if measured else (None, None, None)
+            mean, low, high = per_seed.summary(measured) if measured else (None, None, None)
             compared.append(
-                selection.Comparison(
+                Comparison(
                     panel=panel.name,
                     curve=style.plain(reference.series),
                     metric=reference.metric,

@@ -4,13 +4,16 @@ The values are those of the very trials that a panel draws, so a line can never 
 the task. If a panel mixes tasks of unlike sizes, each of their values is a line.
 """
 
+import functools
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from sweeper.analysis.figures import selection, style
+from sweeper.analysis.results import task_of
 from sweeper.space.panels import CurvePanel, HistoryPanel
+from sweeper.trial.contracts import Task
 
 DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
 """Line styles of the yardsticks of a panel, in turn; the dashes of a bad tail are not among them."""
@@ -26,13 +29,19 @@ class Yard(NamedTuple):
 
 def found(panel: CurvePanel | HistoryPanel, content: selection.Content) -> list[Yard]:
     """The lines of a panel, without those whose task does not know the value."""
-    known = selection.exact_values(content.trials) if content and panel.yardsticks else []
+    tasks = dict.fromkeys(task_of(spec) for spec in content.trials["spec"]) if content and panel.yardsticks else {}
+    known = [_of_task(task) for task in tasks if task is not None]  # pyright: ignore[reportArgumentType]
     lines = []
     for index, one in enumerate(panel.yardsticks):
         for value in dict.fromkeys(values[one.value] for values in known if one.value in values):
             drawn = value * panel.y.factor if one.unit is None else value / one.unit
             lines.append(Yard(index, f"{one.label} ({drawn:.4g})", drawn))
     return lines
+
+
+@functools.cache  # solving a task may take seconds, and many panels ask for the same task
+def _of_task(task: Task) -> dict[str, float]:
+    return task.exact_values()
 
 
 def notes(panel: CurvePanel | HistoryPanel, content: selection.Content) -> list[selection.Note]:

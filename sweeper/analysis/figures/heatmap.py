@@ -12,7 +12,9 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.colors import LogNorm
 
-from sweeper.analysis.figures import selection, style
+from sweeper.analysis.comparison import Comparison
+from sweeper.analysis.figures import per_seed, selection, style
+from sweeper.analysis.results import Results
 from sweeper.space.panels import HeatmapPanel, MapSeries
 
 CELL = 0.2
@@ -35,7 +37,7 @@ class Map:
 Content = selection.Content[Map]
 
 
-def gather(panel: HeatmapPanel, results: selection.Results) -> Content:
+def gather(panel: HeatmapPanel, results: Results) -> Content:
     """The maps of a panel, with a note for every series that has none."""
 
     def drawn(index: int, one: MapSeries, rows: pd.DataFrame) -> Map:
@@ -46,12 +48,12 @@ def gather(panel: HeatmapPanel, results: selection.Results) -> Content:
 
 
 def _columns(
-    panel: HeatmapPanel, results: selection.Results, rows: pd.DataFrame, x: str, metric: str
+    panel: HeatmapPanel, results: Results, rows: pd.DataFrame, x: str, metric: str
 ) -> dict[float | str, dict[int, np.ndarray]]:
     columns, reason = {}, selection.NoData(f"no trial has a value of '{x}'")
     for value, group in rows.groupby(x):
         try:
-            columns[value] = selection.shares_per_seed(results, group, metric, panel.bins)
+            columns[value] = per_seed.shares(results, group, metric, panel.bins)
         except selection.NoData as caught:
             reason = caught
     if not columns:
@@ -59,7 +61,7 @@ def _columns(
     return columns
 
 
-def compare(panel: HeatmapPanel, content: Content) -> list[selection.Comparison]:
+def compare(panel: HeatmapPanel, content: Content) -> list[Comparison]:
     """Nothing: colours of a published map cannot be read off to any useful precision."""
     return []
 

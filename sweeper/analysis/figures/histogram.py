@@ -14,7 +14,9 @@ from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from sweeper.analysis.figures import selection, style
+from sweeper.analysis.comparison import Comparison
+from sweeper.analysis.figures import per_seed, selection, style
+from sweeper.analysis.results import Results
 from sweeper.messages import counted
 from sweeper.space.panels import Color, HistogramPanel, HistogramSeries, PublishedHistogram
 
@@ -39,17 +41,17 @@ class Bars:
 Content = selection.Content[Bars]
 
 
-def gather(panel: HistogramPanel, results: selection.Results) -> Content:
+def gather(panel: HistogramPanel, results: Results) -> Content:
     """The histograms of a panel, with a note for every series that has none."""
 
     def drawn(index: int, one: HistogramSeries, rows: pd.DataFrame) -> Bars:
-        shares = selection.shares_per_seed(results, rows, one.metric or panel.metric or "", panel.bins)
+        shares = per_seed.shares(results, rows, one.metric or panel.metric or "", panel.bins)
         return Bars(index, one.label, one.color, shares, rows)
 
     return selection.gathered(panel, panel.series, HistogramSeries, results, drawn)
 
 
-def compare(panel: HistogramPanel, content: Content) -> list[selection.Comparison]:
+def compare(panel: HistogramPanel, content: Content) -> list[Comparison]:
     """Published shares and peaks beside the measured ones."""
     found = {bars.label: bars for bars in content.series}
     compared = []
@@ -77,8 +79,8 @@ def _comparison(
     measured: float | None,
     by_seed: dict[int, float],
     bars: Bars | None,
-) -> selection.Comparison:
-    return selection.Comparison(
+) -> Comparison:
+    return Comparison(
         panel=panel.name,
         curve=style.plain(reference.series),
         metric=metric,

@@ -11,7 +11,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from sweeper.analysis.figures import exact_values, selection, style
+from sweeper.analysis.comparison import Comparison
+from sweeper.analysis.figures import exact_values, per_seed, selection, style
 from sweeper.analysis.figures.curve import (
     AXES,
     DASHED,
@@ -22,6 +23,7 @@ from sweeper.analysis.figures.curve import (
     published_comparisons,
     published_crosses,
 )
+from sweeper.analysis.results import Results
 from sweeper.messages import counted
 from sweeper.space.panels import CurveSeries, HistoryPanel
 
@@ -29,7 +31,7 @@ MARKERS = 7
 """Markers along a line, where the palette tells series apart by them."""
 
 
-def gather(panel: HistoryPanel, results: selection.Results) -> Content:
+def gather(panel: HistoryPanel, results: Results) -> Content:
     """The curves of a panel, with a note for every series that has none."""
 
     def drawn(index: int, one: CurveSeries, rows: pd.DataFrame) -> Drawn:
@@ -37,7 +39,7 @@ def gather(panel: HistoryPanel, results: selection.Results) -> Content:
         for metric, tail in zip(panel.metrics(one), (False, True), strict=True):
             try:
                 if metric is not None:
-                    lines.append(Line(metric, tail, selection.curves_per_seed(results, rows, metric), rows))
+                    lines.append(Line(metric, tail, per_seed.curve(results, rows, metric), rows))
             except selection.NoData as reason:
                 missing.append(str(reason))
         if not lines:
@@ -49,7 +51,7 @@ def gather(panel: HistoryPanel, results: selection.Results) -> Content:
     return replace(content, notes=(*content.notes, *missing, *exact_values.notes(panel, content)))
 
 
-def compare(panel: HistoryPanel, content: Content) -> list[selection.Comparison]:
+def compare(panel: HistoryPanel, content: Content) -> list[Comparison]:
     """The published values of a panel beside those measured at the same step."""
     return published_comparisons(panel, content, lambda line, at: line.rows)
 

@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from sweeper.analysis.comparison import MISS
 from sweeper.analysis.figures import Comparison
-from sweeper.analysis.figures.selection import MISS
 from sweeper.analysis.results import CARRIED
 from sweeper.analysis.sweeps import progress
 from sweeper.analysis.tables import Table

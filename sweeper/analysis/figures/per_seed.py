@@ -1,0 +1,106 @@
+"""Numbers of a series for each training seed: metrics, training curves, and histograms over inputs.
+
+A training seed counts once at a point, however many trials of it are merged there: trials are averaged within their
+seed first, then over the seeds.
+
+A metric that a task derives from others (`Task.own_metrics`), and that a row lacks because an older program made it, is
+derived here by the same function.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from sweeper.analysis.figures.selection import NoData, column
+from sweeper.analysis.results import Results, task_of
+
+
+def metric(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
+    """Mean of a metric over the trials of each training seed at each value of column `x`.
+
+    Returns:
+        One row per value and seed, with columns `x`, `seed`, `value`; trials that lack the metric are not in it.
+
+    Raises:
+        NoData: no trial has the metric, or either is not a number.
+    """
+    values = pd.DataFrame({"x": rows[x], "seed": rows["seed"], "value": _measured(rows, name)}).dropna()
+    if values.empty:
+        raise NoData(f"'{name}' was not measured")
+    try:
+        values = values.astype({"x": float, "value": float})
+    except ValueError:
+        raise NoData(f"'{x}' and '{name}' are not both numbers") from None
+    return values.groupby(["x", "seed"])["value"].mean().reset_index()
+
+
+def _measured(rows: pd.DataFrame, name: str) -> pd.Series:
+    """A metric of the trials, derived by their task where their row lacks it and the task can.
+
+    Raises:
+        NoData: no column is meant, and no task derives it.
+    """
+    values = rows[name] if name in rows else pd.Series(np.nan, rows.index)
+    derived = {index: _own_metrics(rows.loc[index]).get(name) for index in rows.index[values.isna()]}
+    known = {index: value for index, value in derived.items() if value is not None}
+    if name not in rows and not known:
+        return rows[column(rows, name)]
+    return values.fillna(pd.Series(known, dtype=float)) if known else values
+
+
+def _own_metrics(trial: pd.Series) -> dict[str, float]:
+    """What the task of a trial derives from the metrics in its row, if it is known here and they are all there."""
+    task = task_of(trial["spec"])
+    if task is None:
+        return {}
+    numbers = {
+        str(name): float(value)
+        for name, value in trial.items()
+        if isinstance(value, int | float | np.number) and not np.isnan(value)
+    }
+    try:
+        return task.own_metrics(numbers)
+    except KeyError:
+        return {}
+
+
+def curve(results: Results, rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Mean of a training curve over the trials of each training seed, at each step.
+
+    Returns:
+        One row per step and seed, with columns `x`, `seed`, `value`.
+
+    Raises:
+        NoData: no trial has the curve.
+    """
+    stored = results.curves(rows["trial_id"].tolist())
+    points = stored[stored["metric"] == name]
+    if points.empty:
+        known = sorted(set(stored["metric"]))
+        raise NoData(f"no training curve '{name}' was stored" + f" (known: {', '.join(known)})" * bool(known))
+    seeds = dict(zip(rows["trial_id"], rows["seed"], strict=True))
+    points = pd.DataFrame({"x": points["step"], "seed": points["trial_id"].map(seeds), "value": points["value"]})
+    return points.astype({"x": float, "value": float}).groupby(["x", "seed"])["value"].mean().reset_index()
+
+
+def shares(results: Results, rows: pd.DataFrame, name: str, bins: int) -> dict[int, np.ndarray]:
+    """Histogram over inputs of an outcome for each training seed, as shares of the inputs, shape `(bins,)`.
+
+    Raises:
+        NoData: no trial has stored the outcome.
+    """
+    by_seed: dict[int, list[np.ndarray]] = {}
+    for trial_id, seed in zip(rows["trial_id"], rows["seed"], strict=True):
+        histogram = results.shares(str(trial_id), name, bins)
+        if histogram is not None:
+            by_seed.setdefault(int(seed), []).append(histogram)
+    if not by_seed:
+        raise NoData(f"the outcome '{name}' of its inputs was not stored")
+    return {seed: np.mean(histograms, axis=0) for seed, histograms in sorted(by_seed.items())}
+
+
+def summary(values: Mapping[int, float]) -> tuple[float, float, float]:
+    """Mean, lowest and highest of the values of the training seeds."""
+    listed = list(values.values())
+    return float(np.mean(listed)), min(listed), max(listed)

@@ -1,0 +1,90 @@
+"""One frame of results: SQL and figures see the same columns, and every column holds values, not their spelling."""
+
+import json
+import math
+
+import pyarrow as pa
+import pytest
+
+from sweeper.analysis import cost, results
+from sweeper.analysis.figures import selection
+from sweeper.analysis.results import Results
+from sweeper.store.store import Store
+from tests.results import failure, result
+from tests.trials import coloring_trial
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Two tasks, a metric with the name of an entry, a metric that is infinite, and a failed trial."""
+    filled = Store.open(tmp_path_factory.mktemp("results"))
+    filled.commit(result(metrics={"success": 0.5, "seeds": 7.0, "ratio": math.inf}))
+    filled.commit(result({"seed": 1, "task": {"name": "recall", "keys": 4}}))
+    filled.commit(failure({"seed": 2}))
+    return filled
+
+
+def test_figures_have_the_columns_of_the_sql_view(store):
+    frame = Results.of_store(store).trials
+    assert list(frame.columns) == results.trials(store).column_names
+    first = frame[frame["task"] == "coloring"].iloc[0]
+    assert (first["vertices"], first["votes"], first["seeds"], first["metrics.seeds"]) == (5, (3,), 10, 7.0)
+    assert first["ratio"] == math.inf
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("vertices", "vertices"),
+        ("task.vertices", "vertices"),
+        ("objective.q", "q"),
+        ("task.name", "task"),
+        ("evaluation.seeds", "seeds"),
+        ("seed", "seed"),
+    ],
+)
+def test_a_dotted_path_names_the_column_of_its_entry(store, name, column):
+    assert selection.column(Results.of_store(store).trials, name) == column
+
+
+def test_a_path_of_another_record_is_not_taken_for_it(store):
+    with pytest.raises(selection.NoData, match=r"no column 'model\.vertices'"):
+        selection.column(Results.of_store(store).trials, "model.vertices")
+
+
+def test_two_entries_of_one_name_keep_their_paths():
+    spec = {"task": {"name": "t", "size": 3}, "model": {"name": "m", "size": 4}}
+    rows = pa.table({"trial_id": ["a"], "status": ["finished"], "spec": [json.dumps(spec)], "extra_metrics": ["{}"]})
+    frame = Results.of_frame(rows.to_pandas(), lambda *_: None).trials
+    assert selection.column(frame, "task.size") == "task.size"
+    with pytest.raises(selection.NoData, match=r"'size' could be model\.size or task\.size"):
+        selection.column(frame, "size")
+
+
+def test_a_value_for_the_search_is_a_finite_metric_of_a_trial_that_did_not_fail(store):
+    trials = [coloring_trial(seed=seed) for seed in (0, 2, 3)]
+    assert results.finite_values(store, trials, "success") == [0.5]
+    assert results.finite_values(store, trials, "seeds") == [7.0]  # the metric, not the entry of that name
+    assert results.finite_values(store, trials, "ratio") == []
+    assert results.finite_values(store, trials, "nothing") == []
+
+
+def test_the_cost_is_told_by_rows_of_the_same_structure(tmp_path):
+    store = Store.open(tmp_path)
+    timings = {"steps_done": 250.0, "train_seconds": 50.0, "evaluation_seconds": 10.0}
+    store.commit(result(timings=timings))
+    known, unknown = coloring_trial(seed=5, steps=1000), coloring_trial(batch_size=16)
+    assert cost.estimate(store, []) == "nothing to run"
+    assert cost.estimate(store, [unknown]) == "unknown, the store has no trial of this structure yet"
+    assert cost.estimate(store, [known, unknown]) == "about 4 min of one worker, and 1 trial of unknown cost"
+
+
+def test_rows_of_a_task_that_this_checkout_lacks_tell_no_cost(tmp_path, monkeypatch):
+    store = Store.open(tmp_path)
+    store.commit(result(timings={"steps_done": 250.0, "train_seconds": 50.0, "evaluation_seconds": 10.0}))
+    rows = store.trials()
+    foreign = rows["spec"].to_pylist()[0].replace('"coloring"', '"knitting"')
+    rows = rows.set_column(rows.schema.get_field_index("spec"), "spec", pa.array([foreign]))
+    monkeypatch.setattr(Store, "trials", lambda self: rows)
+    assert cost.estimate(store, [coloring_trial()]).startswith("unknown")
+    assert results.task_of(foreign) is None
