@@ -27,6 +27,7 @@ from sweeper.store.sealed_parquet import (
     DetailFile,
     Seal,
     digest_of,
+    is_whole,
     unsealed,
     unsealed_compacted,
 )
@@ -116,7 +117,7 @@ class Scan(NamedTuple):
 
     Attributes:
         dataset: Reads only what a scan asks for.
-        left_out: Trials whose file does not have the digest that their row names.
+        left_out: Trials whose file is damaged, or does not have the digest that their row names.
     """
 
     dataset: ds.Dataset
@@ -156,12 +157,17 @@ def scanned_details(files: DurableFiles, kind: Detail, entries: Sequence[Entry],
 
 
 def _is_own(files: DurableFiles, kind: Detail, name: str, file: DetailFile | None) -> bool:
-    """Whether a file carries the digest that the row names. A file that carries none is left to the scan to refuse."""
+    """Whether a file carries the digest that the row names; a small file is proven whole as well.
+
+    A larger file that carries no digest is left to the scan, which refuses it.
+    """
     if file is None or file.digest is None:
         return file is not None
     end = files.read_end(f"{kind}/{name}", END)
-    digest = None if end is None else digest_of(end)
-    return digest is None or file.is_file(digest)
+    if end is None:
+        return True
+    digest = digest_of(end)
+    return (len(end) == END and digest is None) or (file.is_file(digest) and (len(end) == END or is_whole(end)))
 
 
 def _fragment(files: DurableFiles, kind: Detail, name: str, entries: list[Entry]) -> ds.ParquetFileFragment:

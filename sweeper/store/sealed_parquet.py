@@ -243,6 +243,12 @@ def digest_of(end: bytes) -> str | None:
     return stamps[-1][0].decode() if stamps else None
 
 
+def is_whole(data: bytes) -> bool:
+    """Whether the digest that a file carries is the file's."""
+    stamp = _stamp(data)
+    return stamp is not None and _digest(data, *stamp.span(1)) == stamp[1]
+
+
 def _proven(data: bytes, what: str) -> Seal | CompactedSeal:
     """The seal of a whole file.
 
@@ -255,7 +261,7 @@ def _proven(data: bytes, what: str) -> Seal | CompactedSeal:
     stamp = _stamp(data)
     if stamp is None:
         raise DamagedError("is truncated or was not written by a sweep")
-    if _digest(data, *stamp.span(1)).decode() != stamp[1].decode():
+    if _digest(data, *stamp.span(1)) != stamp[1]:
         raise DamagedError("was altered: its digest does not fit")
     word = stamp[2].decode()
     try:
