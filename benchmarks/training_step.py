@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from sweeper.packs.packing import lane, stack
 from sweeper.training import evaluation, gradient
 from sweeper.training.compilation import compiled
-from sweeper.trial.contracts import Task
+from sweeper.trial.contracts import Network, Task
 from sweeper.trial.trial_spec import TrialSpec
 from tasks import coloring, recall
 
@@ -36,15 +36,15 @@ SAMPLE = 1_000
 class PlainColoring(coloring.Task):
     """The colouring task without shared work."""
 
-    def losses(self, model: Any, inputs: Any, seeds: Any) -> Any:
-        return Task.losses(self, model, inputs, seeds)
+    def losses(self, network: Network, inputs: Any, seeds: Any) -> Any:
+        return Task.losses(self, network, inputs, seeds)
 
 
 class PlainRecall(recall.Task):
     """The recall task without shared work."""
 
-    def losses(self, model: Any, inputs: Any, seeds: Any) -> Any:
-        return Task.losses(self, model, inputs, seeds)
+    def losses(self, network: Network, inputs: Any, seeds: Any) -> Any:
+        return Task.losses(self, network, inputs, seeds)
 
 
 def _coloring(baseline: str, task: coloring.Task) -> TrialSpec:

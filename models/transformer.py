@@ -4,21 +4,20 @@ The paper's table and the networks behind its figures differ (linear or softmax 
 LayerNorm, positions and input embedding), so each of these is a field. The defaults are the colouring network that
 reproduces the published numbers: one dense embedding, two blocks of linear attention without scaling, one read-out.
 
-A linear-attention network without LayerNorm and MLP is a polynomial in the embedded tokens. Tasks use that to share
-work: `polynomial` says whether it holds, `Attention.score` and `.update` are the only matrices that then matter.
+A network of linear attention with one head, without LayerNorm and MLP, is a polynomial of the embedded tokens.
+`Transformer.polynomial` then gives its matrices, by which tasks share work.
 
-An agent that sees one token at a time uses `Transformer.step`: it attends to the keys and values of earlier tokens and
-returns those of its own. Where they are kept is the caller's affair, so that several continuations may share one past.
+An agent that sees one token at a time uses `Transformer.step`. The step attends to the keys and values of earlier
+tokens and returns those of its own token. The caller keeps them, so that several continuations may share one past.
 """
 
 import math
-from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from pydantic import Field
 
 from sweeper.trial import contracts
@@ -124,9 +123,7 @@ class Attention(nnx.Module):
         mixed = jnp.einsum("hts,shf->thf", self._shares(scores, mask), self._heads(h, self.value))
         return mixed.reshape(h.shape[0], -1) @ self.output[...]
 
-    def step(
-        self, h: Float[Array, " width"], past: Sequence[tuple[Memory, Bool[Array, " token"]]]
-    ) -> tuple[Float[Array, " width"], Memory]:
+    def step(self, h: Float[Array, " width"], past: contracts.Past) -> tuple[Float[Array, " width"], Memory]:
         """The output for one token that attends to itself and to the tokens of `past` that its masks let through."""
         own = Memory(self._heads(h, self.key)[None], self._heads(h, self.value)[None])
         seen = [*past, (own, jnp.ones(1, bool))]
@@ -149,13 +146,9 @@ class Attention(nnx.Module):
             return jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), axis=-1)
         return jnp.where(mask, scores, 0.0)
 
-    def score(self) -> Float[Array, "width width"]:
-        """S with q_i · k_j = h_i S h_j^T, for one head."""
-        return self.query[...] @ self.key[...].T
-
-    def update(self) -> Float[Array, "width width"]:
-        """Z with v_j W_output = h_j Z, for one head."""
-        return self.value[...] @ self.output[...]
+    def matrices(self) -> contracts.LinearAttention:
+        """The weights of a linear attention with one head."""
+        return contracts.LinearAttention(self.query[...], self.key[...], self.value[...], self.output[...])
 
 
 class Block(nnx.Module):
@@ -172,9 +165,7 @@ class Block(nnx.Module):
     def __call__(self, h: Float[Array, "token width"], mask: Bool[Array, "token token"]) -> Float[Array, "token width"]:
         return self._after_mlp(h + self.attention(self._normed(h), mask))
 
-    def step(
-        self, h: Float[Array, " width"], past: Sequence[tuple[Memory, Bool[Array, " token"]]]
-    ) -> tuple[Float[Array, " width"], Memory]:
+    def step(self, h: Float[Array, " width"], past: contracts.Past) -> tuple[Float[Array, " width"], Memory]:
         """The same for one token after those of `past`, and what later tokens need to know of it."""
         attended, own = self.attention.step(self._normed(h), past)
         return self._after_mlp(h + attended), own
@@ -189,7 +180,7 @@ class Block(nnx.Module):
         return h + self.mlp_out(jax.nn.gelu(self.mlp_in(x)))
 
 
-class Transformer(nnx.Module):
+class Transformer(nnx.Module, contracts.Network):
     """Embedding, blocks, read-out; one sequence at a time, batches come from `vmap`."""
 
     def __init__(self, sizes: Model, token_size: int, output_size: int, context_size: int, key: PRNGKeyArray):
@@ -212,26 +203,24 @@ class Transformer(nnx.Module):
             )
 
     @property
-    def polynomial(self) -> bool:
-        """Whether the logits are a polynomial of the embedded tokens, so that tasks may expand it."""
-        return self.sizes.attention == "linear" and not self.sizes.mlp and not self.sizes.layer_norm
+    def depth(self) -> int:
+        return len(self.blocks)
+
+    def polynomial(self) -> contracts.Polynomial | None:
+        if self.sizes.attention != "linear" or self.sizes.heads > 1 or self.sizes.mlp or self.sizes.layer_norm:
+            return None
+        layers = tuple(block.attention.matrices() for block in self.blocks)
+        return contracts.Polynomial(layers, self.readout.weight[...], self.readout.bias[...])
 
     def embed(
-        self, tokens: Float[Array, "token feature"], positions: Sequence[int] | Array | None = None
+        self, tokens: Float[Array, "token feature"], positions: Int[Array, " token"] | None = None
     ) -> Float[Array, "token width"]:
-        """The residual stream before the first block.
-
-        Args:
-            tokens: One sequence.
-            positions: Position of each token; by default 0, 1, 2 ...
-        """
         h = self.content(tokens)
         if self.sizes.positions == "none":
             return h
-        return h + self.placed(jnp.arange(tokens.shape[0]) if positions is None else jnp.asarray(positions))
+        return h + self.placed(jnp.arange(tokens.shape[0]) if positions is None else positions)
 
     def content(self, tokens: Float[Array, "token feature"]) -> Float[Array, "token width"]:
-        """The part of the embedding that does not depend on the position."""
         if not self.embedding:
             return jnp.pad(tokens, ((0, 0), (0, self.sizes.width - tokens.shape[-1])))
         h = self.embedding[0](tokens)
@@ -239,8 +228,7 @@ class Transformer(nnx.Module):
             h = dense(jax.nn.gelu(h))
         return h
 
-    def placed(self, positions: Array) -> Float[Array, "token width"]:
-        """The part of the embedding that depends on the position alone."""
+    def placed(self, positions: Int[Array, " token"]) -> Float[Array, "token width"]:
         match self.sizes.positions:
             case "none":
                 return jnp.zeros((len(positions), self.sizes.width))
@@ -253,27 +241,14 @@ class Transformer(nnx.Module):
         self,
         tokens: Float[Array, "token feature"],
         mask: Bool[Array, "token token"],
-        positions: Sequence[int] | Array | None = None,
+        positions: Int[Array, " token"] | None = None,
     ) -> Float[Array, "token output"]:
-        """Logits at every position; `mask[i, j]` says whether token i attends to token j."""
         h = self.embed(tokens, positions)
         for block in self.blocks:
             h = block(h, mask)
         return self._logits(h)
 
-    def step(
-        self, h: Float[Array, " width"], past: Sequence[tuple[Memory, Bool[Array, " token"]]]
-    ) -> tuple[Float[Array, " output"], Memory]:
-        """Logits of one embedded token, and its keys and values in every block.
-
-        Args:
-            h: The token's residual stream before the first block, as `embed` makes it.
-            past: Earlier tokens, with a leading block axis, and which of them are attended to. They may lie in several
-                memories and in any order, as a position is part of the embedding.
-
-        Returns:
-            The logits, equal to those of the whole sequence at this position, and a memory of one token.
-        """
+    def step(self, h: Float[Array, " width"], past: contracts.Past) -> tuple[Float[Array, " output"], Memory]:
         owns = []
         for index, block in enumerate(self.blocks):
             h, own = block.step(h, [(Memory(part.keys[index], part.values[index]), mask) for part, mask in past])
@@ -281,7 +256,6 @@ class Transformer(nnx.Module):
         return self._logits(h), jax.tree.map(lambda *parts: jnp.stack(parts), *owns)
 
     def empty_memory(self, tokens: int) -> Memory:
-        """Room for so many tokens, in the shape that `step` takes; zeros, to be masked until written."""
         shape = (len(self.blocks), tokens, self.sizes.heads, self.sizes.key_size)
         return Memory(jnp.zeros(shape), jnp.zeros(shape))
 

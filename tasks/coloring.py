@@ -15,7 +15,7 @@ that a training step reads tables where the plain model multiplies matrices.
 
 import functools
 import itertools
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -62,23 +62,26 @@ class Task(contracts.Task):
         return jax.random.uniform(key, (count, self.vertices))
 
     def logits(
-        self, model: Any, cycle: Int[Array, " vertex"], noise: Float[Array, " vertex"]
+        self, network: contracts.Network, cycle: Int[Array, " vertex"], noise: Float[Array, " vertex"]
     ) -> Float[Array, "vertex color"]:
-        """Logits of the plain model for one cycle and one seed, by vertex label."""
+        """Logits of the plain network for one cycle and one seed, by vertex label."""
         following = jnp.zeros((self.vertices, self.vertices), bool).at[cycle, jnp.roll(cycle, -1)].set(True)
-        return model(self._tokens(noise), following | following.T)
+        return network(self._tokens(noise), following | following.T)
 
-    def loss(self, model: Any, x: Int[Array, " vertex"], r: Float[Array, " vertex"]) -> Float[Array, ""]:
+    def loss(
+        self, network: contracts.Network, x: Int[Array, " vertex"], r: Float[Array, " vertex"]
+    ) -> Float[Array, ""]:
         """Expected number of edges with equal colours, divided by 3 n."""
-        probabilities = jax.nn.softmax(self.logits(model, x, r))[x]
+        probabilities = jax.nn.softmax(self.logits(network, x, r))[x]
         return (probabilities * jnp.roll(probabilities, -1, axis=0)).sum() / (COLORS * self.vertices)
 
     def losses(
-        self, model: Any, inputs: Int[Array, "input vertex"], seeds: Float[Array, "seed vertex"]
+        self, network: contracts.Network, inputs: Int[Array, "input vertex"], seeds: Float[Array, "seed vertex"]
     ) -> Float[Array, "input seed"]:
-        if not _expandable(model):
-            return super().losses(model, inputs, seeds)
-        logits = _path_logits(_tables(model, self._embedded(model, seeds)), _paths(inputs))
+        polynomial = _two_layers(network)
+        if polynomial is None:
+            return super().losses(network, inputs, seeds)
+        logits = _path_logits(_tables(polynomial, self._embedded(network, seeds)), _paths(inputs))
         probabilities = jax.nn.softmax(logits, axis=2)
         agreement = (probabilities * jnp.roll(probabilities, -1, axis=1)).sum(axis=(1, 2))
         return agreement / (COLORS * self.vertices)
@@ -88,23 +91,23 @@ class Task(contracts.Task):
         return jnp.asarray(_all_cycles(self.vertices))
 
     def outcomes(
-        self, model: Any, inputs: Integer[Array, "input vertex"], seeds: Float[Array, "seed vertex"]
+        self, network: contracts.Network, inputs: Integer[Array, "input vertex"], seeds: Float[Array, "seed vertex"]
     ) -> contracts.Outcomes:
         """Outcomes of every cycle and seed; `answers` holds the colouring as one number in base 3.
 
-        For up to two blocks the probabilities are computed once for every path of five vertices and then looked up.
+        For a depth of up to two the probabilities are computed once for every path of five vertices and then looked up.
         """
-        if len(model.blocks) > 2:
+        if network.depth > 2:
             logits = jax.vmap(self.logits, in_axes=(None, None, 0), out_axes=-1)
 
             def of_cycle(cycle: Integer[Array, " vertex"]) -> contracts.Outcomes:
-                probabilities = jax.nn.softmax(logits(model, cycle, seeds), axis=1)[cycle]
+                probabilities = jax.nn.softmax(logits(network, cycle, seeds), axis=1)[cycle]
                 return cycle_outcomes(probabilities, probabilities.var(axis=-1).mean(axis=1))
 
             return jax.lax.map(of_cycle, inputs, batch_size=64)
 
         index = _path_index(self.vertices)
-        probabilities = jax.nn.softmax(self._evaluation_logits(model, jnp.asarray(index.paths), seeds), axis=1)
+        probabilities = jax.nn.softmax(self._evaluation_logits(network, jnp.asarray(index.paths), seeds), axis=1)
         variance = probabilities.var(axis=-1).mean(axis=1)
         position = jnp.asarray(index.position)
         digits = self.vertices ** jnp.arange(5)
@@ -115,26 +118,29 @@ class Task(contracts.Task):
 
         return jax.lax.map(of_paths, inputs, batch_size=64)
 
-    def correct(
-        self, inputs: Integer[Array, "input vertex"], answers: Integer[Array, "input voter 1"]
-    ) -> Bool[Array, "input voter"]:
-        colors = answers // COLORS ** jnp.arange(self.vertices, dtype=answers.dtype) % COLORS
-        return (colors != jnp.roll(colors, -1, axis=-1)).all(axis=-1)
+    def abilities(self) -> contracts.Abilities:
+        """Votes on whole colourings."""
+        # The chromatic polynomial of the cycle at 3.
+        proper = 2**self.vertices + 2 * (-1) ** self.vertices
+        return contracts.Abilities(voting=contracts.Voting(self._proper, wrong_answers=COLORS**self.vertices - proper))
 
-    def wrong_answers(self) -> int:
-        """All colourings but the proper ones, of which a cycle has 2^n + 2 (-1)^n (its chromatic polynomial at 3)."""
-        return COLORS**self.vertices - (2**self.vertices + 2 * (-1) ** self.vertices)
+    def _proper(
+        self, inputs: Integer[Array, "input vertex"], answers: Integer[Array, "input voter 1"]
+    ) -> Bool[Array, "input voter 1"]:
+        colors = answers // COLORS ** jnp.arange(self.vertices, dtype=answers.dtype) % COLORS
+        return (colors != jnp.roll(colors, -1, axis=-1)).all(axis=-1, keepdims=True)
 
     def _evaluation_logits(
-        self, model: Any, paths: Integer[Array, "path 5"], seeds: Float[Array, "seed vertex"]
+        self, network: contracts.Network, paths: Integer[Array, "path 5"], seeds: Float[Array, "seed vertex"]
     ) -> Float[Array, "path color seed"]:
-        """Logits of the middle vertex of every path, for at most two blocks."""
-        if _expandable(model):
-            return _path_logits(_tables(model, self._embedded(model, seeds)), paths)
+        """Logits of the middle vertex of every path, for a depth of at most two."""
+        polynomial = _two_layers(network)
+        if polynomial is not None:
+            return _path_logits(_tables(polynomial, self._embedded(network, seeds)), paths)
         neighbours = jnp.abs(jnp.arange(5)[:, None] - jnp.arange(5)) == 1
 
         def middle(path: Integer[Array, " 5"], tokens: Float[Array, "vertex feature"]) -> Float[Array, " color"]:
-            return model(tokens[path], neighbours, positions=path)[2]
+            return network(tokens[path], neighbours, positions=path)[2]
 
         def of_seed(noise: Float[Array, " vertex"]) -> Float[Array, "path color"]:
             return jax.vmap(middle, in_axes=(0, None))(paths, self._tokens(noise))
@@ -144,8 +150,10 @@ class Task(contracts.Task):
     def _tokens(self, noise: Float[Array, " vertex"]) -> Float[Array, "vertex feature"]:
         return jnp.concatenate([jnp.eye(self.vertices), noise[:, None]], axis=1)
 
-    def _embedded(self, model: Any, seeds: Float[Array, "seed vertex"]) -> Float[Array, "seed vertex width"]:
-        return jax.vmap(lambda noise: model.embed(self._tokens(noise)))(seeds)
+    def _embedded(
+        self, network: contracts.Network, seeds: Float[Array, "seed vertex"]
+    ) -> Float[Array, "seed vertex width"]:
+        return jax.vmap(lambda noise: network.embed(self._tokens(noise)))(seeds)
 
 
 def _ranks(x: Integer[Array, "*batch n"]) -> Int[Array, "*batch n"]:
@@ -155,9 +163,10 @@ def _ranks(x: Integer[Array, "*batch n"]) -> Int[Array, "*batch n"]:
     return earlier.sum(-1)
 
 
-def _expandable(model: Any) -> bool:
-    """Whether `_tables` holds for this model."""
-    return model.polynomial and len(model.blocks) == 2 and model.sizes.heads == 1
+def _two_layers(network: contracts.Network) -> contracts.Polynomial | None:
+    """The network as a polynomial of two layers, which `_tables` expands; None for any other network."""
+    polynomial = network.polynomial()
+    return polynomial if polynomial is not None and len(polynomial.layers) == 2 else None
 
 
 def _paths(cycles: Integer[Array, "*batch vertex"]) -> Integer[Array, "*batch vertex 5"]:
@@ -179,8 +188,8 @@ class Tables(NamedTuple):
     value: Float[Array, "vertex vertex vertex color seed"]
 
 
-def _tables(model: Any, h: Float[Array, "seed vertex width"]) -> Tables:
-    """Expand both blocks for the embedded tokens h.
+def _tables(polynomial: contracts.Polynomial, h: Float[Array, "seed vertex width"]) -> Tables:
+    """Expand both layers for the embedded tokens h.
 
     With S the score and Z the update matrix of block one, it gives vertex v with neighbours a and b the state
     h_v + s[v, a] u_a + s[v, b] u_b, where s = h S h^T and u = h Z. So the score of block two on the path b v a x,
@@ -190,7 +199,7 @@ def _tables(model: Any, h: Float[Array, "seed vertex width"]) -> Tables:
     is a sum of products of entries of five n x n tables: s and the four of h and u under S'. Read-out is linear and
     is applied to every term alone.
     """
-    first, second = (block.attention for block in model.blocks)
+    first, second = polynomial.layers
     u = h @ first.update()
     diagonal = jnp.arange(h.shape[1])
 
@@ -207,7 +216,7 @@ def _tables(model: Any, h: Float[Array, "seed vertex width"]) -> Tables:
     with_both = s[:, None, :, None] * s[None, :, None, :] * uu[None, None]
     score = inner[:, :, None, None] + with_b[:, :, :, None] + with_x[:, :, None, :] + with_both
 
-    weight, bias = model.readout.weight[...], model.readout.bias[...]
+    weight, bias = polynomial.readout, polynomial.bias
 
     def read(x: Array, matrix: Array) -> Float[Array, "vertex color seed"]:
         return jnp.einsum("svw,wc->vcs", x, matrix)

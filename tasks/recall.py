@@ -18,7 +18,7 @@ costs less than the pairs of positions.
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,8 +52,6 @@ class Task(contracts.Task):
         seed_bits: Random bits of a seed; with 0 every seed is the same.
     """
 
-    VOTES: ClassVar[dict[str, Literal["joint", "partwise"]]] = {"majority": "partwise", "majority_tuple": "joint"}
-
     name: Literal["recall"] = "recall"
     keys: Annotated[int, Field(ge=1)] = 20
     value_bits: Annotated[int, Field(ge=1, le=8)] = 5
@@ -80,20 +78,23 @@ class Task(contracts.Task):
         """`count` draws of uniform bits, as zeros and ones."""
         return jax.random.bernoulli(key, 0.5, (count, self.seed_bits)).astype(jnp.float32)
 
-    def logits(self, model: Any, x: Inputs, r: Float[Array, " seed_bit"]) -> Float[Array, " bit"]:
-        """Logits of the plain model for one input and one seed."""
+    def logits(self, network: contracts.Network, x: Inputs, r: Float[Array, " seed_bit"]) -> Float[Array, " bit"]:
+        """Logits of the plain network for one input and one seed."""
         bits = jnp.concatenate([self._bits(x.values), jnp.zeros((1, self.value_bits), int)])
         tokens = self._tokens(bits, jnp.append(jnp.arange(self.keys), x.query), r)
-        return model(tokens, jnp.tri(self.keys + 1, dtype=bool))[-1]
+        return network(tokens, jnp.tri(self.keys + 1, dtype=bool))[-1]
 
-    def loss(self, model: Any, x: Inputs, r: Float[Array, " seed_bit"]) -> Float[Array, ""]:
+    def loss(self, network: contracts.Network, x: Inputs, r: Float[Array, " seed_bit"]) -> Float[Array, ""]:
         """Binary cross-entropy of the queried value, averaged over its bits."""
-        return _cross_entropy(self.logits(model, x, r), self._target(x)).mean()
+        return _cross_entropy(self.logits(network, x, r), self._target(x)).mean()
 
-    def losses(self, model: Any, inputs: Inputs, seeds: Float[Array, "seed seed_bit"]) -> Float[Array, "input seed"]:
-        if not _expandable(model):
-            return super().losses(model, inputs, seeds)
-        logits = _logits(self._tables(model, seeds), inputs)
+    def losses(
+        self, network: contracts.Network, inputs: Inputs, seeds: Float[Array, "seed seed_bit"]
+    ) -> Float[Array, "input seed"]:
+        polynomial = _two_layers(network)
+        if polynomial is None:
+            return super().losses(network, inputs, seeds)
+        logits = _logits(self._tables(network, polynomial, seeds), inputs)
         return _cross_entropy(logits, self._target(inputs)[:, None]).mean(axis=-1)
 
     def evaluation_inputs(self) -> Inputs:
@@ -104,38 +105,44 @@ class Task(contracts.Task):
         values = jnp.where(jnp.arange(self.keys) == query[..., None], target[..., None], values)
         return Inputs(values.reshape(-1, self.keys), query.reshape(-1))
 
-    def outcomes(self, model: Any, inputs: Inputs, seeds: Float[Array, "seed seed_bit"]) -> contracts.Outcomes:
+    def outcomes(
+        self, network: contracts.Network, inputs: Inputs, seeds: Float[Array, "seed seed_bit"]
+    ) -> contracts.Outcomes:
         """Outcomes of every input and seed; `answers` has one part a bit."""
-        if _expandable(model):
-            tables = self._tables(model, seeds)
+        polynomial = _two_layers(network)
+        if polynomial is not None:
+            tables = self._tables(network, polynomial, seeds)
             return _in_chunks(lambda some: self._outcomes(_logits(tables, some), some), inputs, 512)
         over_seeds = jax.vmap(self.logits, in_axes=(None, None, 0))
         plain = jax.vmap(over_seeds, in_axes=(None, 0, None))
-        return _in_chunks(lambda some: self._outcomes(plain(model, some, seeds), some), inputs, 16)
+        return _in_chunks(lambda some: self._outcomes(plain(network, some, seeds), some), inputs, 16)
 
-    def correct(self, inputs: Inputs, answers: Integer[Array, "input voter part"]) -> Bool[Array, "input voter"]:
-        return self.correct_parts(inputs, answers).all(axis=-1)
+    def abilities(self) -> contracts.Abilities:
+        """Votes on every bit and on whole values; `stored_items` as a metric."""
+        return contracts.Abilities(
+            voting=contracts.Voting(
+                self._right_bits,
+                wrong_answers=2**self.value_bits - 1,
+                parts=self.value_bits,
+                rules={"majority": "partwise", "majority_tuple": "joint"},
+            ),
+            own_metrics=self._stored_items,
+        )
 
-    def correct_parts(
+    def _right_bits(
         self, inputs: Inputs, answers: Integer[Array, "input voter part"]
     ) -> Bool[Array, "input voter part"]:
         return answers == self._target(inputs)[:, None]
 
-    def answer_parts(self) -> int:
-        return self.value_bits
-
-    def wrong_answers(self) -> int:
-        return 2**self.value_bits - 1
-
-    def own_metrics(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """`stored_items`: success times N, the number of keys whose value a network could hold to succeed so often."""
+    def _stored_items(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Success times N: the number of keys whose value a network could hold to succeed so often."""
         return {"stored_items": metrics["success"] * self.keys}
 
     def _outcomes(self, logits: Float[Array, "input seed bit"], inputs: Inputs) -> contracts.Outcomes:
         cross_entropy = _cross_entropy(logits, self._target(inputs)[:, None])
         answers = (logits > 0).astype(jnp.uint8)
         return contracts.Outcomes(
-            correct=self.correct(inputs, answers),
+            correct=self._right_bits(inputs, answers).all(axis=-1),
             # Bits are sampled independently, and exp(-cross entropy) is the probability of the right one.
             sampled=jnp.exp(-cross_entropy.sum(axis=-1)),
             loss=cross_entropy.mean(axis=-1),
@@ -155,18 +162,20 @@ class Task(contracts.Task):
         seed = jnp.broadcast_to(r, (len(keys), self.seed_bits))
         return jnp.concatenate([bits, jax.nn.one_hot(keys, self.keys), seed], axis=1)
 
-    def _tables(self, model: Any, seeds: Float[Array, "seed seed_bit"]) -> "Tables":
+    def _tables(
+        self, network: contracts.Network, polynomial: contracts.Polynomial, seeds: Float[Array, "seed seed_bit"]
+    ) -> "Tables":
         values = self._bits(jnp.tile(jnp.arange(2**self.value_bits), self.keys))
         nothing = jnp.zeros((self.keys, self.value_bits), int)
         keys = jnp.arange(self.keys)
         repeated = jnp.repeat(keys, 2**self.value_bits)
 
         def embedded(r: Float[Array, " seed_bit"]) -> tuple[Float[Array, "key value width"], Float[Array, "key width"]]:
-            tokens = model.embed(self._tokens(values, repeated, r), repeated)
-            last = model.embed(self._tokens(nothing, keys, r), jnp.full(self.keys, self.keys))
+            tokens = network.embed(self._tokens(values, repeated, r), repeated)
+            last = network.embed(self._tokens(nothing, keys, r), jnp.full(self.keys, self.keys))
             return tokens.reshape(self.keys, 2**self.value_bits, -1), last
 
-        return _expanded(model, *jax.vmap(embedded)(seeds))
+        return _expanded(polynomial, *jax.vmap(embedded)(seeds))
 
 
 def _cross_entropy(
@@ -183,9 +192,10 @@ def _in_chunks(function: Callable[[Inputs], contracts.Outcomes], inputs: Inputs,
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:count], chunks)
 
 
-def _expandable(model: Any) -> bool:
-    """Whether `_expanded` holds for this model."""
-    return model.polynomial and len(model.blocks) == 2 and model.sizes.heads == 1
+def _two_layers(network: contracts.Network) -> contracts.Polynomial | None:
+    """The network as a polynomial of two layers, which `_expanded` tabulates; None for any other network."""
+    polynomial = network.polynomial()
+    return polynomial if polynomial is not None and len(polynomial.layers) == 2 else None
 
 
 class Projections(NamedTuple):
@@ -230,21 +240,23 @@ class Tables(NamedTuple):
     bias: Float[Array, " bit"]
 
 
-def _expanded(model: Any, h: Float[Array, "seed key value width"], last: Float[Array, "seed key width"]) -> Tables:
+def _expanded(
+    polynomial: contracts.Polynomial, h: Float[Array, "seed key value width"], last: Float[Array, "seed key width"]
+) -> Tables:
     """Tables for the embedded tokens h and the embedded last tokens.
 
     With k, v, q the projections of block one, it adds a_t W to token t, where a_t = q_t (sum_{s <= t} k_s^T v_s) has
     the few features of a head and W is the output matrix. Everything after that is linear in h_t + a_t W, but for the
     products of block two, so each of its projections is one of h_t, tabulated, plus one of a_t.
     """
-    first, second = (block.attention for block in model.blocks)
-    readout = model.readout.weight[...]
-    write, message = first.output[...], second.update() @ readout
+    first, second = polynomial.layers
+    readout = polynomial.readout
+    write, message = first.output, second.update() @ readout
 
     def projections(h: Float[Array, "... width"]) -> Projections:
-        key, value = h @ first.key[...], h @ first.value[...]
+        key, value = h @ first.key, h @ first.value
         memory = (key[..., :, None] * value[..., None, :]).reshape(*key.shape[:-1], -1)
-        return Projections(h @ first.query[...], memory, h @ second.key[...], h @ message)
+        return Projections(h @ first.query, memory, h @ second.key, h @ message)
 
     def features_first(x: Float[Array, "... row feature"]) -> Float[Array, "... feature row"]:
         return jnp.swapaxes(x, -1, -2)
@@ -252,13 +264,13 @@ def _expanded(model: Any, h: Float[Array, "seed key value width"], last: Float[A
     return Tables(
         tokens=jax.tree.map(features_first, projections(h)),
         last=jax.tree.map(features_first, projections(last)),
-        last_query=features_first(last @ second.query[...]),
+        last_query=features_first(last @ second.query),
         direct=features_first(last @ readout),
-        to_key=write @ second.key[...],
+        to_key=write @ second.key,
         to_message=write @ message,
-        to_query=write @ second.query[...],
+        to_query=write @ second.query,
         to_logits=write @ readout,
-        bias=model.readout.bias[...],
+        bias=polynomial.bias,
     )
 
 

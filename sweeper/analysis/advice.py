@@ -3,7 +3,7 @@
 Both are read off finished trials of randomised models (those with many seeds r), and neither trains anything.
 
 `enough_seeds` compares trials that are equal but for m and the training seed. The bad tail of success, or of what the
-task names instead (`Task.TAIL`), improves with m and then stays; it is a percentile over the inputs, averaged over
+task names instead (`Abilities.tail`), improves with m and then stays; it is a percentile over the inputs, averaged over
 training seeds. What a step costs grows with m throughout. So the smallest m whose tail is nearly the best one is the
 one to train with.
 
@@ -27,14 +27,13 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import ValidationError
 
 from sweeper.analysis.figures import Results
+from sweeper.analysis.results import task_of
 from sweeper.analysis.tables import Column, Table
 from sweeper.analysis.vote_bounds import partwise_votes_needed, votes_needed
-from sweeper.trial import plugins
-from sweeper.trial.contracts import Task
-from sweeper.trial.trial_spec import leaf_values
+from sweeper.trial.contracts import Task, Voting, VotingRule
+from sweeper.trial.trial_spec import Baseline, leaf_values
 
 NEARLY = 0.98
 """A tail within 1 - NEARLY of the best one, relative to its size, is as good."""
@@ -65,14 +64,13 @@ class Tail:
 SUCCESS = Tail("success_p5", high_is_bad=False)
 
 
-def tail_of(task: str) -> Tail:
+def tail_of(task: Task | None) -> Tail:
     """By what the trials of a task are ranked; by success where this checkout does not have the task."""
-    try:
-        found = plugins.load("task", task)
-    except plugins.PluginError:
+    if task is None:
         return SUCCESS
-    high = found.MEASURES.get(found.TAIL) == "high"
-    return Tail(f"{found.TAIL}_{'p95' if high else 'p5'}", high)
+    abilities = task.abilities()
+    high = abilities.measures.get(abilities.tail) == "high"
+    return Tail(f"{abilities.tail}_{'p95' if high else 'p5'}", high)
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ class Votes:
     setting: Setting
     m: int
     seeds: int
-    rule: Literal["joint", "partwise"]
+    rule: VotingRule
     margins: tuple[float, ...]
     needed: tuple[float, ...]
     reached: Mapping[int, tuple[float, float]]
@@ -150,7 +148,8 @@ class Votes:
 
 def _groups(trials: pd.DataFrame, free: Iterable[str]) -> list[tuple[Setting, pd.DataFrame]]:
     """Trials of randomised models that are equal in all entries but those in `free`."""
-    randomised = trials[trials["baseline"].str.endswith("_R")] if len(trials) else trials
+    fresh = [baseline.value for baseline in Baseline if baseline.fresh_seeds]
+    randomised = trials[trials["baseline"].isin(fresh)] if len(trials) else trials
     free = {*free, "seed"}
     groups: dict[str, list[Any]] = {}
     for index, spec in randomised["spec"].items():
@@ -196,7 +195,7 @@ def enough_seeds(results: Results) -> list[EnoughSeeds]:
     """The smallest sufficient m of every group of trials that tried several."""
     found = []
     for setting, rows in _groups(results.trials, free=["objective.m"]):
-        tail = tail_of(setting.task)
+        tail = tail_of(task_of(rows["spec"].iloc[0]))
         if tail.metric not in rows:
             continue
         measured = rows.dropna(subset=[tail.metric])
@@ -284,11 +283,11 @@ def votes(results: Results) -> list[Votes]:
     found = []
     for setting, rows in _groups(results.trials, free=()):
         spec = json.loads(rows["spec"].iloc[0])
-        try:
-            task = plugins.load("task", setting.task).model_validate(spec["task"])
-        except (plugins.PluginError, ValidationError):
-            continue  # a store may hold trials of a task that this checkout does not have
-        for vote, rule in sorted(task.VOTES.items(), key=lambda one: one[1]):  # joint first
+        task = task_of(rows["spec"].iloc[0])
+        voting = task.abilities().voting if task else None
+        if voting is None:
+            continue
+        for vote, rule in sorted(voting.rules.items(), key=lambda named: named[1]):  # joint first
             reached = {}
             for group in spec["evaluation"]["votes"]:
                 means = [_mean(rows, f"{vote}_{group}{tail}") for tail in ("", "_p5")]
@@ -296,7 +295,7 @@ def votes(results: Results) -> list[Votes]:
                     reached[group] = tuple(means)
             margins = _values(rows, "margin_p5" if rule == "joint" else "part_margin_p5")
             if margins or reached:
-                needed = tuple(_needed(task, rule, margin) for margin in margins)
+                needed = tuple(_needed(voting, rule, margin) for margin in margins)
                 m, seeds = int(rows["m"].iloc[0]), rows["seed"].nunique()
                 entropies = _values(rows, "wrong_entropy")
                 found.append(
@@ -305,10 +304,10 @@ def votes(results: Results) -> list[Votes]:
     return found
 
 
-def _needed(task: Task, rule: Literal["joint", "partwise"], margin: float) -> float:
+def _needed(voting: Voting, rule: VotingRule, margin: float) -> float:
     if rule == "joint":
-        return votes_needed(margin, task.wrong_answers(), FAILURE)
-    return partwise_votes_needed(margin, task.answer_parts(), FAILURE)
+        return votes_needed(margin, voting.wrong_answers, FAILURE)
+    return partwise_votes_needed(margin, voting.parts, FAILURE)
 
 
 def _values(rows: pd.DataFrame, metric: str) -> tuple[float, ...]:

@@ -30,7 +30,7 @@ _EXPECTED = {
     "list_type": "a list",
     "tuple_type": "a list",
 }
-_SINGLE = ("int_type", "float_type", "bool_type", "string_type", "literal_error")
+_SINGLE = ("int_type", "float_type", "bool_type", "string_type", "literal_error", "enum")
 _BOUND = {
     "greater_than": ("above", "gt"),
     "greater_than_equal": ("at least", "ge"),
@@ -75,7 +75,7 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel],
                 problems.append(Problem(at.path, message, at.where))
             case "int_type" if re.search(r"\.(log_)?uniform\[\d\]$", at.path):
                 problems.append(Problem(at.path, "an integer belongs here; draw it with {int: [a, b]}", at.where))
-            case "literal_error":
+            case "literal_error" | "enum":
                 known = re.findall(r"'([^']*)'", context["expected"])
                 hint = did_you_mean(nearest_name(value, known))
                 message = f"expected {context['expected']}, got {shown(value)}{hint}"

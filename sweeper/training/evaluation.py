@@ -1,4 +1,4 @@
-"""The evaluation protocol: what one trained model does on the whole evaluation set.
+"""The evaluation protocol: what one trained network does on the whole evaluation set.
 
 Every input gets its share of right answers over the evaluation seeds, and the metrics of a trial are averages over
 inputs and the bad tail: the 5th percentile of a success, the 95th of a loss. Votes are taken in disjoint groups of
@@ -9,24 +9,24 @@ All that is random comes from the trial's own evaluation stream, so a trial is e
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Integer
+from jaxtyping import Array, Bool, Float, Integer, PyTree
 
 from sweeper.training import compilation
-from sweeper.trial.contracts import Task
+from sweeper.trial.contracts import Network, Voting, VotingRule
 from sweeper.trial.trial_spec import TrialSpec
 
 
-def evaluate(trial: TrialSpec, model: Any) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Metrics of a trained model and the outcome of every input.
 
     Args:
         trial: What was trained, without a lane axis.
-        model: Its network.
+        network: The trained network.
 
     Returns:
         The metrics by name, and float32 columns by name with one entry per evaluation input: `success`, `any_seed`,
@@ -34,10 +34,11 @@ def evaluate(trial: TrialSpec, model: Any) -> tuple[dict[str, float], dict[str, 
         model with voters `margin`, `wrong_entropy`, `part_margin` if parts are voted on one by one, and one per vote
         and group size such as `majority_5`.
     """
-    program = compilation.kept(_per_input, trial, model)
-    columns, kept = jax.tree.map(np.asarray, program(trial, model))
-    found = metrics(columns, type(trial.task).MEASURES)
-    return found | trial.task.own_metrics(found), columns | kept
+    program = compilation.kept(_per_input, trial, network)
+    columns, kept = jax.tree.map(np.asarray, program(trial, network))
+    abilities = trial.task.abilities()
+    protocol = metrics(columns, abilities.measures)
+    return protocol | abilities.own_metrics(protocol), columns | kept
 
 
 def metric_names(trial: TrialSpec) -> list[str]:
@@ -48,8 +49,9 @@ def metric_names(trial: TrialSpec) -> list[str]:
 
     # No input solved and every answer wrong: then no metric is left out.
     nothing = {name: np.zeros(1) for name in jax.eval_shape(columns, trial)}
-    found = metrics(nothing, type(trial.task).MEASURES)
-    return [*found, *trial.task.own_metrics(found)]
+    abilities = trial.task.abilities()
+    protocol = metrics(nothing, abilities.measures)
+    return [*protocol, *abilities.own_metrics(protocol)]
 
 
 def metrics(columns: dict[str, np.ndarray], measures: Mapping[str, Literal["low", "high"]] = {}) -> dict[str, float]:
@@ -86,7 +88,7 @@ def metrics(columns: dict[str, np.ndarray], measures: Mapping[str, Literal["low"
 
 
 def _per_input(
-    trial: TrialSpec, model: Any
+    trial: TrialSpec, network: Network
 ) -> tuple[dict[str, Float[Array, " input"]], Mapping[str, Float[Array, " input"]]]:
     """The columns that metrics are made of, and those that are only kept."""
     task, keys = trial.task, trial.keys()
@@ -95,7 +97,7 @@ def _per_input(
     else:
         seeds = task.sample_seeds(keys.evaluation, trial.evaluation.seeds)
     inputs = task.evaluation_inputs()
-    outcomes = task.outcomes(model, inputs, seeds)
+    outcomes = task.outcomes(network, inputs, seeds)
     columns = {
         "success": outcomes.correct.mean(axis=1),
         "any_seed": outcomes.correct.any(axis=1).astype(jnp.float32),
@@ -106,13 +108,14 @@ def _per_input(
         columns["sampled"] = outcomes.sampled.mean(axis=1)
     if outcomes.variance is not None:
         columns["variance"] = outcomes.variance
-    if outcomes.answers is not None and not trial.single_seed:
+    voting = task.abilities().voting
+    if voting is not None and outcomes.answers is not None and not trial.single_seed:
         columns |= ballot_statistics(outcomes.correct, outcomes.answers)
-        if "partwise" in type(task).VOTES.values():
-            columns["part_margin"] = part_margin(task.correct_parts(inputs, outcomes.answers))
-        for name, rule in type(task).VOTES.items():
+        if "partwise" in voting.rules.values():
+            columns["part_margin"] = part_margin(voting.right_parts(inputs, outcomes.answers))
+        for name, rule in voting.rules.items():
             for group in trial.evaluation.votes:
-                columns[f"{name}_{group}"] = vote_success(task, inputs, outcomes.answers, group, rule)
+                columns[f"{name}_{group}"] = vote_success(voting, inputs, outcomes.answers, group, rule)
     return columns, outcomes.kept
 
 
@@ -150,7 +153,7 @@ def part_margin(right: Bool[Array, "input seed part"]) -> Float[Array, " input"]
 
 
 def vote_success(
-    task: Task, inputs: Any, answers: Integer[Array, "input seed part"], group: int, rule: Literal["joint", "partwise"]
+    voting: Voting, inputs: PyTree, answers: Integer[Array, "input seed part"], group: int, rule: VotingRule
 ) -> Float[Array, " input"]:
     """Share of the disjoint groups of `group` seeds whose vote is right.
 
@@ -169,4 +172,4 @@ def vote_success(
         return jnp.take_along_axis(cast, first[:, None], axis=1)[:, 0]
 
     voted = jax.lax.map(winners, answers, batch_size=256)
-    return task.correct(inputs, voted).mean(axis=1)
+    return voting.right(inputs, voted).mean(axis=1)

@@ -31,6 +31,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from sweeper.training import compilation
 from sweeper.training.objective import q_norm
 from sweeper.training.trainer import Trainer, over_lanes
+from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import PGPE, TrialSpec
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class EvolutionState(NamedTuple):
         failure: 0, or a key of `trainer.FAILURES`.
     """
 
-    model: Any
+    model: Network
     search: Any
     step: Int[Array, "*lane"]
     failure: Int[Array, "*lane"]
@@ -189,7 +190,7 @@ def _init(trial: TrialSpec) -> EvolutionState:
     return EvolutionState(model, search, jnp.int32(0), jnp.int32(0))
 
 
-def _algorithm(trial: TrialSpec, model: Any) -> "Algorithm":
+def _algorithm(trial: TrialSpec, model: Network) -> "Algorithm":
     from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
 
     shapes = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), model)
@@ -220,7 +221,7 @@ def _streams(trial: TrialSpec, step: Int[Array, ""]) -> _Streams:
     return _Streams(*jax.random.split(jax.random.fold_in(trial.keys().training, step), 3))
 
 
-def _losses(trial: TrialSpec, step: Int[Array, ""], model: Any) -> Float[Array, "input seed"]:
+def _losses(trial: TrialSpec, step: Int[Array, ""], model: Network) -> Float[Array, "input seed"]:
     """Losses of a model on the batch of a generation, which all individuals share."""
     task, streams = trial.task, _streams(trial, step)
     inputs = task.sample_inputs(streams.inputs, trial.batch_size)
@@ -231,7 +232,7 @@ def _losses(trial: TrialSpec, step: Int[Array, ""], model: Any) -> Float[Array, 
     return task.losses(model, inputs, seeds)
 
 
-def _unravel(trial: TrialSpec) -> Callable[[Float[Array, " weight"]], Any]:
+def _unravel(trial: TrialSpec) -> Callable[[Float[Array, " weight"]], Network]:
     shapes = jax.eval_shape(lambda: trial.model.build(trial.task, jax.random.key(0)))
     return ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes))[1]
 

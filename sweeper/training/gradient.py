@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from sweeper.training import compilation
 from sweeper.training.objective import q_norm
 from sweeper.training.trainer import Trainer, over_lanes
+from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import Adam, TrialSpec
 
 STRIDE = 100
@@ -33,7 +34,7 @@ class TrainState(NamedTuple):
         failure: 0, or a key of `trainer.FAILURES`.
     """
 
-    model: Any
+    model: Network
     optimizer: PyTree
     step: Int[Array, "*lane"]
     failure: Int[Array, "*lane"]
@@ -73,7 +74,8 @@ def _adam(trial: TrialSpec) -> Adam:
 
 def _init(trial: TrialSpec) -> TrainState:
     model = trial.model.build(trial.task, trial.keys().weights)
-    return TrainState(model, _transformation(_adam(trial)).init(model), jnp.int32(0), jnp.int32(0))
+    weights: Any = model  # optax's type of a tree knows only containers
+    return TrainState(model, _transformation(_adam(trial)).init(weights), jnp.int32(0), jnp.int32(0))
 
 
 def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
@@ -85,12 +87,13 @@ def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
     else:
         seeds = task.sample_seeds(seeds_key, trial.objective.m)
 
-    def objective(model: Any) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def objective(model: Network) -> tuple[Float[Array, ""], Float[Array, ""]]:
         losses = task.losses(model, inputs, seeds)
         return q_norm(losses, trial.objective.strength(state.step, trial.steps)), losses.mean()
 
     (loss, mean_loss), gradient = jax.value_and_grad(objective, has_aux=True)(state.model)
-    direction, optimizer = _transformation(_adam(trial)).update(gradient, state.optimizer, state.model)
+    weights: Any = state.model
+    direction, optimizer = _transformation(_adam(trial)).update(gradient, state.optimizer, weights)
     rate = learning_rate(_adam(trial), state.step, trial.steps)
     model = jax.tree.map(lambda weight, change: weight - rate * change, state.model, direction)
 

@@ -1,27 +1,151 @@
-"""What a task and a model must offer."""
+"""What a task, a model and a network must offer.
+
+A task draws inputs and seeds and says what a network loses on a pair of the two. A model is a record of sizes that
+builds a network. A network is what is trained. These three meet only here: a task never knows which model it gets, and
+a model knows of a task only the sizes of its tokens, outputs and contexts.
+
+Invariants:
+    - Tasks and networks are pure: they keep no state, and all randomness enters through keys.
+    - What a task may ask of a network is declared by `Network`. Knowledge of one kind of network, by which a task can
+      save work, is a record that the network hands out, such as `Polynomial`.
+"""
 
 import abc
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, PyTree
 
 from sweeper.trial.record import Spec
 
+# --------------------------------------------------------------------------------------------------------------------
+# Networks
+# --------------------------------------------------------------------------------------------------------------------
 
-class Outcomes(NamedTuple):
-    """What a model did on an evaluation set; the input axis comes first, the seed axis second.
+Memory = PyTree[Float[Array, "_layer _token ..."]]
+"""What a network keeps of tokens that it has read, so that later tokens can read them; axes are layer, token, ..."""
 
-    A task that asks for no answer with a probability, such as a walk, leaves out what it does not have.
+Past = Sequence[tuple[Memory, Bool[Array, "_token"]]]
+"""Memories of earlier tokens, each with a mask of the tokens that are read."""
+
+
+class Network(abc.ABC):
+    """A function from a sequence of tokens to one vector of logits per token.
+
+    A network is a pytree whose leaves are its weights. Tokens are embedded, then read each other in `depth` layers;
+    which token reads which is a mask that the task gives. The order of the tokens is no information: what depends on
+    the place of a token is part of its embedding. All methods take one sequence; batches come from `vmap`.
+    """
+
+    @property
+    @abc.abstractmethod
+    def depth(self) -> int:
+        """Number of layers in which tokens read each other.
+
+        The logits of a token depend on no token that is more than so many steps of the mask away.
+        """
+
+    @abc.abstractmethod
+    def content(self, tokens: Float[Array, "token feature"]) -> Float[Array, "token width"]:
+        """The part of the embedding that does not depend on positions."""
+
+    @abc.abstractmethod
+    def placed(self, positions: Int[Array, " token"]) -> Float[Array, "token width"]:
+        """The part of the embedding that depends on positions alone."""
+
+    @abc.abstractmethod
+    def embed(
+        self, tokens: Float[Array, "token feature"], positions: Int[Array, " token"] | None = None
+    ) -> Float[Array, "token width"]:
+        """The sum of `content` and `placed`; positions are 0, 1, 2 ... if none are given."""
+
+    @abc.abstractmethod
+    def __call__(
+        self,
+        tokens: Float[Array, "token feature"],
+        mask: Bool[Array, "token token"],
+        positions: Int[Array, " token"] | None = None,
+    ) -> Float[Array, "token output"]:
+        """Logits of every token; `mask[i, j]` says whether token i reads token j."""
+
+    @abc.abstractmethod
+    def empty_memory(self, tokens: int) -> Memory:
+        """Room for the memory of `tokens` tokens, filled with zeros, which a mask must hide until they are written."""
+
+    @abc.abstractmethod
+    def step(self, h: Float[Array, " width"], past: Past) -> tuple[Float[Array, " output"], Memory]:
+        """Logits of one token that reads itself and the tokens of `past`.
+
+        Args:
+            h: The embedded token.
+            past: What it reads. Tokens may lie in several memories and in any order.
+
+        Returns:
+            The logits, equal to those of the whole sequence at this token, and the memory of this token alone.
+        """
+
+    def polynomial(self) -> "Polynomial | None":
+        """The network written out as a polynomial of the embedded tokens; None for any other kind of network."""
+        return None
+
+
+class LinearAttention(NamedTuple):
+    """One head of linear attention: token i that reads token j adds (h_i query) (h_j key)^T (h_j value) output.
 
     Attributes:
-        correct: Whether the argmax answer is right, or whatever counts as success.
-        loss: The per-pair training loss.
-        sampled: Exact probability that an answer sampled from the softmax is right.
-        answers: The argmax answer as integers, in parts on which voters may vote one by one.
+        query: Matrix from a token to its query.
+        key: Matrix from a token to its key.
+        value: Matrix from a token to its value.
+        output: Matrix from a value back to a token.
+    """
+
+    query: Float[Array, "width feature"]
+    key: Float[Array, "width feature"]
+    value: Float[Array, "width feature"]
+    output: Float[Array, "feature width"]
+
+    def score(self) -> Float[Array, "width width"]:
+        """S with q_i · k_j = h_i S h_j^T."""
+        return self.query @ self.key.T
+
+    def update(self) -> Float[Array, "width width"]:
+        """Z with v_j output = h_j Z."""
+        return self.value @ self.output
+
+
+class Polynomial(NamedTuple):
+    """A network of residual layers with one head of linear attention each, and an affine read-out.
+
+    Its logits are a polynomial of the embedded tokens. A task may expand the polynomial and share its terms.
+
+    Attributes:
+        layers: The attention of each layer, first to last.
+        readout: Matrix from a token to its logits.
+        bias: Added to the logits.
+    """
+
+    layers: tuple[LinearAttention, ...]
+    readout: Float[Array, "width output"]
+    bias: Float[Array, " output"]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Tasks
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class Outcomes(NamedTuple):
+    """How a network did on every pair of an evaluation input and a seed.
+
+    Attributes:
+        correct: Whether the argmax answer is right, or whatever the task counts as success.
+        loss: The loss that is trained.
+        sampled: Exact probability that an answer sampled from the softmax is right; None if no answer is sampled.
+        answers: The argmax answer as integers, one per part; None in a task without voting.
         variance: Variance over seeds of the predicted probabilities, averaged over the outputs of the input.
-        measures: What else the task measures, by the names in its `MEASURES`.
+        measures: The task's own measures, by the names in its `Abilities.measures`.
         kept: Columns that are stored with the outcomes, and of which no metric is made.
     """
 
@@ -34,27 +158,71 @@ class Outcomes(NamedTuple):
     kept: Mapping[str, Float[Array, " input"]] = {}
 
 
+VotingRule = Literal["joint", "partwise"]
+"""`joint`: the most frequent whole answer wins. `partwise`: the most frequent value of each part wins."""
+
+Judge = Callable[[PyTree, Integer[Array, "input voter part"]], Bool[Array, "input voter part"]]
+
+
+@dataclass(frozen=True)
+class Voting:
+    """How answers are judged, and by which rules seeds vote on them.
+
+    Attributes:
+        right_parts: Whether each part of the answers to the inputs is right. An answer is right if all its parts are.
+        wrong_answers: Number of wrong answers that an input can get: what a vote must win against.
+        parts: Number of parts of an answer.
+        rules: Names of the metrics made by voting, each with its rule.
+    """
+
+    right_parts: Judge
+    wrong_answers: int
+    parts: int = 1
+    rules: Mapping[str, VotingRule] = field(default_factory=lambda: {"majority": "joint"})
+
+    def right(self, inputs: PyTree, answers: Integer[Array, "input voter part"]) -> Bool[Array, "input voter"]:
+        """Whether whole answers are right, given by single seeds or won by a vote."""
+        return self.right_parts(inputs, answers).all(axis=-1)
+
+
+def _no_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {}
+
+
+def _no_values() -> dict[str, float]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What a task offers beyond the methods that every task has; all of it may be left out.
+
+    Attributes:
+        voting: How seeds vote; None if there are no answers to vote on.
+        differentiable: Whether `losses` has a gradient worth following; without one only PGPE trains the task.
+        measures: Quantities that only this task measures, and which of their values are bad.
+        tail: `success` or one of `measures`: the quantity whose bad tail says how good a model is.
+        own_metrics: Metrics that only this task knows, made of those of the evaluation protocol.
+        exact_values: Exact values of the best that any model can reach, on the scale of the loss, by name.
+    """
+
+    voting: Voting | None = None
+    differentiable: bool = True
+    measures: Mapping[str, Literal["low", "high"]] = field(default_factory=dict)
+    tail: str = "success"
+    own_metrics: Callable[[Mapping[str, float]], dict[str, float]] = _no_metrics
+    exact_values: Callable[[], dict[str, float]] = _no_values
+
+
 class Task(Spec, abc.ABC):
     """A distribution over inputs, a distribution over seeds, and a loss for every pair of the two.
 
-    A task is pure: it keeps no state, and all randomness enters through keys. It may share work between inputs and
-    seeds inside `losses` and `outcomes`, as long as the numbers are those of the plain model on every single pair.
+    A task may share work between inputs and seeds inside `losses` and `outcomes`, as long as the numbers are those of
+    the plain network on every single pair.
     """
 
     VERSION: ClassVar[int] = 1
-    """Raise it when the meaning of the code changes: every id of the task's trials changes with it."""
-
-    DIFFERENTIABLE: ClassVar[bool] = True
-    """Whether `losses` has a gradient worth following; without one only PGPE trains the task."""
-
-    VOTES: ClassVar[dict[str, Literal["joint", "partwise"]]] = {"majority": "joint"}
-    """Metrics made by voting: on the whole answer, or part by part. Empty if there are no answers to vote on."""
-
-    MEASURES: ClassVar[dict[str, Literal["low", "high"]]] = {}
-    """Quantities that only this task measures, and which of their values are bad."""
-
-    TAIL: ClassVar[str] = "success"
-    """Success or the one of `MEASURES` whose bad tail says how good a model is; advice ranks models by it."""
+    """Raise the version when the meaning of the code changes: the id of every trial of the task changes with it."""
 
     name: str
 
@@ -64,7 +232,7 @@ class Task(Spec, abc.ABC):
 
     @abc.abstractmethod
     def output_size(self) -> int:
-        """Number of logits of one read-out position."""
+        """Number of logits of one token."""
 
     @abc.abstractmethod
     def context_size(self) -> int:
@@ -79,53 +247,37 @@ class Task(Spec, abc.ABC):
         """`count` random seeds r; every leaf has leading axis `count`."""
 
     @abc.abstractmethod
-    def loss(self, model: Any, x: PyTree, r: PyTree) -> Float[Array, ""]:
-        """Loss of the model on one input with one seed: the definition that `losses` must agree with."""
+    def loss(self, network: Network, x: PyTree, r: PyTree) -> Float[Array, ""]:
+        """Loss of the network on one input with one seed, not negative; `losses` must agree with it."""
 
-    def losses(self, model: Any, inputs: PyTree, seeds: PyTree) -> Float[Array, "input seed"]:
-        """Loss of the model on every pair of an input and a seed."""
+    def losses(self, network: Network, inputs: PyTree, seeds: PyTree) -> Float[Array, "input seed"]:
+        """Loss of the network on every pair of an input and a seed."""
         over_seeds = jax.vmap(self.loss, in_axes=(None, None, 0))
-        return jax.vmap(over_seeds, in_axes=(None, 0, None))(model, inputs, seeds)
+        return jax.vmap(over_seeds, in_axes=(None, 0, None))(network, inputs, seeds)
 
     @abc.abstractmethod
     def evaluation_inputs(self) -> PyTree:
-        """The evaluation set of section "Evaluation" of docs/architecture, in a fixed order."""
+        """The inputs of the evaluation set, in a fixed order; every leaf has the inputs as leading axis."""
 
     @abc.abstractmethod
-    def outcomes(self, model: Any, inputs: PyTree, seeds: PyTree) -> Outcomes:
+    def outcomes(self, network: Network, inputs: PyTree, seeds: PyTree) -> Outcomes:
         """What the evaluation protocol needs to know of every pair of an input and a seed."""
 
-    def correct(self, inputs: PyTree, answers: Int[Array, "input voter part"]) -> Bool[Array, "input voter"]:
-        """Whether answers, cast by the model or found by voting, are right; of tasks with answers only."""
-        raise NotImplementedError(f"{self.name} has no answers to judge")
+    def abilities(self) -> Abilities:
+        """What the task offers beyond the methods above."""
+        return Abilities()
 
-    def answer_parts(self) -> int:
-        """Number of parts of an answer; more than one in tasks with a partwise vote."""
-        return 1
 
-    def correct_parts(
-        self, inputs: PyTree, answers: Integer[Array, "input voter part"]
-    ) -> Bool[Array, "input voter part"]:
-        """Whether each part of the answers is right; an answer is `correct` exactly if all its parts are."""
-        return self.correct(inputs, answers)[..., None]
-
-    def wrong_answers(self) -> int:
-        """Number of wrong answers that an input can get: what a vote must win against; of tasks with answers only."""
-        raise NotImplementedError(f"{self.name} has no answers to count")
-
-    def own_metrics(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Metrics that only this task knows, made of those of the protocol."""
-        return {}
-
-    def exact_values(self) -> dict[str, float]:
-        """What is known exactly of the best that any model can reach, on the scale of the loss, by name."""
-        return {}
+# --------------------------------------------------------------------------------------------------------------------
+# Models
+# --------------------------------------------------------------------------------------------------------------------
 
 
 class Model(Spec, abc.ABC):
-    """An architecture: a record of its sizes that builds the network with its initial weights."""
+    """An architecture: a record of sizes that builds the network with its initial weights."""
 
     VERSION: ClassVar[int] = 1
+    """Raise the version when the meaning of the code changes: the id of every trial of the model changes with it."""
 
     name: str
 
@@ -137,5 +289,5 @@ class Model(Spec, abc.ABC):
         """
 
     @abc.abstractmethod
-    def build(self, task: Task, key: PRNGKeyArray) -> Any:
+    def build(self, task: Task, key: PRNGKeyArray) -> Network:
         """The network for the task's token, output and context sizes, initialised from `key`."""

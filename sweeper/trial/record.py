@@ -1,9 +1,22 @@
-"""A frozen record that is also a JAX pytree.
+"""A frozen record that is also a JAX pytree, and its canonical form.
 
 Fields marked `Traced` are the leaves of the tree; every other field is part of its structure. So two records may share
 one compiled program exactly when `jax.tree.structure` of the two is equal.
+
+The canonical form of a record is plain data with every default written out, and its hash is the identity of a trial. A
+field that joins a record later would change the identity of every older trial. Such a field is marked `Unwritten`: it
+has a default that means "as before", and it is left out of the canonical form where it has that value.
+
+Invariants:
+    - The canonical form validates to an equal record.
+    - The default of an `Unwritten` field is the value at which the field is not written, for ever. A class that breaks
+      this rule cannot be defined.
 """
 
+import enum
+import functools
+import math
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import jax
@@ -20,6 +33,20 @@ TRACED = _TracedMarker()
 Traced = Annotated[T, TRACED]
 
 
+@dataclass(frozen=True)
+class Unwritten:
+    """Marks a field that is not written, and hence not hashed, while it means "as before".
+
+    Attributes:
+        at: The value that means "as before"; it must be the default of the field.
+        same_as: Name of a field of the same record; equal values mean "as before". The default of the marked field is
+            then `at`, and a validator of the record replaces it with the value of the other field.
+    """
+
+    at: Any = None
+    same_as: str | None = None
+
+
 class Spec(BaseModel):
     """A frozen record that forbids unknown keys and registers every subclass as a pytree.
 
@@ -33,10 +60,53 @@ class Spec(BaseModel):
         super().__pydantic_init_subclass__(**kwargs)
         jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, _unflattener(cls), _flatten)
 
+        for name, mark in _unwritten_fields(cls).items():
+            if (default := cls.model_fields[name].get_default()) != mark.at:
+                raise TypeError(
+                    f"{cls.__name__}.{name} is not written at {mark.at!r}, so this must be its default, not {default!r}"
+                )
+
     @classmethod
     def traced_fields(cls) -> list[str]:
         """Names of the fields that are leaves, in the order of declaration."""
         return [name for name, field in cls.model_fields.items() if TRACED in field.metadata]
+
+
+@functools.cache
+def _unwritten_fields(cls: type[Spec]) -> dict[str, Unwritten]:
+    return {
+        name: mark for name, field in cls.model_fields.items() for mark in field.metadata if isinstance(mark, Unwritten)
+    }
+
+
+def canonical(value: Any) -> Any:
+    """A record as plain data that JSON can hold: defaults written out, infinity as the string "inf".
+
+    Raises:
+        TypeError: a field holds what has no stable form, such as an array.
+    """
+    match value:
+        case Spec():
+            written = {name: canonical(getattr(value, name)) for name in type(value).model_fields}
+            as_before = {
+                name: canonical(mark.at) if mark.same_as is None else written[mark.same_as]
+                for name, mark in _unwritten_fields(type(value)).items()
+            }
+            return {n: item for n, item in written.items() if n not in as_before or item != as_before[n]}
+        case dict():
+            return {key: canonical(item) for key, item in value.items()}
+        case list() | tuple():
+            return [canonical(item) for item in value]
+        case float() if math.isinf(value):
+            return "inf" if value > 0 else "-inf"
+        case float():
+            return value + 0.0  # -0.0 and 0.0 are one value and must have one spelling
+        case enum.Enum():
+            return canonical(value.value)
+        case str() | int() | None:
+            return value
+        case _:
+            raise TypeError(f"{value!r} has no stable form to hash")
 
 
 def _split(spec: Spec) -> tuple[dict[str, Any], tuple[tuple[str, Any], ...]]:

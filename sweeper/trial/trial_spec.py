@@ -5,29 +5,30 @@ structure (task sizes, m, batch size, steps ...). So two trials may share one co
 `jax.tree.structure` of the two is equal, and a pack of trials is their leaves stacked along a new axis.
 
 What a trial *is* and how it is *executed* are kept apart: nothing in this module speaks of workers, lanes, folders or
-machines, and `trial_id` hashes the whole record with every default written out, so that a default which changes later
-changes the id.
+machines. `trial_id` hashes the whole record with every default written out, so a default that changes later changes the
+id. A field that joins a record later is marked `Unwritten` and changes no id (`sweeper.trial.record`).
 
 Invariants:
-    - `TrialSpec.model_validate(trial.model_dump())` equals `trial`.
-    - Values that a baseline ignores are normalised on construction (an E baseline has q = 1, an r0 baseline has
-      m = 1), so that settings which mean the same training are the same trial.
+    - `TrialSpec.model_validate(canonical(trial))` equals `trial`.
+    - Values that a baseline ignores are normalised on construction (q without a q-norm, m with one fixed seed), so that
+      settings which mean the same training are the same trial.
 """
 
+import enum
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
-from pydantic import BeforeValidator, Field, SerializeAsAny, model_serializer, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Task
-from sweeper.trial.record import Spec, Traced
+from sweeper.trial.record import Spec, Traced, Unwritten, canonical
 
 
 def _plugin(kind: plugins.Kind) -> Any:
@@ -49,7 +50,25 @@ def _infinity(value: Any) -> Any:
     return math.inf if value in ("inf", "infinity") else value
 
 
-Baseline = Literal["AE_r0", "Aq_r0", "AE_R", "Aq_R"]
+class Baseline(enum.StrEnum):
+    """The four kinds of training, which differ in two facts: the objective, and where seeds come from."""
+
+    AE_r0 = "AE_r0"
+    Aq_r0 = "Aq_r0"
+    AE_R = "AE_R"
+    Aq_R = "Aq_R"
+
+    @property
+    def q_norm(self) -> bool:
+        """Whether the objective is the q-norm; else q is 1, the expectation over inputs."""
+        return self in (Baseline.Aq_r0, Baseline.Aq_R)
+
+    @property
+    def fresh_seeds(self) -> bool:
+        """Whether every step draws new seeds r; else one seed r_0 serves the training and its evaluation."""
+        return self in (Baseline.AE_R, Baseline.Aq_R)
+
+
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -62,11 +81,11 @@ class Objective(Spec):
     """The q-norm over inputs of the mean over m seeds; q = 1 is ERM, q = inf the worst input.
 
     With a `final_q`, the norm is annealed: 1 / q goes linearly from 1 / `q` in the first step to 1 / `final_q` after
-    the last. Without one it is constant, which is the same as a `final_q` equal to `q`; this is not written out.
+    the last. Without a `final_q` the norm is constant, which is the same as a `final_q` equal to `q`.
     """
 
     q: Traced[Strength] = 1.0
-    final_q: Traced[Strength | None] = None
+    final_q: Annotated[Traced[Strength | None], Unwritten(same_as="q")] = None
     m: Count = 10
 
     @model_validator(mode="after")
@@ -76,13 +95,6 @@ class Objective(Spec):
             # The record is frozen for its users; a validator is the one place where it may still be completed.
             object.__setattr__(self, "final_q", self.q)
         return self
-
-    @model_serializer(mode="wrap")
-    def _written(self, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        written = handler(self)
-        if self.final_q == self.q:
-            del written["final_q"]
-        return written
 
     def strength(self, step: Int[Array, ""], steps: int) -> Float[Array, ""]:
         """q in step `step`, counted from 0, of `steps`; exactly `q` if it is constant."""
@@ -158,7 +170,7 @@ class TrialSpec(Spec):
 
     task: SerializeAsAny[Annotated[Task, _plugin("task")]]
     model: SerializeAsAny[Annotated[Model, _plugin("model")]]
-    baseline: Baseline
+    baseline: Annotated[Baseline, Field(strict=False)]
     objective: Objective = Objective()
     optimizer: Optimizer = Adam()
     steps: Count
@@ -170,23 +182,19 @@ class TrialSpec(Spec):
     def _complete(self) -> "TrialSpec":
         """Check the model against the task, and give values that this baseline ignores their one canonical value."""
         self.model.check(self.task)
-        if isinstance(self.optimizer, Adam) and not type(self.task).DIFFERENTIABLE:
+        if isinstance(self.optimizer, Adam) and not self.task.abilities().differentiable:
             raise ValueError(
                 f"optimizer: the losses of {self.task.name} have no gradient; train it with {{name: pgpe}}"
             )
-        constant = self.baseline.startswith("AE")
-        objective = Objective.model_construct(
-            q=1.0 if constant else self.objective.q,
-            final_q=1.0 if constant else self.objective.final_q,
-            m=1 if self.single_seed else self.objective.m,
-        )
-        object.__setattr__(self, "objective", objective)
+        ignored = {} if self.baseline.q_norm else {"q": 1.0, "final_q": 1.0}
+        ignored |= {} if self.baseline.fresh_seeds else {"m": 1}
+        object.__setattr__(self, "objective", self.objective.model_copy(update=ignored))
         return self
 
     @property
     def single_seed(self) -> bool:
         """Whether one seed r_0 serves the whole training and its evaluation."""
-        return self.baseline.endswith("r0")
+        return not self.baseline.fresh_seeds
 
     def keys(self) -> "TrialKeys":
         """The independent random streams of the trial, all from its seed."""
@@ -200,27 +208,6 @@ class TrialKeys(NamedTuple):
     fixed_seed: PRNGKeyArray
     training: PRNGKeyArray
     evaluation: PRNGKeyArray
-
-
-def canonical(trial: TrialSpec) -> dict[str, Any]:
-    """The trial with all defaults written out, as plain data that JSON can hold; infinity is the string "inf"."""
-    return _plain(trial.model_dump())
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case dict():
-            return {key: _plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case float() if math.isinf(value):
-            return "inf" if value > 0 else "-inf"
-        case float():
-            return value + 0.0  # -0.0 and 0.0 are one value and must have one spelling
-        case str() | int() | None:
-            return value
-        case _:
-            raise TypeError(f"{value!r} has no stable form to hash")
 
 
 def trial_id(trial: TrialSpec) -> str:

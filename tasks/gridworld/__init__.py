@@ -15,7 +15,7 @@ and column with the reward; here the model's first dense layer adds its rows for
 import contextlib
 import functools
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
@@ -42,17 +42,6 @@ class Task(contracts.Task):
         scale: What is trained: `steps` is T1 + T2; `reward` is 22 - 10 times the text's reward, which is the same
             if both episodes succeed and 11 steps more for every one that does not.
     """
-
-    DIFFERENTIABLE: ClassVar[bool] = False
-    VOTES: ClassVar[dict[str, Literal["joint", "partwise"]]] = {}
-    MEASURES: ClassVar[dict[str, Literal["low", "high"]]] = {
-        "reward": "low",
-        "text_reward": "low",
-        "first_visit": "high",
-        "second_episode": "high",
-    }
-
-    TAIL: ClassVar[str] = "reward"
 
     name: Literal["gridworld"] = "gridworld"
     height: Annotated[int, Field(ge=1)] = 5
@@ -94,21 +83,21 @@ class Task(contracts.Task):
         """`count` noise tokens with independent normal entries."""
         return jax.random.normal(key, (count, self.noise))
 
-    def loss(self, model: Any, x: Int[Array, ""], r: Float[Array, " noise"]) -> Float[Array, ""]:
+    def loss(self, network: contracts.Network, x: Int[Array, ""], r: Float[Array, " noise"]) -> Float[Array, ""]:
         """Cost of the plain rollout, on the scale that is trained."""
-        return self._cost(trajectory_durations(trajectory(self.grid, model, x, r)))
+        return self._cost(trajectory_durations(trajectory(self.grid, network, x, r)))
 
     def losses(
-        self, model: Any, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]
+        self, network: contracts.Network, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]
     ) -> Float[Array, "input seed"]:
-        return self._cost(self._durations(model, inputs, seeds))
+        return self._cost(self._durations(network, inputs, seeds))
 
     def evaluation_inputs(self) -> Int[Array, " input"]:
         """Every cell but the corner: row by row from below, each from the left."""
         return jnp.arange(1, self.grid.cells, dtype=jnp.int32)
 
     def outcomes(
-        self, model: Any, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]
+        self, network: contracts.Network, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]
     ) -> contracts.Outcomes:
         """Success is to find the treasure in both episodes.
 
@@ -116,7 +105,7 @@ class Task(contracts.Task):
         at which the treasure's cell is first visited, the horizon if it is not. For the first few seeds the columns
         `path_<seed>_<step>` hold the cell reached by each step of both episodes, and -1 after the end.
         """
-        both = self._durations(model, inputs, seeds)
+        both = self._durations(network, inputs, seeds)
         return contracts.Outcomes(
             correct=both.found.all(axis=0),
             loss=self._cost(both),
@@ -126,10 +115,20 @@ class Task(contracts.Task):
                 "first_visit": both.steps[0].astype(jnp.float32),
                 "second_episode": both.steps[1].astype(jnp.float32),
             },
-            kept=self._paths(model, inputs, seeds[:PATHS]),
+            kept=self._paths(network, inputs, seeds[:PATHS]),
         )
 
-    def own_metrics(self, metrics: Mapping[str, float]) -> dict[str, float]:
+    def abilities(self) -> contracts.Abilities:
+        """No votes and no gradient; rewards and visits as measures, and exact values to compare with."""
+        return contracts.Abilities(
+            differentiable=False,
+            measures={"reward": "low", "text_reward": "low", "first_visit": "high", "second_episode": "high"},
+            tail="reward",
+            own_metrics=self._exploitability,
+            exact_values=self._exact_values,
+        )
+
+    def _exploitability(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """`exploitability`: steps on the worst treasure beyond the exact randomised min-max, where that is known."""
         try:
             least = minmax.randomised(self.grid).value
@@ -137,7 +136,7 @@ class Task(contracts.Task):
             return {}
         return {"exploitability": -metrics["reward_worst"] - least}
 
-    def exact_values(self) -> dict[str, float]:
+    def _exact_values(self) -> dict[str, float]:
         """Steps T1 + T2: `best_average`, and of the worst treasure `best_deterministic` and `randomised_minmax`.
 
         Those that the solver cannot certify on this grid are left out.
@@ -153,8 +152,10 @@ class Task(contracts.Task):
                 values[name] = float(solve(self.grid))
         return values
 
-    def _durations(self, model: Any, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]) -> Durations:
-        everywhere = durations(self.grid, model, seeds)
+    def _durations(
+        self, network: contracts.Network, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]
+    ) -> Durations:
+        everywhere = durations(self.grid, network, seeds)
         return Durations(*(values[:, inputs - 1] for values in everywhere))
 
     def _cost(self, both: Durations) -> Float[Array, "*pair"]:
@@ -163,9 +164,9 @@ class Task(contracts.Task):
         return (2 * (FOUND - STEP) - _text_reward(both)) / -STEP
 
     def _paths(
-        self, model: Any, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]
+        self, network: contracts.Network, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]
     ) -> dict[str, Float[Array, " input"]]:
-        walk = functools.partial(trajectory, self.grid, model)
+        walk = functools.partial(trajectory, self.grid, network)
         walks = jax.vmap(jax.vmap(walk, in_axes=(None, 0)), in_axes=(0, None))(inputs, seeds)
         cells = jnp.where(walks.episode < 2, walks.cell, -1).astype(jnp.float32)
         _, count, steps = cells.shape

@@ -1,17 +1,17 @@
-"""A transformer walks through the grid world: one pair of treasure and seed at a time, or all treasures together.
+"""A network walks through the grid world: one pair of treasure and seed at a time, or all treasures together.
 
-The model reads one token a step and its action is the argmax of four logits. Token 0 is the noise of the seed, the only
-randomness; token t says which cell step t reached and with what reward. A rollout keeps the keys and values of all
-tokens, so that a step costs one token.
+The network reads one token a step and its action is the argmax of four logits. Token 0 is the noise of the seed, the
+only randomness; token t says which cell step t reached and with what reward. A rollout keeps the network's memory of
+all tokens, so that a step costs one token.
 
 Work is shared exactly. Until it is found, a treasure changes nothing: one first episode per seed gives the first visit
 of every cell, which is where the rollout of that treasure ends its first episode. Only second episodes differ, one for
-every cell met in the first, and a single one for all others, which once more gives first visits. These branches attend
-to the keys and values of the first episode they grew from, and to their own.
+every cell met in the first, and a single one for all others, which once more gives first visits. These branches read
+the memory of the first episode they grew from, and their own.
 
 Branches differ in number and length from one set of weights to the next, so they wait in one queue for all seeds and
-are served by a fixed number of slots: a slot whose branch is over takes the next one. All slots write the keys and
-values of a step to the same place of a ring, and each attends to as many of the latest entries as its branch is long.
+are served by a fixed number of slots: a slot whose branch is over takes the next one. All slots write the memory
+of a step to the same place of a ring, and each reads as many of the latest entries as its branch is long.
 """
 
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from sweeper.trial.contracts import Memory, Network
 from tasks.gridworld import environment
 from tasks.gridworld.environment import FOUND, START, STEP, Grid, State
 
@@ -28,7 +29,7 @@ SLOTS_PER_SEED = 4
 
 
 class Tokens(NamedTuple):
-    """What the model reads, embedded, but without positions.
+    """What the network reads, embedded, but without positions.
 
     Attributes:
         noise: Token 0 of every seed.
@@ -39,12 +40,16 @@ class Tokens(NamedTuple):
     reached: Float[Array, "2 cell width"]
 
 
+Walk = tuple[State, Float[Array, " feature"], Memory]
+"""A plain rollout between two steps: where the agent is, what the network reads next, and what was read before."""
+
+
 class Trajectory(NamedTuple):
     """Both episodes of one treasure and one seed, step by step.
 
     Attributes:
         token: The features read before each step.
-        logits: The model's answer.
+        logits: The network's answer.
         cell: The cell reached by it.
         episode: The episode of the step; 2 after the end of both, where nothing moves or counts any more.
         found: Whether the step found the treasure.
@@ -69,22 +74,22 @@ class Durations(NamedTuple):
     found: Bool[Array, "2 *pair"]
 
 
-def trajectory(grid: Grid, model: Any, treasure: Int[Array, ""], noise: Float[Array, " noise"]) -> Trajectory:
-    """The plain rollout of one pair, with a key/value memory: the definition that `durations` must agree with."""
+def trajectory(grid: Grid, network: Network, treasure: Int[Array, ""], noise: Float[Array, " noise"]) -> Trajectory:
+    """The plain rollout of one pair, with a memory: the definition that `durations` must agree with."""
     length = 2 * grid.horizon
-    placed = model.placed(jnp.arange(length))
+    placed = network.placed(jnp.arange(length))
 
-    def one_step(carry: tuple[State, Array, Any], t: Int[Array, ""]) -> tuple[tuple[State, Array, Any], Trajectory]:
+    def one_step(carry: Walk, t: Int[Array, ""]) -> tuple[Walk, Trajectory]:
         state, token, memory = carry
-        h = model.content(token[None])[0] + placed[t]
-        logits, own = model.step(h, [(memory, jnp.arange(length) < t)])
+        h = network.content(token[None])[0] + placed[t]
+        logits, own = network.step(h, [(memory, jnp.arange(length) < t)])
         memory = jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, t, 1), memory, own)
         after, event = environment.step(grid, treasure, state, jnp.argmax(logits))
         taken = Trajectory(token, logits, event.cell, state.episode, event.found)
         reached = _reached_token(grid, len(noise), event.cell, environment.reward(event.found))
         return (after, reached, memory), taken
 
-    start = (environment.initial(), _noise_token(grid, noise), model.empty_memory(length))
+    start = (environment.initial(), _noise_token(grid, noise), network.empty_memory(length))
     return jax.lax.scan(one_step, start, jnp.arange(length))[1]
 
 
@@ -94,12 +99,12 @@ def trajectory_durations(walk: Trajectory) -> Durations:
     return Durations(of_episode.sum(axis=1), (of_episode & walk.found).any(axis=1))
 
 
-def durations(grid: Grid, model: Any, noise: Float[Array, "seed noise"]) -> Durations:
+def durations(grid: Grid, network: Network, noise: Float[Array, "seed noise"]) -> Durations:
     """Both episodes of every treasure and seed, with shared work; the pair is (cell, seed), the corner left out."""
-    tokens = _embedded(grid, model, noise)
-    placed = model.placed(jnp.arange(2 * grid.horizon))
-    first = _first_episodes(grid, model, tokens, placed)
-    second = _second_episodes(grid, model, tokens, placed, first)
+    tokens = _embedded(grid, network, noise)
+    placed = network.placed(jnp.arange(2 * grid.horizon))
+    first = _first_episodes(grid, network, tokens, placed)
+    second = _second_episodes(grid, network, tokens, placed, first)
     visits = jnp.stack([first.visit, second])[:, :, 1:].swapaxes(1, 2)
     return Durations(jnp.minimum(visits, grid.horizon), visits <= grid.horizon)
 
@@ -110,15 +115,17 @@ class _FirstEpisodes(NamedTuple):
     Attributes:
         visit: Step of the first visit of each cell, the horizon + 1 if there is none, and 0 for the corner.
         last: The cell reached by the last step.
-        memory: Keys and values of tokens 0 .. horizon - 1, with leading axes seed and block.
+        memory: Of tokens 0 .. horizon - 1, with a leading axis of seeds.
     """
 
     visit: Int[Array, "seed cell"]
     last: Int[Array, " seed"]
-    memory: Any
+    memory: Memory
 
 
-def _first_episodes(grid: Grid, model: Any, tokens: Tokens, placed: Float[Array, "position width"]) -> _FirstEpisodes:
+def _first_episodes(
+    grid: Grid, network: Network, tokens: Tokens, placed: Float[Array, "position width"]
+) -> _FirstEpisodes:
     seeds, never = len(tokens.noise), grid.horizon + 1
 
     def unfinished(carry: tuple[Any, ...]) -> Bool[Array, ""]:
@@ -127,14 +134,14 @@ def _first_episodes(grid: Grid, model: Any, tokens: Tokens, placed: Float[Array,
 
     def one_step(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         t, h, state = carry
-        step = jax.vmap(lambda h, memory: model.step(h, [(memory, jnp.arange(grid.horizon) < t)]))
+        step = jax.vmap(lambda h, memory: network.step(h, [(memory, jnp.arange(grid.horizon) < t)]))
         logits, own = step(h + placed[t], state.memory)
         cell = environment.neighbour(grid, state.last, jnp.argmax(logits, axis=-1))
         new = (jnp.arange(grid.cells) == cell[:, None]) & (state.visit == never)
         memory = jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, t, 2), state.memory, own)
         return t + 1, tokens.reached[0, cell], _FirstEpisodes(jnp.where(new, t + 1, state.visit), cell, memory)
 
-    memory = jax.tree.map(lambda room: jnp.zeros((seeds, *room.shape)), model.empty_memory(grid.horizon))
+    memory = jax.tree.map(lambda room: jnp.zeros((seeds, *room.shape)), network.empty_memory(grid.horizon))
     visit = jnp.full((seeds, grid.cells), never, jnp.int32).at[:, START].set(0)
     start = _FirstEpisodes(visit, jnp.full(seeds, START, jnp.int32), memory)
     return jax.lax.while_loop(unfinished, one_step, (jnp.int32(0), tokens.noise, start))[2]
@@ -156,7 +163,7 @@ class _Slots(NamedTuple):
 
 
 def _second_episodes(
-    grid: Grid, model: Any, tokens: Tokens, placed: Float[Array, "position width"], first: _FirstEpisodes
+    grid: Grid, network: Network, tokens: Tokens, placed: Float[Array, "position width"], first: _FirstEpisodes
 ) -> Int[Array, "seed cell"]:
     """Step of the second episode that finds the treasure on each cell, the horizon + 1 if none does."""
     seeds, cells, horizon, never = len(tokens.noise), grid.cells, grid.horizon, grid.horizon + 1
@@ -191,7 +198,7 @@ def _second_episodes(
         h = jnp.where((state.length == 0)[:, None], first_token[seed, treasure], tokens.reached[0, state.cell])
         age = (clock - 1 - jnp.arange(horizon)) % horizon
         logits, own = jax.vmap(
-            lambda h, memory, start, ring, length: model.step(
+            lambda h, memory, start, ring, length: network.step(
                 h, [(memory, jnp.arange(horizon) < start), (ring, age < length)]
             )
         )(h + placed[start + state.length], jax.tree.map(lambda x: x[seed], first.memory), start, ring, state.length)
@@ -207,7 +214,7 @@ def _second_episodes(
         state, served = refilled(_Slots(jnp.where(over, -1, state.branch), length, cell), served)
         return clock + 1, state, served, visit, ring
 
-    ring = jax.tree.map(lambda room: jnp.zeros((slots, *room.shape)), model.empty_memory(horizon))
+    ring = jax.tree.map(lambda room: jnp.zeros((slots, *room.shape)), network.empty_memory(horizon))
     idle = _Slots(jnp.full(slots, -1), jnp.zeros(slots, jnp.int32), jnp.zeros(slots, jnp.int32))
     state, served = refilled(idle, jnp.int32(0))
     visit = jnp.full((seeds, cells), never, jnp.int32)
@@ -225,11 +232,11 @@ def _reached_token(
     return jnp.concatenate([jnp.zeros(noise), row, column, jnp.asarray(reward)[None]])
 
 
-def _embedded(grid: Grid, model: Any, noise: Float[Array, "seed noise"]) -> Tokens:
+def _embedded(grid: Grid, network: Network, noise: Float[Array, "seed noise"]) -> Tokens:
     features = noise.shape[-1]
     over_cells = jax.vmap(lambda cell, reward: _reached_token(grid, features, cell, reward), in_axes=(0, None))
     reached = jnp.stack([over_cells(jnp.arange(grid.cells), reward) for reward in (STEP, FOUND)])
     return Tokens(
-        model.content(jax.vmap(lambda row: _noise_token(grid, row))(noise)),
-        jax.vmap(model.content)(reached),
+        network.content(jax.vmap(lambda row: _noise_token(grid, row))(noise)),
+        jax.vmap(network.content)(reached),
     )

@@ -33,6 +33,12 @@ def trial(m=4, seed=0, tail=0.5, baseline="Aq_R", q=3.0, device="cpu", margin=No
     } | changes
 
 
+def walk(**changes):
+    """A row of the grid world."""
+    row = trial(task="gridworld", **changes)
+    return row | {"spec": json.dumps(json.loads(row["spec"]) | {"task": {"name": "gridworld"}})}
+
+
 def results(*trials):
     return figures.Results.of_frame(pd.DataFrame(list(trials)), lambda trial_id, name: None)
 
@@ -115,7 +121,7 @@ def test_what_weakens_the_advice_is_said():
 
 def test_a_task_is_ranked_by_the_tail_that_it_names():
     walks = [
-        trial(m, seed, tail=1.0, task="gridworld", reward_p5=reward)
+        walk(m=m, seed=seed, tail=1.0, reward_p5=reward)
         for m, reward in {1: -30.0, 5: -26.4, 10: -26.0}.items()
         for seed in range(2)
     ]
@@ -204,9 +210,7 @@ def test_trials_of_old_stores_have_measured_votes_and_no_margin():
 
 
 def test_a_task_without_answers_has_no_voters():
-    walk = trial(task="gridworld", margin=0.5)
-    spec = json.loads(walk["spec"]) | {"task": {"name": "gridworld"}}
-    assert advice.votes(results(walk | {"spec": json.dumps(spec)})) == []
+    assert advice.votes(results(walk(margin=0.5))) == []
 
 
 def test_single_seed_models_have_no_voters():

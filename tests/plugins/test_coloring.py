@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from models.transformer import Model
 from sweeper.trial.contracts import Task as BaseTask
 from tasks.coloring import COLORS, Task
+from tests.plugins.networks import PartialNetwork
 
 VARIANTS = {
     "polynomial": Model(width=6, key_size=5),
@@ -71,7 +72,7 @@ def test_one_bad_edge_costs_one_over_three_n():
     task = Task(vertices=5)
     colors = jnp.array([0, 1, 0, 1, 1])
 
-    class Fixed:
+    class Fixed(PartialNetwork):
         def __call__(self, tokens, mask, positions=None):
             return 100.0 * jax.nn.one_hot(colors, COLORS)
 
@@ -137,7 +138,7 @@ def test_outcomes_equal_enumeration(variant, n):
 @pytest.mark.parametrize("n", [3, 4, 5, 6])
 def test_wrong_answers_are_all_colourings_but_the_proper_ones(n):
     proper = sum(all(c[i] != c[i - 1] for i in range(n)) for c in itertools.product(range(COLORS), repeat=n))
-    assert Task(vertices=n).wrong_answers() == COLORS**n - proper
+    assert Task(vertices=n).abilities().voting.wrong_answers == COLORS**n - proper
 
 
 def test_uniform_colours_succeed_on_1_74_percent():

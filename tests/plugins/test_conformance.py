@@ -66,19 +66,19 @@ def test_outcomes_agree_with_losses_and_with_the_judgement_of_answers(task, mode
     seeds = task.sample_seeds(jax.random.key(2), SEEDS)
     outcomes: Outcomes = jax.jit(task.outcomes)(network, inputs, seeds)
     np.testing.assert_allclose(outcomes.loss, jax.jit(task.losses)(network, inputs, seeds), rtol=1e-5, atol=1e-7)
-    if outcomes.answers is not None:
-        np.testing.assert_array_equal(outcomes.correct, task.correct(inputs, outcomes.answers))
-        assert outcomes.answers.shape[-1] == task.answer_parts()
-        parts = task.correct_parts(inputs, outcomes.answers)
-        assert parts.shape == outcomes.answers.shape
-        np.testing.assert_array_equal(outcomes.correct, parts.all(axis=-1))
-    assert (outcomes.answers is not None) or not type(task).VOTES
+    voting = task.abilities().voting
+    assert (outcomes.answers is None) == (voting is None)
+    if outcomes.answers is not None and voting is not None:
+        np.testing.assert_array_equal(outcomes.correct, voting.right(inputs, outcomes.answers))
+        assert outcomes.answers.shape[-1] == voting.parts
+        assert voting.right_parts(inputs, outcomes.answers).shape == outcomes.answers.shape
+        assert voting.wrong_answers >= 1
     if outcomes.sampled is not None:
         assert bool(((outcomes.sampled >= 0) & (outcomes.sampled <= 1 + 1e-6)).all())
     if outcomes.variance is not None:
         assert outcomes.variance.shape == (count,)
         assert bool((outcomes.variance >= 0).all())
-    assert set(outcomes.measures) == set(type(task).MEASURES)
+    assert set(outcomes.measures) == set(task.abilities().measures)
     assert all(values.shape == (count, SEEDS) for values in outcomes.measures.values())
     assert all(values.shape == (count,) for values in outcomes.kept.values())
 
@@ -99,9 +99,98 @@ def test_initial_weights_come_from_the_key_alone(model):
 
 
 @task_cases
+def test_a_task_is_ranked_by_success_or_by_a_measure_of_its_own(task):
+    assert task.abilities().tail in {"success", *task.abilities().measures}
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Networks
+# --------------------------------------------------------------------------------------------------------------------
+
+TOKENS = 7
+
+
+def _reading(task: Task, model: Model):
+    """A network whose biases are not zero, and a sequence of its tokens."""
+    network = jax.jit(lambda key: jax.tree.map(lambda w: 1.3 * w + 0.02, model.build(task, key)))(jax.random.key(5))
+    return network, jax.random.normal(jax.random.key(6), (TOKENS, task.token_size()))
+
+
+@task_cases
+@model_cases
+def test_a_network_embeds_content_and_place(task, model):
+    network, tokens = _reading(task, model)
+    positions = jnp.arange(TOKENS)[::-1] % task.context_size()
+    apart = network.content(tokens) + network.placed(positions)
+    np.testing.assert_allclose(network.embed(tokens, positions), apart, rtol=1e-6)
+    np.testing.assert_array_equal(network.embed(tokens), network.embed(tokens, jnp.arange(TOKENS)))
+    assert network(tokens, jnp.eye(TOKENS, dtype=bool)).shape == (TOKENS, task.output_size())
+
+
+@task_cases
+@model_cases
+def test_steps_give_the_logits_of_the_whole_sequence(task, model):
+    """Each token reads some of the earlier ones, which lie in two memories, the later ones backwards."""
+    network, tokens = _reading(task, model)
+    mask = jnp.tri(TOKENS, dtype=bool) & (jax.random.bernoulli(jax.random.key(7), 0.6, (TOKENS, TOKENS)))
+    mask = mask | jnp.eye(TOKENS, dtype=bool)
+    half = TOKENS // 2
+
+    @jax.jit
+    def stepwise(network, h):
+        front, back = network.empty_memory(half), network.empty_memory(TOKENS - half)
+        logits = []
+        for t in range(TOKENS):
+            earlier = mask[t] & (jnp.arange(TOKENS) < t)
+            answer, own = network.step(h[t], [(front, earlier[:half]), (back, earlier[half:][::-1])])
+            logits.append(answer)
+            place = t if t < half else TOKENS - 1 - t
+            written = jax.tree.map(
+                lambda room, new, p=place: room.at[:, p].set(new[:, 0]), (front, back)[t >= half], own
+            )
+            front, back = (written, back) if t < half else (front, written)
+        return jnp.stack(logits)
+
+    np.testing.assert_allclose(stepwise(network, network.embed(tokens)), network(tokens, mask), rtol=1e-4, atol=1e-5)
+
+
+@model_cases
+def test_a_token_depends_on_tokens_within_the_depth_and_on_no_others(model):
+    task = tasks()[0]
+    network, _ = _reading(task, model)
+    count = network.depth + 2
+    tokens = jax.random.normal(jax.random.key(8), (count, task.token_size()))
+    chain = jnp.abs(jnp.arange(count)[:, None] - jnp.arange(count)) == 1  # each token reads its two neighbours
+    first = jax.jit(jax.jacobian(lambda tokens: network(tokens, chain, jnp.zeros(count, int))[0]))(tokens)
+    assert bool(jnp.any(first[:, network.depth] != 0))
+    assert bool(jnp.all(first[:, network.depth + 1] == 0))
+
+
+@model_cases
+def test_a_polynomial_is_its_network_written_out(model):
+    task = tasks()[0]
+    network, tokens = _reading(task, model)
+    polynomial = network.polynomial()
+    if polynomial is None:
+        pytest.skip("not a polynomial")
+    mask = jax.random.bernoulli(jax.random.key(7), 0.5, (TOKENS, TOKENS))
+    h = network.embed(tokens)
+    for layer in polynomial.layers:
+        np.testing.assert_allclose(layer.score(), layer.query @ layer.key.T, rtol=1e-6)
+        h = h + (mask * (h @ layer.score() @ h.T)) @ h @ layer.update()
+    expected = network(tokens, mask)
+    np.testing.assert_allclose(h @ polynomial.readout + polynomial.bias, expected, rtol=1e-4, atol=1e-5)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Trials
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@task_cases
 @model_cases
 def test_a_trial_round_trips_and_keeps_its_id(task, model):
-    optimizer = Adam() if type(task).DIFFERENTIABLE else PGPE()
+    optimizer = Adam() if task.abilities().differentiable else PGPE()
     trial = TrialSpec(task=task, model=model, baseline="Aq_R", steps=10, optimizer=optimizer)
     again = TrialSpec.model_validate(trial.model_dump())
     assert again == trial
@@ -111,7 +200,7 @@ def test_a_trial_round_trips_and_keeps_its_id(task, model):
 @task_cases
 @model_cases
 def test_gradients_reach_every_weight(task, model):
-    if not type(task).DIFFERENTIABLE:
+    if not task.abilities().differentiable:
         pytest.skip("its losses have no gradient")
     network = jax.jit(model.build)(task, jax.random.key(0))
     inputs, seeds = _samples(task)

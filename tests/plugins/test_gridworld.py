@@ -15,6 +15,7 @@ from sweeper.trial.contracts import Task as BaseTask
 from sweeper.trial.trial_spec import TrialSpec
 from tasks.gridworld import Task, environment, minmax, rollout
 from tasks.gridworld.environment import Grid
+from tests.plugins.networks import PartialNetwork
 
 LEFT, UP, RIGHT, DOWN = range(4)
 
@@ -137,7 +138,7 @@ def test_shared_rollouts_equal_the_plain_ones(variant, weights, noise, scale):
     np.testing.assert_array_equal(*_losses_both_ways(SMALL, VARIANTS[variant])(weights, noise, scale))
 
 
-class Scripted:
+class Scripted(PartialNetwork):
     """A model that reads the position out of its token and acts by a script, one for each way an episode can begin.
 
     It knows nothing but its position and whether the last reward was 1, so it shows that tokens, positions and resets

@@ -11,6 +11,7 @@ from jax.extend.core import jaxprs_in_params
 from models.transformer import Model
 from sweeper.trial.contracts import Task as BaseTask
 from tasks.recall import FILLINGS, Inputs, Task, _logits
+from tests.plugins.networks import PartialNetwork
 
 VARIANTS = {
     "dense embedding": Model(width=6, key_size=5, embedding_layers=2, embedding_scale=1.0),
@@ -28,7 +29,7 @@ def _random(task: Task, inputs: int, seeds: int):
     return task.sample_inputs(jax.random.key(1), inputs), task.sample_seeds(jax.random.key(2), seeds)
 
 
-class Recorder:
+class Recorder(PartialNetwork):
     """A model that keeps what it is given and answers with given logits."""
 
     def __init__(self, logits):
@@ -150,7 +151,7 @@ def test_look_ups_are_exact_wherever_matrix_products_are_rounded():
     task = Task(keys=3, value_bits=2, seed_bits=2)  # tables of 3 and of 4 rows; all else has 5 features or 6
     network = _network(task, VARIANTS["dense embedding"])
     inputs, seeds = _random(task, 7, 2)
-    tables = jax.eval_shape(task._tables, network, seeds)
+    tables = jax.eval_shape(lambda network: task._tables(network, network.polynomial(), seeds), network)
     program = jax.make_jaxpr(jax.grad(lambda tables: _logits(tables, inputs).sum()))(tables)
     highest = (jax.lax.Precision.HIGHEST,) * 2
     found = []
@@ -196,12 +197,12 @@ def test_without_seed_bits_a_token_is_value_and_key():
 
 
 def test_stored_items_are_success_times_keys():
-    assert Task(keys=20).own_metrics({"success": 0.57}) == pytest.approx({"stored_items": 11.4})
-    assert Task(value_bits=5).wrong_answers() == 31
+    assert Task(keys=20).abilities().own_metrics({"success": 0.57}) == pytest.approx({"stored_items": 11.4})
+    assert Task(value_bits=5).abilities().voting.wrong_answers == 31
 
 
 def test_votes_are_cast_bit_by_bit_and_beside_that_on_whole_values():
-    assert Task.VOTES == {"majority": "partwise", "majority_tuple": "joint"}
+    assert Task().abilities().voting.rules == {"majority": "partwise", "majority_tuple": "joint"}
 
 
 def test_seed_bits_are_fair():

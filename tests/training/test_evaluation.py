@@ -8,15 +8,10 @@ import numpy as np
 import pytest
 
 from sweeper.training.evaluation import ballot_statistics, evaluate, metric_names, metrics, part_margin, vote_success
-from tasks.coloring import Task
+from sweeper.trial.contracts import Voting
 from tests.trials import coloring_trial
 
-
-class Zeros(Task):
-    """Only zeros are right."""
-
-    def correct(self, inputs, answers):  # the rest of the contract is not voted on
-        return (answers == 0).all(axis=-1)
+ONLY_ZEROS = Voting(lambda inputs, answers: answers == 0, wrong_answers=8, parts=2)
 
 
 def _mode(items):
@@ -27,9 +22,8 @@ def _mode(items):
 @pytest.mark.parametrize("rule", ["joint", "partwise"])
 @pytest.mark.parametrize("group", [1, 3, 5])
 def test_votes_equal_counting(rule, group):
-    task = Zeros.model_construct(name="zeros")
     answers = np.random.default_rng(0).integers(0, 3, (20, 11, 2))
-    found = jax.jit(lambda ballots: vote_success(task, None, ballots, group, rule))(jnp.asarray(answers))
+    found = jax.jit(lambda ballots: vote_success(ONLY_ZEROS, None, ballots, group, rule))(jnp.asarray(answers))
     for ballots, share in zip(answers, np.asarray(found), strict=True):
         wins = []
         for start in range(0, 11 // group * group, group):

@@ -1,4 +1,4 @@
-"""Horizontal lines at exact values, such as what no agent can beat: each task knows its own (`Task.exact_values`).
+"""Horizontal lines at exact values, such as what no agent can beat: each task knows its own (`Abilities.exact_values`).
 
 The values are those of the very trials that a panel draws, so a line can never stand beside curves of another size of
 the task. If a panel mixes tasks of unlike sizes, each of their values is a line.
@@ -41,7 +41,7 @@ def found(panel: CurvePanel | HistoryPanel, content: selection.Content) -> list[
 
 @functools.cache  # solving a task may take seconds, and many panels ask for the same task
 def _of_task(task: Task) -> dict[str, float]:
-    return task.exact_values()
+    return task.abilities().exact_values()
 
 
 def notes(panel: CurvePanel | HistoryPanel, content: selection.Content) -> list[selection.Note]:

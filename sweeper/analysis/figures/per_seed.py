@@ -3,8 +3,8 @@
 A training seed counts once at a point, however many trials of it are merged there: trials are averaged within their
 seed first, then over the seeds.
 
-A metric that a task derives from others (`Task.own_metrics`), and that a row lacks because an older program made it, is
-derived here by the same function.
+A metric that a task derives from others (`Abilities.own_metrics`), and that a row lacks because an older program made
+it, is derived here by the same function.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ def _own_metrics(trial: pd.Series) -> dict[str, float]:
         if isinstance(value, int | float | np.number) and not np.isnan(value)
     }
     try:
-        return task.own_metrics(numbers)
+        return task.abilities().own_metrics(numbers)
     except KeyError:
         return {}
 
