@@ -7,21 +7,22 @@ import tempfile
 import time
 from pathlib import Path
 
-from chaos import faults
+from chaos import process_faults, storage_faults
+from chaos.finding import Fault
 from chaos.sweeps import checkout, end_all
 
-FAULTS: dict[str, tuple[faults.Fault, int]] = {
-    "driver-killed": (faults.driver_killed, 50),
-    "worker-killed": (faults.worker_killed, 50),
-    "nodes-killed": (faults.nodes_killed, 21),
-    "terminated": (faults.terminated, 5),
-    "disk-full": (faults.disk_filled, 1),
-    "disk-read-only": (faults.disk_read_only, 1),
-    "two-drivers": (faults.driver_doubled, 2),
-    "results-moved": (faults.results_moved, 3),
-    "checkpoints-damaged": (faults.checkpoints_damaged, 3),
-    "files-damaged": (faults.files_damaged, 500),
-    "clock-jumped": (faults.clock_jumped, 100),
+FAULTS: dict[str, tuple[Fault, int]] = {
+    "driver-killed": (process_faults.driver_killed, 50),
+    "worker-killed": (process_faults.worker_killed, 50),
+    "nodes-killed": (process_faults.nodes_killed, 21),
+    "terminated": (process_faults.terminated, 5),
+    "disk-full": (storage_faults.disk_filled, 1),
+    "disk-read-only": (storage_faults.disk_read_only, 1),
+    "two-drivers": (process_faults.driver_doubled, 2),
+    "results-moved": (storage_faults.results_moved, 3),
+    "checkpoints-damaged": (storage_faults.checkpoints_damaged, 3),
+    "files-damaged": (storage_faults.files_damaged, 500),
+    "clock-jumped": (storage_faults.clock_jumped, 100),
 }
 """By name, with how often it is injected."""
 
@@ -42,16 +43,16 @@ def main() -> int:
             scratch = Path(folder, "scratch")
             scratch.mkdir()
             try:
-                found = fault(copy, scratch, arguments.times or times, random.Random(arguments.seed))
+                finding = fault(copy, scratch, arguments.times or times, random.Random(arguments.seed))
             finally:
                 end_all()
         seconds = time.monotonic() - begun
         print(
-            f"| {name} | {found.times} | {found.trials} | {found.lost} | {found.doubled} | {found.again} | "
-            f"{'yes' if found.complete else 'NO'} | {seconds:.0f} | {found.remark} |",
+            f"| {name} | {finding.times} | {finding.trials} | {finding.lost} | {finding.doubled} | {finding.again} | "
+            f"{'yes' if finding.complete else 'NO'} | {seconds:.0f} | {finding.remark} |",
             flush=True,
         )
-        broken += not found.kept
+        broken += not finding.kept
     return 1 if broken else 0
 
 

@@ -90,6 +90,11 @@ class Start:
             time.sleep(0.05)
         return True
 
+    def sleep(self, seconds: float) -> bool:
+        """Lets the command run for a while; False if it ended in it."""
+        end = time.monotonic() + seconds
+        return self.until(lambda: time.monotonic() > end)
+
     def kill(self) -> None:
         """kill -9 of the driver; returns when everything that it had started is gone too."""
         self.family()
@@ -111,6 +116,11 @@ class Start:
         """Trials done and to run, as the command said when it had planned."""
         found = re.search(r"([\d,]+) done · (?:[\d,]+ failed · )?([\d,]+) to run", self.text)
         return (_number(found[1]), _number(found[2])) if found else None
+
+
+def progress_files(results: Path) -> int:
+    """How many files of rows and checkpoints there are: a sweep that trains changes their number."""
+    return len(list(results.glob("trials/*/*/*.parquet"))) + len(list(results.glob("checkpoints/*.ckpt")))
 
 
 _STARTED: list[Start] = []
@@ -153,6 +163,8 @@ class Books:
     def check(self) -> int:
         """Compares and notes; returns how many trials are finished now."""
         store = Store.open(self._results)
+        if not store.exists():
+            return 0
         rows = {row["trial_id"]: row for row in store.trials().to_pylist() if row["status"] == "finished"}
         self.lost |= self._rows.keys() - rows.keys()
         self.changed |= {key for key, row in self._rows.items() if key in rows and rows[key] != row}

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from chaos import faults, sweeps
+from chaos import process_faults, storage_faults, sweeps
 from sweeper.store import compaction
 
 
-@pytest.mark.parametrize(("fault", "times"), [(faults.files_damaged, 5), (faults.clock_jumped, 12)])
+@pytest.mark.parametrize(("fault", "times"), [(storage_faults.files_damaged, 5), (storage_faults.clock_jumped, 12)])
 def test_no_promise_is_broken(fault, times, tmp_path, monkeypatch):
     monkeypatch.setattr(compaction, "TOGETHER", 5)
-    monkeypatch.setattr(faults, "DAMAGED_TRIALS", 13)
+    monkeypatch.setattr(storage_faults, "DAMAGED_TRIALS", 13)
     finding = fault(tmp_path, tmp_path, times, random.Random(0))
     assert finding.kept, finding
     assert finding.times == times
@@ -39,13 +39,13 @@ needs_mounts = pytest.mark.skipif(not _mounts(), reason="a file system that is f
 @pytest.mark.parametrize(
     ("fault", "times"),
     [
-        (faults.driver_killed, 3),
-        (faults.nodes_killed, 3),
-        (faults.driver_doubled, 1),
-        (faults.results_moved, 1),
-        (faults.checkpoints_damaged, 1),
-        pytest.param(faults.disk_filled, 1, marks=needs_mounts),
-        pytest.param(faults.disk_read_only, 1, marks=needs_mounts),
+        (process_faults.driver_killed, 3),
+        (process_faults.nodes_killed, 3),
+        (process_faults.driver_doubled, 1),
+        (storage_faults.results_moved, 1),
+        (storage_faults.checkpoints_damaged, 1),
+        pytest.param(storage_faults.disk_filled, 1, marks=needs_mounts),
+        pytest.param(storage_faults.disk_read_only, 1, marks=needs_mounts),
     ],
 )
 def test_no_promise_of_a_running_sweep_is_broken(fault, times, tmp_path: Path):

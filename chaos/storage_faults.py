@@ -1,0 +1,202 @@
+"""Faults of storage: disks that are full or read-only, folders that move, files that are damaged, clocks that jump."""
+
+import contextlib
+import datetime
+import functools
+import os
+import random
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from chaos import pack
+from chaos.finding import Finding
+from chaos.sweeps import Books, Start, space
+from sweeper.store import compaction
+from sweeper.store.store import Store, TrialResult
+from sweeper.trial import provenance
+from sweeper.trial.trial_spec import trial_id
+
+
+def disk_filled(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+    """The file system of the results is full, then has room again; needs root, for a small one of its own."""
+    return _refused(checkout, folder, "No space left on device", _fill, lambda disk: (disk / "filler").unlink())
+
+
+def disk_read_only(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+    """The file system of the results turns read-only, then writable again; needs root."""
+    return _refused(
+        checkout, folder, "Read-only file system",
+        lambda disk: _mount("-o", "remount,ro", str(disk)), lambda disk: _mount("-o", "remount,rw", str(disk)),
+    )  # fmt: skip
+
+
+def _refused(
+    checkout: Path, folder: Path, message: str, spoil: Callable[[Path], object], mend: Callable[[Path], object]
+) -> Finding:
+    disk, file = folder / "disk", folder / "chaos.yaml"
+    results = disk / "results"
+    disk.mkdir()
+    file.write_text(space(packs=4, seeds=2, steps=20_000))
+    _mount("-t", "tmpfs", "-o", "size=4m", "chaos", str(disk))
+    try:
+        books = Books(results)
+        start = Start(checkout, file, results)
+        start.until(lambda: list(results.glob("checkpoints/*.ckpt")))
+        spoil(disk)
+        code, text = start.wait(), start.text
+        before = books.check()
+        told = message in text and "Traceback" not in text
+        mend(disk)
+        done = Start(checkout, file, results)
+        complete = done.wait() == 0 and books.check() == 8
+        print(f"  exit code {code} with {before} committed; the message:\n{text[-600:]}", flush=True)
+        return Finding(
+            1, 8, len(books.lost), books.doubled(), len(books.changed), code == 1 and told and complete,
+            f"exit code {code}, {before} committed before it",
+        )  # fmt: skip
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def _mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True)
+
+
+def _fill(disk: Path) -> None:
+    with (disk / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+def results_moved(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+    """The results folder is renamed after a kill, and the sweep goes on there from its checkpoints."""
+    file, results = folder / "chaos.yaml", folder / "results-0"
+    file.write_text(space(packs=4, seeds=2, steps=20_000))
+    rows = 0
+    for move in range(times):
+        start = Start(checkout, file, results)
+        start.until(lambda results=results: list(results.glob("checkpoints/*.ckpt")))
+        start.kill()
+        rows = Books(results).check()
+        results = results.rename(folder / f"results-{move + 1}")
+    done = Start(checkout, file, results)
+    code = done.wait()
+    books = Books(results)
+    again = max(0, rows - (done.counts() or (0, 0))[0])
+    return Finding(times, 8, 0, books.doubled(), again, code == 0 and books.check() == 8)
+
+
+def checkpoints_damaged(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+    """After a kill of the driver every checkpoint is truncated or emptied or has a bit flipped."""
+    file, results = folder / "chaos.yaml", folder / "results"
+    file.write_text(space(packs=4, seeds=2, steps=20_000))
+    books, damaged = Books(results), 0
+    for _ in range(times):
+        start = Start(checkout, file, results)
+        if not start.until(lambda: list(results.glob("checkpoints/*.ckpt"))):
+            break
+        start.kill()
+        for path in results.glob("checkpoints/*.ckpt"):
+            path.write_bytes(_spoiled(path.read_bytes(), draw))
+            damaged += 1
+        books.check()
+    code = Start(checkout, file, results).wait()
+    finished = books.check()
+    left = len(list(results.glob("checkpoints/*")))
+    return Finding(
+        times, 8, len(books.lost), books.doubled(), len(books.changed), code == 0 and finished == 8 and not left,
+        f"{damaged} checkpoints damaged",
+    )  # fmt: skip
+
+
+def _spoiled(data: bytes, draw: random.Random) -> bytes:
+    """Nothing of it, or its beginning, or all of it but for one bit."""
+    place = draw.randrange(len(data))
+    flipped = data[:place] + bytes([data[place] ^ 1 << draw.randrange(8)]) + data[place + 1 :]
+    return draw.choice([b"", data[:place], flipped])
+
+
+DAMAGED_TRIALS = 230
+"""Trials of the store whose files are damaged: two compacted files, and some in files of their own."""
+
+
+def files_damaged(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+    """Files of every kind, compacted ones too, are truncated, emptied or have a bit flipped, with their times kept."""
+    results = folder / "results"
+    store = Store.open(results)
+    trials = {trial_id(done.trial): done for done in map(_result, range(DAMAGED_TRIALS))}
+    for done in trials.values():
+        store.commit(done)
+    compaction.compact(store)
+    missed = lost = 0
+    for _ in range(times):
+        before = set(store.committed())
+        path = draw.choice([path for path in sorted(results.rglob("*.parquet")) if "quarantine" not in path.parts])
+        state = path.stat()
+        path.write_bytes(_spoiled(path.read_bytes(), draw))
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+        # Everything else is there to be asked, before anybody has looked for damage.
+        sound = set(store.trials()["trial_id"].to_pylist()) & set(store.curves()["trial_id"].to_pylist())
+        sound &= set(store.outcomes()["trial_id"].to_pylist())
+        after = set(store.committed())
+        if after == before:
+            # A bit of a footer that no reader of its table needs; only the digest of the whole file tells.
+            store.verify("curves")
+            store.verify("outcomes")
+            after = set(store.committed())
+        hit = before - after
+        missed += not hit
+        lost += len(hit) > (compaction.TOGETHER if "compacted" in path.name else 1) or not after <= sound
+        for key in sorted(hit):
+            store.commit(trials[key])
+        if draw.random() < 0.2:
+            compaction.compact(store)
+    ids = store.trials()["trial_id"].to_pylist()
+    complete = not missed and set(ids) == set(trials) and store.curves().num_rows == 2 * len(trials)
+    return Finding(
+        times, len(trials), lost, len(ids) - len(set(ids)), 0, complete, f"{missed} not found; the damaged ran again"
+    )
+
+
+_provenance = functools.cache(lambda: provenance.capture(["chaos"]))
+
+
+def _result(seed: int) -> TrialResult:
+    trial = pack.trials(100)[0].model_copy(update={"seed": seed})
+    now = datetime.datetime.now(datetime.UTC)
+    return TrialResult(
+        trial, "finished", {"success": 0.5}, [(50, "train_loss", 0.5), (100, "train_loss", 0.25)],
+        pa.table({"input": [0, 1], "success": pa.array([0.25, 0.75], pa.float32())}),
+        {"steps_done": 100.0}, None, _provenance(), "0" * 20, 1, "cpu", now, now,
+    )  # fmt: skip
+
+
+def clock_jumped(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+    """The clock that the store reads jumps by up to thirty years, and so do the times of its files."""
+    results = folder / "results"
+    store = Store.open(results)
+    trials = {trial_id(done.trial): done for done in map(_result, range(times))}
+    books, clock = Books(results), time.time
+    try:
+        for done in trials.values():
+            jump = draw.uniform(-30, 30) * 365 * 86400
+            time.time = lambda jump=jump: clock() + jump
+            store.commit(done)
+            for path in results.rglob("*.parquet"):
+                if draw.random() < 0.1:
+                    moment = clock() + draw.uniform(-30, 30) * 365 * 86400
+                    os.utime(path, (moment, moment))
+            if draw.random() < 0.1:
+                compaction.compact(store)
+            books.check()
+    finally:
+        time.time = clock
+    found = store.committed()
+    return Finding(
+        times, len(trials), len(books.lost) + len(trials.keys() - found.keys()), books.doubled(), len(books.changed),
+        store.curves().num_rows == 2 * len(trials),
+    )  # fmt: skip
