@@ -4,23 +4,21 @@ All that is printed for people is composed here; what is done is done by `plan`,
 """
 
 import dataclasses
-import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import jax
-import pandas as pd
 from pyarrow.fs import LocalFileSystem
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from sweeper import live_view
 from sweeper.analysis import cost
+from sweeper.analysis.means import means
 from sweeper.analysis.results import finite_values
+from sweeper.analysis.table import terminal
 from sweeper.interruption import Interruption
 from sweeper.messages import counted
 from sweeper.packs import checkpoint, plan
@@ -35,9 +33,7 @@ from sweeper.trial.trial_spec import TrialSpec
 if TYPE_CHECKING:
     from sweeper import launch
 
-TABLE_METRICS = ("success", "success_p5", "majority_30", "loss")
 MAX_REASONS = 20
-MAX_ROWS = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,7 +193,7 @@ def _report(
     frame = store.trials(source.planned).to_pandas()
     sound, failed = frame[frame["status"] != "failed"], frame[frame["status"] == "failed"]
     if len(sound):
-        out.print(_table(sound))
+        out.print(terminal(means(frame)))
     for line in _figures(spec, store, source):
         _say(out, line)
     reasons: dict[str, list[str]] = defaultdict(list)
@@ -228,23 +224,6 @@ def _report(
     if len(failed):
         _say(complaints, "  failed trials are run again with --retry-failed")
     return 1
-
-
-def _table(sound: pd.DataFrame) -> Table:
-    """Means over the training seeds and whatever else a row of the table does not name."""
-    metrics = [name for name in TABLE_METRICS if name in sound and sound[name].notna().any()]
-    # Nine columns in 80 characters: no frame, one space of padding.
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-    for name in ("task", "baseline", "q", "m", *metrics, "trials"):
-        table.add_column(name, justify="left" if name in ("task", "baseline") else "right")
-    combinations = list(sound.groupby(["task", "baseline", "q", "m"], sort=True))
-    for combination, rows in combinations[:MAX_ROWS]:
-        named = (f"{value:g}" if isinstance(value, float) else str(value) for value in cast(tuple, combination))
-        means = ("" if math.isnan(mean) else f"{mean:.3g}" for mean in rows[metrics].mean())
-        table.add_row(*named, *means, str(len(rows)))
-    if len(combinations) > MAX_ROWS:
-        table.caption = f"and {len(combinations) - MAX_ROWS:,} rows more; python -m sweeper.query shows them all"
-    return table
 
 
 def _figures(spec: SweepSpec, store: Store, source: plan.Source) -> list[str]:

@@ -1,0 +1,191 @@
+"""A table of values, and its plain forms: aligned lines for a terminal, Markdown for a file.
+
+Whoever makes a table fills it with values: numbers stay numbers, moments stay moments. The form of a column says how a
+value is written, how it is aligned and by what it is sorted, and each renderer asks the form. The page has a renderer
+of its own (`sweeper.analysis.page.typeset`).
+"""
+
+import datetime
+import json
+import logging
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import rich.table
+from rich import box
+from rich.text import Text
+
+from sweeper.messages import duration, printable
+
+logger = logging.getLogger(__name__)
+
+RecordT = TypeVar("RecordT")
+
+Look = Literal["text", "code", "status", "long", "range", "bar"]
+"""How the page sets a value; `long` may be folded away, `range` and `bar` are drawings."""
+
+
+def _itself(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not math.isnan(value) else None
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the values of a column are written. A missing value, None, never reaches it.
+
+    Attributes:
+        text: A value as text.
+        numeric: Whether the column is aligned to the right, and sorted by number where it can be sorted.
+        order: The number that a value is sorted by, None where it has none.
+        look: How the page sets it.
+        drawn: Whether it is a drawing, which only the page can show.
+        striking: Whether a value deserves a second look.
+    """
+
+    text: Callable[[Any], str] = str
+    numeric: bool = False
+    order: Callable[[Any], float | None] = _itself
+    look: Look = "text"
+    drawn: bool = False
+    striking: Callable[[Any], bool] = lambda value: False
+
+
+def value_text(value: Any) -> str:
+    """An entry of a specification as people write it."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def moment_text(value: Any) -> str:
+    """A moment as ISO 8601; a text that is no moment as it is."""
+    return value.isoformat() if isinstance(value, datetime.datetime) else str(value)
+
+
+def revision_text(revision: tuple[str | None, bool | None]) -> str:
+    """A commit as people name it, and whether the files differed from it."""
+    commit, dirty = revision
+    return f"{(commit or 'unknown')[:10]}{' + changes' if dirty else ''}"
+
+
+TEXT = Form()
+CODE = Form(look="code")
+STATUS = Form(look="status")
+LONG = Form(look="long")
+COUNT = Form("{:,}".format, numeric=True)
+NUMBER = Form("{:.4g}".format, numeric=True)
+PER_CENT = Form(lambda share: f"{100 * share:.1f} %", numeric=True)
+SECONDS = Form(duration, numeric=True)
+VALUE = Form(value_text, numeric=True)
+MOMENT = Form(moment_text)
+REVISION = Form(revision_text, look="code")
+
+
+class Column(NamedTuple):
+    """Head of a column, the form of its values, and what stands for a missing value."""
+
+    title: str
+    form: Form = TEXT
+    empty: str = ""
+
+    def text(self, value: Any) -> str:
+        """A cell of the column as text."""
+        return self.empty if value is None else self.form.text(value)
+
+
+Field = tuple[Column, Callable[[RecordT], Any]]
+"""A column, and its value of a record."""
+
+
+class Table(NamedTuple):
+    """Rows of values under titled columns.
+
+    Attributes:
+        title: What the table shows.
+        columns: Heads, one for every value of a row.
+        rows: Values; None where there is nothing to say.
+        note: What a reader must know to read the rows aright.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    note: str = ""
+
+
+def tabulated(title: str, fields: Sequence[Field[RecordT]], records: Iterable[RecordT], note: str = "") -> Table:
+    """A table with one row for every record."""
+    rows = tuple(tuple(value(record) for _, value in fields) for record in records)
+    return Table(title, tuple(column for column, _ in fields), rows, note)
+
+
+def attempted(title: str, make: Callable[[], Table]) -> Table:
+    """The table that is made, or, as no table may end a report, a note that says why it could not be made."""
+    try:
+        return make()
+    except Exception as error:
+        logger.debug("%s: no table", title, exc_info=True)
+        return Table(title, (), (), f"This table could not be made: {type(error).__name__}: {error}")
+
+
+def texts(table: Table) -> list[tuple[str, ...]]:
+    """The rows as text, safe to print."""
+    return [
+        tuple(printable(column.text(value)) for column, value in zip(table.columns, row, strict=True))
+        for row in table.rows
+    ]
+
+
+def without_empty_columns(table: Table) -> Table:
+    """The table without columns that have no text in any row."""
+    rows = texts(table)
+    return _only(table, [place for place in range(len(table.columns)) if any(row[place] for row in rows)])
+
+
+def _without_drawings(table: Table) -> Table:
+    return _only(table, [place for place, column in enumerate(table.columns) if not column.form.drawn])
+
+
+def _only(table: Table, places: Sequence[int]) -> Table:
+    return table._replace(
+        columns=tuple(table.columns[place] for place in places),
+        rows=tuple(tuple(row[place] for place in places) for row in table.rows),
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Renderers
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def markdown(table: Table) -> str:
+    """The table under its title as a second-level heading, as text of GitHub's Markdown."""
+    table = _without_drawings(table)
+    heads = [
+        _line([column.title for column in table.columns]),
+        _line(["---:" if column.form.numeric else "---" for column in table.columns]),
+    ]
+    lines = [*heads, *map(_line, texts(table))] if table.columns else []
+    return "\n".join([f"## {table.title}", "", *lines, *(["", table.note] if table.note else []), ""])
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
+
+
+def terminal(table: Table, rule: bool = True) -> rich.table.Table:
+    """The table for a console, with a rule below the heads or without; nothing in it is read as console markup."""
+    table = _without_drawings(table)
+    drawn = rich.table.Table(
+        title=Text(printable(table.title)) if table.title else None, title_justify="left",
+        box=box.SIMPLE_HEAD if rule else None, show_edge=False, pad_edge=False, collapse_padding=rule,
+        caption=Text(printable(table.note)) if table.note else None, caption_justify="left",
+    )  # fmt: skip
+    for column in table.columns:
+        justify = "right" if column.form.numeric else "left"
+        drawn.add_column(Text(printable(column.title)), justify=justify, overflow="fold")
+    for row in texts(table):
+        drawn.add_row(*map(Text, row))
+    return drawn
