@@ -3,9 +3,12 @@
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import socket
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import ray
@@ -128,8 +131,10 @@ def refuse_too_large(resources: Resources) -> None:
 
 
 def _start(environment: dict[str, str]) -> None:
-    # Workers import this checkout wherever the command was started.
-    path = os.pathsep.join(filter(None, (str(plugins.ROOT), os.environ.get("PYTHONPATH"))))
+    # Workers import the project and this checkout wherever the command was started; an installed package they find.
+    checkout = [str(plugins.ROOT)] if plugins.IS_CHECKOUT else []
+    path = [*checkout, str(plugins.PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    code = {"PYTHONPATH": os.pathsep.join(path), plugins.PROJECT_VARIABLE: str(plugins.PROJECT)}
     try:
         ray.init(
             address="local",
@@ -137,10 +142,30 @@ def _start(environment: dict[str, str]) -> None:
             log_to_driver=False,
             logging_level=logging.CRITICAL,
             object_store_memory=128 * 2**20,
-            runtime_env={"env_vars": environment | {"PYTHONPATH": path}},
+            runtime_env={"env_vars": environment | code},
         )
     except Exception as error:  # full disks, closed ports, limits on processes: Ray has no type for them
         raise LaunchError(f"Ray did not start on this machine: {reason(error)}") from error
+
+
+EXCLUDED = [".venv", ".git", "results", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis"]
+"""What of a project its workers do not get."""
+
+
+@contextlib.contextmanager
+def _code() -> Iterator[dict[str, Any]]:
+    """The part of a runtime environment that brings the project to the nodes of a cluster, and this package with it."""
+    project = {"working_dir": str(plugins.PROJECT)}
+    if plugins.PROJECT == plugins.ROOT:
+        yield project
+        return
+    with tempfile.TemporaryDirectory(prefix="sweeper-code-") as folder:
+        # As it is installed: with its plug-ins inside.
+        package = Path(folder) / "sweeper"
+        for source in (plugins.PACKAGE, *(plugins.SHIPPED / f"{kind}s" for kind in plugins.KINDS)):
+            target = package if source == plugins.PACKAGE else package / source.name
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+        yield project | {"py_modules": [str(package)]}
 
 
 def _connect(address: str, environment: dict[str, str]) -> None:
@@ -155,16 +180,13 @@ def _connect(address: str, environment: dict[str, str]) -> None:
     before = signal.signal(signal.SIGALRM, give_up)
     signal.alarm(CONNECT_SECONDS)
     try:
-        ray.init(
-            address=address,
-            log_to_driver=False,
-            logging_level=logging.CRITICAL,
-            runtime_env={
-                "env_vars": environment,
-                "working_dir": str(plugins.ROOT),
-                "excludes": [".venv", ".git", "results", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis"],
-            },
-        )
+        with _code() as code:
+            ray.init(
+                address=address,
+                log_to_driver=False,
+                logging_level=logging.CRITICAL,
+                runtime_env={"env_vars": environment, "excludes": EXCLUDED, **code},
+            )
     except (TimeoutError, ConnectionError, RuntimeError) as error:
         raise LaunchError(
             f"the Ray cluster at {address} does not let this driver in ({error or 'no answer'}). If it was started "

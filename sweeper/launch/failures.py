@@ -7,7 +7,6 @@ of reach, a worker that cannot start): no row says so, and the trial stays pendi
 import dataclasses
 import datetime
 import traceback
-from pathlib import Path
 from typing import Any
 
 from sweeper.packs.plan import Work
@@ -60,10 +59,7 @@ def commit_failed(store: Store, provenance: Provenance, work: Work, error: dict[
 
 
 def reason(error: BaseException) -> str:
-    """One line about an exception, with the place in this checkout where it was raised."""
+    """One line about an exception, with the line of a plug-in or of this package where it was raised."""
     text = next(iter(str(error).strip().splitlines()), "")[:400]
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(plugins.ROOT)]
-    if not ours or isinstance(error, OSError | StoreError):
-        return text
-    return f"{text} ({Path(ours[-1].filename).relative_to(plugins.ROOT)}, line {ours[-1].lineno})"
+    place = plugins.line_of_ours(traceback.extract_tb(error.__traceback__))
+    return text if place is None or isinstance(error, OSError | StoreError) else f"{text} ({place})"

@@ -179,7 +179,10 @@ def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
     if records in ([Task], [Model]):
         kind: plugins.Kind = "task" if records == [Task] else "model"
         name = node.value.get("name")
-        return plugins.load(kind, name.value) if name and name.value in plugins.names(kind) else None
+        try:
+            return plugins.load(kind, name.value) if name and name.value in plugins.names(kind) else None
+        except plugins.PluginError:  # which is a problem of its own
+            return None
     for record in records:
         tags = {
             key: typing.get_args(entry.annotation)

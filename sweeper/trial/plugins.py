@@ -1,60 +1,205 @@
-"""Tasks and models are found by import path.
+"""Tasks and models are found by name, in three places.
 
-The task called `coloring` is the class `Task` of `tasks/coloring.py`, the model called `transformer` the class `Model`
-of `models/transformer.py`. There is no registry to edit: a new file is a new name, and a package with an `__init__.py`
-counts as a file. `tasks` and `models` are common names for a package, so a loaded module must come from this checkout;
-a foreign one is refused with both paths.
+The task called `maze` is the class `Task` of a file `tasks/maze.py`, the model called `transformer` the class `Model`
+of `models/transformer.py`; a folder with an `__init__.py` counts as a file. There is no registry to edit: a new file is
+a new name. The places are, in this order,
+
+1. the project, which is the folder that the command was started in: its folders `tasks/` and `models/`;
+2. installed packages: entry points of the groups `sweeper.tasks` and `sweeper.models`, each a name and a class, such as
+   `maze = "my_package.maze:Task"`;
+3. what this package ships.
+
+A name that exists twice is refused when it is asked for, with both places.
+
+Plug-ins are imported as `tasks.maze` and `models.transformer`, and may import each other so. `tasks` and `models` are
+common names, so they are not left to Python's search: this module makes both packages, over the folders of the project
+and of this package. Python takes them from here before it looks anywhere else.
+
+Workers are other processes, perhaps on other machines. They are told the project's folder by the environment variable
+`SWEEPER_PROJECT`, or run in a copy of that folder.
 """
 
 import functools
 import importlib
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+import types
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from sweeper.messages import did_you_mean, nearest_name
-
-ROOT = Path(__file__).resolve().parent.parent.parent
+from sweeper.messages import did_you_mean, nearest_name, printable
 
 Kind = Literal["task", "model"]
+KINDS: tuple[Kind, ...] = ("task", "model")
+
+PACKAGE = Path(__file__).resolve().parent.parent
+"""Folder of the package `sweeper`."""
+
+ROOT = PACKAGE.parent
+"""The checkout; of an installed package the folder that packages are installed in."""
+
+IS_CHECKOUT = not (PACKAGE / "tasks").is_dir()
+"""An installed package has its plug-ins inside, where no other package can be in their way."""
+
+SHIPPED = ROOT if IS_CHECKOUT else PACKAGE
+"""Folder whose `tasks/` and `models/` are shipped with this package."""
+
+PROJECT_VARIABLE = "SWEEPER_PROJECT"
+PROJECT = Path(os.environ.get(PROJECT_VARIABLE) or Path.cwd()).resolve()
+"""Folder of the project: where the process was started, unless its environment names another."""
 
 
 class PluginError(ValueError):
-    """A task or model that cannot be loaded; the message is written for the author of a search space."""
+    """A task or model that cannot be loaded; the message is one line for the author of a search space or plug-in."""
+
+
+class Place(NamedTuple):
+    """Where a plug-in is.
+
+    Attributes:
+        file: Its file; None for an entry point.
+        entry_point: The entry point of an installed package; None for a file.
+    """
+
+    file: Path | None
+    entry_point: importlib.metadata.EntryPoint | None
+
+    def __str__(self) -> str:
+        if self.entry_point is None:
+            return str(self.file)
+        return f"{_file_of(self.entry_point) or self.entry_point.module} (entry point '{self.entry_point.name}')"
+
+
+def folders(kind: Kind) -> list[Path]:
+    """The folders whose files are tasks or models: the project's before this package's, if both exist."""
+    candidates = dict.fromkeys(place / f"{kind}s" for place in (PROJECT, SHIPPED))
+    return [folder for folder in candidates if folder.is_dir()]
 
 
 def names(kind: Kind) -> list[str]:
-    """Every task or model of this checkout, in alphabetical order."""
-    return sorted(_sources(kind))
-
-
-def _sources(kind: Kind) -> dict[str, Path]:
-    folder = ROOT / f"{kind}s"
-    files = {path.stem: path for path in folder.glob("*.py") if not path.stem.startswith("_")}
-    return files | {path.parent.name: path for path in folder.glob("*/__init__.py")}
+    """Every task or model, in alphabetical order."""
+    return sorted(_places(kind))
 
 
 @functools.cache
 def load(kind: Kind, name: str) -> type:
-    """The class `Task` or `Model` called `name`.
+    """The class of the task or model called `name`.
 
     Raises:
-        PluginError: there is no such name (the message lists the known ones and the nearest), the file lacks the
-            class, or Python found a package of the same name outside this checkout.
+        PluginError: there is no such name (the message lists the known names and the nearest), or two plug-ins have
+            it; the file cannot be imported, or its class lacks methods.
     """
-    sources = _sources(kind)
-    known = sorted(sources)
-    if name not in known:
-        hint = did_you_mean(nearest_name(name, known))
-        raise PluginError(f"unknown {kind} '{name}'{hint} (known: {', '.join(known)})")
-    module = importlib.import_module(f"{kind}s.{name}")
-    expected = sources[name]
-    found = Path(module.__file__ or "")
-    if found.resolve() != expected.resolve():
+    place = _place(kind, name)
+    _make_packages()  # again, as the project's folders may be newer than this process
+    plugin = _imported(kind, name, place)
+    if not isinstance(plugin, type):
+        raise PluginError(f"{place}: {kind} '{name}' is no class")
+    _check(kind, plugin, place)
+    return plugin
+
+
+def line_of_ours(frames: Iterable[traceback.FrameSummary]) -> str | None:
+    """File and line of the last of the frames that is in a plug-in's folder or in this package."""
+    parents = {PACKAGE: ROOT} | {folder: folder.parent for kind in KINDS for folder in folders(kind)}
+    places = [
+        f"{Path(frame.filename).relative_to(parent)}, line {frame.lineno}"
+        for frame in frames
+        for folder, parent in parents.items()
+        if Path(frame.filename).is_relative_to(folder)
+    ]
+    return places[-1] if places else None
+
+
+def _places(kind: Kind) -> dict[str, list[Place]]:
+    places: dict[str, list[Place]] = {}
+    for folder in folders(kind):
+        for file in sorted([*folder.glob("*.py"), *folder.glob("*/__init__.py")]):
+            name = file.parent.name if file.stem == "__init__" else file.stem
+            if file.parent.name != f"{kind}s" or not file.stem.startswith("_"):
+                places.setdefault(name, []).append(Place(file, None))
+    for entry_point in importlib.metadata.entry_points(group=f"sweeper.{kind}s"):
+        places.setdefault(entry_point.name, []).append(Place(None, entry_point))
+    return places
+
+
+def _place(kind: Kind, name: str) -> Place:
+    places = _places(kind)
+    if name not in places:
+        hint = did_you_mean(nearest_name(name, places))
+        raise PluginError(f"unknown {kind} '{name}'{hint} (known: {', '.join(sorted(places))})")
+    if len(places[name]) > 1:
+        raise PluginError(f"{kind} '{name}' exists more than once: {' and '.join(map(str, places[name]))}")
+    return places[name][0]
+
+
+def _file_of(entry_point: importlib.metadata.EntryPoint) -> str | None:
+    """File of an entry point's module, as far as this can be known without running it."""
+    try:
+        spec = importlib.util.find_spec(entry_point.module)
+    except (ImportError, ValueError):
+        return None
+    return spec.origin if spec else None
+
+
+def _imported(kind: Kind, name: str, place: Place) -> object:
+    try:
+        if place.entry_point is not None:
+            return place.entry_point.load()
+        module = importlib.import_module(f"{kind}s.{name}")
+    except SyntaxError as error:
+        raise PluginError(f"{error.filename}, line {error.lineno}: {error.msg}") from error
+    except Exception as error:  # whatever the file does when it is run
+        raise PluginError(_import_failure(error, place)) from error
+    assert place.file is not None
+    if Path(module.__file__ or "").resolve() != place.file.resolve():
         raise PluginError(
-            f"{kind} '{name}' was loaded from {found}, not from {expected}: another package called '{kind}s' comes "
-            f"first on the import path; run from the repository root"
+            f"{kind} '{name}' is {place.file}, but Python has {module.__file__} under the name {module.__name__}: "
+            f"rename one of the two"
         )
-    class_name = kind.capitalize()
-    if not hasattr(module, class_name):
-        raise PluginError(f"{expected} defines no class '{class_name}'")
-    return getattr(module, class_name)
+    if not hasattr(module, kind.capitalize()):
+        raise PluginError(f"{place.file} defines no class '{kind.capitalize()}'")
+    return getattr(module, kind.capitalize())
+
+
+def _import_failure(error: Exception, place: Place) -> str:
+    message = printable(next(iter(str(error).splitlines()), ""))
+    lines = [
+        f"{frame.filename}, line {frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        for kind in KINDS
+        if any(Path(frame.filename).is_relative_to(folder) for folder in folders(kind))
+    ]
+    return f"{lines[-1] if lines else place}: {type(error).__name__}: {message}"
+
+
+def _check(kind: Kind, plugin: type, place: Place) -> None:
+    from sweeper.trial import contracts
+
+    contract = contracts.Task if kind == "task" else contracts.Model
+    contract_name = f"{contract.__module__}.{contract.__name__}"
+    if not issubclass(plugin, contract):
+        raise PluginError(f"{place}: class '{plugin.__name__}' is no subclass of {contract_name}")
+    if inspect.isabstract(plugin):
+        missing = ", ".join(sorted(plugin.__abstractmethods__))
+        raise PluginError(f"{place}: class '{plugin.__name__}' lacks {missing}; {contract_name} says what each is")
+
+
+def _make_packages() -> None:
+    """Make `tasks` and `models` importable, over all folders of plug-ins."""
+    for kind in KINDS:
+        name = f"{kind}s"
+        if name not in sys.modules:
+            sys.modules[name] = types.ModuleType(name, f"The {name} of the project and of sweeper.")
+            sys.modules[name].__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
+        # Whoever imported a module of this name before keeps it; its own files come first, and `load` checks.
+        package = sys.modules[name]
+        package.__path__ = list(dict.fromkeys([*getattr(package, "__path__", []), *map(str, folders(kind))]))
+
+
+_make_packages()

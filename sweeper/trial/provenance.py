@@ -63,7 +63,8 @@ def command(argv: Sequence[str]) -> str:
     words = list(argv)
     program = Path(words[0]) if words else Path()
     if program.suffix == ".py" and program.parent.name == "sweeper":
-        words[:1] = ["python", "-m", f"sweeper.{program.stem}"]
+        module = "sweeper" if program.stem == "__main__" else f"sweeper.{program.stem}"
+        words[:1] = ["python", "-m", module]
     elif words:
         words[0] = program.name
     return shlex.join(redacted(word) for word in words)

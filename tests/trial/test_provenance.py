@@ -63,6 +63,8 @@ def test_git_need_not_be_there(checkout, monkeypatch):
     ("argv", "expected"),
     [
         (["/home/me/repo/sweeper/run.py", "a b.yaml"], "python -m sweeper.run 'a b.yaml'"),
+        (["/home/me/repo/sweeper/__main__.py", "run", "a.yaml"], "python -m sweeper run a.yaml"),
+        (["/home/me/.venv/bin/sweeper", "run", "a.yaml"], "sweeper run a.yaml"),
         (["/home/me/.venv/bin/pytest", "-x"], "pytest -x"),
         (["-c"], "-c"),
         ([], ""),

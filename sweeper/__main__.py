@@ -1,0 +1,48 @@
+"""`sweeper COMMAND`, also `python -m sweeper COMMAND`: all commands of this package under one name.
+
+`sweeper run` is `python -m sweeper.run`, and so for the others. As with `python -m`, modules that lie in the working
+folder can be imported, by plug-ins that need them.
+"""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from sweeper import __version__, compaction, query, report, run, status
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+for name, command in {
+    "run": run.run,
+    "status": status.status,
+    "query": query.query,
+    "report": report.report,
+    "compact": compaction.compaction,
+}.items():
+    app.command(name)(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"sweeper {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def sweeper(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Sweeps of small JAX trainings: one YAML, one command, one open results store."""
+
+
+def main() -> None:
+    """The program `sweeper` of an installed package."""
+    sys.path.insert(0, os.getcwd())
+    app(prog_name="sweeper")
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m sweeper")

@@ -1,0 +1,155 @@
+"""A project of one's own: a task and a model outside the checkout, with an installed package and on a cluster."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from chaos.nodes import nodes
+from sweeper.store.store import Store
+from sweeper.trial import plugins
+
+TASK = '''
+"""Colouring under another name."""
+
+from typing import Literal
+
+from models.tiny import WIDTH
+from tasks import coloring
+
+
+class Task(coloring.Task):
+    name: Literal["mine"] = "mine"
+    vertices: int = WIDTH
+'''
+
+MODEL = '''
+"""The smallest transformer."""
+
+from typing import Literal
+
+from models import transformer
+
+WIDTH = 4
+
+
+class Model(transformer.Model):
+    name: Literal["tiny"] = "tiny"
+    width: int = WIDTH
+    key_size: int = WIDTH
+'''
+
+SPACE = """
+trial:
+  task: {name: mine}
+  model: {name: tiny}
+  baseline: Aq_R
+  batch_size: 8
+  objective: {q: 2, m: 2}
+  optimizer: {warmup_steps: 10}
+  evaluation: {seeds: 10, votes: [5]}
+  steps: 50
+  seed: {seeds: 2}
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package, built from what git knows of."""
+    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "sweeper", "tasks", "models",
+         "pyproject.toml", "README.md", "LICENSE"],
+        cwd=plugins.ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for name in filter(lambda name: (plugins.ROOT / name).exists(), listed.stdout.splitlines()):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes((plugins.ROOT / name).read_bytes())
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
+         "--wheel-dir", built, source],
+        check=True,
+    )  # fmt: skip
+    (path,) = built.glob("sweeper-*.whl")
+    return path
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a task, a model and a search space."""
+    folder = tmp_path / "project"
+    for name, text in {"tasks/mine.py": TASK, "models/tiny.py": MODEL, "space.yaml": SPACE}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def _environment(**changes: str) -> dict[str, str]:
+    """That of this process, without a trace of this checkout."""
+    ours = ("PYTHONPATH", plugins.PROJECT_VARIABLE)
+    return {name: value for name, value in os.environ.items() if name not in ours} | changes
+
+
+def test_the_package_takes_one_name_and_holds_every_module(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"sweeper"}
+    modules = [path for path in (plugins.PACKAGE).rglob("*") if path.suffix in (".py", ".html", ".css", ".js")]
+    expected = {str(path.relative_to(plugins.ROOT)) for path in modules}
+    for kind in plugins.KINDS:
+        expected |= {f"sweeper/{path.relative_to(plugins.ROOT)}" for path in (plugins.ROOT / f"{kind}s").rglob("*.py")}
+    assert expected <= set(names)
+
+
+@pytest.mark.slow
+def test_an_installed_package_runs_a_project(wheel, project):
+    environment = project.parent / "environment"
+    venv.create(environment, with_pip=False)
+    (site,) = environment.glob("lib/python*/site-packages")
+    subprocess.run(
+        [sys.executable, "-m", "pip", f"--python={environment / 'bin' / 'python'}", "install", "--quiet", "--no-index",
+         "--no-deps", wheel],
+        check=True,
+    )  # fmt: skip
+    # The packages that it needs are those of the tests: nothing is downloaded.
+    (site / "needed.pth").write_text(sysconfig.get_path("purelib"))
+
+    def sweeper(*arguments: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [environment / "bin" / "sweeper", *arguments],
+            cwd=project, env=_environment(), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    assert sweeper("--version") == "sweeper 0.1.0\n"
+    assert "2 of 2 trials committed" in sweeper("run", "space.yaml")
+    assert "0 to run" in sweeper("run", "space.yaml")
+    assert "space" in sweeper("status")
+    asked = "select task, model, lanes, command from trials group by all"
+    assert sweeper("query", asked, "--format", "csv").splitlines()[1] == "mine,tiny,2,sweeper run space.yaml"
+
+    (project / "tasks" / "mine.py").write_text("def")
+    complaint = sweeper("run", "space.yaml", code=2)
+    assert f"{project / 'tasks' / 'mine.py'}, line 1: invalid syntax" in complaint
+    assert "Traceback" not in complaint
+
+
+@pytest.mark.long
+def test_the_nodes_of_a_cluster_get_the_project_and_this_checkout(project, tmp_path):
+    with nodes() as cluster:
+        cluster.join(num_cpus=1)
+        cluster.join(num_cpus=1)
+        done = subprocess.run(
+            [sys.executable, "-m", "sweeper.run", "space.yaml", "--address", cluster.address,
+             "--set", "resources.lanes=1"],
+            cwd=project, env=_environment(PYTHONPATH=str(plugins.ROOT)), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = Store.open(str(project / "results")).trials().select(["task", "model", "pack_id"]).to_pylist()
+    assert {(row["task"], row["model"]) for row in rows} == {("mine", "tiny")}
+    assert len({row["pack_id"] for row in rows}) == 2

@@ -1,0 +1,158 @@
+"""Tasks and models of a project, of installed packages and of this package; mistakes of their authors in one line."""
+
+import sys
+import traceback
+import types
+
+import pytest
+
+from sweeper.trial import plugins
+from sweeper.trial.plugins import PluginError
+
+GOOD = """
+from typing import Literal
+
+from tasks import coloring
+
+
+class Task(coloring.Task):
+    name: Literal["{name}"] = "{name}"
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """An empty project folder in place of this checkout's; what was imported from it is forgotten afterwards."""
+    before = set(sys.modules)
+    paths = {kind: list(sys.modules[f"{kind}s"].__path__) for kind in plugins.KINDS}
+    folder = tmp_path / "project"
+    (folder / "tasks").mkdir(parents=True)
+    monkeypatch.setattr(plugins, "PROJECT", folder)
+    plugins.load.cache_clear()
+    yield folder
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+    for kind, path in paths.items():
+        sys.modules[f"{kind}s"].__path__ = path
+    plugins.load.cache_clear()
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """An installed package `mazes` with the task `maze`."""
+    site = tmp_path / "site"
+    metadata = site / "mazes-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: mazes\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[sweeper.tasks]\nmaze = mazes:Task\n")
+    (site / "mazes.py").write_text(GOOD.format(name="maze"))
+    monkeypatch.syspath_prepend(site)
+    return site / "mazes.py"
+
+
+def _refusal(name: str) -> str:
+    with pytest.raises(PluginError) as refused:
+        plugins.load("task", name)
+    message = str(refused.value)
+    assert "\n" not in message
+    return message
+
+
+def test_a_task_of_the_project_is_found_beside_those_that_are_shipped(project):
+    (project / "tasks" / "mine.py").write_text(GOOD.format(name="mine"))
+    package = project / "tasks" / "large"
+    package.mkdir()
+    (package / "__init__.py").write_text(GOOD.format(name="large"))
+    (package / "parts.py").touch()
+    (project / "tasks" / "_shared.py").touch()
+    assert plugins.names("task") == sorted(["coloring", "gridworld", "large", "mine", "recall"])
+    for name in ("mine", "large"):
+        assert plugins.load("task", name)().name == name
+        assert plugins.load("task", name).__module__ == f"tasks.{name}"
+    assert issubclass(plugins.load("task", "mine"), plugins.load("task", "coloring"))
+
+
+def test_a_project_without_plug_ins_has_those_that_are_shipped(project):
+    (project / "tasks").rmdir()
+    assert plugins.names("task") == ["coloring", "gridworld", "recall"]
+    # A folder that is made while the process runs counts too.
+    (project / "tasks").mkdir()
+    (project / "tasks" / "mine.py").write_text(GOOD.format(name="mine"))
+    assert plugins.load("task", "mine")().name == "mine"
+
+
+def test_a_task_of_an_installed_package_is_found(project, package):
+    assert "maze" in plugins.names("task")
+    assert plugins.load("task", "maze").__module__ == "mazes"
+
+
+def test_two_of_one_name_are_refused_with_both_places(project, package):
+    shadow = project / "tasks" / "coloring.py"
+    shadow.write_text(GOOD.format(name="coloring"))
+    message = _refusal("coloring")
+    assert str(shadow) in message
+    assert str(plugins.SHIPPED / "tasks" / "coloring.py") in message
+
+    (project / "tasks" / "maze.py").write_text(GOOD.format(name="maze"))
+    message = _refusal("maze")
+    assert str(project / "tasks" / "maze.py") in message
+    assert str(package) in message
+    # Nobody else is in the way.
+    assert plugins.load("task", "recall")().name == "recall"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "complaint"),
+    [
+        ("\nclass Task(:\n", ", line 2", "invalid syntax"),
+        ("import os\n\nimport no_such_package\n", ", line 3", "ModuleNotFoundError: No module named 'no_such_package'"),
+        ("raise ValueError('first\\nsecond')\n", ", line 1", "ValueError: first"),
+        ("def task():\n    pass\n", "", "defines no class 'Task'"),
+        ("Task = 3\n", "", "task 'mine' is no class"),
+        ("class Task:\n    pass\n", "", "class 'Task' is no subclass of sweeper.trial.contracts.Task"),
+        (
+            "from sweeper.trial import contracts\nclass Task(contracts.Task):\n    def loss(self, model, x, r): ...\n",
+            "",
+            "class 'Task' lacks context_size, evaluation_inputs, ",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_that_begins_with_the_file(project, text, line, complaint):
+    path = project / "tasks" / "mine.py"
+    path.write_text(text)
+    message = _refusal("mine")
+    assert message.startswith(f"{path}{line}")
+    assert complaint in message
+
+
+def test_an_unknown_name_lists_the_known_ones(project):
+    (project / "tasks" / "maze.py").touch()
+    assert _refusal("maz") == "unknown task 'maz'; did you mean 'maze'? (known: coloring, gridworld, maze, recall)"
+
+
+def test_a_package_that_was_imported_under_the_name_before_is_in_nobodys_way(project, monkeypatch):
+    foreign = types.ModuleType("tasks")
+    foreign.__path__ = [str(project / "elsewhere")]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tasks"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tasks", foreign)
+    (project / "tasks" / "mine.py").write_text(GOOD.format(name="mine"))
+    (project / "tasks" / "maze.py").write_text(GOOD.format(name="maze"))
+    (project / "elsewhere").mkdir()
+    (project / "elsewhere" / "maze.py").touch()
+    assert plugins.load("task", "mine")().name == "mine"
+    message = _refusal("maze")
+    assert str(project / "tasks" / "maze.py") in message
+    assert str(project / "elsewhere" / "maze.py") in message
+
+
+def test_errors_name_lines_of_plug_ins_and_of_this_package(project):
+    def place(file: str) -> str | None:
+        return plugins.line_of_ours(
+            [traceback.FrameSummary(file, 7, "f"), traceback.FrameSummary("/lib/jax.py", 9, "g")]
+        )
+
+    assert place(str(project / "tasks" / "mine.py")) == "tasks/mine.py, line 7"
+    assert place(str(plugins.PACKAGE / "packs" / "plan.py")) == "sweeper/packs/plan.py, line 7"
+    assert place(str(plugins.SHIPPED / "tasks" / "coloring.py")) == "tasks/coloring.py, line 7"
+    assert place("/lib/other.py") is None
