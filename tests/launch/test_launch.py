@@ -187,6 +187,7 @@ def whole(*trials: TrialSpec) -> plan.Work:
     return plan.Work(pack, pack.trial_ids)
 
 
+@pytest.mark.slow
 def test_a_worker_told_to_leave_goes_on_where_it_was(strides, tmp_path):
     work = whole(coloring_trial())
     leaving = Worker(work, tmp_path, ["carry on", "leave"])
@@ -286,6 +287,7 @@ def dying(strides, tmp_path):
     return made, told, TuneTrial(work, tmp_path), Worker(work, tmp_path / "results"), source, store
 
 
+@pytest.mark.slow
 def test_after_a_death_committed_trials_are_not_run_again(dying):
     made, told, trial, worker, _, store = dying
     first, second = trial.pending

@@ -80,6 +80,7 @@ def test_one_bad_edge_costs_one_over_three_n():
     np.testing.assert_allclose(loss, 1 / 15, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [3, 4, 7])
 def test_shared_losses_and_gradients_equal_the_plain_model(n):
     task = Task(vertices=n)
@@ -110,6 +111,7 @@ def test_expansion_equals_the_plain_model_for_any_weights_and_cycles(seed):
     np.testing.assert_allclose(shared, plain, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "n"), [*((variant, 6) for variant in VARIANTS), ("polynomial", 3), ("textbook", 4)]
 )

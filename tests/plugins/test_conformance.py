@@ -46,6 +46,7 @@ def test_samples_have_the_asked_number_and_come_from_the_key_alone(task):
         assert not jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), first, other))
 
 
+@pytest.mark.slow
 @task_cases
 @model_cases
 def test_losses_are_the_loss_of_every_pair(task, model):
@@ -57,6 +58,7 @@ def test_losses_are_the_loss_of_every_pair(task, model):
     np.testing.assert_allclose(shared, plain, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 @task_cases
 @model_cases
 def test_outcomes_agree_with_losses_and_with_the_judgement_of_answers(task, model):
@@ -197,6 +199,7 @@ def test_a_trial_round_trips_and_keeps_its_id(task, model):
     assert trial_id(again) == trial_id(trial)
 
 
+@pytest.mark.slow
 @task_cases
 @model_cases
 def test_gradients_reach_every_weight(task, model):

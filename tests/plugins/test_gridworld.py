@@ -131,6 +131,7 @@ def _losses_both_ways(task: Task, model: Model):
     return both_ways
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 @given(weights=st.integers(0, 10_000), noise=st.integers(0, 10_000), scale=st.sampled_from([0.5, 2.0, 6.0]))
 @settings(max_examples=25)
@@ -206,6 +207,7 @@ def _plain_walk(task: Task, model: Model, treasure, noise):
     return walk, network(walk.token, jnp.tri(len(walk.token), dtype=bool))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_memory_changes_nothing(variant):
     """Logits of the plain rollout are those of the whole sequence, under a causal mask."""
@@ -233,6 +235,7 @@ def test_a_batch_of_all_cells_holds_every_treasure_once():
     assert set(few) == set(range(1, 25))
 
 
+@pytest.mark.slow
 def test_outcomes_agree_with_the_paths_kept_of_the_first_seeds():
     task = SMALL
     network = jax.jit(lambda key: jax.tree.map(lambda w: 3 * w, PAPER.build(task, key)))(jax.random.key(5))
@@ -276,6 +279,7 @@ def test_a_gradient_optimiser_is_refused():
         )
 
 
+@pytest.mark.slow
 def test_a_trial_is_evaluated_by_rewards_visits_and_exploitability():
     trial = TrialSpec.model_validate(
         {

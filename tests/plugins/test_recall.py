@@ -88,6 +88,7 @@ def test_the_evaluation_set_asks_for_every_value_at_every_key():
     assert np.abs(np.bincount(others) - len(others) / 4).max() < 5 * np.sqrt(len(others) / 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "keys"),
     [
@@ -126,6 +127,7 @@ def _both_losses_and_gradients(task, model, seed):
     return of(task.losses), of(lambda *args: BaseTask.losses(task, *args))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keys", "value_bits"), [(1, 5), (2, 1), (5, 5), (12, 3)])
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=25)
@@ -165,6 +167,7 @@ def test_look_ups_are_exact_wherever_matrix_products_are_rounded():
     assert not all(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "keys"), [("dense embedding", 1), ("textbook", 3)])
 def test_outcomes_equal_those_of_single_plain_calls(variant, keys):
     """Every outcome again, from the plain logits of one pair at a time."""

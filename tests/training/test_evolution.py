@@ -39,6 +39,7 @@ def _run(trials, generations, evaluate=evolution.in_process):
     return state, curves
 
 
+@pytest.mark.slow
 def test_the_update_is_evosaxs():
     """One generation equals evosax's own ask and tell, given our population and the plain objective of each of it."""
     trial = _trial()
@@ -77,6 +78,7 @@ def test_the_update_is_evosaxs():
     np.testing.assert_allclose(after.search.std[0], expected.std, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "below"),
     [
@@ -98,6 +100,7 @@ def test_evolution_trains_the_tasks_of_gradients(task, below):
     assert np.mean([float(curve.train_loss[0]) for curve in curves[-10:]]) < below
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trainer", "optimizer"),
     [(gradient, {"name": "adam"}), (evolution, {"name": "pgpe", "population": 20, "initial_std": 1.0})],
@@ -117,6 +120,7 @@ def test_an_annealed_q_is_that_of_the_step(trainer, optimizer):
         assert bool((weights[0] == weights[1]).all()) is equal
 
 
+@pytest.mark.slow
 def test_rates_and_seeds_are_lanes_of_one_program_and_lanes_do_not_touch_each_other():
     trials = [
         _trial(

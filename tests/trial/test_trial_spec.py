@@ -308,11 +308,6 @@ def test_a_tree_is_put_together_as_it_was(document):
     assert trial_id(jax.tree.unflatten(structure, leaves)) == trial_id(trial)
 
 
-def test_leaves_have_names():
-    paths = {jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(coloring_trial())}
-    assert {".seed", ".objective.q", ".optimizer.learning_rate"} <= paths
-
-
 def test_a_compiled_function_takes_a_trial():
     calls = []
 
