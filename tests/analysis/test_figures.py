@@ -17,7 +17,8 @@ from pydantic import TypeAdapter
 
 import tasks.gridworld.minmax
 from sweeper.analysis import figures
-from sweeper.analysis.figures import KINDS, board, cells, compose, curve, exact_values, history, selection, style
+from sweeper.analysis.figures import crosses as published_crosses
+from sweeper.analysis.figures import drawing, exact_values, layout, selection, style
 from sweeper.space.panels import Best, Panel, Panels
 from tasks.gridworld.environment import Grid
 
@@ -105,13 +106,17 @@ def paper_like(seeds=3, qs=range(1, 11), missing=()):
     return results(trials, outcomes)
 
 
+def gathered(panel, results):
+    return drawing(panel, results).content
+
+
 def composed(results, *panels, palette="paper"):
     """The figure of a row of panels, as `draw` writes it."""
     import matplotlib
 
-    row = [(panel, KINDS[panel.kind].gather(panel, results)) for panel in panels]
+    row = [drawing(panel, results) for panel in panels]
     with matplotlib.rc_context(style.RC):
-        figure = compose(row, palette)
+        figure = layout.compose(row, palette)
         figure.canvas.draw()
     return figure
 
@@ -201,7 +206,7 @@ def test_a_seed_counts_once_at_a_point():
         [trial("Aq_R", seed=0, success=0.0), trial("AE_R", seed=0, success=1.0), trial(seed=1, success=1.0)]
     )
     one = panel(kind="curve", x="q", metric="success", series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
-    content = curve.gather(one, found)
+    content = gathered(one, found)
     points = content.series[0].lines[0].points()
     assert points.loc[1.0, "mean"] == 0.75
     assert points.loc[1.0, "count"] == 2
@@ -212,7 +217,7 @@ def test_a_seed_counts_once_at_a_point():
 def test_only_finished_trials_are_drawn(status):
     found = results([trial(seed=0, success=1.0), trial(seed=1, success=0.0, status=status)])
     one = panel(kind="curve", x="q", metric="success", split="baseline")
-    assert curve.gather(one, found).series[0].counts() == {1.0: 1}
+    assert gathered(one, found).series[0].counts() == {1.0: 1}
 
 
 @pytest.mark.parametrize(
@@ -244,14 +249,14 @@ def test_conditions_that_meet_nothing_say_why(where, reason):
 def test_merged_trials_are_named_in_the_notes_and_on_the_figure():
     found = results([trial(seed=0, steps=100, success=0.5), trial(seed=1, steps=200, success=0.6)])
     one = panel(kind="curve", x="q", metric="success", split="baseline")
-    assert [note.text for note in curve.gather(one, found).notes] == ["merges trials that differ in steps (100, 200)"]
+    assert [note.text for note in gathered(one, found).notes] == ["merges trials that differ in steps (100, 200)"]
     assert "steps (100, 200)" in said(composed(found, one)).replace("\n", " ")
 
 
 def test_what_the_axis_or_the_condition_mentions_is_not_called_merged():
     found = results([trial("AE_R", q=1.0, success=0.5), trial("Aq_R", q=2.0, success=0.6)])
     one = panel(kind="curve", x="q", metric="success", series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
-    assert curve.gather(one, found).notes == ()
+    assert gathered(one, found).notes == ()
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -274,7 +279,7 @@ def test_a_metric_that_was_not_measured_leaves_out_its_curve_alone():
         x="q",
         series=[{"label": "seen", "metric": "success"}, {"label": "unseen", "metric": "majority_30"}],
     )
-    content = curve.gather(one, found)
+    content = gathered(one, found)
     assert [drawn.label for drawn in content.series] == ["seen"]
     assert [(note.series, note.text) for note in content.notes] == [("unseen", "'majority_30' was not measured")]
 
@@ -292,9 +297,9 @@ def test_a_metric_that_an_older_row_lacks_is_derived_by_its_task():
     unmeasured = recall(16)
     one = panel(kind="curve", x="keys", metric="stored_items", split="task")
     for trials, expected in (([old, new, unmeasured], {12: 6.0, 20: 3.0}), ([old], {12: 6.0})):
-        (series,) = curve.gather(one, results(trials)).series
+        (series,) = gathered(one, results(trials)).series
         assert series.lines[0].points()["mean"].to_dict() == expected
-    assert "no column 'stored_items'" in curve.gather(one, results([unmeasured])).notes[0].text
+    assert "no column 'stored_items'" in gathered(one, results([unmeasured])).notes[0].text
 
 
 def test_shares_that_are_zero_in_both_are_counted_apart():
@@ -320,12 +325,12 @@ def test_conditions_of_a_reason_are_those_that_tell():
 def test_a_metric_of_the_task_alone_can_be_drawn():
     found = results([trial(extra={"entropy": 0.25})])
     one = panel(kind="curve", x="q", metric="entropy", split="baseline")
-    assert curve.gather(one, found).series[0].lines[0].points().loc[1.0, "mean"] == 0.25
+    assert gathered(one, found).series[0].lines[0].points().loc[1.0, "mean"] == 0.25
 
 
 def test_curve_and_table_show_the_same_number():
     found = paper_like()
-    report_of = {(one.curve, one.metric, one.at): one for one in curve.compare(PAPER[0], curve.gather(PAPER[0], found))}
+    report_of = {(one.curve, one.metric, one.at): one for one in drawing(PAPER[0], found).compare()}
     compared = report_of["A_R", "success_p5", 10.0]
     figure = composed(found, PAPER[0])
     drawn = [line.get_ydata() for axes in figure.axes for line in axes.lines]
@@ -337,7 +342,7 @@ def test_curve_and_table_show_the_same_number():
 
 
 def test_published_values_without_measurement_stay_in_the_table():
-    compared = curve.compare(PAPER[0], curve.gather(PAPER[0], results([])))
+    compared = drawing(PAPER[0], results([])).compare()
     assert len(compared) == sum(len(reference.values) for reference in PAPER[0].published)
     assert {one.measured for one in compared} == {None}
 
@@ -351,7 +356,7 @@ def test_histograms_are_compared_by_share_and_by_fullest_bin():
         published=[{"series": "$A_R$", "source": "here", "fractions": {0: 0.5, 1: 0.5}, "peak": 0.5}],
     )
     found = results([trial()], values)
-    compared = KINDS["histogram"].compare(one, KINDS["histogram"].gather(one, found))
+    compared = drawing(one, found).compare()
     assert [(row.metric, row.at, row.measured) for row in compared] == [
         ("fraction of inputs", 0, 0.25),
         ("fraction of inputs", 1, 0.25),
@@ -364,13 +369,13 @@ def test_trials_without_a_value_of_the_axis_have_a_place_where_one_is_given():
     found = results(trials)
     found.trials["m"] = found.trials["m"].where(found.trials["m"] < 20)
     keys: dict = {"kind": "curve", "metric": "success", "split": "q"}
-    assert curve.gather(panel(x="m", **keys), found).series[0].counts() == {10: 2}
-    assert curve.gather(panel(x={"column": "m", "empty": 99}, **keys), found).series[0].counts() == {10: 2, 99: 2}
+    assert gathered(panel(x="m", **keys), found).series[0].counts() == {10: 2}
+    assert gathered(panel(x={"column": "m", "empty": 99}, **keys), found).series[0].counts() == {10: 2, 99: 2}
 
 
 def test_an_axis_of_text_is_no_axis_of_a_curve():
     one = panel(kind="curve", x="baseline", metric="success", split="q")
-    content = curve.gather(one, results([trial(success=0.5)]))
+    content = gathered(one, results([trial(success=0.5)]))
     assert content.series == ()
     assert [note.text for note in content.notes] == ["'baseline' and 'success' are not both numbers"]
 
@@ -378,9 +383,9 @@ def test_an_axis_of_text_is_no_axis_of_a_curve():
 def test_costs_of_unlike_machines_are_named():
     trials = [trial(seed=seed, success=0.5, wall_seconds=60.0, device=f"gpu {seed}", lanes=1) for seed in range(2)]
     keys = {"kind": "curve", "x": "q", "split": "baseline"}
-    cost = curve.gather(panel(metric="wall_seconds", **keys), results(trials))
+    cost = gathered(panel(metric="wall_seconds", **keys), results(trials))
     assert cost.merged == ("device (gpu 0, gpu 1)",)
-    assert curve.gather(panel(metric="success", **keys), results(trials)).merged == ()
+    assert gathered(panel(metric="success", **keys), results(trials)).merged == ()
 
 
 def test_a_value_axis_is_drawn_in_its_unit_and_from_its_limit():
@@ -446,16 +451,16 @@ def test_nothing_is_cut_and_no_text_runs_into_another(case, palette):
             [HISTORY, CELLS, BOARD],
         ),
     }[case]()
-    for one in panels:
-        figure = composed(found, one, palette=palette)
+    for row in [*([one] for one in panels), panels]:
+        figure = composed(found, *row, palette=palette)
         boxes = [(text, text.get_window_extent()) for text in texts(figure)]
         for text, box in boxes:
             inside = box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
-            assert inside, f"{one.kind}: '{text.get_text()}' is cut"
+            assert inside, f"'{text.get_text()}' is cut"
         for (text, box), (other, other_box) in itertools.combinations(boxes, 2):
             # Boxes are a little larger than the ink in them.
             overlap = box.padded(-1.5).overlaps(other_box.padded(-1.5))
-            assert not overlap, f"{one.kind}: '{text.get_text()}' and '{other.get_text()}' overlap"
+            assert not overlap, f"'{text.get_text()}' and '{other.get_text()}' overlap"
 
 
 def crosses(figure):
@@ -520,7 +525,7 @@ def test_crosses_that_coincide_stand_side_by_side():
         kind="curve", x="q", series=TWO, published=published({"seen": {1: 0, 9: 0.2}, "unseen": {1: 0, 9: 0.9}})
     )
     (_, left), (_, alone), (_, right), (_, other) = crosses(composed(results([trial(success=0.5)]), one))
-    np.testing.assert_allclose(right - left, [style.CLOSE, 0], atol=1e-6)
+    np.testing.assert_allclose(right - left, [published_crosses.CLOSE, 0], atol=1e-6)
     np.testing.assert_allclose(alone[0], other[0])
 
 
@@ -544,8 +549,41 @@ def test_neighbours_of_the_same_series_share_a_legend():
     unseen = right.model_copy(update={"where": {"baseline": "Aq_R"}})  # of which the left panel has data
     unseen = unseen.model_copy(update={"published": left.published})
     assert legends(composed(found, left, unseen)) == [["seen", "unseen", "published"]]
-    width = composed(found, left, right).get_size_inches()[0]
-    assert width == pytest.approx(2 * composed(found, left).get_size_inches()[0])
+
+
+def test_axes_have_the_size_that_their_kind_gives():
+    grid = walkers([walker(name, reward=-8.0) for name in ("AE_R", "Aq_R")])
+    for found, row in ((paper_like(1), PAPER), (paper_like(1), PAPER[:1]), (grid, [HISTORY, CELLS, BOARD])):
+        figure = composed(found, *row)
+        boxes = [axes.bbox for axes in figure.axes if axes.axison and axes.get_label() != "<colorbar>"]
+        widths = [width for one in row for width in drawing(one, found).widths()]
+        np.testing.assert_allclose([box.width / figure.dpi for box in boxes], widths, atol=0.02)
+        np.testing.assert_allclose([box.height / figure.dpi for box in boxes], layout.HEIGHT, atol=0.02)
+
+
+def test_a_title_is_no_wider_than_its_panel_and_its_formulas_stay_whole():
+    found = results([trial(success=0.5)])
+    one = panel(kind="curve", x="q", metric="success", split="baseline", title="$q = 1$")
+    assert "$q = 1$" in said(composed(found, one)).split("\n")
+    long = one.model_copy(update={"title": "a long title with $q = 1$ " * 6})
+    lines = next(text.get_text() for text in texts(composed(found, long)) if "long" in text.get_text()).split("\n")
+    assert len(lines) > 2
+    assert {line.count("$") % 2 for line in lines} == {0}
+
+
+@pytest.mark.parametrize(
+    ("tail", "unit", "name"),
+    [
+        ("success_p5", 1, "5th percentile"),
+        ("loss_p95", 1, "95th percentile"),
+        ("loss_p95", -1, "5th percentile"),
+        ("success", 1, "success"),
+    ],
+)
+def test_the_legend_says_what_a_dashed_line_is(tail, unit, name):
+    found = results([trial(success=0.5, success_p5=0.1, loss_p95=0.2)])
+    one = panel(kind="curve", x="q", tail=tail, split="baseline", y={"unit": unit})
+    assert legends(composed(found, one)) == [["Aq_R", name]]
 
 
 def test_panels_side_by_side_share_the_height_of_their_axes():
@@ -667,7 +705,7 @@ def settings():
 
 
 def test_a_training_curve_is_drawn_for_the_best_setting_in_the_unit_of_its_axis():
-    content = history.gather(HISTORY, settings())
+    content = gathered(HISTORY, settings())
     average, tail = content.series[0].lines
     assert average.points()["mean"].to_dict() == {50.0: 16.0, 100.0: 8.0}
     assert average.points()["count"].tolist() == [2, 2]
@@ -678,11 +716,11 @@ def test_a_training_curve_is_drawn_for_the_best_setting_in_the_unit_of_its_axis(
 
 
 def test_the_best_setting_has_the_best_mean_and_is_named():
-    (best,) = [note.text for note in history.gather(HISTORY, settings()).notes if note.series == "Aq_R"]
+    (best,) = [note.text for note in gathered(HISTORY, settings()).notes if note.series == "Aq_R"]
     assert best == "best of 2 settings by reward (-8): center_learning_rate 0.01, 1 more have fewer seeds"
     assert "center_learning_rate 0.01" in said(composed(settings(), HISTORY)).replace("\n", " ")
     worst = HISTORY.model_copy(update={"best": Best(metric="reward", mode="min")})
-    assert "center_learning_rate 0.03" in history.gather(worst, settings()).notes[0].text
+    assert "center_learning_rate 0.03" in gathered(worst, settings()).notes[0].text
 
 
 def test_a_series_may_be_chosen_otherwise_than_its_panel():
@@ -693,12 +731,12 @@ def test_a_series_may_be_chosen_otherwise_than_its_panel():
         best={"metric": "reward"},
         series=[{"label": "a"}, {"label": "b", "best": {"metric": "reward", "mode": "min"}}],
     )
-    content = curve.gather(one, settings())
+    content = gathered(one, settings())
     # A setting competes with others at its own place on the axis alone, and there is one at each.
     assert [sorted(drawn.counts()) for drawn in content.series] == [[0.01, 0.03, 0.1]] * 2
     assert content.notes == ()
     by_seed = panel(**(one.model_dump(exclude={"x", "name"}) | {"x": "steps"}))
-    assert [drawn.lines[0].points()["mean"].tolist() for drawn in curve.gather(by_seed, settings()).series] == [
+    assert [drawn.lines[0].points()["mean"].tolist() for drawn in gathered(by_seed, settings()).series] == [
         [-8.0],
         [-9.0],
     ]
@@ -706,13 +744,13 @@ def test_a_series_may_be_chosen_otherwise_than_its_panel():
 
 def test_a_best_setting_needs_its_metric():
     missing = HISTORY.model_copy(update={"best": Best(metric="regret")})
-    (note,) = history.gather(missing, settings()).notes
+    (note,) = gathered(missing, settings()).notes
     assert "no column 'regret'" in note.text
 
 
 def test_yardsticks_are_the_exact_values_of_the_task_that_is_drawn():
     found = settings()
-    content = history.gather(HISTORY, found)
+    content = gathered(HISTORY, found)
     assert ("none", "the task has no exact 'nothing'") in [(note.series, note.text) for note in content.notes]
     exact = tasks.gridworld.minmax.deterministic(Grid(2, 3, 4))
     (line,) = exact_values.found(HISTORY, content)
@@ -723,7 +761,7 @@ def test_yardsticks_are_the_exact_values_of_the_task_that_is_drawn():
 
 
 def test_published_values_of_a_training_curve_stand_at_their_step():
-    at_end, beyond = history.compare(HISTORY, history.gather(HISTORY, settings()))
+    at_end, beyond = drawing(HISTORY, settings()).compare()
     assert (at_end.measured, at_end.published, at_end.seeds, at_end.steps) == (16.0, 17.0, 2, "20000")
     assert beyond.measured is None
 
@@ -731,16 +769,16 @@ def test_published_values_of_a_training_curve_stand_at_their_step():
 def test_a_curve_that_was_not_stored_is_named():
     one = HISTORY.model_copy(update={"metric": "regret", "tail": None, "published": ()})
     assert "no training curve 'regret' was stored (known: mean_loss, tail_loss)" in [
-        note.text for note in history.gather(one, settings()).notes
+        note.text for note in gathered(one, settings()).notes
     ]
 
 
 def test_inputs_lie_row_by_row_from_the_first_cell():
-    content = cells.gather(CELLS, walkers([walker(seed=1, reward=-1.0), walker(seed=0, reward=-1.0)]))
+    content = gathered(CELLS, walkers([walker(seed=1, reward=-1.0), walker(seed=0, reward=-1.0)]))
     (one,) = content.series
     assert one.seed == 0
     assert np.array_equal(one.values, [[np.nan, 1, 2], [3, 4, 5]], equal_nan=True)
-    (other,) = cells.gather(CELLS.model_copy(update={"seed": 1}), walkers([walker(seed=1, reward=-1.0)])).series
+    (other,) = gathered(CELLS.model_copy(update={"seed": 1}), walkers([walker(seed=1, reward=-1.0)])).series
     assert other.values[1, 2] == 5.5
     figure = composed(walkers([walker(reward=-1.0)]), CELLS)
     assert len([patch for patch in figure.axes[0].patches if patch.get_hatch()]) == 1
@@ -756,18 +794,18 @@ def test_inputs_lie_row_by_row_from_the_first_cell():
     ],
 )
 def test_cells_that_cannot_be_laid_out_say_why(changes, reason):
-    (note,) = cells.gather(CELLS.model_copy(update=changes), walkers([walker(reward=-1.0)])).notes
+    (note,) = gathered(CELLS.model_copy(update=changes), walkers([walker(reward=-1.0)])).notes
     assert reason in note.text
 
 
 def test_one_map_shows_one_training():
-    content = cells.gather(CELLS, settings())
+    content = gathered(CELLS, settings())
     assert content.series == ()
     assert "3 trials with seed = 0 differ in optimizer.center_learning_rate" in content.notes[0].text
 
 
 def test_a_path_is_cut_where_a_walk_finds_the_target_or_is_at_its_longest():
-    ((found, lost),) = board.gather(BOARD, walkers([walker(reward=-1.0)])).series
+    ((found, lost),) = gathered(BOARD, walkers([walker(reward=-1.0)])).series
     assert [walk.tolist() for walk in found.walks] == [
         [[0, 0], [0, 1], [0, 2], [1, 2]],
         [[0, 0], [1, 0], [1, 1], [1, 2]],
@@ -779,7 +817,7 @@ def test_a_path_is_cut_where_a_walk_finds_the_target_or_is_at_its_longest():
 
 
 def test_a_target_outside_the_grid_is_refused():
-    (note,) = board.gather(BOARD.model_copy(update={"target": (1, 1)}), walkers([walker(reward=-1.0)])).notes
+    (note,) = gathered(BOARD.model_copy(update={"target": (1, 1)}), walkers([walker(reward=-1.0)])).notes
     assert note.text == "row 1, column 1 is no input of a grid of 2 x 3"
 
 
@@ -809,10 +847,8 @@ def test_figures_of_several_reports_are_ordered_by_the_names_of_their_panels(tmp
     first, second, third = (figures.draw(found, [one], tmp_path / one.name) for one in (PAPER[1], PAPER[0], PAPER[3]))
     paths = figures.draw_together([first, second, third], tmp_path)
     assert [path.name for path in paths] == ["figure-5.png", "figure-5.pdf"]
-    together = [one for report in (second, first) for one in report.drawn]
-    assert matplotlib.image.imread(paths[0]).shape[1] == pytest.approx(
-        figures.DOTS_PER_INCH * sum(curve.width(*one) for one in together), abs=1
-    )
+    figure = composed(found, PAPER[0], PAPER[1])
+    assert matplotlib.image.imread(paths[0]).shape[1] == pytest.approx(figure.bbox.width, abs=1)
     assert figures.draw_together([first, first], tmp_path) == []  # one figure of different trials
     assert figures.draw_together([first, third], tmp_path) == []
 

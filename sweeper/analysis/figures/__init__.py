@@ -1,9 +1,7 @@
 """Panels drawn from a store as PNG and PDF, one kind of panel a module.
 
-A kind is a module with six functions: `gather` takes a panel's numbers from the results, `width` and `frame` say how
-much room they need, `paint` draws them, `legend` explains them, and `compare` puts published numbers beside them. Kinds
-know no task, no paper and no store. A new kind is one more module here, one more record in `sweeper.space.panels`, and
-one more line in `KINDS`.
+A kind is a subclass of `drawing.Drawing`, and `layout` puts drawings on a canvas. Kinds know no task, no paper and no
+store. A new kind is one more module here and one more line in `KINDS`, beside its record in `sweeper.space.panels`.
 
 Every panel is drawn alone; panels that name the same `figure` are drawn side by side as well, also those of several
 search spaces, and share a legend with neighbours of the same series. Series without data are named in `Report.notes`;
@@ -12,47 +10,38 @@ their published values are drawn all the same. Panels without data in any series
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import matplotlib
-from matplotlib.artist import Artist
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from sweeper.analysis.comparison import Comparison, agreement
-from sweeper.analysis.figures import board, cells, curve, heatmap, histogram, history
+from sweeper.analysis.figures.board import Boards
+from sweeper.analysis.figures.cells import CellMaps
+from sweeper.analysis.figures.curve import Curves
+from sweeper.analysis.figures.drawing import Drawing
+from sweeper.analysis.figures.heatmap import HeatMaps
+from sweeper.analysis.figures.histogram import Histograms
+from sweeper.analysis.figures.history import Histories
+from sweeper.analysis.figures.layout import DOTS_PER_INCH, compose
 from sweeper.analysis.figures.selection import Note
-from sweeper.analysis.figures.style import (
-    PALETTES,
-    PUBLISHED_ONLY,
-    RC,
-    Frame,
-    PaletteName,
-    Region,
-    legend_height,
-    plain,
-)
+from sweeper.analysis.figures.style import PALETTES, RC, PaletteName, plain
 from sweeper.analysis.results import Results
-from sweeper.space.panels import CurvePanel, HistoryPanel, Panel
+from sweeper.space.panels import Panel
 
 __all__ = [
-    "PALETTES", "Comparison", "Note", "PaletteName", "Report", "Results",
-    "agreement", "draw", "draw_together", "note_lines", "plain",
+    "DOTS_PER_INCH", "PALETTES", "Comparison", "Note", "PaletteName", "Report", "Results",
+    "agreement", "draw", "draw_together", "drawing", "note_lines", "plain",
 ]  # fmt: skip
 
-KINDS: dict[str, ModuleType] = {
-    "curve": curve,
-    "history": history,
-    "histogram": histogram,
-    "heatmap": heatmap,
-    "cells": cells,
-    "board": board,
+KINDS: dict[str, type[Drawing]] = {
+    "curve": Curves,
+    "history": Histories,
+    "histogram": Histograms,
+    "heatmap": HeatMaps,
+    "cells": CellMaps,
+    "board": Boards,
 }
-
-DOTS_PER_INCH = 200
 
 
 class Report(NamedTuple):
@@ -62,13 +51,13 @@ class Report(NamedTuple):
         paths: The written files.
         notes: Series that were left out with the reason, and series that merge trials which are not alike.
         comparisons: Every published value of the panels beside the measured one, also of panels without any data.
-        drawn: The panels that were drawn, with what their kind gathered.
+        drawn: The panels that were drawn, with their numbers.
     """
 
     paths: tuple[Path, ...]
     notes: tuple[Note, ...]
     comparisons: tuple[Comparison, ...]
-    drawn: tuple[tuple[Panel, Any], ...]
+    drawn: tuple[Drawing, ...]
 
 
 def note_lines(notes: Iterable[Note]) -> list[tuple[tuple[str, ...], str]]:
@@ -87,21 +76,26 @@ def note_lines(notes: Iterable[Note]) -> list[tuple[tuple[str, ...], str]]:
     return [(tuple(named), line) for line, named in panels.items()]
 
 
+def drawing(panel: Panel, results: Results) -> Drawing:
+    """The panel with its numbers."""
+    return KINDS[panel.kind].of(panel, results)
+
+
 def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteName = "paper") -> Report:
     """Draw panels into the folder `out` as `<name>.png` and `.pdf`, and as `figure-<figure>` where they share one."""
     out.mkdir(parents=True, exist_ok=True)
-    gathered = [(panel, KINDS[panel.kind].gather(panel, results)) for panel in panels]
-    drawable = [(panel, content) for panel, content in gathered if content]
-    paths = [path for panel, content in drawable for path in _write([(panel, content)], out / panel.name, palette)]
-    for figure in dict.fromkeys(panel.figure for panel, _ in drawable if panel.figure):
-        row = [(panel, content) for panel, content in drawable if panel.figure == figure]
+    drawings = [drawing(panel, results) for panel in panels]
+    drawn = [part for part in drawings if part.content]
+    paths = [path for part in drawn for path in _write([part], out / part.panel.name, palette)]
+    for figure in dict.fromkeys(part.panel.figure for part in drawn if part.panel.figure):
+        row = [part for part in drawn if part.panel.figure == figure]
         if len(row) > 1:
             paths += _write(row, out / f"figure-{figure}", palette)
     return Report(
         paths=tuple(paths),
-        notes=tuple(note for _, content in gathered for note in content.notes),
-        comparisons=tuple(one for panel, content in gathered for one in KINDS[panel.kind].compare(panel, content)),
-        drawn=tuple(drawable),
+        notes=tuple(note for part in drawings for note in part.content.notes),
+        comparisons=tuple(comparison for part in drawings for comparison in part.compare()),
+        drawn=tuple(drawn),
     )
 
 
@@ -111,73 +105,25 @@ def draw_together(reports: Sequence[Report], out: Path, palette: PaletteName = "
     Panels of one name are one figure of different trials, such as a sweep and its repetition. Side by side they could
     not be told apart, so that a figure with two of them is left to the single reports.
     """
-    parts: dict[str, list[list[tuple[Panel, Any]]]] = {}
+    rows: dict[str, list[list[Drawing]]] = {}
     for report in reports:
-        for figure in dict.fromkeys(panel.figure for panel, _ in report.drawn if panel.figure):
-            parts.setdefault(figure, []).append([one for one in report.drawn if one[0].figure == figure])
+        for figure in dict.fromkeys(part.panel.figure for part in report.drawn if part.panel.figure):
+            rows.setdefault(figure, []).append([part for part in report.drawn if part.panel.figure == figure])
     paths = []
-    for figure, found in parts.items():
-        row = sorted((one for part in found for one in part), key=lambda one: one[0].name)
-        if len(found) > 1 and len({panel.name for panel, _ in row}) == len(row):
+    for figure, parts in rows.items():
+        row = sorted(itertools.chain.from_iterable(parts), key=lambda part: part.panel.name)
+        if len(parts) > 1 and len({part.panel.name for part in row}) == len(row):
             out.mkdir(parents=True, exist_ok=True)
             paths += _write(row, out / f"figure-{figure}", palette)
     return paths
 
 
-def _write(row: Sequence[tuple[Panel, Any]], path: Path, palette: PaletteName) -> list[Path]:
+def _write(row: Sequence[Drawing], path: Path, palette: PaletteName) -> list[Path]:
     """Write a row of panels as PNG and PDF."""
     with matplotlib.rc_context(RC):
         figure = compose(row, palette)
         # `with_suffix` would take the end of a name such as "q=0.5" for a suffix.
         png, pdf = (path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "pdf"))
-        figure.savefig(png, dpi=DOTS_PER_INCH)
+        figure.savefig(png)
         figure.savefig(pdf, metadata={"CreationDate": None})
     return [png, pdf]
-
-
-def compose(row: Sequence[tuple[Panel, Any]], palette: PaletteName) -> Figure:
-    """A figure of panels side by side; panels are given with what their kind gathered."""
-    look = PALETTES[palette]
-    widths = [KINDS[panel.kind].width(panel, content) for panel, content in row]
-    lefts = [0.0, *itertools.accumulate(widths)]
-    legends = []
-    for group in _sharing(row):
-        entries = _united([KINDS[panel.kind].legend(panel, content, look) for panel, content in row[group]])
-        legends.append((lefts[group.start], lefts[group.stop] - lefts[group.start], entries))
-    frame = replace(
-        Frame.tallest([KINDS[panel.kind].frame(panel, content) for panel, content in row]),
-        legend=max(legend_height(list(entries), width) for _, width, entries in legends),
-    )
-    figure = Figure(figsize=(lefts[-1], frame.height))
-    FigureCanvasAgg(figure)
-    for (panel, content), left, width in zip(row, lefts, widths, strict=False):
-        KINDS[panel.kind].paint(panel, content, Region(figure, left, width, frame), look)
-    for left, width, entries in legends:
-        if entries:
-            Region(figure, left, width, frame).legend(list(entries.values()), list(entries))
-    return figure
-
-
-def _sharing(row: Sequence[tuple[Panel, Any]]) -> list[slice]:
-    """Neighbours of one kind that declare series of the same labels and colours: they share a legend."""
-
-    def series(place: int) -> object:
-        panel = row[place][0]
-        if isinstance(panel, CurvePanel | HistoryPanel) and panel.series:
-            return panel.kind, [(one.label, one.color) for one in panel.series]
-        return place
-
-    groups = [list(places) for _, places in itertools.groupby(range(len(row)), key=series)]
-    return [slice(places[0], places[-1] + 1) for places in groups]
-
-
-def _united(legends: Sequence[Sequence[tuple[str, Artist]]]) -> dict[str, Artist]:
-    """The entries of several legends, each once, in the order of the fullest; what one panel measured, is measured."""
-    united: dict[str, Artist] = {}
-    for entries in sorted(legends, key=len, reverse=True):
-        for label, handle in entries:
-            united.setdefault(label, handle)
-    for label in list(united):
-        if f"{label}{PUBLISHED_ONLY}" in united:
-            del united[f"{label}{PUBLISHED_ONLY}"]
-    return united

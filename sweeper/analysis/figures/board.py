@@ -5,6 +5,7 @@ one on top of it. A black star marks the start, a red one the target. Above stan
 in the panel's unit, beneath it the seed. All boards of a series are one training.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +14,17 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import selection, style
-from sweeper.analysis.figures.cells import GAP, HEIGHT, map_width
+from sweeper.analysis.figures.cells import map_width
+from sweeper.analysis.figures.drawing import Drawing
+from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.space.panels import BoardPanel, MapSeries
 
 FIRST, SECOND = "#1b2a6b", "#35d0e6"
 """Colours of the two walks: as far apart in lightness as in hue, so that no reader needs the hue."""
+
+TARGET = "#e3000f"
 
 
 @dataclass(frozen=True)
@@ -35,31 +39,63 @@ class Board:
     steps: int
 
 
-Content = selection.Content[tuple[Board, ...]]
+class Boards(Drawing[BoardPanel, tuple[Board, ...]]):
+    """Walks of single trainings."""
 
+    NAME = "Boards"
 
-def gather(panel: BoardPanel, results: Results) -> Content:
-    """The boards of a panel, with a note for every series that has none."""
+    @classmethod
+    def of(cls, panel: BoardPanel, results: Results) -> "Boards":
+        def drawn(index: int, series: MapSeries, rows: pd.DataFrame) -> tuple[Board, ...]:
+            trial = selection.one_training(rows, panel.seed)
+            shape = selection.entry(trial, panel.rows), selection.entry(trial, panel.columns)
+            longest = selection.entry(trial, panel.longest)
+            row, column = panel.target
+            target = (row - 1) * shape[1] + column - 1
+            if row > shape[0] or column > shape[1] or target < panel.first:
+                raise selection.NoData(f"row {row}, column {column} is no input of a grid of {shape[0]} x {shape[1]}")
+            name, trial_id = series.metric or panel.metric, str(trial["trial_id"])
+            boards = []
+            for seed in range(panel.boards):
+                cells = _path(results, trial_id, f"{name}_{seed}", target - panel.first)
+                if cells is not None:
+                    walks = tuple(np.stack(np.divmod(walk, shape[1]), 1) for walk in _walks(cells, target, longest))
+                    boards.append(Board(series.label, int(trial["seed"]), seed, shape, walks, len(cells)))
+            if not boards:
+                raise selection.NoData(f"no outcome '{name}_0_0' of its inputs was stored")
+            return tuple(boards)
 
-    def drawn(index: int, one: MapSeries, rows: pd.DataFrame) -> tuple[Board, ...]:
-        trial = selection.one_training(rows, panel.seed)
-        shape = selection.entry(trial, panel.rows), selection.entry(trial, panel.columns)
-        longest = selection.entry(trial, panel.longest)
-        row, column = panel.target
-        target = (row - 1) * shape[1] + column - 1
-        if row > shape[0] or column > shape[1] or target < panel.first:
-            raise selection.NoData(f"row {row}, column {column} is no input of a grid of {shape[0]} x {shape[1]}")
-        found = []
-        for seed in range(panel.boards):
-            cells = _path(results, str(trial["trial_id"]), f"{one.metric or panel.metric}_{seed}", target - panel.first)
-            if cells is not None:
-                walks = tuple(np.stack(np.divmod(walk, shape[1]), axis=1) for walk in _walks(cells, target, longest))
-                found.append(Board(one.label, int(trial["seed"]), seed, shape, walks, len(cells)))
-        if not found:
-            raise selection.NoData(f"no outcome '{one.metric or panel.metric}_0_0' of its inputs was stored")
-        return tuple(found)
+        return cls(panel, selection.gathered(panel, panel.series, MapSeries, results, drawn))
 
-    return selection.gathered(panel, panel.series, MapSeries, results, drawn)
+    def _boards(self) -> list[Board]:
+        return [board for boards in self.content.series for board in boards]
+
+    def widths(self) -> Sequence[float]:
+        return [map_width(board.shape) for board in self._boards()]
+
+    def paint(self, axes: Sequence[Axes], look: Look) -> None:
+        for ax, board in zip(axes, self._boards(), strict=True):
+            _paint_board(ax, board, self.panel.target)
+            steps = style.number(board.steps / self.panel.unit)
+            text = f"{board.label}\n{steps}" if len(self.content.series) > 1 else steps
+            style.above(ax, text, 0.5, 4, fontsize=9, color="black")
+            ax.set_xlabel(f"seed {board.seed}")
+
+    def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
+        def star(color: str) -> Line2D:
+            return Line2D([], [], linestyle="none", marker="*", markersize=8, color=color)
+
+        return [
+            ("start", star("black")),
+            ("target", star(TARGET)),
+            ("episode 1", Line2D([], [], color=FIRST, linewidth=4.0)),
+            ("episode 2", Line2D([], [], color=SECOND, linewidth=1.6)),
+        ]
+
+    def remarks(self) -> list[str]:
+        seeds = sorted({board.training_seed for board in self._boards()})
+        training = f"one training, training seed {' and '.join(map(str, seeds))}"
+        return ["Above: steps of both episodes", training, *self.content.best]
 
 
 def _path(results: Results, trial_id: str, name: str, position: int) -> np.ndarray | None:
@@ -83,66 +119,10 @@ def _walks(cells: np.ndarray, target: int, longest: int) -> list[np.ndarray]:
     return walks + ([np.array(walk)] if len(walk) > 1 else [])
 
 
-def compare(panel: BoardPanel, content: Content) -> list[Comparison]:
-    """Nothing: single walks are examples."""
-    return []
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Drawing
-# --------------------------------------------------------------------------------------------------------------------
-
-
-def _boards(content: Content) -> list[Board]:
-    return [board for boards in content.series for board in boards]
-
-
-def width(panel: BoardPanel, content: Content) -> float:
-    """Width of the panel in inches."""
-    return 2 * GAP + sum(map_width(board.shape) + GAP for board in _boards(content)) - GAP
-
-
-def frame(panel: BoardPanel, content: Content) -> style.Frame:
-    return style.frame(
-        width(panel, content),
-        panel.name,
-        panel.title,
-        count_lines=2 + (len(content.series) > 1),
-        axes=HEIGHT,
-        footer=_footer(content),
-    )
-
-
-def paint(panel: BoardPanel, content: Content, region: style.Region, look: style.Look) -> None:
-    """Draw the panel into its region of a figure."""
-    left = GAP
-    for board in _boards(content):
-        room = map_width(board.shape)
-        axes = region.axes("axes", left=left, right=region.width - left - room)
-        _paint_board(axes, board, panel.target)
-        above = style.number(board.steps / panel.unit)
-        named = f"{board.label}\n{above}" if len(content.series) > 1 else above
-        axes.annotate(
-            named,
-            (0.5, 1),
-            (0, 4),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            fontsize=8.5,
-        )
-        axes.set_xlabel(f"seed {board.seed}")
-        left += room + GAP
-    region.title(panel.name, panel.title)
-    region.footer(_footer(content))
-
-
 def _paint_board(axes: Axes, board: Board, target: tuple[int, int]) -> None:
     rows, columns = board.shape
     axes.set_xlim(0.5, columns + 0.5)
     axes.set_ylim(0.5, rows + 0.5)
-    axes.set_aspect("equal")
     axes.set_xticks(np.arange(columns + 1) + 0.5, [""] * (columns + 1))
     axes.set_yticks(np.arange(rows + 1) + 0.5, [""] * (rows + 1))
     axes.tick_params(length=0)
@@ -158,28 +138,7 @@ def _paint_board(axes: Axes, board: Board, target: tuple[int, int]) -> None:
             solid_capstyle="round",
             zorder=3,
         )
-    for (row, column), color in (((1, 1), "black"), (target, "#e3000f")):
+    for (row, column), color in (((1, 1), "black"), (target, TARGET)):
         axes.plot(
             column, row, marker="*", markersize=11, color=color, markeredgecolor="white", markeredgewidth=0.6, zorder=6
         )
-
-
-def legend(panel: BoardPanel, content: Content, look: style.Look) -> list[tuple[str, Artist]]:
-    """Labels and handles of all that is drawn."""
-
-    def star(color: str) -> Line2D:
-        return Line2D([], [], linestyle="none", marker="*", markersize=8, color=color)
-
-    return [
-        ("start", star("black")),
-        ("target", star("#e3000f")),
-        ("episode 1", Line2D([], [], color=FIRST, linewidth=4.0)),
-        ("episode 2", Line2D([], [], color=SECOND, linewidth=1.6)),
-    ]
-
-
-def _footer(content: Content) -> str:
-    boards = _boards(content)
-    seeds = sorted({board.training_seed for board in boards})
-    parts = ["Above: steps of both episodes", f"one training, training seed {' and '.join(map(str, seeds))}"]
-    return "; ".join([*parts, *content.best]) + "."

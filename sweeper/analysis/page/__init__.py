@@ -26,12 +26,13 @@ from markupsafe import Markup
 
 from sweeper.analysis import figures
 from sweeper.analysis.figures import Report, Results
+from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, chosen
 from sweeper.analysis.page import grids
 from sweeper.analysis.page.grids import EVERYTHING, Compared, Kind
 from sweeper.analysis.tables import Table
 from sweeper.messages import counted, duration, redacted
-from sweeper.space.panels import CurvePanel, HeatmapPanel, HistoryPanel, Panel, Where
+from sweeper.space.panels import Panel, Where
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial import provenance
 
@@ -235,14 +236,14 @@ def _chapter(section: Section) -> Chapter:
         if absent := [panel for panel in panels if panel not in drawn]:
             left_out.append(f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not drawn: {text}")
     found = [
-        _figure(section, panel, drawn[panel.name], tuple(notes[panel.name]))
-        for panel in section.panels
-        if panel.name in drawn
+        _figure(section, drawing, drawn[drawing.panel.name], tuple(notes[drawing.panel.name]))
+        for drawing in section.report.drawn
     ]
     return Chapter(section.name, tuple(found), tuple(left_out))
 
 
-def _figure(section: Section, panel: Panel, path: Path, notes: tuple[str, ...]) -> Figure:
+def _figure(section: Section, drawing: Drawing, path: Path, notes: tuple[str, ...]) -> Figure:
+    panel = drawing.panel
     data = path.read_bytes()
     # A PNG begins with eight bytes of signature and its header: width and height stand at bytes 16 and 20.
     width, height = (int.from_bytes(data[start : start + 4]) for start in (16, 20))
@@ -251,8 +252,8 @@ def _figure(section: Section, panel: Panel, path: Path, notes: tuple[str, ...]) 
     return Figure(
         title=panel.name,
         caption=figures.plain(panel.title),
-        behind=_behind(section, panel),
-        alternative=_alternative(panel),
+        behind=_behind(drawing),
+        alternative=drawing.alternative(),
         notes=notes,
         source="data:image/png;base64," + base64.b64encode(data).decode(),
         width=round(width / PIXELS_PER_CSS_PIXEL),
@@ -261,9 +262,9 @@ def _figure(section: Section, panel: Panel, path: Path, notes: tuple[str, ...]) 
     )
 
 
-def _behind(section: Section, panel: Panel) -> str:
+def _behind(drawing: Drawing) -> str:
     """Which trials the figure was drawn from, as one sentence."""
-    rows = next(content.trials for drawn, content in section.report.drawn if drawn.name == panel.name)
+    rows = drawing.content.trials
     seeds = rows["seed"].nunique()
     return f"{counted(len(rows), 'trial')}, {counted(seeds, 'training seed')}, {_steps(rows)} steps."
 
@@ -271,35 +272,3 @@ def _behind(section: Section, panel: Panel) -> str:
 def _steps(rows: pd.DataFrame) -> str:
     lowest, highest = rows["steps"].min(), rows["steps"].max()
     return f"{lowest:,}" if lowest == highest else f"{lowest:,} to {highest:,}"
-
-
-_KIND_NAMES = {
-    "curve": "Curves",
-    "history": "Training curves",
-    "histogram": "Histograms",
-    "heatmap": "Heat maps",
-    "cells": "Maps of cells",
-    "board": "Boards",
-}
-
-
-def _alternative(panel: Panel) -> str:
-    """What the figure shows, for readers who do not see it."""
-    metrics = dict.fromkeys(
-        name
-        for one in (panel, *panel.series)
-        for name in (one.metric, getattr(one, "tail", None))
-        if name is not None
-    )  # fmt: skip
-    series = f"one for every value of {panel.split}" if panel.split else ", ".join(one.label for one in panel.series)
-    match panel:
-        case CurvePanel() | HeatmapPanel():
-            against = f" against {panel.x.column}"
-        case HistoryPanel():
-            against = " against the step"
-        case _:
-            against = " over inputs"
-    title = f" ({panel.title})" if panel.title else ""
-    return figures.plain(
-        f"{_KIND_NAMES[panel.kind]} {panel.name}{title}: {', '.join(metrics)}{against}; series: {series}."
-    )

@@ -1,0 +1,85 @@
+"""Published values in a figure: crosses in the colour of their series.
+
+A series without trials keeps its crosses, and the legend says so. Crosses that coincide stand side by side.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.transforms import offset_copy
+
+from sweeper.analysis.figures.style import FAINT, Look
+
+CLOSE = 4.0
+"""Crosses that are nearer than so many points are set side by side, so that neither hides the other."""
+
+MARK = "published"
+"""The group id of crosses among the lines of their axes."""
+
+PUBLISHED_ONLY = " (published only)"
+"""What the legend adds to the label of a series of which there are crosses and nothing else."""
+
+
+class Cross(NamedTuple):
+    """A published value: its place in the data of the axes, and the shade of its series."""
+
+    x: float
+    y: float
+    shade: str
+
+
+def shades(panel: Any, drawn: Sequence[Any], look: Look) -> dict[str, str]:
+    """The shade of every series that is declared, drawn or published, by label.
+
+    A series of `drawn` knows its place among those of the panel (`index`), which a panel that splits does not list; of
+    such a panel, trials of a published series may not exist.
+    """
+    by_label = {series.label: look.shade(series.color, index) for index, series in enumerate(panel.series)}
+    by_label |= {series.label: look.shade(series.color, series.index) for series in drawn}
+    for reference in panel.published:
+        by_label.setdefault(reference.series, look.shade(None, len(by_label)))
+    return by_label
+
+
+def paint(axes: Axes, crosses: Sequence[Cross]) -> None:
+    """Draw published values; `spread` sets those apart that coincide, once the axes have their place."""
+    for cross in crosses:
+        axes.plot(
+            [cross.x],
+            [cross.y],
+            linestyle="none",
+            marker="x",
+            markersize=5.5,
+            markeredgewidth=1.3,
+            color=cross.shade,
+            zorder=6,
+            clip_on=False,
+            gid=MARK,
+        )
+
+
+def spread(axes: Axes) -> None:
+    """Move crosses that would hide each other apart, sideways and by no more than needed to tell them."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    drawn = [line for line in axes.lines if line.get_gid() == MARK]
+    points = [axes.transData.transform(np.column_stack(line.get_data()))[0] * 72 / figure.dpi for line in drawn]
+    groups: list[list[int]] = []
+    for index in sorted(range(len(drawn)), key=lambda i: (round(points[i][0]), points[i][1])):
+        last = points[groups[-1][-1]] if groups else None
+        if last is not None and max(abs(points[index] - last)) < CLOSE:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    for group in groups:
+        for place, index in enumerate(sorted(group)):
+            aside = CLOSE * (place - (len(group) - 1) / 2)
+            drawn[index].set_transform(offset_copy(axes.transData, figure, x=aside, units="points"))
+
+
+def handle(shade: str = FAINT) -> Line2D:
+    """A cross in a legend."""
+    return Line2D([], [], color=shade, linestyle="none", marker="x", markersize=5)

@@ -1,0 +1,199 @@
+"""Panels side by side on one canvas: axes, titles, legends and a footer.
+
+Matplotlib's constrained layout makes room for all text. The axes of all panels stand in one row of a grid, so that they
+line up. Two flat rows hold what belongs to whole panels: titles stand on the upper one, and legends hang from the lower
+one, each below the panels that share it.
+
+Kinds give the sizes of their axes in inches (`Drawing.widths`, `HEIGHT`). The canvas takes the size at which the axes
+have these sizes, however much room their labels, legends and footers need.
+"""
+
+import itertools
+import math
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
+from matplotlib.ticker import FixedLocator
+from matplotlib.transforms import Bbox
+
+from sweeper.analysis.figures import crosses, style
+from sweeper.analysis.figures.drawing import Drawing
+
+HEIGHT = 2.05
+"""Height of all axes, in inches."""
+
+DOTS_PER_INCH = 200
+
+FLAT = 0.01
+"""Height in inches of the row of the grid on which titles stand, and of that from which legends hang."""
+
+MARGIN = 0.08
+"""Room around all axes and their labels, in inches."""
+
+ATTEMPTS, CLOSE_ENOUGH = 8, 0.005
+"""How often the size of the canvas is improved, and the error of the axes that is left, in inches."""
+
+GAP = 6
+"""Points between the name of a panel and its title."""
+
+SHORTEST = 8
+"""A title is broken into lines of so many characters at least."""
+
+
+def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
+    """A figure of panels side by side; its size follows from the sizes of their axes."""
+    look = style.PALETTES[palette]
+    widths = [list(drawing.widths()) for drawing in row]
+    starts = [0, *itertools.accumulate(map(len, widths))]
+    columns = list(itertools.chain.from_iterable(widths))
+    # The layout cannot start from a canvas that is smaller than the labels.
+    figure = Figure((sum(columns) + 2 * len(row), HEIGHT + 4), DOTS_PER_INCH)
+    FigureCanvasAgg(figure)
+    figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=MARGIN, h_pad=MARGIN / 2, wspace=0, hspace=0))
+    grid = figure.add_gridspec(3, len(columns), width_ratios=columns, height_ratios=[FLAT, HEIGHT, FLAT])
+
+    def flat(line: int, first: int, last: int) -> Axes:
+        """Flat axes over the columns of the panels `first` to `last`."""
+        axes = figure.add_subplot(grid[line, starts[first] : starts[last]])
+        axes.axis("off")
+        return axes
+
+    panels = []
+    for drawing, start, end in zip(row, starts, starts[1:], strict=False):
+        axes = [figure.add_subplot(grid[1, column]) for column in range(start, end)]
+        drawing.paint(axes, look)
+        panels.append(axes)
+    heads = [flat(0, place, place + 1) for place in range(len(row))]
+    groups = _sharing(row)
+    feet = [flat(2, group.start, group.stop) for group in groups]
+    _fit(figure, columns)
+
+    boxes = [_box(axes) for axes in panels]
+    for drawing, head, axes, box in zip(row, heads, panels, boxes, strict=True):
+        _add_title(head, drawing.panel.name, drawing.panel.title, axes[0], box.width)
+    for group, foot in zip(groups, feet, strict=True):
+        _add_legend(foot, _united([drawing.legend(look) for drawing in row[group]]), Bbox.union(boxes[group]))
+    left = MARGIN / figure.get_figwidth()
+    figure.supxlabel(_footer(row), x=left, ha="left", fontsize=style.SMALL, color=style.FAINT, wrap=True)
+    _fit(figure, columns)
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        crosses.spread(axes)
+        _hide_overlapping(axes)
+    return figure
+
+
+def _fit(figure: Figure, columns: Sequence[float]) -> None:
+    """Give the canvas the size at which the axes have theirs: what is around the axes does not grow with the canvas."""
+    engine = figure.get_layout_engine()
+    assert engine is not None
+    for _ in range(ATTEMPTS):
+        engine.execute(figure)
+        box = figure.axes[0].get_position(original=True)
+        width, height = figure.get_size_inches()
+        wider = (1 - box.width * width / columns[0]) * sum(columns)
+        higher = HEIGHT - box.height * height
+        if max(abs(wider), abs(higher)) < CLOSE_ENOUGH:
+            break
+        figure.set_size_inches(width + wider, height + higher)
+
+
+def _box(axes: Sequence[Axes]) -> Bbox:
+    """The room that axes take with their labels, in pixels."""
+    return Bbox.union([box for part in axes if (box := part.get_tightbbox())])
+
+
+def _add_title(head: Axes, name: str, title: str, first: Axes, width: float) -> None:
+    """The name of a panel in bold and its title, which is broken into lines.
+
+    Args:
+        head: Flat axes on which the title stands.
+        name: The name.
+        title: The title.
+        first: The axes of the panel with whose labels the title begins.
+        width: The room for both, in pixels.
+    """
+    text = TextArea("", textprops={"fontsize": 9, "linespacing": 1.25})
+    bold = TextArea(name, textprops={"fontsize": 10.5, "fontweight": "bold"})
+    packed = HPacker(children=[bold, text], sep=GAP, pad=0, align="top")
+    label = first.yaxis.label
+    left = label if label.get_text() else first
+    head.add_artist(
+        AnnotationBbox(packed, (0, 1), xycoords=(left, head.transAxes), box_alignment=(0, 0), frameon=False, pad=0)
+    )
+    # A formula is not broken.
+    words = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), title)
+    for characters in range(max(len(words), SHORTEST), SHORTEST - 1, -1):
+        lines = textwrap.wrap(words, characters, break_on_hyphens=False)
+        text.set_text("\n".join(lines).replace("\xa0", " "))
+        if packed.get_window_extent().width <= width:
+            break
+
+
+def _hide_overlapping(axes: Axes) -> None:
+    """Leave out labels of fixed ticks, and seed counts, that would run into the one before."""
+    texts = [text for text in axes.texts if text.get_gid() == style.COUNT]
+    if isinstance(axes.xaxis.get_major_locator(), FixedLocator):
+        texts += axes.get_xticklabels()
+    kept: list[Bbox] = []
+    for text in texts:
+        box = text.get_window_extent()
+        if any(box.overlaps(other) for other in kept):
+            text.set_visible(False)
+        else:
+            kept.append(box)
+
+
+def _sharing(row: Sequence[Drawing]) -> list[slice]:
+    """Neighbours of one kind that declare series of the same labels and colours: they share a legend."""
+
+    def key(place: int) -> object:
+        shared = row[place].shared_legend()
+        return (type(row[place]), shared) if shared else place
+
+    groups = [list(places) for _, places in itertools.groupby(range(len(row)), key=key)]
+    return [slice(places[0], places[-1] + 1) for places in groups]
+
+
+def _united(legends: Sequence[Sequence[tuple[str, Artist]]]) -> dict[str, Artist]:
+    """The entries of several legends, each once, in the order of the fullest; what one panel measured, is measured."""
+    united: dict[str, Artist] = {}
+    for entries in sorted(legends, key=len, reverse=True):
+        for label, handle in entries:
+            united.setdefault(label, handle)
+    for label in list(united):
+        if f"{label}{crosses.PUBLISHED_ONLY}" in united:
+            del united[f"{label}{crosses.PUBLISHED_ONLY}"]
+    return united
+
+
+def _add_legend(foot: Axes, entries: Mapping[str, Artist], panels: Bbox) -> None:
+    """A legend that hangs from flat axes below the panels, in as few rows as are not wider than they."""
+    centre = (panels.x0 + panels.x1) / 2 - foot.bbox.x0
+    for rows in range(1, len(entries) + 1):
+        legend = foot.legend(
+            list(entries.values()),
+            list(entries),
+            loc="upper center",
+            bbox_to_anchor=(centre / foot.bbox.width, 1),
+            ncols=math.ceil(len(entries) / rows),
+        )
+        if legend.get_window_extent().width <= panels.width:
+            break
+
+
+def _footer(row: Sequence[Drawing]) -> str:
+    """The remarks on the panels, each line once with the names of its panels unless it is about all of them."""
+    panels: dict[str, list[str]] = {}
+    for drawing in row:
+        panels.setdefault("; ".join(drawing.remarks()) + ".", []).append(drawing.panel.name)
+    if len(panels) == 1:
+        return next(iter(panels))
+    return "\n".join(f"{', '.join(names)}: {line}" for line, names in panels.items())

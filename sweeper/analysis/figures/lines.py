@@ -1,0 +1,207 @@
+"""What curves and training curves share: an average as a solid line and a tail as a dashed one, one colour a series.
+
+A point is the mean over training seeds, and a band shows their spread. Published values are crosses in the series'
+colour, also of series of which nothing is measured yet.
+"""
+
+import abc
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from sweeper.analysis.comparison import Comparison
+from sweeper.analysis.figures import crosses, exact_values, per_seed, selection, style
+from sweeper.analysis.figures.drawing import Drawing
+from sweeper.analysis.figures.style import Look
+from sweeper.space.panels import CurvePanel, CurveSeries, HistoryPanel
+
+WIDTH = 2.75
+"""Width of the axes, in inches."""
+
+DASHED = (0, (3.2, 1.6))
+"""Line style of a tail."""
+
+LinesT = TypeVar("LinesT", CurvePanel, HistoryPanel)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One metric of a series: its value for each training seed (`x`, `seed`, `value`), and the trials behind it."""
+
+    metric: str
+    tail: bool
+    values: pd.DataFrame
+    rows: pd.DataFrame
+
+    def points(self) -> pd.DataFrame:
+        """Statistics over the training seeds, by `x`."""
+        return self.values.groupby("x")["value"].agg(["mean", "min", "max", "std", "count"])
+
+
+@dataclass(frozen=True)
+class LineSeries:
+    """A series with data: its place in the panel decides the colour where none is given.
+
+    `missing` says why one of its two lines is not there.
+    """
+
+    index: int
+    label: str
+    color: Any
+    lines: tuple[Line, ...]
+    missing: tuple[str, ...]
+
+    def counts(self) -> dict[float, int]:
+        """Number of training seeds at every value of x."""
+        merged = pd.concat([line.values for line in self.lines])
+        return {float(x): int(group["seed"].nunique()) for x, group in merged.groupby("x")}  # pyright: ignore[reportArgumentType]
+
+
+Content = selection.Content[LineSeries]
+
+
+def series_of(
+    panel: CurvePanel | HistoryPanel,
+    index: int,
+    series: CurveSeries,
+    rows: pd.DataFrame,
+    values: Callable[[str], pd.DataFrame],
+) -> LineSeries:
+    """The lines of a series that have data; `values` gives a metric by `x` and training seed.
+
+    Raises:
+        NoData: none of its lines has any.
+    """
+    lines, missing = [], []
+    for metric, tail in zip(panel.metrics(series), (False, True), strict=True):
+        try:
+            if metric is not None:
+                lines.append(Line(metric, tail, values(metric), rows))
+        except selection.NoData as reason:
+            missing.append(str(reason))
+    if not lines:
+        raise selection.NoData("; ".join(dict.fromkeys(missing)))
+    return LineSeries(index, series.label, series.color, tuple(lines), tuple(missing))
+
+
+def with_notes(panel: CurvePanel | HistoryPanel, content: Content) -> Content:
+    """The content with a note for every line and every exact value that is missing."""
+    missing = [
+        selection.Note(panel.name, series.label, reason) for series in content.series for reason in series.missing
+    ]
+    return replace(content, notes=(*content.notes, *missing, *exact_values.notes(panel, content)))
+
+
+class Lines(Drawing[LinesT, LineSeries], abc.ABC):
+    """A panel of lines; the two kinds differ in their horizontal axis."""
+
+    def widths(self) -> Sequence[float]:
+        return [WIDTH]
+
+    @abc.abstractmethod
+    def trials_behind(self, line: Line, x: float) -> pd.DataFrame:
+        """The trials behind a point of a line."""
+
+    @abc.abstractmethod
+    def handle(self, series: LineSeries, look: Look, **line: Any) -> Line2D:
+        """What stands for a series in the legend."""
+
+    def shared_legend(self) -> Any:
+        return [(series.label, series.color) for series in self.panel.series]
+
+    def compare(self) -> list[Comparison]:
+        lines = {(series.label, line.metric): line for series in self.content.series for line in series.lines}
+        compared = []
+        for reference in self.panel.published:
+            line = lines.get((reference.series, reference.metric))
+            for x, published in sorted(reference.values.items()):
+                point = None if line is None else line.values[np.isclose(line.values["x"], x, rtol=1e-9)]
+                measured = {} if point is None else dict(zip(point["seed"], point["value"], strict=True))
+                mean, low, high = per_seed.summary(measured) if measured else (None, None, None)
+                compared.append(
+                    Comparison(
+                        panel=self.panel.name,
+                        curve=style.plain(reference.series),
+                        metric=reference.metric,
+                        at=x,
+                        published=published,
+                        measured=mean,
+                        lowest=low,
+                        highest=high,
+                        seeds=len(measured),
+                        steps="" if line is None else selection.steps(self.trials_behind(line, x)),
+                        percent=self.panel.y.percent,
+                        source=reference.source,
+                    )
+                )
+        return compared
+
+    def value_label(self) -> str:
+        """The label of the vertical axis."""
+        metric = self.panel.metric or self.panel.tail or ""
+        return self.panel.y.label or metric + " (%)" * self.panel.y.percent
+
+    def spread(self, points: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper edge of the band around the points of a line, in the unit that is drawn."""
+        factor = self.panel.y.factor
+        if self.panel.band == "range":
+            return points["min"].to_numpy() * factor, points["max"].to_numpy() * factor
+        mean, deviation = points["mean"].to_numpy() * factor, points["std"].fillna(0).to_numpy() * abs(factor)
+        return mean - deviation, mean + deviation
+
+    def spread_name(self) -> str:
+        return "lowest to highest seed" if self.panel.band == "range" else "one standard deviation over seeds"
+
+    def paint_references(self, axes: Axes, look: Look, place: Callable[[float], float]) -> None:
+        """Published values of all series, whether measured or not, at `place` of their x; and exact values."""
+        shades = crosses.shades(self.panel, self.content.series, look)
+        published = [
+            crosses.Cross(place(x), value * self.panel.y.factor, shades[reference.series])
+            for reference in self.panel.published
+            for x, value in sorted(reference.values.items())
+        ]
+        crosses.paint(axes, published)
+        exact_values.paint(axes, self.panel, self.content, look)
+
+    def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
+        drawn = self.content.series
+        entries: list[tuple[str, Artist]] = [
+            (
+                series.label,
+                self.handle(series, look, linestyle=DASHED if all(line.tail for line in series.lines) else "-"),
+            )
+            for series in drawn
+        ]
+        labels = {series.label for series in drawn}
+        entries += [
+            (f"{label}{crosses.PUBLISHED_ONLY}", crosses.handle(shade))
+            for label, shade in crosses.shades(self.panel, drawn, look).items()
+            if label not in labels and any(reference.series == label for reference in self.panel.published)
+        ]
+        lines = [line for series in drawn for line in series.lines]
+        tails = dict.fromkeys(tail_name(line.metric, self.panel.y.factor) for line in lines if line.tail)
+        if tails and not all(line.tail for line in lines):
+            entries.append(("average", Line2D([], [], color=style.FAINT, linewidth=1.2)))
+        if tails:
+            dashed = Line2D([], [], color=style.FAINT, linewidth=1.2, linestyle=DASHED)
+            entries.append((", ".join(tails), dashed))
+        if self.panel.published:
+            entries.append(("published", crosses.handle()))
+        return [*entries, *exact_values.legend(self.panel, self.content, look)]
+
+
+def tail_name(metric: str, factor: float) -> str:
+    """What a dashed line shows, such as "5th percentile"; a negative factor turns high values into low ones."""
+    percentile = 95 if metric == "tail_loss" else None
+    if suffix := re.search(r"_p(\d+)$", metric):
+        percentile = int(suffix[1])
+    if percentile is None:
+        return metric
+    return f"{100 - percentile if factor < 0 else percentile}th percentile"
