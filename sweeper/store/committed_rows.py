@@ -5,13 +5,14 @@ one is deleted. So if two listings, one after the other, show the same compacted
 missed is not there; and if a file has vanished by the time it is read, another look at the store shows where its row
 went. Where a trial has a compacted row and a row of its own, the better status counts, and of equals the compacted row.
 
-Nothing is moved or deleted here: damaged files are reported.
+Nothing is moved or deleted here: damaged files, and rows that contradict their seal, are reported.
 """
 
 import logging
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from sweeper.store.decoded_rows import contradiction
 from sweeper.store.file_names import is_compacted, is_file_name, title
 from sweeper.store.files import DurableFiles, FileState
 from sweeper.store.quarantine import Damage
@@ -90,7 +91,7 @@ class Reading(NamedTuple):
 
 
 def read_entries(files: DurableFiles, trial_ids: Iterable[str] | None = None) -> Reading:
-    """The rows of all committed trials, or of those listed; nothing of them is decoded.
+    """The rows of all committed trials, or of those listed, not decoded.
 
     Raises:
         StoreError: the store cannot be read, or a newer version of this program wrote it.
@@ -177,9 +178,10 @@ def _own_row(files: DurableFiles, name: str, modified: int) -> Entry | Damage | 
     if data is None:
         return None
     try:
-        return Entry(unsealed(data, "trials", name), data, modified, None)
+        seal = unsealed(data, "trials", name)
     except DamagedError as error:
         return Damage("trials", name, str(error))
+    return contradiction(data, name, [seal]) or Entry(seal, data, modified, None)
 
 
 def _compacted_rows(files: DurableFiles, name: str, modified: int) -> list[Entry] | Damage | None:
@@ -191,5 +193,6 @@ def _compacted_rows(files: DurableFiles, name: str, modified: int) -> list[Entry
         seal = unsealed_compacted(data, "trials", name)
     except DamagedError as error:
         return Damage("trials", name, str(error))
-    places = [Place(seal, position) for position in range(len(seal.members))]
-    return [Entry(seal.of(place.member), data, modified, place) for place in places]
+    rows = seal.rows
+    entries = [Entry(row, data, modified, Place(seal, position)) for position, row in enumerate(rows)]
+    return contradiction(data, name, rows) or entries

@@ -51,7 +51,7 @@ def dissolve(files: DurableFiles, seal: CompactedSeal, data: bytes, without: Col
     Raises:
         StoreError: the store cannot be written, or another process moves the same rows. No trial has suffered.
     """
-    rows = decoded_rows(data, seal.name, len(seal.members))
+    rows = decoded_rows(data, seal.name, seal.rows)
     if isinstance(rows, Damage):
         return rows
     damage = damage_in(files, "curves", seal.name)

@@ -1,60 +1,89 @@
-"""From the files of rows to the table `trials`."""
+"""From a file of rows to a table, and whether the rows and their seals say the same.
 
-from collections import defaultdict
+A file may be whole, with the digest that belongs to its bytes, and still make no sense: rows of another trial or status
+than the seal says, a specification that is no JSON, or a few kilobytes that would be decoded to gigabytes.
+"""
+
 from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic_core import from_json
 
-from sweeper.store.committed_rows import Entry
+from sweeper.store.expansion import ROWS_LIMIT, expanded_bytes
 from sweeper.store.quarantine import Damage
-from sweeper.store.schema import IN_FILE, PARTITION, TRIALS
-from sweeper.store.threads import in_threads
+from sweeper.store.schema import IN_FILE
+from sweeper.store.sealed_parquet import Seal, footer_start
+
+_COMPARED = ["trial_id", "status", "spec", "extra_metrics"]
 
 
-def decoded_rows(data: bytes, name: str, count: int) -> pa.Table | Damage:
-    """The rows in a file, whose columns are some of those of `TRIALS`.
+def decoded_rows(data: bytes, name: str, seals: Sequence[Seal]) -> pa.Table | Damage:
+    """The rows in a file, whose columns are some of those of `TRIALS`; columns of newer programs are left out.
 
     Args:
         data: The file.
         name: Its name below `trials`.
-        count: How many rows its seal announces.
+        seals: What the file's seal says of each row.
     """
+    return _decoded(data, name, seals, IN_FILE["trials"].names)
+
+
+def contradiction(data: bytes, name: str, seals: Sequence[Seal]) -> Damage | None:
+    """What keeps the rows in a file from being what the file's seal says; arguments are those of `decoded_rows`."""
+    if len(seals) == 1 and _in_plain_text(data, seals[0]):
+        return None  # a start reads thousands of such files, and decoding takes ten times as long as reading
+    rows = _decoded(data, name, seals, _COMPARED)
+    return rows if isinstance(rows, Damage) else None
+
+
+def _decoded(data: bytes, name: str, seals: Sequence[Seal], columns: Sequence[str]) -> pa.Table | Damage:
     try:
-        table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+        size = expanded_bytes(data)
+        if size > ROWS_LIMIT:
+            return Damage("trials", name, f"would take {size:,} bytes, too many for rows")
+        file = pq.ParquetFile(pa.BufferReader(data))
+        known = [field for field in file.schema_arrow if field.name in columns]
+        if file.metadata.num_rows != len(seals) or any(field not in IN_FILE["trials"] for field in known):
+            return Damage("trials", name, "does not hold the row of a trial")
+        table = file.read(columns=[field.name for field in known], use_threads=False).replace_schema_metadata(None)
     except (pa.ArrowException, OSError) as error:
         return Damage("trials", name, str(error))
-    known = table.schema.equals(IN_FILE["trials"]) or all(field in IN_FILE["trials"] for field in table.schema)
-    if table.num_rows != count or not known:
-        return Damage("trials", name, "does not hold the row of a trial")
-    return table.replace_schema_metadata(None)
+    reason = _disagreement(table, seals)
+    return table if reason is None else Damage("trials", name, reason)
 
 
-def trials_table(entries: Sequence[Entry]) -> tuple[pa.Table, list[Damage]]:
-    """The rows of the entries as one table with the columns of `TRIALS`, sorted by trial id, without damaged rows."""
-    files: dict[str, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        files[entry.seal.name if entry.place is None else entry.place.file.name].append(entry)
-    tables, damage = [IN_FILE["trials"].empty_table()], []
-    sound: list[Entry] = []
-    for rows, members in zip(in_threads(_rows, list(files.items())), files.values(), strict=True):
-        if isinstance(rows, Damage):
-            damage.append(rows)
-        else:
-            tables.append(rows)
-            sound += members
-    # Rows of an older program lack the newest columns.
-    table = pa.concat_tables(tables, promote_options="default").combine_chunks()
-    for name in PARTITION.names:
-        table = table.append_column(name, pa.array([getattr(entry.seal, name) for entry in sound], pa.string()))
-    return table.select(TRIALS.names).sort_by("trial_id"), damage
+def _disagreement(rows: pa.Table, seals: Sequence[Seal]) -> str | None:
+    """In which way rows disagree with their seals or with themselves."""
+    if missing := {"trial_id", "status", "spec"}.difference(rows.column_names):
+        return f"has no column {min(missing)!r}"
+    for column in ("trial_id", "status"):
+        if rows[column].to_pylist() != [getattr(seal, column) for seal in seals]:
+            return f"has another {column} than its seal"
+    for spec, seal in zip(rows["spec"].to_pylist(), seals, strict=True):
+        try:
+            values = from_json(spec)
+            told = (values["task"]["name"], values["baseline"])
+        except (ValueError, TypeError, LookupError):
+            return "has a specification that is none"
+        if told != (seal.task, seal.baseline):
+            return "has the specification of another task or baseline"
+    for metrics in rows["extra_metrics"].to_pylist() if "extra_metrics" in rows.column_names else ():
+        try:
+            if metrics is not None and not isinstance(from_json(metrics), dict):
+                return "has metrics that are none"
+        except ValueError:
+            return "has metrics that are none"
+    return None
 
 
-def _rows(file: tuple[str, list[Entry]]) -> pa.Table | Damage:
-    """The rows of the entries that a file holds."""
-    name, entries = file
-    place = entries[0].place
-    if place is None:
-        return decoded_rows(entries[0].data, name, 1)
-    rows = decoded_rows(entries[0].data, name, len(place.file.members))
-    return rows if isinstance(rows, Damage) else rows.take([e.place.position for e in entries if e.place is not None])
+def _in_plain_text(data: bytes, seal: Seal) -> bool:
+    """Whether the bytes of a row before its seal show the trial, status, task and baseline that the seal says.
+
+    Rows are written without compression, so they do. False only means that the row has to be decoded.
+    """
+    columns = data[: footer_start(data)]
+    words = (seal.trial_id, seal.status)
+    parts = [len(word).to_bytes(4, "little") + word.encode() for word in words]
+    parts += [f'"baseline":"{seal.baseline}"'.encode(), f'"name":"{seal.task}"'.encode()]
+    return all(part in columns for part in parts)

@@ -5,6 +5,7 @@ died before its row or lost against the row that stands: it is left out, as if t
 digests take any sound file.
 """
 
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from sweeper.store.committed_rows import Entry
+from sweeper.store.expansion import DETAIL_LIMIT, expanded_bytes
 from sweeper.store.file_names import is_compacted
 from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles
 from sweeper.store.quarantine import Damage
@@ -32,6 +34,8 @@ from sweeper.store.sealed_parquet import (
     unsealed_compacted,
 )
 from sweeper.store.threads import in_threads
+
+logger = logging.getLogger(__name__)
 
 _FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
@@ -117,7 +121,7 @@ class Scan(NamedTuple):
 
     Attributes:
         dataset: Reads only what a scan asks for.
-        left_out: Trials whose file is damaged, or does not have the digest that their row names.
+        left_out: Trials whose file is damaged, too large, or does not have the digest of their row.
     """
 
     dataset: ds.Dataset
@@ -157,17 +161,23 @@ def scanned_details(files: DurableFiles, kind: Detail, entries: Sequence[Entry],
 
 
 def _is_own(files: DurableFiles, kind: Detail, name: str, file: DetailFile | None) -> bool:
-    """Whether a file carries the digest that the row names; a small file is proven whole as well.
+    """Whether a file carries the digest that the row names, and is small enough to be decoded.
 
-    A larger file that carries no digest is left to the scan, which refuses it.
+    A small file is proven whole as well. A file without a footer is left to the scan, which refuses it.
     """
-    if file is None or file.digest is None:
-        return file is not None
     end = files.read_end(f"{kind}/{name}", END)
-    if end is None:
+    if end is None or file is None:
+        return file is not None
+    whole = len(end) < END
+    if file.digest is not None and not (file.is_file(digest_of(end)) and (is_whole(end) or not whole)):
+        return False
+    try:
+        size = expanded_bytes(end)
+    except (pa.ArrowException, OSError):
         return True
-    digest = digest_of(end)
-    return (len(end) == END and digest is None) or (file.is_file(digest) and (len(end) == END or is_whole(end)))
+    if size > DETAIL_LIMIT:
+        logger.warning("%r would take %s bytes: left out", f"{kind}/{name}", f"{size:,}")
+    return size <= DETAIL_LIMIT
 
 
 def _fragment(files: DurableFiles, kind: Detail, name: str, entries: list[Entry]) -> ds.ParquetFileFragment:

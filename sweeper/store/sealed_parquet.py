@@ -155,6 +155,11 @@ class CompactedSeal:
         """The file below `trials` or `curves`."""
         return file_name(self.task, self.baseline, self.title)
 
+    @property
+    def rows(self) -> list[Seal]:
+        """What the seals of the members' own rows would say."""
+        return [self.of(member) for member in self.members]
+
     def of(self, member: Member) -> Seal:
         """What the seal of the member's own row would say; its curves are not in a file of their own."""
         return Seal(
@@ -278,11 +283,18 @@ def _proven(data: bytes, what: str) -> Seal | CompactedSeal:
 
 
 def _keyed(data: bytes, version: Any, what: str) -> bytes:
-    """The text of a keyed seal; empty if there is none."""
-    if version != SEAL_VERSION:
+    """The text of a keyed seal.
+
+    Raises:
+        ValueError: there is none, or the version is none.
+        StoreError: a newer version of this program wrote it.
+    """
+    if type(version) is int and version > SEAL_VERSION:
         raise StoreError(f"{what!r} has seal version {version}, this program knows up to {SEAL_VERSION}: update it")
-    text = _SEAL.search(data, _footer(data))
-    return b"" if text is None else text[0]
+    text = _SEAL.search(data, footer_start(data))
+    if version != SEAL_VERSION or text is None:
+        raise ValueError("there is no seal of this version")
+    return text[0]
 
 
 def _digest(data: bytes, start: int, end: int) -> bytes:
@@ -293,7 +305,7 @@ def _digest(data: bytes, start: int, end: int) -> bytes:
     return digest.hexdigest().encode()
 
 
-def _footer(data: bytes) -> int:
+def footer_start(data: bytes) -> int:
     """Where the footer of a parquet file begins; a file without a whole footer has it at its end."""
     if len(data) < 12 or not data.startswith(_MAGIC) or not data.endswith(_MAGIC):
         return len(data)
@@ -303,7 +315,7 @@ def _footer(data: bytes) -> int:
 
 def _stamp(data: bytes) -> re.Match[bytes] | None:
     """The place of the digest in the footer of a parquet file; None if the file has none or is not whole."""
-    return _STAMP.search(data, _footer(data))
+    return _STAMP.search(data, footer_start(data))
 
 
 def check_version(version: Any, what: str) -> None:

@@ -37,7 +37,6 @@ from sweeper.messages import redacted
 from sweeper.store.addresses import open_files
 from sweeper.store.committed_rows import FEW, Entry, read_entries
 from sweeper.store.compacted_files import take_out
-from sweeper.store.decoded_rows import trials_table
 from sweeper.store.details import abandoned, checked_details, modified_details, scanned_details
 from sweeper.store.files import DurableFiles, StoreError
 from sweeper.store.publication import publish, stands
@@ -57,6 +56,7 @@ from sweeper.store.schema import (
 from sweeper.store.sealed_parquet import Seal
 from sweeper.store.sweep_records import SweepRecord, read_records, write_record
 from sweeper.store.threads import in_threads
+from sweeper.store.trials_table import trials_table
 from sweeper.trial import trial_spec
 
 __all__ = [

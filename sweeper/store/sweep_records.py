@@ -9,15 +9,22 @@ import json
 import logging
 import re
 import secrets
+from collections.abc import Mapping
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
 
-from sweeper.store.files import DurableFiles, StoreError
+from sweeper.messages import printable
+from sweeper.store.files import DurableFiles, FileState, StoreError
 from sweeper.store.schema import SCHEMA_VERSION
 from sweeper.store.sealed_parquet import check_version
 from sweeper.trial.provenance import Provenance
 
 logger = logging.getLogger(__name__)
+
+LARGEST_RECORD = 64 * 2**20
+"""Bytes of the largest file that is read as a record or as a list of trials; a million trials take 21 million."""
 
 _SWEEP = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
 _START = re.compile(r"sweeps/([A-Za-z0-9_][\w.-]*)/(\d{6,})-[0-9a-f]{8}\.json", re.ASCII)
@@ -41,6 +48,19 @@ class SweepRecord(BaseModel):
     overrides: tuple[str, ...]
     trial_ids: tuple[str, ...]
     provenance: Provenance
+
+
+class _Written(BaseModel):
+    """A record as its file holds it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    schema_version: int
+    name: str
+    text: str
+    overrides: tuple[str, ...]
+    provenance: Provenance
+    plan: Annotated[str, Field(pattern="^[0-9a-f]{20}$")]
 
 
 def write_record(files: DurableFiles, record: SweepRecord) -> None:
@@ -70,24 +90,52 @@ def read_records(files: DurableFiles) -> list[SweepRecord]:
         StoreError: the store cannot be read, or a newer version of this program wrote it.
     """
     records = []
-    for name in sorted(files.listing("sweeps")):
+    listed = files.listing("sweeps")
+    for name in sorted(listed):
         if start := _START.fullmatch(name):
             try:
-                records.append(_record(files, name, start[1]))
-            except (ValueError, KeyError, TypeError) as error:
-                logger.warning("%r is not the record of a sweep: %s", name, error)
+                records.append(_record(files, name, start[1], listed))
+            except ValueError as error:
+                logger.warning("%r is not the record of a sweep: %s", name, _one_line(error))
     return records
 
 
-def _record(files: DurableFiles, name: str, sweep: str) -> SweepRecord:
-    entry = json.loads(files.read(name) or b"")
-    version, plan_hash = entry.pop("schema_version"), entry.pop("plan")
-    check_version(version, name)
-    plan = files.read(f"sweeps/{sweep}/plans/{plan_hash}.txt")
-    if plan is None or _hash(plan) != plan_hash:
+def _record(files: DurableFiles, name: str, sweep: str, listed: Mapping[str, FileState]) -> SweepRecord:
+    """The record in a file.
+
+    Raises:
+        ValueError: the file is no record, or its list of trials is not whole.
+        StoreError: a newer version of this program wrote it.
+    """
+    text = _read(files, name, listed)
+    entry = from_json(text)
+    if not isinstance(entry, dict):
+        raise ValueError("it holds no record")
+    check_version(entry.get("schema_version"), name)
+    written = _Written.model_validate_json(text)
+    plan = _read(files, f"sweeps/{sweep}/plans/{written.plan}.txt", listed)
+    if _hash(plan) != written.plan:
         raise ValueError("its list of planned trials is missing or damaged")
-    fields = {**entry, "overrides": tuple(entry["overrides"]), "trial_ids": tuple(plan.decode().split())}
-    return SweepRecord.model_validate(fields)
+    if written.name != sweep:
+        raise ValueError("it is the record of another sweep")
+    fields = written.model_dump(exclude={"schema_version", "plan"})
+    return SweepRecord.model_validate(fields | {"trial_ids": tuple(plan.decode().split())})
+
+
+def _read(files: DurableFiles, name: str, listed: Mapping[str, FileState]) -> bytes:
+    """A file; empty if it is not there."""
+    size = listed[name].size if name in listed else 0
+    if size > LARGEST_RECORD:
+        raise ValueError(f"{name!r} has {size:,} bytes, too many for a record")
+    return files.read(name) or b""
+
+
+def _one_line(error: ValueError) -> str:
+    if isinstance(error, ValidationError):
+        text = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:3])
+    else:
+        text = str(error)
+    return printable(text)
 
 
 def _hash(plan: bytes) -> str:

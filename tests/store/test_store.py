@@ -3,6 +3,7 @@
 import concurrent.futures
 import dataclasses
 import errno
+import hashlib
 import itertools
 import json
 import logging
@@ -22,8 +23,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sweeper.store import committed_rows, decoded_rows, files, local_files, schema, sealed_parquet, store
-from sweeper.store.rows import ENCODINGS
+from sweeper import query
+from sweeper.store import (
+    committed_rows,
+    details,
+    expansion,
+    files,
+    local_files,
+    schema,
+    sealed_parquet,
+    store,
+    sweep_records,
+    trials_table,
+)
+from sweeper.store.rows import ENCODINGS, trial_table
 from sweeper.store.store import Store, StoreError, SweepRecord
 from sweeper.trial.trial_spec import canonical, trial_id
 from tests.results import PROVENANCE, STARTED, failure, outcomes, result
@@ -647,7 +660,7 @@ def test_a_newer_form_of_seal_is_refused_and_not_touched(local, monkeypatch):
 def test_a_row_without_the_newest_columns_is_read_with_nulls(local, monkeypatch):
     local.commit(result())
     newer = pa.schema([*store.TRIALS, ("mood", pa.string())])
-    monkeypatch.setattr(decoded_rows, "TRIALS", newer)
+    monkeypatch.setattr(trials_table, "TRIALS", newer)
     monkeypatch.setitem(schema.IN_FILE, "trials", pa.schema([*schema.IN_FILE["trials"], ("mood", pa.string())]))
     assert local.trials()["mood"].to_pylist() == [None]
     assert local.trials()["q"].to_pylist() == [3.0]
@@ -661,6 +674,132 @@ def test_a_well_sealed_row_of_another_form_is_set_aside(local, table):
     file(local, "trials").write_bytes(resealed(table, lambda seal: seal))
     assert local.trials()["trial_id"].to_pylist() == [OTHER]
     assert local.committed() == {OTHER: "finished"}
+
+
+def row_table(**changes):
+    """The row of the finished trial with other values."""
+    table = trial_table(FINISHED, result())
+    for name, value in changes.items():
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, table.schema.field(place), pa.array([value], table.schema.field(place).type))
+    return table
+
+
+SPEC = canonical(result().trial)
+
+CONTRADICTIONS = {
+    "another trial": {"trial_id": OTHER},
+    "another status": {"status": "stopped"},
+    "no status": {"status": None},
+    "another task": {"spec": json.dumps(SPEC | {"task": {"name": "recall"}})},
+    "another baseline": {"spec": json.dumps(SPEC | {"baseline": "AE_r0"})},
+    "no specification": {"spec": None},
+    "no JSON": {"spec": "{"},
+    "a list": {"spec": "[]"},
+    "nested": {"spec": "[" * 200_000},
+    "metrics that are no JSON": {"extra_metrics": "]"},
+    "metrics that are a number": {"extra_metrics": "3"},
+    "metrics that are nested": {"extra_metrics": '{"a":' * 200_000},
+}
+
+
+@pytest.mark.parametrize("change", CONTRADICTIONS)
+def test_a_row_that_contradicts_its_seal_or_itself_is_damaged(local, change, caplog):
+    local.commit(result({"seed": 1}))
+    file(local, "trials").write_bytes(resealed(row_table(**CONTRADICTIONS[change]), lambda seal: seal))
+    assert local.trials()["trial_id"].to_pylist() == [OTHER]
+    assert local.committed() == {OTHER: "finished"}
+    assert sum(FINISHED in record.getMessage() for record in caplog.records) == 1, "one line a file"
+    assert all("\n" not in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("change", ["another trial", "another status", "another task", "another baseline"])
+def test_a_start_finds_rows_that_contradict_their_seal(local, change):
+    file(local, "trials").parent.mkdir(parents=True)
+    file(local, "trials").write_bytes(resealed(row_table(**CONTRADICTIONS[change]), lambda seal: seal))
+    assert local.committed() == {}
+
+
+def test_a_row_may_have_no_further_metrics(local):
+    file(local, "trials").parent.mkdir(parents=True)
+    file(local, "trials").write_bytes(resealed(row_table(extra_metrics=None), lambda seal: seal))
+    assert local.committed() == {FINISHED: "finished"}
+    assert query.table("select success from trials", local).to_pylist() == [{"success": 0.75}]
+
+
+def test_columns_of_a_newer_program_are_left_out(local):
+    file(local, "trials").parent.mkdir(parents=True)
+    newer = row_table().append_column("mood", pa.array(["good"]))
+    file(local, "trials").write_bytes(resealed(newer, lambda seal: seal))
+    assert local.trials().schema == store.TRIALS
+    assert local.trials()["q"].to_pylist() == [3.0]
+
+
+def sealed_by_hand(data, text, word=b"seal"):
+    """A file with another text in the place of the seal's list, and the digest that belongs to it."""
+    seal = re.compile(rb'\{"digest":"([0-9a-f]{32})","' + word + rb'":(\["keyed",2\])\}')
+    place = seal.search(data)
+    assert place is not None
+    changed = data[: place.start(2)] + text + data[place.end(2) :]
+    footer = int.from_bytes(data[-8:-4], "little") + len(text) - (place.end(2) - place.start(2))
+    changed = changed[:-8] + footer.to_bytes(4, "little") + b"PAR1"
+    start = place.start(1)
+    zeroed = changed[:start] + b"0" * 32 + changed[start + 32 :]
+    digest = hashlib.blake2b(zeroed, digest_size=16).hexdigest().encode()
+    return changed[:start] + digest + changed[start + 32 :]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"[" * 200_000 + b"]", b"[]", b'["keyed"]', b'["keyed","2"]', b'["keyed",true]', b'["trials",1,2]', b"[[],1]"],
+    ids=["nested", "empty", "no version", "text as version", "truth as version", "too short", "no text"],
+)
+def test_a_seal_that_makes_no_sense_costs_its_own_file(local, text, caplog):
+    local.commit(result())
+    local.commit(result({"seed": 1}))
+    file(local, "trials").write_bytes(sealed_by_hand(file(local, "trials").read_bytes(), text))
+    assert local.committed() == {OTHER: "finished"}
+    assert len([record for record in caplog.records if FINISHED in record.getMessage()]) == 1
+
+
+def test_a_seal_of_a_member_cannot_name_a_file_elsewhere(local):
+    seal = sealed_parquet.CompactedSeal(
+        "trials", 1, f"compacted-{'0' * 20}", "coloring", "Aq_R", None,
+        (sealed_parquet.Member("../../../../x", "finished", None, None, ()),),
+    )  # fmt: skip
+    data = sealed_parquet.sealed([row_table()], seal, {}).data
+    local.write_bytes(f"trials/{seal.name}", data)
+    assert local.committed() == {}
+
+
+def bomb(table, column, size):
+    """The table with a text of so many bytes, which compresses to next to nothing."""
+    place = table.schema.get_field_index(column)
+    return table.set_column(place, table.schema.field(place), pa.array(["x" * size]))
+
+
+def test_a_small_row_that_expands_to_gigabytes_is_not_decoded(local, caplog):
+    local.commit(result({"seed": 1}))
+    seal = sealed_parquet.Seal("trials", 1, FINISHED, "coloring", "Aq_R", "finished")
+    table = bomb(row_table(), "command", expansion.ROWS_LIMIT + 1)
+    data = sealed_parquet.sealed([table], seal, {"compression": "zstd", "use_dictionary": False}).data
+    assert len(data) < 100_000
+    file(local, "trials").write_bytes(data)
+    assert local.trials()["trial_id"].to_pylist() == [OTHER]
+    assert local.committed() == {OTHER: "finished"}
+    assert "too many for rows" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["curves", "outcomes"])
+def test_small_curves_and_outcomes_that_expand_to_gigabytes_are_left_out(local, kind, monkeypatch, caplog):
+    local.commit(result())
+    local.commit(result({"seed": 1}, curves=[], outcomes=outcomes(3)))
+    size = expansion.expanded_bytes(file(local, kind).read_bytes())
+    assert size > 12 * 4 * expansion._VALUE if kind == "outcomes" else 2 * 4 * expansion._VALUE
+    monkeypatch.setattr(details, "DETAIL_LIMIT", size - 1)
+    assert set(getattr(local, kind)()["trial_id"].to_pylist()) <= {OTHER}
+    assert f"{FINISHED}.parquet' would take {size:,} bytes: left out" in caplog.text
+    assert len(local.committed()) == 2
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -787,6 +926,40 @@ def test_a_damaged_record_is_left_out_loudly(local, caplog):
         assert local.sweeps() == [record("other")]
     assert "quick" in caplog.text
     assert "missing or damaged" in caplog.text
+
+
+BROKEN = {
+    "nested": lambda entry: b"[" * 200_000,
+    "a list": lambda entry: b"[]",
+    "a text": lambda entry: b'"x"',
+    "not UTF-8": lambda entry: b'{"name":"\xff"}',
+    "a plan elsewhere": lambda entry: json.dumps(entry | {"plan": "../../../../etc/passwd"}).encode(),
+    "a plan with a zero": lambda entry: json.dumps(entry | {"plan": "a\0b"}).encode(),
+    "no plan": lambda entry: json.dumps(entry | {"plan": None}).encode(),
+    "no version": lambda entry: json.dumps({key: entry[key] for key in entry if key != "schema_version"}).encode(),
+    "another name": lambda entry: json.dumps(entry | {"name": "other"}).encode(),
+    "unknown keys": lambda entry: json.dumps(entry | {"x\n\x1b[2J": 1}).encode(),
+    "text of another type": lambda entry: json.dumps(entry | {"text": 3}).encode(),
+}
+
+
+@pytest.mark.parametrize("change", BROKEN)
+def test_a_broken_record_costs_itself_and_one_line(local, change, caplog):
+    local.record_sweep(record())
+    local.record_sweep(record("other"))
+    (start,) = Path(local.root, "sweeps", "quick").glob("*.json")
+    start.write_bytes(BROKEN[change](json.loads(start.read_text())))
+    assert local.sweeps() == [record("other")]
+    (line,) = [text for each in caplog.records if "quick" in (text := each.getMessage())]
+    assert line.isprintable()
+
+
+def test_a_huge_record_is_not_read(local, monkeypatch, caplog):
+    local.record_sweep(record())
+    local.record_sweep(record("other", ids=()))
+    monkeypatch.setattr(sweep_records, "LARGEST_RECORD", 50)
+    assert local.sweeps() == []
+    assert "too many for a record" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "a b"])
