@@ -36,7 +36,7 @@ def measure(packs: int) -> float:
     """Packs a second of so many."""
     template = TrialSpec.model_validate(TRIAL)
     work = tuple(plan.Work(Pack((template.model_copy(update={"seed": seed}),)), ()) for seed in range(packs))
-    source = plan.Listed(plan.Plan({}, {}, 1, packs, work, frozenset()))
+    source = plan.Listed(plan.Plan({}, {}, 1, packs, work, frozenset(), frozenset()))
     board = live_view.Board(source, 0, 0)
     origin = provenance.capture(["benchmark"])
     with tempfile.TemporaryDirectory() as folder, live_view.watch(board, Console(file=io.StringIO())) as watcher:

@@ -39,11 +39,12 @@ def measure(trials: int) -> None:
         wall, cpu = time.monotonic(), time.process_time()
         spec = search_space.read(file)
         expanded = spec.expand().trials
-        first = plan.plan(expanded, 64, {}, retry_failed=False)
+        done = plan.done_statuses(early_stopping=False, retry_failed=False)
+        first = plan.plan(expanded, 64, {}, done)
         planned, used = time.monotonic() - wall, time.process_time() - cpu
         committed: dict[str, Status] = dict.fromkeys(list(first.trials)[::2], "finished")
         wall = time.monotonic()
-        again = plan.plan(expanded, 64, committed, retry_failed=False)
+        again = plan.plan(expanded, 64, committed, done)
         resumed = time.monotonic() - wall
     pending = sum(len(work.pending) for work in again.work)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -3,6 +3,7 @@
 All that is printed for people is composed here; what is done is done by `plan`, `launch` and the store.
 """
 
+import collections
 import dataclasses
 import re
 from collections import defaultdict
@@ -24,6 +25,7 @@ from sweeper.messages import counted
 from sweeper.packs import checkpoint, plan
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
+from sweeper.space.remarks import remarks
 from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError, SweepRecord
@@ -79,12 +81,13 @@ def _start(
     options: Options, spec: SweepSpec, store: Store, interruption: Interruption, out: Console, complaints: Console
 ) -> int:
     committed = store.committed()
-    source, sentence = _source(spec, store, committed, options.retry_failed)
+    done = plan.done_statuses(spec.search.early_stopping is not None, options.retry_failed)
+    source, sentence = _source(spec, store, committed, done)
     _say(out, f"{spec.name}: {sentence}")
-    for line in _changes(store, spec.name, source.planned):
+    for line in [*_changes(store, spec.name, source.planned), *remarks(source.planned.values())]:
         _say(out, line)
     settled: dict[str, Status] = {key: committed[key] for key in source.planned if key in committed}
-    pending = _pending(source, settled, options.retry_failed)
+    pending = [key for key in source.planned if settled.get(key) not in done]
     _say(out, _state(settled, len(pending)))
     if options.dry_run:
         _say(out, f"  cost: {cost.estimate(store, [source.planned[key] for key in pending])}")
@@ -96,9 +99,8 @@ def _start(
     if not source.exhausted:
         from sweeper import launch
 
-        done = sum(status != "failed" for status in settled.values())
-        failed = 0 if options.retry_failed else len(settled) - done
-        board = live_view.Board(source, done, failed)
+        kept = collections.Counter(status for status in settled.values() if status in done)
+        board = live_view.Board(source, kept["finished"] + kept["stopped"], kept["failed"])
         try:
             with launch.connected(options.address, spec.resources, interruption) as found:
                 _say(out, f"running on {'this machine' if found is None else f'the Ray cluster at {found}'}")
@@ -117,7 +119,8 @@ def _start(
             _say(complaints, str(error))
             return 2 if isinstance(error, launch.TooLarge) else 1
     if interruption.signum is not None:
-        left = len(source.planned.keys() - store.committed().keys())
+        committed = store.committed()
+        left = sum(committed.get(key) not in done for key in source.planned)
         _say(out, f"interrupted with {counted(left, 'trial')} to go; this command carries on:\n  {origin.command}")
         return 128 + interruption.signum
     if isinstance(spec.search, AdaptiveSearch):
@@ -133,29 +136,28 @@ def _say(console: Console, text: str) -> None:
 
 
 def _source(
-    spec: SweepSpec, store: Store, committed: Mapping[str, Status], retry_failed: bool
+    spec: SweepSpec, store: Store, committed: Mapping[str, Status], done: frozenset[Status]
 ) -> tuple[plan.Source, str]:
     """What is to run, and a sentence about it."""
     if isinstance(spec.search, AdaptiveSearch):
         study = plan.Conversation(
-            spec, committed, retry_failed, lambda trials: finite_values(store, trials, spec.search.metric)
+            spec, committed, done, lambda trials: finite_values(store, trials, spec.search.metric)
         )
         searched = f"an Optuna search of {counted(spec.search.trials or 0, 'setting')}"
         return study, f"{searched}, {counted(len(study.planned), 'trial')} so far"
     expansion = spec.expand()
-    planned = plan.plan(expansion.trials, spec.resources.lanes, committed, retry_failed)
+    planned = plan.plan(expansion.trials, spec.resources.lanes, committed, done)
     counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
     return plan.Listed(planned), f"{expansion.summary} · {counts}"
 
 
-def _pending(source: plan.Source, settled: Mapping[str, Status], retry_failed: bool) -> list[str]:
-    return [key for key in source.planned if key not in settled or (retry_failed and settled[key] == "failed")]
-
-
 def _state(settled: Mapping[str, Status], pending: int) -> str:
-    failed = sum(status == "failed" for status in settled.values())
-    parts = [f"{len(settled) - failed:,} done"] + ([f"{failed:,} failed"] if failed else []) + [f"{pending:,} to run"]
-    return "  " + " · ".join(parts)
+    counts = collections.Counter(settled.values())
+    parts = [
+        f"{counts['finished']:,} done",
+        *(f"{counts[key]:,} {key}" for key in ("stopped", "failed") if counts[key]),
+    ]
+    return "  " + " · ".join([*parts, f"{pending:,} to run"])
 
 
 def _changes(store: Store, name: str, planned: Mapping[str, TrialSpec]) -> list[str]:
@@ -191,20 +193,26 @@ def _report(
 ) -> int:
     """Prints the table, the figures and the failures; returns the exit code."""
     frame = store.trials(source.planned).to_pandas()
-    sound, failed = frame[frame["status"] != "failed"], frame[frame["status"] == "failed"]
-    if len(sound):
+    finished, stopped, failed = (frame[frame["status"] == status] for status in ("finished", "stopped", "failed"))
+    if len(finished) or len(stopped):
         out.print(terminal(means(frame)))
     for line in _figures(spec, store, source):
         _say(out, line)
     reasons: dict[str, list[str]] = defaultdict(list)
     for row in failed.to_dict("records"):
         reasons[f"{row['error_kind']}: {row['error_message']}"].append(row["trial_id"])
-    told = set(failed["trial_id"]) | set(sound["trial_id"])
+    told = set(failed["trial_id"]) | set(finished["trial_id"])
+    if spec.search.early_stopping is not None:
+        told |= set(stopped["trial_id"])
     for loss in launched.losses if launched else ():
         # One sentence for a full disk, whichever files it refused.
         text = re.sub(re.escape(store.root) + r"/[^\s:]+", f"files in {store.root}", loss.reason)
         reasons[text] += [key for key in loss.trial_ids if key not in told]
         told.update(loss.trial_ids)
+    unfinished = [key for key in stopped["trial_id"] if key not in told]
+    if unfinished:
+        reasons["stopped early by another sweep, and not run to the end"] += unfinished
+        told.update(unfinished)
     missing = [key for key in source.planned if key not in told]
     if missing and launched and launched.refused:
         reasons["not run, as nothing could be committed any more"] += missing
@@ -214,7 +222,8 @@ def _report(
         _say(complaints, f"a setting that cannot be trained was left out: {text}")
     count = sum(map(len, reasons.values()))
     if not count:
-        _say(out, f"{len(sound):,} of {len(source.planned):,} trials committed")
+        ending = f", {len(stopped):,} of them stopped early" if len(stopped) else ""
+        _say(out, f"{len(finished) + len(stopped):,} of {len(source.planned):,} trials committed{ending}")
         return 0
     _say(complaints, f"{count:,} of {len(source.planned):,} trials are not finished:")
     for text, keys in sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]:

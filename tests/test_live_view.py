@@ -22,7 +22,10 @@ class Clock:
 
 def board_of(seeds: int = 4) -> tuple[live_view.Board, plan.Listed, Clock]:
     trials = [coloring_trial(seed=seed, objective={"q": q, "m": 2}) for q in (2.0, 3.0) for seed in range(seeds)]
-    source, clock = plan.Listed(plan.plan(trials, None, {}, retry_failed=False)), Clock()
+    source, clock = (
+        plan.Listed(plan.plan(trials, None, {}, plan.done_statuses(early_stopping=False, retry_failed=False))),
+        Clock(),
+    )
     return live_view.Board(source, done=0, failed=0, clock=clock), source, clock
 
 

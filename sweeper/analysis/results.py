@@ -191,13 +191,13 @@ def _task(text: str) -> Task | None:
 
 
 def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> list[float]:
-    """The metric of those of the trials that have it: that did not fail, and whose value is a finite number."""
+    """The metric of those of the trials that are finished and have a finite value of it."""
     rows = named(store.trials(map(trial_id, chosen)))
     name = next((name for name in (f"metrics.{metric}", metric) if name in rows.column_names), None)
     if name is None:
         return []
     pairs = zip(rows["status"].to_pylist(), rows[name].to_pylist(), strict=True)
-    return [value for status, value in pairs if status != "failed" and value is not None and math.isfinite(value)]
+    return [value for status, value in pairs if status == "finished" and value is not None and math.isfinite(value)]
 
 
 @dataclass(frozen=True)

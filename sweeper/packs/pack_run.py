@@ -6,6 +6,7 @@ checkpointed. The state after the last step is checkpointed before the first com
 repeats no training.
 
 Invariants:
+    - A row says `finished` or `stopped` only if the weights and every metric of the trial are finite.
     - A run that finds a checkpoint has the lanes of the checkpoint, even when some of their trials are committed
       already; without a checkpoint only the pending trials are its lanes.
     - A checkpoint of another network gives its lanes, and the training starts anew.
@@ -14,6 +15,7 @@ Invariants:
 
 import dataclasses
 import datetime
+import math
 import time
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
@@ -199,11 +201,17 @@ class PackRun:
         state = self.training.state
         if failure := int(np.asarray(state.failure)[index]):
             step = int(np.asarray(state.step)[index])
-            kind = FAILURES[failure]
-            error = {"kind": kind, "message": f"{kind} at step {step}", "step": step}
-            return _LaneResult(status="failed", step=step, error=error)
+            return _failed(FAILURES[failure], f"{FAILURES[failure]} at step {step}", step)
+        model = lane(state.model, index)
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(model)):
+            # The last update may have spoilt what no further step has used.
+            return _failed(
+                "non-finite weights", f"non-finite weights after step {self.training.step}", self.training.step
+            )
         begun, cpu_begun = time.monotonic(), time.process_time()
-        metrics, columns = evaluation.evaluate(self.pack.trials[index], lane(state.model, index))
+        metrics, columns = evaluation.evaluate(self.pack.trials[index], model)
+        if spoilt := [name for name, value in metrics.items() if not math.isfinite(value)]:
+            return _failed("non-finite evaluation", f"non-finite {', '.join(spoilt)}", self.training.step)
         table = {"input": np.arange(len(columns["success"]), dtype=np.int32)} | columns
         return _LaneResult(
             status="stopped" if self.stopped else "finished",
@@ -213,6 +221,10 @@ class PackRun:
             evaluation_seconds=time.monotonic() - begun,
             evaluation_cpu_seconds=time.process_time() - cpu_begun,
         )
+
+
+def _failed(kind: str, message: str, step: int) -> _LaneResult:
+    return _LaneResult(status="failed", step=step, error={"kind": kind, "message": message, "step": step})
 
 
 def opened(pack: Pack, pending: Collection[str], destination: Destination, trainer: Trainer | None = None) -> PackRun:

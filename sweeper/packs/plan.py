@@ -9,6 +9,8 @@ Invariants:
     - Packs are cut from the planned trials, whatever has been committed, so that a pack is the same at every start.
     - An adaptive search is asked for setting n when exactly the settings up to n - WINDOW have been told, in order. So
       the settings depend on the space and on the results alone, never on the number of workers or on interruptions.
+    - The value of a setting is the mean over all of its training seeds. A setting of which a seed failed, was stopped
+      early or has no finite value is told as failed.
 """
 
 import abc
@@ -49,11 +51,12 @@ class Plan:
 
     Attributes:
         trials: All of them by id, in order.
-        committed: Those that need not run, with their status.
+        committed: Those that are done, with their status.
         cells: Number of different structures, each compiled once.
         packs: Number of packs of all trials.
         work: What is to run.
-        finished: Ids of the packs whose trials have all been committed, none of them as failed.
+        finished: Ids of the packs whose trials are all done, none of them as failed.
+        done: Statuses of rows whose trials need not run.
     """
 
     trials: dict[str, TrialSpec]
@@ -62,14 +65,37 @@ class Plan:
     packs: int
     work: tuple[Work, ...]
     finished: frozenset[str]
+    done: frozenset[Status]
 
 
-def plan(trials: Iterable[TrialSpec], lanes: int | None, committed: Mapping[str, Status], retry_failed: bool) -> Plan:
-    """The planned trials minus the committed ones; a failed row counts as committed unless it is to be retried."""
+def done_statuses(early_stopping: bool, retry_failed: bool) -> frozenset[Status]:
+    """The statuses of rows whose trials need not run.
+
+    Args:
+        early_stopping: Whether the sweep stops trials early. In any other sweep a stopped trial is run to its end.
+        retry_failed: Whether failed trials are run again.
+    """
+    done: set[Status] = {"finished"}
+    if early_stopping:
+        done.add("stopped")
+    if not retry_failed:
+        done.add("failed")
+    return frozenset(done)
+
+
+def plan(
+    trials: Iterable[TrialSpec], lanes: int | None, committed: Mapping[str, Status], done: frozenset[Status]
+) -> Plan:
+    """The planned trials minus those that are done.
+
+    Args:
+        trials: What is wanted.
+        lanes: See `packing.packs`.
+        committed: Status of every row in the store.
+        done: See `done_statuses`.
+    """
     planned = {trial_id(trial): trial for trial in trials}
-    settled: dict[str, Status] = {
-        key: status for key, status in committed.items() if key in planned and not (retry_failed and status == "failed")
-    }
+    settled: dict[str, Status] = {key: status for key, status in committed.items() if key in planned and status in done}
     all_packs = packs(tuple(planned.values()), lanes)
     work = (Work(pack, tuple(key for key in pack.trial_ids if key not in settled)) for pack in all_packs)
     sound = {key for key, status in settled.items() if status != "failed"}
@@ -81,6 +107,7 @@ def plan(trials: Iterable[TrialSpec], lanes: int | None, committed: Mapping[str,
         work=tuple(item for item in work if item.pending),
         # A failed trial may be retried, from the checkpoint.
         finished=frozenset(pack.pack_id for pack in all_packs if sound.issuperset(pack.trial_ids)),
+        done=done,
     )
 
 
@@ -88,13 +115,15 @@ class Source(abc.ABC):
     """Hands out work in order, and is told when a pack has ended.
 
     Attributes:
+        done: Statuses of rows whose trials need not run.
         planned: All trials known so far by id, committed ones included.
         steps: Training steps of those that were pending, together.
         finished: Ids of the packs that had nothing to run when they were planned.
         impossible: Settings whose values exclude each other: what is wrong with each.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, done: frozenset[Status]) -> None:
+        self.done = done
         self.planned: dict[str, TrialSpec] = {}
         self.steps = 0
         self.finished: frozenset[str] = frozenset()
@@ -129,7 +158,7 @@ class Listed(Source):
     """Work that is known beforehand."""
 
     def __init__(self, plan: Plan):
-        super().__init__()
+        super().__init__(plan.done)
         self._extend(plan)
 
     @property
@@ -146,21 +175,21 @@ class Conversation(Source):
     Args:
         spec: A space with an adaptive search.
         committed: Status of every committed trial at the start.
-        retry_failed: Whether failed rows are to run again.
-        metric: Value of `search.metric` of the trials given, those without a value left out.
+        done: See `done_statuses`.
+        metric: Values of `search.metric` of those of the given trials that are finished and have a finite value.
     """
 
     def __init__(
         self,
         spec: SweepSpec,
         committed: Mapping[str, Status],
-        retry_failed: bool,
+        done: frozenset[Status],
         metric: Callable[[Iterable[TrialSpec]], list[float]],
     ):
-        super().__init__()
+        super().__init__(done)
         assert isinstance(spec.search, AdaptiveSearch)
         self._study = spec.search.study(spec.variants)
-        self._spec, self._committed, self._retry_failed, self._metric = spec, committed, retry_failed, metric
+        self._spec, self._committed, self._metric = spec, committed, metric
         self._settings = spec.search.trials or 0
         self._trials: list[tuple[TrialSpec, ...]] = []
         self._open: list[set[str]] = []
@@ -194,12 +223,15 @@ class Conversation(Source):
             trials = ()
         # A trial that an earlier setting has planned is under way or done already.
         new = (trial for trial in trials if trial_id(trial) not in self.planned)
-        part = plan(new, self._spec.resources.lanes, self._committed, self._retry_failed)
+        part = plan(new, self._spec.resources.lanes, self._committed, self.done)
         self._extend(part)
         self._trials.append(trials)
         self._open.append({work.pack.pack_id for work in part.work})
 
     def _tell(self) -> None:
-        values = self._metric(self._trials[self._told])
-        self._study.tell(self._told, statistics.fmean(values) if values else None)
+        trials = self._trials[self._told]
+        values = self._metric(trials)
+        # The mean over some seeds would reward a setting for the seeds that failed.
+        complete = len(values) == len(trials) > 0
+        self._study.tell(self._told, statistics.fmean(values) if complete else None)
         self._told += 1

@@ -6,7 +6,8 @@ large grid is told at once.
 
 Invariants:
     - `read` returns a space of which every constant, every entry of every choice and both ends of every range fit
-      their fields, or raises `SearchSpaceError`; it raises nothing else, whatever the file holds.
+      their fields and the numbers of a compiled program, or raises `SearchSpaceError`; it raises nothing else, whatever
+      the file holds.
     - The set of trials does not depend on the order of keys.
 """
 
@@ -30,6 +31,7 @@ from sweeper.space.resources import Resources
 from sweeper.space.search import Search
 from sweeper.space.search_methods import Method, SearchMethod
 from sweeper.space.sweep_spec import MAX_FAILURES, ROOTS, SweepSpec
+from sweeper.space.traced_values import Checked, unrepresentable
 from sweeper.space.yaml_tree import (
     RESERVED,
     Node,
@@ -135,13 +137,14 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     problems += _too_many(document.search, variants) + _undrawable(document.search, variants)
     stop_at_problems()
 
+    checked: Checked = set()
     for probe in itertools.chain.from_iterable(map(holes.probes, variants)):
         try:
-            TrialSpec.model_validate(plain(probe))
+            problems += unrepresentable(TrialSpec.model_validate(plain(probe)), probe, checked)
         except ValidationError as error:
             problems += validation_messages.problems_of(error, probe, TrialSpec, ROOTS)
-            if len(problems) > MAX_FAILURES:
-                break
+        if len(problems) > MAX_FAILURES:
+            break
     stop_at_problems()
 
     problems += _unknown_metric(document.search, root, variants)

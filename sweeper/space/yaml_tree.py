@@ -74,6 +74,15 @@ def descendant(node: Node, location: Iterable[Any]) -> Node:
     return node
 
 
+def contains(node: Node, location: Iterable[Any]) -> bool:
+    """Whether a value is written at this place, by keys of mappings from the top."""
+    for part in location:
+        if not isinstance(node.value, dict) or part not in node.value:
+            return False
+        node = node.value[part]
+    return True
+
+
 def signature(node: Node) -> Any:
     """Something hashable that is equal for equal values; 1 and 1.0 are, 1 and true are not."""
     match node.value:

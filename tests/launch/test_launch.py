@@ -281,7 +281,9 @@ def dying(strides, tmp_path):
     """A pack of two under way: the conductor, what it tells, Tune's trial and a worker."""
     work = whole(coloring_trial(), coloring_trial(seed=1))
     store, told = Store.open(tmp_path / "results"), Told()
-    source = plan.Listed(plan.plan(work.pack.trials, None, {}, retry_failed=False))
+    source = plan.Listed(
+        plan.plan(work.pack.trials, None, {}, plan.done_statuses(early_stopping=False, retry_failed=False))
+    )
     assert source.next() == work
     made = tune_driver._Conductor(source, store, provenance.capture(["test"]), told, Interruption(), None)
     return made, told, TuneTrial(work, tmp_path), Worker(work, tmp_path / "results"), source, store

@@ -1,5 +1,6 @@
 """One pack, trained for real in this process: what it commits, and what interruption and packing do to its numbers."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from sweeper.packs import checkpoint, pack_run, process_memory
 from sweeper.packs.pack_run import Destination, PackRun, run_pack
 from sweeper.packs.packing import Pack
 from sweeper.store.store import Store
-from sweeper.training import gradient
+from sweeper.training import evaluation, gradient
 from sweeper.trial import plugins, provenance
 from sweeper.trial.trial_spec import trial_id
 from tests.trials import coloring_trial
@@ -153,6 +154,40 @@ def test_a_lane_that_diverges_fails_alone(undisturbed, tmp_path):
     sound, expected = _metrics(store), _metrics(undisturbed)
     for trial in TRIALS[:2]:
         assert sound[trial_id(trial)] == expected[trial_id(trial)]
+
+
+def _spoil(run: PackRun, lane: int) -> None:
+    """As if the last update had made the weights of one lane infinite."""
+    state = jax.tree.map(np.array, run.training.state)
+    weights = jax.tree.leaves(state.model)
+    weights[0][lane] = np.inf
+    model = jax.tree.unflatten(jax.tree.structure(state.model), weights)
+    run.training = dataclasses.replace(run.training, state=state._replace(model=model))
+
+
+def test_weights_that_the_last_update_made_infinite_are_a_failure(undisturbed, tmp_path):
+    store = Store.open(tmp_path)
+    run = _run(store, Pack(TRIALS))
+    while run.advance().phase == "training":
+        pass
+    _spoil(run, lane=1)
+    _finish(run)
+    rows = {row["trial_id"]: row for row in store.trials().to_pylist()}
+    spoilt = rows.pop(trial_id(TRIALS[1]))
+    assert (spoilt["status"], spoilt["error_kind"], spoilt["error_step"]) == ("failed", "non-finite weights", 250)
+    assert spoilt["success"] is None
+    assert {row["status"] for row in rows.values()} == {"finished"}
+
+
+def test_an_evaluation_that_is_not_finite_is_a_failure(tmp_path, monkeypatch):
+    metrics = {"success": 0.5, "loss": float("nan"), "loss_p95": float("inf")}
+    columns = {"success": np.zeros(12, np.float32)}
+    monkeypatch.setattr(evaluation, "evaluate", lambda trial, model: (metrics, columns))
+    store = Store.open(tmp_path)
+    assert run_pack(Pack(TRIALS[:1]), Destination(store, ORIGIN)).failed == 1
+    (row,) = store.trials().to_pylist()
+    assert (row["status"], row["error_kind"]) == ("failed", "non-finite evaluation")
+    assert row["error_message"] == "non-finite loss, loss_p95"
 
 
 def test_a_pack_whose_lanes_all_diverged_stops_training(tmp_path):

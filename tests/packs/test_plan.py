@@ -10,13 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.packs import plan
-from sweeper.space import search_space
+from sweeper.space import optuna_search, search_space
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 from tests.trials import coloring_trial
 
 TRIALS = [coloring_trial(seed=seed, objective={"q": q, "m": 2}) for q in (1.5, 2.0, math.inf) for seed in range(3)]
 IDS = [trial_id(trial) for trial in TRIALS]
+
+DONE = plan.done_statuses(early_stopping=False, retry_failed=False)
 
 OPTUNA = """
 trial:
@@ -36,24 +38,31 @@ search: {method: optuna, trials: 20, metric: loss, mode: min, seed: 7}
         st.sampled_from([*IDS, "of another sweep"]), st.sampled_from(["finished", "failed", "stopped"])
     ),
     lanes=st.sampled_from([None, 1, 2, 4, 100]),
+    early_stopping=st.booleans(),
     retry=st.booleans(),
 )
-def test_what_runs_is_planned_minus_committed(committed, lanes, retry):
-    made = plan.plan(TRIALS, lanes, committed, retry)
-    done = {key for key, status in committed.items() if key in IDS and not (retry and status == "failed")}
+def test_what_runs_is_planned_minus_done(committed, lanes, early_stopping, retry):
+    statuses = plan.done_statuses(early_stopping, retry)
+    made = plan.plan(TRIALS, lanes, committed, statuses)
+    done = {
+        key
+        for key, status in committed.items()
+        if key in IDS
+        and (status == "finished" or (status == "stopped" and early_stopping) or (status == "failed" and not retry))
+    }
     assert [key for work in made.work for key in work.pending] == [key for key in IDS if key not in done]
     assert set(made.committed) == done
-    fresh = plan.plan(TRIALS, lanes, {}, retry)
+    fresh = plan.plan(TRIALS, lanes, {}, statuses)
     # A pack keeps its name and its lanes whatever was committed, so that it finds its checkpoint.
     assert {work.pack.pack_id for work in made.work} <= {work.pack.pack_id for work in fresh.work}
     assert (made.cells, made.packs) == (fresh.cells, fresh.packs)
-    sound = {key for key, status in committed.items() if status != "failed"}
+    sound = {key for key in done if committed[key] != "failed"}
     assert made.finished == {work.pack.pack_id for work in fresh.work if sound >= set(work.pack.trial_ids)}
     assert sum(work.steps for work in made.work) == 250 * (len(IDS) - len(done))
 
 
 def test_lanes_are_for_execution_only():
-    narrow, wide = (plan.plan(TRIALS, lanes, {}, False) for lanes in (1, 9))
+    narrow, wide = (plan.plan(TRIALS, lanes, {}, DONE) for lanes in (1, 9))
     assert (narrow.cells, narrow.packs, wide.packs) == (1, 9, 1)
     assert list(narrow.trials) == list(wide.trials) == IDS
 
@@ -80,7 +89,7 @@ def spec(tmp_path: Path) -> SweepSpec:
 
 
 def study(spec: SweepSpec, results: Results) -> plan.Conversation:
-    return plan.Conversation(spec, dict.fromkeys(results.losses, "finished"), False, results.values)
+    return plan.Conversation(spec, dict.fromkeys(results.losses, "finished"), DONE, results.values)
 
 
 def run(study: plan.Conversation, results: Results, workers: int, rng: random.Random, packs: int = 1000) -> None:
@@ -119,6 +128,26 @@ def test_an_optuna_search_learns(spec):
     run(search, results, 2, random.Random(1))
     distance = [abs(math.log10(trial.optimizer.learning_rate) + 3) for trial in search.planned.values()]
     assert sum(distance[-16:]) < sum(distance[:16])
+
+
+def test_a_setting_is_told_as_failed_unless_all_of_its_seeds_have_a_value(spec, monkeypatch):
+    """A mean over the seeds that did not diverge would reward instability."""
+    results, told = Results(), {}
+    tell = optuna_search.OptunaStudy.tell
+
+    def recorded(study, number, value):
+        told[number] = value
+        tell(study, number, value)
+
+    monkeypatch.setattr(optuna_search.OptunaStudy, "tell", recorded)
+    search = study(spec, results)
+    for number, work in enumerate(iter(search.next, None)):
+        results.commit(work)
+        if number == 2:
+            del results.losses[work.pack.trial_ids[1]]
+        search.settle(work.pack.pack_id)
+    assert [number for number, value in told.items() if value is None] == [2]
+    assert len(told) == 20
 
 
 def test_a_setting_without_results_does_not_stop_the_search(spec):

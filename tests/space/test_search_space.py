@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from sweeper.space import holes, optuna_search, yaml_tree
 from sweeper.space.problems import SearchSpaceError
+from sweeper.space.remarks import remarks
 from sweeper.space.search import AdaptiveSearch
 from sweeper.space.search_space import read
 from sweeper.space.sweep_spec import SweepSpec
@@ -180,6 +181,21 @@ MISTAKES = {
     "rate of 0": ("1e-3", "0", "trial.optimizer.learning_rate", "must be above 0, got 0"),
     "number out of range": ("1e-3", "1e999", "trial.optimizer.learning_rate", "1e999 is too large"),
     "integer out of range": ("300", "3" * 5000, "trial.steps", "is too large"),
+    "rate that is 0 in float32": ("1e-3", "1e-50", "trial.optimizer.learning_rate", "is 0 in single precision"),
+    "number beyond float32": ("[1, 2.5,", "[1, 1e39,", "trial.objective.q.choice[1]", "at most 3.4e+38 in single"),
+    "decay that rounds to 1": (
+        "{learning_rate: 1e-3}",
+        "{beta2: 0.999999999}",
+        "trial.optimizer.beta2",
+        "is 1 in single precision, which is out of bounds",
+    ),
+    "warm-up beyond int32": (
+        "{learning_rate: 1e-3}",
+        "{warmup_steps: 3000000000}",
+        "trial.optimizer.warmup_steps",
+        "must be at most 2,147,483,647, got 3000000000",
+    ),
+    "steps beyond int32": ("300", "3000000000", "trial.steps", "must be at most 2,147,483,647"),
     "cycle of two": ("vertices: 5", "vertices: 2", "trial.task.vertices", "must be at least 3, got 2"),
     "seed below 0": ("{seeds: 2}", "-1", "trial.seed", "must be at least 0, got -1"),
     "vote of more than vote": ("[5, 30]", "[5, 31]", "trial.evaluation.votes", "a group of 31 needs at least 31"),
@@ -578,6 +594,19 @@ def test_ranges_are_checked_at_both_ends(space):
         with pytest.raises(SearchSpaceError) as caught:
             space(RANDOM, [override])
         assert caught.value.problems[0].path.endswith(f"[{end}]")
+
+
+def test_the_ends_of_a_range_fit_single_precision(space):
+    with pytest.raises(SearchSpaceError, match="is 0 in single precision") as caught:
+        space(RANDOM, ["trial.optimizer.learning_rate={log_uniform: [1e-50, 1e-2]}"])
+    assert [problem.path for problem in caught.value.problems] == ["trial.optimizer.learning_rate.log_uniform[0]"]
+
+
+def test_a_warm_up_longer_than_the_training_is_told_with_its_path(space):
+    short = space(VALID, ["trial.optimizer.warmup_steps={choice: [299, 300, 301]}"]).expand().trials
+    (line,) = remarks(short)
+    assert line.strip().startswith("trial.optimizer.warmup_steps: longer than the training of 48 trials (301 of 300")
+    assert not remarks([trial for trial in short if trial.optimizer.warmup_steps <= 300])
 
 
 def test_a_real_range_does_not_fit_an_integer(space):

@@ -1,0 +1,75 @@
+"""Which of a trial's values the numbers of a compiled program cannot hold.
+
+A program computes in float32 and int32, and `Traced` values are its inputs. There a learning rate of 1e-50 is 0, which
+trains nothing, and 3e9 steps of warm-up are no number at all. Such values are mistakes of the search space, told with
+their path before anything runs. `trial.steps` is no input, but it is counted in int32.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from pydantic import ValidationError
+
+from sweeper.space.problems import Problem, shown
+from sweeper.space.yaml_tree import Node, contains, descendant
+from sweeper.trial.trial_spec import TrialSpec
+
+_MAX_INTEGER = int(np.iinfo(np.int32).max)
+_MAX_FLOAT, _MIN_FLOAT = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
+
+Checked = set[tuple[Any, ...]]
+
+
+def unrepresentable(trial: TrialSpec, tree: Node, checked: Checked) -> list[Problem]:
+    """The values written in `tree` that float32 or int32 cannot hold.
+
+    Args:
+        trial: What the tree stands for.
+        tree: A tree without holes.
+        checked: Values that earlier calls have looked at, and that are skipped; those of this tree are added.
+    """
+    records = type(trial.task), type(trial.model), type(trial.optimizer)
+    problems = []
+    for location, value in _counted(trial):
+        key = (records, location, value)
+        if key in checked or not contains(tree, location):
+            continue
+        checked.add(key)
+        if message := _mistake(trial, location, value):
+            at = descendant(tree, location)
+            problems.append(Problem(at.path, message, at.where))
+    return problems
+
+
+def _counted(trial: TrialSpec) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Location and value of every leaf of the trial, and of its steps."""
+    yield ("steps",), trial.steps
+    for path, value in jax.tree_util.tree_leaves_with_path(trial):
+        yield tuple(key.name for key in path), value
+
+
+def _mistake(trial: TrialSpec, location: tuple[str, ...], value: Any) -> str | None:
+    if isinstance(value, int):
+        return f"must be at most {_MAX_INTEGER:,}, got {shown(value)}" if value > _MAX_INTEGER else None
+    if math.isinf(value):
+        return None
+    if abs(value) > _MAX_FLOAT:
+        return f"must be at most {_MAX_FLOAT:.3g} in single precision, got {shown(value)}"
+    # Processors may take numbers below the smallest normal one for 0.
+    if 0 < abs(value) < _MIN_FLOAT:
+        return f"is 0 in single precision, got {shown(value)}; the smallest number above 0 is {_MIN_FLOAT:.3g}"
+    rounded = float(np.float32(value))
+    try:
+        TrialSpec.model_validate(_with(trial.model_dump(), location, rounded))
+    except ValidationError:
+        return f"is {rounded:g} in single precision, which is out of bounds, got {shown(value)}"
+    return None
+
+
+def _with(data: dict[str, Any], location: tuple[str, ...], value: Any) -> dict[str, Any]:
+    """The data of a record with another value at a location."""
+    key, *rest = location
+    return data | {key: _with(data[key], tuple(rest), value) if rest else value}
