@@ -1,8 +1,8 @@
 """The state of an unfinished pack as one file of the store.
 
-A checkpoint is a zip of plain arrays with a digest in front: never a pickle, so nothing in a results folder can
-execute, and never half a file, because the store publishes atomically. Whatever does not fit (another pack, another
-structure, a flipped bit) is no checkpoint: the pack starts anew, which costs time and changes no number.
+A checkpoint is a zip of plain arrays with a digest in front. It is never a pickle, so that nothing in a results folder
+can execute, and never half a file, because the store publishes atomically. A checkpoint that does not fit (another
+pack, another structure, a flipped bit) is ignored: the pack starts anew, which costs time and changes no number.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ def _name(pack_id: str) -> str:
 
 
 class Checkpoint(NamedTuple):
-    """What a pack had left.
+    """A saved state of a pack.
 
     Attributes:
         trial_ids: The trial of each lane.

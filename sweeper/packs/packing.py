@@ -1,8 +1,8 @@
 """Cells and packs: which trials share one compiled program, and which of them run at once.
 
 A cell is all trials of equal `jax.tree.structure`; it costs one compilation. A pack is some trials of one cell, stacked
-into the lanes of one program. How trials are packed is decided by the whole space, not by what is still to do, so that
-an interrupted sweep finds its packs again; and it never enters the identity of a trial.
+into the lanes of one program. The whole space decides how trials are packed, whatever is still to do, so that an
+interrupted sweep has the same packs when it goes on. The pack of a trial is no part of its identity.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ class Pack:
         return hashlib.sha256(" ".join(self.trial_ids).encode()).hexdigest()[:20]
 
     def part(self, trial_ids: Collection[str]) -> "Pack":
-        """Those of its trials, in the order of the pack."""
+        """The pack of those of its trials that have these ids, in the order of this pack."""
         return Pack(tuple(t for t, name in zip(self.trials, self.trial_ids, strict=True) if name in trial_ids))
 
 

@@ -112,7 +112,7 @@ def plan(
 
 
 class Source(abc.ABC):
-    """Hands out work in order, and is told when a pack has ended.
+    """Hands out work in order, and learns when a pack has ended.
 
     Attributes:
         done: Statuses of rows whose trials need not run.

@@ -1,12 +1,13 @@
-"""A trial with holes is a tree in which some values are left open; grids, draws and checks are walks over it.
+"""A trial with holes is a tree in which some values are left open; grids, draws and checks are walks over the tree.
 
-A choice may hold whole records, and these holes of their own, so that the grid of a tree is a sum over entries and a
-product over keys. A hole is named by its path in the document, which is unique.
+A choice may hold whole records, and these may have holes of their own. So the size of a grid is a sum over the entries
+of a choice and a product over the keys of a mapping. A hole is named by its path in the document, which is unique.
 
 Invariants:
-    - A filled tree knows of each of its values which entry of which hole it came from.
+    - Each value of a filled tree has the path of the hole, and of the entry, that it came from.
     - The order of keys changes the order of a grid and nothing else.
-    - `probes` meets every value of every axis, and is as long as the axes together, not as their product.
+    - `probes` contains every value of every axis, and has as many trees as the axes have values together; the grid has
+      as many as the product.
 """
 
 import itertools
@@ -38,12 +39,12 @@ class Hole:
 
 
 def with_holes(node: Node, location: tuple[Any, ...], problems: list[Problem]) -> Node:
-    """The node with every mapping that is a hole turned into one; `location` is its place in the trial."""
+    """The node in which every mapping that opens a hole is a `Hole`; `location` is the node's place in the trial."""
     match node.value:
         case dict() as entries:
             kinds = RESERVED + (("seeds",) if location == ("seed",) else ())
-            found = [key for key in entries if key in kinds]
-            if not found:
+            opening = [key for key in entries if key in kinds]
+            if not opening:
                 below = {key: with_holes(entry, (*location, key), problems) for key, entry in entries.items()}
                 return replace(node, value=below)
             if len(entries) > 1:
@@ -52,7 +53,7 @@ def with_holes(node: Node, location: tuple[Any, ...], problems: list[Problem]) -
                     Problem(node.path, f"a hole has one key and nothing beside it, not {names}", node.where)
                 )
             else:
-                return replace(node, value=_hole(found[0], entries[found[0]], location, problems))
+                return replace(node, value=_hole(opening[0], entries[opening[0]], location, problems))
             return node
         case list() as items:
             return replace(node, value=[with_holes(item, (*location, i), problems) for i, item in enumerate(items)])
@@ -138,8 +139,8 @@ def grid_size(node: Node) -> int:
 def probes(node: Node) -> Iterator[Node]:
     """Filled trees that together hold every constant, every entry of every choice and both ends of every range.
 
-    There are as many as the axes have values together, not as their product has. Of seeds the largest serves, first
-    of all, because all lesser ones are legal with it.
+    There are as many as the axes have values together. Of seeds only the largest is probed: when it is legal, so are
+    all lesser seeds.
     """
     match node.value:
         case Hole(kind="choice", options=options):

@@ -1,8 +1,8 @@
-"""What pydantic says of a value, in the words of the author's document.
+"""Errors of pydantic become messages in the words of the author's document.
 
-A `ValidationError` speaks of locations in plain data; the tree that the data came from knows where each value was
-written, down to the entry of a choice. Unknown names get the nearest valid one, also from another depth, and a value
-that looks like a failed hole is told so.
+A `ValidationError` names locations in plain data. The tree that the data came from knows where each value was written,
+down to the entry of a choice. The message on an unknown name proposes the nearest valid name, also from another depth,
+and the message on a mapping that was meant as a hole says which holes there are.
 """
 
 import re
@@ -44,7 +44,7 @@ Roots = Mapping[str, Any]
 
 
 def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel], roots: Roots) -> list[Problem]:
-    """What is wrong with the tree `node`, one problem a path.
+    """What is wrong with the tree `node`: at most one problem for each path.
 
     Args:
         error: What pydantic said of the tree's data.
@@ -219,7 +219,7 @@ def _nearest_key(key: Any, record: type[BaseModel] | None, node: Node, roots: Ro
 
 
 def _elsewhere(key: Any, node: Node, roots: Roots) -> str | None:
-    """Where a key belongs that was written at the wrong depth, if that is one place."""
+    """The path where a key belongs that was written at the wrong depth; None where no or several records know it."""
     nowhere = Node({}, "", None)
 
     def paths(annotation: Any, node: Node, path: str) -> Iterator[str]:
@@ -230,9 +230,9 @@ def _elsewhere(key: Any, node: Node, roots: Roots) -> str | None:
             if name == key:
                 yield f"{path}.{name}"
 
-    found = []
+    places: list[str] = []
     for path, record in roots.items():
         # The tree is either the whole document or the trial itself, and only the trial has plug-ins to look into.
         root = node.value.get(path, nowhere) if "trial" in node.value else node if path == "trial" else nowhere
-        found += paths(record, root, path)
-    return found[0] if len(found) == 1 else None
+        places += paths(record, root, path)
+    return places[0] if len(places) == 1 else None

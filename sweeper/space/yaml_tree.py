@@ -1,15 +1,15 @@
 """YAML text becomes a tree of nodes that remember where they were written.
 
-Whatever is said of a value later is said with its dotted path and its line, or the `--set` that it came from; merging
-and overriding keep both. A mistake in the text itself ends the reading (`Refused`), since nothing can be said of the
-rest.
+Every later message about a value names its dotted path and its line, or the `--set` that it came from; merging and
+overriding keep both. A mistake in the text itself ends the reading (`Refused`), since what follows it cannot be
+understood.
 
 Invariants:
     - Text is read by the core schema of YAML 1.2 (`1e-3` is a number, `no` a string), duplicate keys are refused, and
       no object is ever built from a tag.
-    - A tree is bounded in depth and in the number of values with all aliases written out, so that neither recursion nor
-      memory depends on the author's good will. Strings can be encoded, integers have 64 bits, numbers are finite unless
-      written `.inf` or `.nan`.
+    - A tree is bounded in depth and in the number of values with all aliases written out, so that no text exhausts the
+      stack or the memory. Strings can be encoded, integers have 64 bits, numbers are finite unless written `.inf` or
+      `.nan`.
 """
 
 import itertools

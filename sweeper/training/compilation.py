@@ -1,8 +1,8 @@
-"""Ahead-of-time compilation, in one place so that a trial is always run by the same code.
+"""Ahead-of-time compilation, in one place, so that a trial is always run by the same code.
 
-Programs are kept for the life of the process: a worker that is handed pack after pack finds those of earlier ones. A
-program that runs once, such as the initialisation of weights, is compiled for the CPU at LLVM level 1: it is built
-three times as fast, and how fast it runs does not matter.
+Programs are kept for the life of the process, so that a worker compiles once for many packs. A program that runs once,
+such as the initialisation of weights, is compiled for the CPU at LLVM level 1: this takes a third of the time, and the
+speed of such a program does not matter.
 """
 
 import time
