@@ -6,7 +6,6 @@ their path before anything runs. `trial.steps` is no input, but it is counted in
 """
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -32,26 +31,23 @@ def unrepresentable(trial: TrialSpec, tree: Node, checked: Checked) -> list[Prob
         checked: Values that earlier calls have looked at, and that are skipped; those of this tree are added.
     """
     records = type(trial.task), type(trial.model), type(trial.optimizer)
+    leaves = [(tuple(key.name for key in path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(trial)]
     problems = []
-    for location, value in _counted(trial):
-        key = (records, location, value)
-        if key in checked or not contains(tree, location):
+    for location, leaf in [(("steps",), trial.steps), *leaves]:
+        if not contains(tree, location):
+            continue
+        # The value that is written: a baseline may replace it, and then another baseline of the space uses it.
+        at = descendant(tree, location)
+        key = (records, location, at.value)
+        if key in checked or not isinstance(at.value, int | float):
             continue
         checked.add(key)
-        if message := _mistake(trial, location, value):
-            at = descendant(tree, location)
+        if message := _mistake(trial, location, type(leaf)(at.value)):
             problems.append(Problem(at.path, message, at.where))
     return problems
 
 
-def _counted(trial: TrialSpec) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Location and value of every leaf of the trial, and of its steps."""
-    yield ("steps",), trial.steps
-    for path, value in jax.tree_util.tree_leaves_with_path(trial):
-        yield tuple(key.name for key in path), value
-
-
-def _mistake(trial: TrialSpec, location: tuple[str, ...], value: Any) -> str | None:
+def _mistake(trial: TrialSpec, location: tuple[Any, ...], value: float) -> str | None:
     if isinstance(value, int):
         return f"must be at most {_MAX_INTEGER:,}, got {shown(value)}" if value > _MAX_INTEGER else None
     if math.isinf(value):
@@ -69,7 +65,7 @@ def _mistake(trial: TrialSpec, location: tuple[str, ...], value: Any) -> str | N
     return None
 
 
-def _with(data: dict[str, Any], location: tuple[str, ...], value: Any) -> dict[str, Any]:
+def _with(data: dict[str, Any], location: tuple[Any, ...], value: float) -> dict[str, Any]:
     """The data of a record with another value at a location."""
     key, *rest = location
     return data | {key: _with(data[key], tuple(rest), value) if rest else value}

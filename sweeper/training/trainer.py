@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 from jaxtyping import Array, Int
 
+from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import TrialSpec
 
 FAILURES = {1: "non-finite loss", 2: "non-finite gradient"}
@@ -30,7 +31,7 @@ class TrainerState(Protocol):
     """
 
     @property
-    def model(self) -> Any: ...
+    def model(self) -> Network: ...
 
     @property
     def step(self) -> Int[Array, " lane"]: ...

@@ -602,10 +602,14 @@ def test_the_ends_of_a_range_fit_single_precision(space):
     assert [problem.path for problem in caught.value.problems] == ["trial.optimizer.learning_rate.log_uniform[0]"]
 
 
+def test_whole_numbers_in_real_fields_have_the_bounds_of_real_numbers(space):
+    assert space(VALID, ["trial.objective.q=30000000000"]).expand().trials[-1].objective.q == 3e10
+
+
 def test_a_warm_up_longer_than_the_training_is_told_with_its_path(space):
     short = space(VALID, ["trial.optimizer.warmup_steps={choice: [299, 300, 301]}"]).expand().trials
     (line,) = remarks(short)
-    assert line.strip().startswith("trial.optimizer.warmup_steps: longer than the training of 48 trials (301 of 300")
+    assert line.strip().startswith("trial.optimizer.warmup_steps: longer than the training of 64 trials (301 of 300")
     assert not remarks([trial for trial in short if trial.optimizer.warmup_steps <= 300])
 
 
