@@ -47,7 +47,7 @@ def unrepresentable(trial: TrialSpec, tree: Node, checked: Checked) -> list[Prob
     return problems
 
 
-def _mistake(trial: TrialSpec, location: tuple[Any, ...], value: float) -> str | None:
+def _mistake(trial: TrialSpec, location: tuple[Any, ...], value: int | float) -> str | None:
     if isinstance(value, int):
         return f"must be at most {_MAX_INTEGER:,}, got {shown(value)}" if value > _MAX_INTEGER else None
     if math.isinf(value):
@@ -65,7 +65,7 @@ def _mistake(trial: TrialSpec, location: tuple[Any, ...], value: float) -> str |
     return None
 
 
-def _with(data: dict[str, Any], location: tuple[Any, ...], value: float) -> dict[str, Any]:
+def _with(data: dict[str, Any], location: tuple[Any, ...], value: int | float) -> dict[str, Any]:
     """The data of a record with another value at a location."""
     key, *rest = location
     return data | {key: _with(data[key], tuple(rest), value) if rest else value}
