@@ -23,10 +23,11 @@ for name, command in {
     app.command(name)(command)
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         print(f"sweeper {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

@@ -9,8 +9,6 @@ from typing import Annotated
 import typer
 
 from sweeper.messages import counted
-from sweeper.store.compaction import compact
-from sweeper.store.store import Store, StoreError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -22,6 +20,9 @@ def compaction(
     ] = "results",
 ) -> None:
     """Turn many small files of a store into few; it may be in use meanwhile."""
+    from sweeper.store.compaction import compact
+    from sweeper.store.store import Store, StoreError
+
     try:
         done = compact(Store.existing(results))
     except StoreError as error:

@@ -7,15 +7,15 @@ share its one row.
 import collections
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.analysis.sweeps import failures, progress
-from sweeper.store.store import Status, Store, StoreError, SweepRecord
+if TYPE_CHECKING:
+    from sweeper.store.store import Status, SweepRecord
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -27,6 +27,9 @@ def status(
     ] = "results",
 ) -> None:
     """Show the sweeps in a store and how far each is."""
+    from sweeper.analysis.sweeps import failures
+    from sweeper.store.store import Store, StoreError
+
     try:
         store = Store.existing(results)
         committed = store.committed()
@@ -53,7 +56,9 @@ def status(
         console.print("the store is empty")
 
 
-def _overview(starts: Mapping[str, Sequence[SweepRecord]], committed: Mapping[str, Status]) -> Table:
+def _overview(starts: "Mapping[str, Sequence[SweepRecord]]", committed: "Mapping[str, Status]") -> Table:
+    from sweeper.analysis.sweeps import progress
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("sweep", "planned", "finished", "stopped", "failed", "pending", "starts", "last start", "commit"):
         table.add_column(name, justify="left" if name in ("sweep", "last start", "commit") else "right")

@@ -16,8 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sweeper import query
+from sweeper.analysis import answer_formats, sql
 from sweeper.analysis import results as results_frame
-from sweeper.query import QueryError
+from sweeper.analysis.sql import QueryError
 from sweeper.store import store
 from sweeper.store.store import Store, StoreError
 from sweeper.trial.trial_spec import trial_id
@@ -39,19 +40,19 @@ def asked(results, *arguments):
 
 
 def test_a_frame_of_trials(results):
-    frame = query.frame("select seed, success, q from trials order by seed", results)
+    frame = sql.frame("select seed, success, q from trials order by seed", results)
     assert isinstance(frame, pd.DataFrame)
     assert frame["seed"].tolist() == [0, 1, 2]
     assert frame["q"].tolist() == [3, math.inf, 3]
     assert frame["success"].isna().tolist() == [False, False, True]
-    huge = query.frame("select sum(9223372036854775807) as huge, sum(seed) as small from trials", results)
+    huge = sql.frame("select sum(9223372036854775807) as huge, sum(seed) as small from trials", results)
     assert huge.to_dict("list") == {"huge": [3 * 2.0**63], "small": [3]}
-    by_folder = query.frame("select count(*) as n from trials", results.url)
+    by_folder = sql.frame("select count(*) as n from trials", results.url)
     assert by_folder["n"].tolist() == [3]
 
 
 def test_entries_of_the_specification_are_columns(results):
-    table = query.table("select * from trials order by seed", results)
+    table = sql.table("select * from trials order by seed", results)
     names = table.column_names
     assert names[: len(store.TRIALS)] == store.TRIALS.names
     assert len({name.lower() for name in names}) == len(names)
@@ -65,7 +66,7 @@ def test_entries_of_the_specification_are_columns(results):
 
 
 def test_other_metrics_are_columns_and_never_shadow_one(results):
-    rows = query.table('select partwise_5, seeds, "metrics.seeds" from trials order by seed', results).to_pylist()
+    rows = sql.table('select partwise_5, seeds, "metrics.seeds" from trials order by seed', results).to_pylist()
     assert rows[0] == {"partwise_5": 0.25, "seeds": 10, "metrics.seeds": 7.0}
     assert rows[2] == {"partwise_5": None, "seeds": 10, "metrics.seeds": None}
 
@@ -104,7 +105,7 @@ def test_plain_data_get_the_narrowest_type(values, expected, kind):
 
 
 def test_curves_and_outcomes_can_be_joined(results):
-    frame = query.frame(
+    frame = sql.frame(
         "select seed, max(input) as last, max(step) as step from trials join outcomes using (trial_id) "
         "join curves using (trial_id) where status = 'finished' group by seed order by seed",
         results,
@@ -115,10 +116,10 @@ def test_curves_and_outcomes_can_be_joined(results):
 def test_only_the_views_a_query_names_are_read(results, monkeypatch):
     read = []
     monkeypatch.setattr(
-        query, "_VIEWS", {name: lambda _, name=name: read.append(name) or query._EMPTY[name] for name in query._VIEWS}
+        sql, "_VIEWS", {name: lambda _, name=name: read.append(name) or sql._EMPTY[name] for name in sql._VIEWS}
     )
-    query.frame("select count(*) from Curves", results)
-    query.frame("show tables", results)
+    sql.frame("select count(*) from Curves", results)
+    sql.frame("show tables", results)
     assert read == ["curves"]
 
 
@@ -131,7 +132,7 @@ def test_a_damaged_file_costs_its_own_trial_only(tmp_path, kind, caplog):
     data = bytearray(path.read_bytes())
     data[len(data) // 8] ^= 1  # a page of values: the rest of a small file is its footer and its seal
     path.write_bytes(data)
-    frame = query.frame(f"select * from {kind}", damaged)
+    frame = sql.frame(f"select * from {kind}", damaged)
     assert set(frame["trial_id"]) == {trial_id(result({"seed": 1}).trial)}
     assert path.name in caplog.text
     assert len(damaged.committed()) == 1
@@ -160,10 +161,13 @@ def test_a_wide_table_is_not_cut_and_text_is_no_markup(results):
 
 
 def test_a_long_table_says_that_it_was_cut(results):
-    done = asked(results, f"select * from range({query.SHOWN + 5})")
-    assert len(done.stdout.splitlines()) == query.SHOWN + 1
+    done = asked(results, f"select * from range({answer_formats.SHOWN + 5})")
+    assert len(done.stdout.splitlines()) == answer_formats.SHOWN + 1
     assert "--format csv" in done.stderr
-    assert len(asked(results, "--format", "csv", f"select * from range({query.SHOWN + 5})").stdout.splitlines()) == 206
+    assert (
+        len(asked(results, "--format", "csv", f"select * from range({answer_formats.SHOWN + 5})").stdout.splitlines())
+        == 206
+    )
 
 
 def test_csv(results):
@@ -256,42 +260,42 @@ FORBIDDEN = {
 }
 
 
-@pytest.mark.parametrize("sql", BAD.values(), ids=BAD)
-def test_a_bad_query_is_one_readable_message(results, sql):
-    done = asked(results, "--format", "csv", sql)
+@pytest.mark.parametrize("statement", BAD.values(), ids=BAD)
+def test_a_bad_query_is_one_readable_message(results, statement):
+    done = asked(results, "--format", "csv", statement)
     assert done.exit_code == 2
     assert done.stdout == ""
     assert done.stderr.strip()
     assert "Traceback" not in done.stderr
     with pytest.raises(QueryError):
-        query.frame(sql, results)
+        sql.frame(statement, results)
 
 
-@pytest.mark.parametrize("sql", FORBIDDEN.values(), ids=FORBIDDEN)
-def test_a_query_can_only_read_the_store(results, tmp_path, monkeypatch, sql):
+@pytest.mark.parametrize("statement", FORBIDDEN.values(), ids=FORBIDDEN)
+def test_a_query_can_only_read_the_store(results, tmp_path, monkeypatch, statement):
     monkeypatch.chdir(tmp_path)
     secret_frame = pd.DataFrame({"secret": [1]})
     secret, target = tmp_path / "secret.csv", tmp_path / "target"
     secret.write_text("a,b\n1,2\n")
-    sql = sql.format(secret=secret, target=target, folder=tmp_path)
+    statement = statement.format(secret=secret, target=target, folder=tmp_path)
     with pytest.raises(QueryError):
-        query.frame(sql, results)
+        sql.frame(statement, results)
     assert os.listdir(tmp_path) == ["secret.csv"]
-    assert asked(results, sql).exit_code == 2
+    assert asked(results, statement).exit_code == 2
     assert len(secret_frame) == 1
 
 
 def test_no_scratch_folder_is_left(results, tmp_path, monkeypatch):
-    monkeypatch.setattr(query.tempfile, "tempdir", str(tmp_path))
-    query.frame("select * from trials", results)
+    monkeypatch.setattr(sql.tempfile, "tempdir", str(tmp_path))
+    sql.frame("select * from trials", results)
     with pytest.raises(QueryError):
-        query.frame("select", results)
+        sql.frame("select", results)
     assert os.listdir(tmp_path) == []
 
 
 def test_a_store_that_is_not_there(tmp_path):
     with pytest.raises(StoreError, match="there is no results store"):
-        query.frame("select 1", tmp_path / "nowhere")
+        sql.frame("select 1", tmp_path / "nowhere")
     done = CliRunner().invoke(query.app, ["select 1", "--results", "foo://x"])
     assert done.exit_code == 2
     assert "foo" in done.stderr
@@ -300,4 +304,4 @@ def test_a_store_that_is_not_there(tmp_path):
 
 def test_an_empty_store_has_all_views(tmp_path):
     for name in ("trials", "curves", "outcomes"):
-        assert query.frame(f"select trial_id from {name}", tmp_path).empty
+        assert sql.frame(f"select trial_id from {name}", tmp_path).empty

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sweeper import compaction as compaction_command
-from sweeper import query
+from sweeper.analysis import sql
 from sweeper.store import compaction, local_files
 from sweeper.store.compaction import Compaction, compact
 from sweeper.store.local_files import LocalFiles
@@ -85,7 +85,7 @@ def test_what_is_compacted_reads_as_before(results):
     fill(results, range(7, 12))
     compact(results)
     assert results.trials().num_rows == 9 + 5
-    frame = query.frame("select count(*) as n from trials join curves using (trial_id)", results)
+    frame = sql.frame("select count(*) as n from trials join curves using (trial_id)", results)
     assert frame["n"].tolist() == [14]
 
 

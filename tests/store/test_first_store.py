@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper import query
+from sweeper.analysis import sql
 from sweeper.store import compaction, store
 from sweeper.store.compaction import compact
 from sweeper.store.store import Store, StoreError
@@ -57,7 +57,7 @@ def test_nothing_of_its_sweep_is_left_to_do(first):
 
 
 def test_it_can_be_asked_in_sql(first):
-    frame = query.frame(
+    frame = sql.frame(
         "select trials.task, count(*) as n from trials join outcomes using (trial_id) group by 1 order by 1", first
     )
     assert frame.to_dict("list") == {"task": ["coloring", "gridworld", "recall"], "n": [24, 5, 1536]}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper import query
+from sweeper.analysis import sql
 from sweeper.packs.packing import packs
 from sweeper.packs.plan import Listed, done_statuses, plan
 from sweeper.space import search_space
@@ -63,7 +63,7 @@ def test_its_sweep_is_done(store, tmp_path):
 
 
 def test_it_can_be_asked_in_sql(store):
-    frame = query.frame("select task, count(*) as n from trials where final_q = 4 group by all", store)
+    frame = sql.frame("select task, count(*) as n from trials where final_q = 4 group by all", store)
     assert frame.to_dict("list") == {"task": ["coloring"], "n": [1]}
 
 

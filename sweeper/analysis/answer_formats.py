@@ -1,0 +1,84 @@
+"""The answer to a query on standard output: as a table for people, as CSV, JSON or parquet for programs."""
+
+import csv
+import datetime
+import decimal
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+SHOWN = 200
+"""Rows that are printed as a table; the other formats print all."""
+
+
+def _print_table(answer: pa.Table) -> None:
+    # Piped into a file nothing should be cut to the width of a terminal that is not there.
+    console = Console(width=None if sys.stdout.isatty() else 100_000, highlight=False)
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for field in answer.schema:
+        numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
+        grid.add_column(Text(field.name), justify="right" if numeric else "left")
+    for row in _rows(answer.slice(0, SHOWN)):
+        # Text is never markup: a store's strings must not be able to restyle the page.
+        grid.add_row(*(Text(_cell(value)) for value in row))
+    console.print(grid)
+    if answer.num_rows > SHOWN:
+        print(f"the first {SHOWN} rows; --format csv, json or parquet prints all", file=sys.stderr)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _rows(answer: pa.Table) -> Iterable[tuple[Any, ...]]:
+    # By position, since a SELECT may give two columns one name.
+    return zip(*(column.to_pylist() for column in answer.columns), strict=True)
+
+
+def _print_csv(answer: pa.Table) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(answer.column_names)
+    writer.writerows(_rows(answer))
+
+
+def _print_json(answer: pa.Table) -> None:
+    separator = "[\n"
+    for row in _rows(answer):
+        record = {name: _json_value(value) for name, value in zip(answer.column_names, row, strict=True)}
+        sys.stdout.write(separator + json.dumps(record, default=str))
+        separator = ",\n"
+    sys.stdout.write("\n]\n" if answer.num_rows else "[]\n")
+
+
+def _json_value(value: Any) -> Any:
+    """JSON has no NaN and no infinity: null, and the word that specifications use."""
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    return [_json_value(item) for item in value] if isinstance(value, list) else value
+
+
+def _print_parquet(answer: pa.Table) -> None:
+    pq.write_table(answer, pa.PythonFile(sys.stdout.buffer, mode="w"), compression="zstd")
+
+
+PRINTERS: dict[str, Callable[[pa.Table], None]] = {
+    "table": _print_table,
+    "csv": _print_csv,
+    "json": _print_json,
+    "parquet": _print_parquet,
+}
+"""How to print an answer, by the name of the format."""

@@ -1,0 +1,110 @@
+"""Questions to a store in SQL.
+
+Three views stand ready. `trials` has one row a trial: the columns of the store, and as further columns every entry of
+the trial's specification and every metric that has no column of its own. `curves` and `outcomes` are scanned where they
+lie, so that a query reads the files and columns it asks for and no others.
+
+SQL may come from anywhere: it can read the three views and nothing else. The database lives in memory, DuckDB's access
+to files, network, extensions and Python objects is switched off, its configuration is locked, and only a single SELECT
+is run. (DuckDB may spill an intermediate result to a temporary folder of its own, which is removed afterwards.)
+"""
+
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from sweeper.analysis.results import trials
+from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store
+
+View = Literal["trials", "curves", "outcomes"]
+
+
+class QueryError(ValueError):
+    """A query that cannot be answered; the message is written for its author."""
+
+
+def frame(sql: str, results: str | Path | Store = "results") -> pd.DataFrame:
+    """The answer to a query as a pandas frame.
+
+    Args:
+        sql: One SELECT over the views `trials`, `curves` and `outcomes`.
+        results: A store, or its folder or URL.
+
+    Raises:
+        QueryError: the query is not one SELECT, or asks for what is not there.
+        StoreError: there is no store, or it cannot be read.
+    """
+    return table(sql, results).to_pandas()
+
+
+def table(sql: str, results: str | Path | Store = "results", rows: int | None = None) -> pa.Table:
+    """The answer to a query as an Arrow table, cut after `rows` rows if that is given; raises as `frame` does."""
+    store = results if isinstance(results, Store) else Store.existing(results)
+    with tempfile.TemporaryDirectory(prefix="sweeper-query-") as scratch:
+        try:
+            return _answer(sql, store, scratch, rows)
+        except duckdb.Error as error:
+            unreadable = _UNREADABLE.search(str(error))
+            if unreadable is None:
+                raise QueryError(str(error)) from error
+        # A file is damaged, or was replaced since the store was listed. The other trials are still there to be asked.
+        store.verify("curves" if unreadable[1] == "curves" else "outcomes")
+        try:
+            return _answer(sql, store, scratch, rows)
+        except duckdb.Error as error:
+            raise QueryError(str(error)) from error
+
+
+_LOCKS = ("enable_external_access=false", "python_enable_replacements=false", "lock_configuration=true")
+_UNREADABLE = re.compile(r"the stream registered as '(curves|outcomes)' failed")
+
+
+def _answer(sql: str, store: Store, scratch: str, rows: int | None) -> pa.Table:
+    with duckdb.connect(config={"temp_directory": scratch}) as connection:
+        statements = connection.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise QueryError("expected one SELECT (or DESCRIBE, SUMMARIZE, SHOW TABLES) over trials, curves, outcomes")
+        for name, view in _VIEWS.items():
+            # A view that the text does not name is not used, and may take seconds to make.
+            used = re.search(rf"\b{name}\b", sql, re.IGNORECASE) is not None
+            connection.register(name, view(store) if used else _EMPTY[name])
+        for setting in ("TimeZone='UTC'", *_LOCKS):
+            connection.execute(f"SET {setting}")
+        relation = connection.sql(sql)
+        return _narrowed((relation if rows is None else relation.limit(rows)).to_arrow_table())
+
+
+def _narrowed(answer: pa.Table) -> pa.Table:
+    """The answer with DuckDB's 128-bit integers, such as sums, as 64-bit ones, or as doubles if they do not fit."""
+    for place, field in enumerate(answer.schema):
+        if pa.types.is_decimal(field.type) and field.type.scale == 0:
+            try:
+                narrow = answer.column(place).cast(pa.int64())
+            except pa.ArrowInvalid:
+                narrow = answer.column(place).cast(pa.float64())
+            answer = answer.set_column(place, field.name, narrow)
+    return answer
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The views
+# --------------------------------------------------------------------------------------------------------------------
+
+
+_VIEWS: dict[View, Callable[[Store], pa.Table | ds.Dataset]] = {
+    "trials": trials,
+    "curves": lambda store: store.dataset("curves"),
+    "outcomes": lambda store: store.dataset("outcomes"),
+}
+_EMPTY: dict[View, pa.Table] = {
+    "trials": TRIALS.empty_table(),
+    "curves": CURVES.empty_table(),
+    "outcomes": OUTCOMES.empty_table(),
+}

@@ -1,0 +1,48 @@
+"""Every command starts in a moment: what takes seconds to import is imported when there is work for it."""
+
+import subprocess
+import sys
+import typing
+
+import pytest
+from typer.testing import CliRunner
+
+from sweeper import __version__, report
+from sweeper.__main__ import app
+from sweeper.analysis.figures import PALETTES
+from sweeper.trial import plugins
+
+HEAVY = ("duckdb", "flax", "jax", "matplotlib", "numpy", "optuna", "pandas", "pyarrow", "pydantic", "ray", "scipy")
+
+HELP = """
+import runpy, sys
+sys.argv = [sys.argv[1], "--help"]
+try:
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+finally:
+    print("imported:", *(name for name in {heavy!r} if name in sys.modules))
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "status", "query", "report", "compaction", "__main__"])
+def test_help_imports_nothing_heavy(command):
+    done = subprocess.run(
+        [sys.executable, "-c", HELP.format(heavy=HEAVY), f"sweeper.{command}"],
+        cwd=plugins.ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "Usage" in done.stdout
+    assert done.stdout.splitlines()[-1].strip() == "imported:"
+
+
+def test_the_program_has_every_command_and_says_its_version():
+    assert CliRunner().invoke(app, ["--version"]).output == f"sweeper {__version__}\n"
+    helped = CliRunner().invoke(app, ["--help"]).output
+    for command in ("run", "status", "query", "report", "compact"):
+        assert f"│ {command} " in helped
+        assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
+    assert CliRunner().invoke(app, ["compact", "--results", "no/such/folder"]).exit_code == 2
+
+
+def test_the_palettes_of_the_report_command_are_those_of_the_figures():
+    palette = typing.get_args(typing.get_type_hints(report.report)["palette"])
+    assert set(palette) == set(PALETTES)
