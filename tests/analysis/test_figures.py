@@ -19,7 +19,8 @@ import tasks.gridworld.minmax
 from sweeper.analysis import figures
 from sweeper.analysis.figures import crosses as published_crosses
 from sweeper.analysis.figures import drawing, exact_values, layout, selection, style
-from sweeper.space.panels import Best, Panel, Panels
+from sweeper.space.panel_series import Best
+from sweeper.space.panels import Panel, Panels
 from tasks.gridworld.environment import Grid
 
 INPUTS = 400
@@ -63,7 +64,8 @@ def results(trials, outcomes=None):
 
 
 def panel(**keys) -> Panel:
-    return TypeAdapter(Panel).validate_python({"name": "P"} | keys)
+    (one,) = TypeAdapter(Panels).validate_python([{"name": "P"} | keys])
+    return one
 
 
 def paper_like(seeds=3, qs=range(1, 11), missing=()):

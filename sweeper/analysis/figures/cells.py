@@ -19,7 +19,8 @@ from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.layout import HEIGHT
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
-from sweeper.space.panels import CellsPanel, MapSeries
+from sweeper.space.panel_series import MapSeries
+from sweeper.space.panels import CellsPanel
 
 WIDTHS = (0.9, 4.1)
 """Least and largest width in inches of a map, which otherwise follows from its number of cells."""
@@ -47,7 +48,7 @@ class CellMaps(Drawing[CellsPanel, Cells]):
         def drawn(index: int, series: MapSeries, rows: pd.DataFrame) -> Cells:
             trial = selection.one_training(rows, panel.seed)
             shape = selection.entry(trial, panel.rows), selection.entry(trial, panel.columns)
-            metric = series.metric or panel.metric
+            metric = series.metric or panel.metric or ""
             values = results.outcomes(str(trial["trial_id"]), metric)
             if values is None:
                 raise selection.NoData(f"the outcome '{metric}' of its inputs was not stored")
@@ -75,7 +76,7 @@ class CellMaps(Drawing[CellsPanel, Cells]):
         figure = axes[0].get_figure(root=True)
         assert mesh is not None
         assert figure is not None
-        bar = figure.colorbar(mesh, ax=list(axes), pad=0.03, label=self.panel.label or self.panel.metric)
+        bar = figure.colorbar(mesh, ax=list(axes), pad=0.03, label=self.panel.label or self.panel.metric or "")
         bar.minorticks_off()
 
     def remarks(self) -> list[str]:

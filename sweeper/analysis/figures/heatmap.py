@@ -19,7 +19,8 @@ from sweeper.analysis.figures import per_seed, selection, style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
-from sweeper.space.panels import HeatmapPanel, MapSeries
+from sweeper.space.panel_series import MapSeries
+from sweeper.space.panels import HeatmapPanel
 
 COLUMN = 0.2
 """Least width of a column, in inches."""

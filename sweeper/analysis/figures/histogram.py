@@ -22,7 +22,9 @@ from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
-from sweeper.space.panels import Color, HistogramPanel, HistogramSeries, PublishedHistogram
+from sweeper.space.panel_axes import Color
+from sweeper.space.panel_series import HistogramSeries, PublishedHistogram
+from sweeper.space.panels import HistogramPanel
 
 WIDTH = 2.75
 """Width of the axes, in inches."""

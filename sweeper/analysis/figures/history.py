@@ -16,7 +16,8 @@ from sweeper.analysis.figures.lines import Line, LineSeries
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
-from sweeper.space.panels import CurveSeries, HistoryPanel
+from sweeper.space.panel_series import CurveSeries
+from sweeper.space.panels import HistoryPanel
 
 MARKERS = 7
 """Markers along a line, where the palette tells series apart by them."""

@@ -20,7 +20,8 @@ from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import crosses, exact_values, per_seed, selection, style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
-from sweeper.space.panels import CurvePanel, CurveSeries, HistoryPanel
+from sweeper.space.panel_series import CurveSeries
+from sweeper.space.panels import CurvePanel, HistoryPanel
 
 WIDTH = 2.75
 """Width of the axes, in inches."""

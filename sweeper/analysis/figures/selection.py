@@ -21,9 +21,10 @@ import pandas as pd
 from sweeper.analysis.figures.style import number, plain
 from sweeper.analysis.results import Results, column_of, entries, last_part
 from sweeper.messages import counted, did_you_mean, nearest_name
-from sweeper.space.panels import Best, CurveSeries, HistogramSeries, MapSeries, Panel, Where
+from sweeper.space.panel_series import Best, Series, Where
+from sweeper.space.panels import Panel
 
-SeriesT = TypeVar("SeriesT", CurveSeries, HistogramSeries, MapSeries)
+SeriesT = TypeVar("SeriesT", bound=Series)
 DrawnT = TypeVar("DrawnT")
 
 

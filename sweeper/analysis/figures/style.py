@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from matplotlib.axes import Axes
 
-from sweeper.space.panels import Color
+from sweeper.space.panel_axes import Color
 
 PaletteName = Literal["paper", "colorblind"]
 

@@ -32,7 +32,8 @@ from sweeper.analysis.page import grids
 from sweeper.analysis.page.grids import EVERYTHING, Compared, Kind
 from sweeper.analysis.tables import Table
 from sweeper.messages import counted, duration, redacted
-from sweeper.space.panels import Panel, Where
+from sweeper.space.panel_series import Where
+from sweeper.space.panels import Panel
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial import provenance
 

@@ -1,0 +1,98 @@
+"""Axes of panels, and the types of values that all records of panels share."""
+
+import math
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+T = TypeVar("T")
+
+Color = Literal["red", "blue", "purple", "green", "teal", "lime", "orange", "black"]
+"""Names of a palette's colours; a palette gives each name its shade (`sweeper.analysis.figures.style`)."""
+
+
+def _infinity(value: Any) -> Any:
+    return math.inf if value == "inf" else value
+
+
+def _not_zero(value: float) -> float:
+    if value == 0:
+        raise ValueError("nothing can be measured in units of 0")
+    return value
+
+
+def _rising(limits: tuple[Any, Any]) -> tuple[Any, Any]:
+    low, high = limits
+    if isinstance(low, float) and isinstance(high, float) and not low < high:
+        raise ValueError(f"{low} must be below {high}")
+    return limits
+
+
+# The YAML reader makes lists; in strict mode a tuple would refuse them.
+ListOf = Annotated[tuple[T, ...], Field(strict=False)]
+Value = Annotated[str | bool | int | float, BeforeValidator(_infinity)]
+Number = Annotated[float, BeforeValidator(_infinity)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Name = Annotated[str, Field(min_length=1)]
+Unit = Annotated[Finite, AfterValidator(_not_zero)]
+Limits = Annotated[tuple[Finite | None, Finite | None], Field(strict=False), AfterValidator(_rising)]
+
+
+class Declaration(BaseModel):
+    """A record of a search space that says what to draw: frozen, and without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Axis(Declaration):
+    """The column on the horizontal axis; in YAML its bare name will do. Infinity gets a place of its own at the end.
+
+    Trials in which the column is empty stand at `empty`, and without it are left out.
+    """
+
+    column: Name
+    label: str = ""
+    scale: Literal["linear", "log"] = "linear"
+    empty: Finite | None = None
+
+
+class Categories(Declaration):
+    """A horizontal axis on which the values of the column stand side by side, in order, at equal distances."""
+
+    column: Name
+    label: str = ""
+
+
+def _column_shorthand(value: Any) -> Any:
+    return {"column": value} if isinstance(value, str) else value
+
+
+ColumnAxis = Annotated[Axis, BeforeValidator(_column_shorthand)]
+ColumnCategories = Annotated[Categories, BeforeValidator(_column_shorthand)]
+
+
+class ValueAxis(Declaration):
+    """The vertical axis.
+
+    `percent` draws a share as per cent. `unit` is the number of the store that is drawn as 1: 60 makes minutes of
+    seconds, -1 a reward of a cost. `limits` are in the unit that is drawn; the data decide an end that is None.
+    """
+
+    label: str = ""
+    scale: Literal["linear", "log"] = "linear"
+    percent: bool = False
+    unit: Unit = 1.0
+    limits: Limits | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "ValueAxis":
+        if self.percent and self.unit != 1:
+            raise ValueError("percent or unit: give at most one")
+        if self.unit < 0 and self.scale == "log":
+            raise ValueError("unit: negative numbers have no place on a logarithmic scale")
+        return self
+
+    @property
+    def factor(self) -> float:
+        """What a number of the store is multiplied by to be drawn."""
+        return 100.0 if self.percent else 1 / self.unit

@@ -1,0 +1,100 @@
+"""Series of panels: which trials a curve, histogram or map shows, and what was published of it.
+
+A series takes the trials whose columns equal `where` (the panel's and its own; a list means any of its values). A
+column is one of the store's `trials` table (`q`, `baseline`, `success`), an entry of the trial by its dotted path
+(`task.vertices`), or the last part of such a path where that is unambiguous (`vertices`).
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from sweeper.space.panel_axes import Color, Declaration, Finite, Name, Number, Unit, Value
+
+Where = dict[Name, Value | Annotated[list[Value], Field(min_length=1)]]
+"""Column and the value, or the list of values, that it must have."""
+
+
+class Best(Declaration):
+    """Which of many settings is drawn: that of the highest or lowest `metric`, a column, in the mean over seeds.
+
+    A setting is all that trials have in common but for the training seed. Settings compete for each value of the
+    horizontal axis by themselves.
+    """
+
+    metric: Name
+    mode: Literal["max", "min"] = "max"
+
+
+class Yardstick(Declaration):
+    """A horizontal line at an exact value of the task that the panel's trials train: `value` is its name there.
+
+    `unit` is the exact number that is drawn as 1; left out, it is the unit of the vertical axis.
+    """
+
+    value: Name
+    label: Name
+    color: Color = "black"
+    unit: Unit | None = None
+
+
+class Series(Declaration):
+    """What all series have: `metric` is the panel's if it is left out."""
+
+    label: Name
+    where: Where = Field(default={})
+    best: Best | None = None
+    metric: Name | None = None
+
+
+class CurveSeries(Series):
+    """One colour of a curve or history panel: the average as a solid line, the tail as a dashed one.
+
+    `metric` and `tail` are columns of `trials`, or names of training curves; left out, they are the panel's. At least
+    one of the two must be known.
+    """
+
+    color: Color | None = None
+    tail: Name | None = None
+
+
+class HistogramSeries(Series):
+    """One histogram over inputs of `metric`, a column of `outcomes` between 0 and 1."""
+
+    color: Color | None = None
+
+
+class MapSeries(Series):
+    """One map of a heat map or cell panel, or the boards of one training: without colours of its own."""
+
+
+class CostSeries(Declaration):
+    """One colour of a cost panel."""
+
+    label: Name
+    color: Color | None = None
+    where: Where = Field(default={})
+
+
+class PublishedCurve(Declaration):
+    """Published numbers of one metric of one series, by the value on the horizontal axis."""
+
+    series: Name
+    metric: Name
+    source: Name
+    values: Annotated[dict[Number, Finite], Field(min_length=1)]
+
+
+class PublishedHistogram(Declaration):
+    """Published shares of inputs in the bin that holds a success, and the place of the fullest bin; all in 0..1."""
+
+    series: Name
+    source: Name
+    fractions: dict[Finite, Finite] = Field(default={})
+    peak: Finite | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "PublishedHistogram":
+        if not self.fractions and self.peak is None:
+            raise ValueError("fractions or peak: at least one is needed")
+        return self
