@@ -14,7 +14,8 @@ import time
 
 from rich.console import Console
 
-from sweeper import launch, live_view
+from sweeper import launch, listeners
+from sweeper.events import Stream, SweepPlanned
 from sweeper.interruption import Interruption
 from sweeper.packs import plan
 from sweeper.packs.packing import Pack
@@ -37,11 +38,13 @@ def measure(packs: int) -> float:
     template = TrialSpec.model_validate(TRIAL)
     work = tuple(plan.Work(Pack((template.model_copy(update={"seed": seed}),)), ()) for seed in range(packs))
     source = plan.Listed(plan.Plan({}, {}, 1, packs, work, frozenset(), frozenset()))
-    board = live_view.Board(source, 0, 0)
+    planned = SweepPlanned("benchmark", trials=packs, done=0, failed=0, steps=0)
     origin = provenance.capture(["benchmark"])
-    with tempfile.TemporaryDirectory() as folder, live_view.watch(board, Console(file=io.StringIO())) as watcher:
+    heard = listeners.listeners(Console(file=io.StringIO()))
+    with tempfile.TemporaryDirectory() as folder, Stream(heard, warn=print) as stream:
+        job = launch.Job(source, lambda: planned, Store.open(folder), origin, Resources())
         begun = time.monotonic()
-        launched = launch.launch(source, Store.open(folder), origin, Resources(), None, None, watcher, Interruption())
+        launched = launch.launch(job, stream, Interruption())
         seconds = time.monotonic() - begun
     assert not launched.losses
     return packs / seconds

@@ -1,7 +1,6 @@
 """`python -m sweeper.status`: the sweeps in a store, and how far each is.
 
-A sweep is as far as the trials of its latest start are. Trials belong to nobody: two sweeps that plan the same trial
-share its one row.
+A sweep is as far as the trials of its latest start are. Two sweeps that plan the same trial share its row.
 """
 
 import collections

@@ -1,6 +1,7 @@
 """One start of a sweep, from the YAML to the table of results.
 
-All that is printed for people is composed here; what is done is done by `plan`, `launch` and the store.
+A start plans, launches what is pending, and says what came out. What happens meanwhile is a stream of events
+(`sweeper.events`), which `sweeper.listeners` shows.
 """
 
 import collections
@@ -15,13 +16,13 @@ import jax
 from pyarrow.fs import LocalFileSystem
 from rich.console import Console
 
-from sweeper import live_view
+from sweeper import events, listeners
 from sweeper.analysis import cost
 from sweeper.analysis.means import means
 from sweeper.analysis.results import finite_values
 from sweeper.analysis.table import terminal
 from sweeper.interruption import Interruption
-from sweeper.messages import counted
+from sweeper.messages import counted, printable, printable_lines
 from sweeper.packs import checkpoint, plan
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
@@ -52,87 +53,167 @@ class Options:
     argv: tuple[str, ...]
 
 
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """Where a start prints.
+
+    Attributes:
+        out: What is asked for.
+        complaints: What is wrong.
+    """
+
+    out: Console = dataclasses.field(default_factory=Console)
+    complaints: Console = dataclasses.field(default_factory=lambda: Console(stderr=True))
+
+    def say(self, text: str) -> None:
+        """Print lines as they are, without what a terminal would obey; a terminal may break them, a log must not."""
+        self.out.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)
+
+    def complain(self, text: str) -> None:
+        """The same, about what is wrong."""
+        self.complaints.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)
+
+
+class _StartError(Exception):
+    """Ends a start; the message is for the user.
+
+    Attributes:
+        code: The exit code.
+    """
+
+    def __init__(self, message: str, code: int):
+        super().__init__(message)
+        self.code = code
+
+
 def start(options: Options, interruption: Interruption) -> int:
     """Plan, run and report; returns the exit code.
 
     Raises:
         KeyboardInterrupt: a signal came while no pack was running, or a second one.
     """
-    out, complaints = Console(), Console(stderr=True)
+    output = Output()
     # The driver plans and counts; accelerators are the workers'.
     jax.config.update("jax_platforms", "cpu")
     try:
         spec = search_space.read(options.space, options.overrides)
         store = Store.open(options.results)
     except (SearchSpaceError, StoreError) as error:
-        _say(complaints, str(error))
+        output.complain(str(error))
         return 2
     try:
-        return _start(options, spec, store, interruption, out, complaints)
+        committed = store.committed()
+        done = plan.done_statuses(spec.search.early_stopping is not None, options.retry_failed)
+        source, sentence = _source(spec, store, committed, done)
+        output.say(f"{spec.name}: {sentence}")
+        return _run(_Start(options, spec, store, committed, source, output), interruption)
     except SearchSpaceError as error:
-        _say(complaints, str(error))
+        output.complain(str(error))
         return 2
     except StoreError as error:
-        _say(complaints, str(error))
+        output.complain(str(error))
         return 1
+    except _StartError as error:
+        output.complain(str(error))
+        return error.code
 
 
-def _start(
-    options: Options, spec: SweepSpec, store: Store, interruption: Interruption, out: Console, complaints: Console
-) -> int:
-    committed = store.committed()
-    done = plan.done_statuses(spec.search.early_stopping is not None, options.retry_failed)
-    source, sentence = _source(spec, store, committed, done)
-    _say(out, f"{spec.name}: {sentence}")
-    for line in [*_changes(store, spec.name, source.planned), *remarks(source.planned.values())]:
-        _say(out, line)
-    settled: dict[str, Status] = {key: committed[key] for key in source.planned if key in committed}
-    pending = [key for key in source.planned if settled.get(key) not in done]
-    _say(out, _state(settled, len(pending)))
-    if options.dry_run:
-        _say(out, f"  cost: {cost.estimate(store, [source.planned[key] for key in pending])}")
+@dataclasses.dataclass(frozen=True)
+class _Start:
+    """A start that has been planned.
+
+    Attributes:
+        options: The command line.
+        spec: The search space.
+        store: The results store.
+        committed: Status of every trial in the store before the start, by id.
+        source: Hands out what is to run.
+        output: Where to print.
+    """
+
+    options: Options
+    spec: SweepSpec
+    store: Store
+    committed: Mapping[str, Status]
+    source: plan.Source
+    output: Output
+
+    @property
+    def settled(self) -> dict[str, Status]:
+        """Status of the planned trials that had a row before the start."""
+        return {key: self.committed[key] for key in self.source.planned if key in self.committed}
+
+    @property
+    def pending(self) -> list[str]:
+        """Ids of the planned trials that are to run."""
+        return [key for key in self.source.planned if self.committed.get(key) not in self.source.done]
+
+    def planned(self) -> events.SweepPlanned:
+        """How much there is to do, as far as the source has asked for it."""
+        kept = collections.Counter(status for status in self.settled.values() if status in self.source.done)
+        return events.SweepPlanned(
+            name=self.spec.name,
+            trials=len(self.source.planned),
+            done=kept["finished"] + kept["stopped"],
+            failed=kept["failed"],
+            steps=self.source.steps,
+        )
+
+
+def _run(start: _Start, interruption: Interruption) -> int:
+    """Run what is pending; returns the exit code."""
+    store, source, output = start.store, start.source, start.output
+    for line in [*_changes(store, start.spec.name, source.planned), *remarks(source.planned.values())]:
+        output.say(line)
+    pending = start.pending
+    output.say(_state(start.settled, len(pending)))
+    if start.options.dry_run:
+        output.say(f"  cost: {cost.estimate(store, [source.planned[key] for key in pending])}")
         return 0
 
-    origin = provenance.capture(options.argv)
-    _record(store, spec, source, origin)
-    launched = None
-    if not source.exhausted:
-        from sweeper import launch
-
-        kept = collections.Counter(status for status in settled.values() if status in done)
-        board = live_view.Board(source, kept["finished"] + kept["stopped"], kept["failed"])
-        try:
-            with launch.connected(options.address, spec.resources, interruption) as found:
-                _say(out, f"running on {'this machine' if found is None else f'the Ray cluster at {found}'}")
-                with live_view.watch(board, out) as watcher:
-                    launched = launch.launch(
-                        source,
-                        store,
-                        origin,
-                        spec.resources,
-                        spec.search.early_stopping,
-                        options.concurrency,
-                        watcher,
-                        interruption,
-                    )
-        except launch.LaunchError as error:
-            _say(complaints, str(error))
-            return 2 if isinstance(error, launch.TooLarge) else 1
+    origin = provenance.capture(start.options.argv)
+    _record(start, origin)
+    launched = None if source.exhausted else _launched(start, origin, interruption)
     if interruption.signum is not None:
         committed = store.committed()
-        left = sum(committed.get(key) not in done for key in source.planned)
-        _say(out, f"interrupted with {counted(left, 'trial')} to go; this command carries on:\n  {origin.command}")
+        left = sum(committed.get(key) not in source.done for key in source.planned)
+        output.say(f"interrupted with {counted(left, 'trial')} to go; this command carries on:\n  {origin.command}")
         return 128 + interruption.signum
-    if isinstance(spec.search, AdaptiveSearch):
-        _record(store, spec, source, origin)  # only now its trials are known
+    if isinstance(start.spec.search, AdaptiveSearch):
+        _record(start, origin)  # only now its trials are known
     if launched is None or not launched.losses:
         checkpoint.sweep(store, source.finished)
-    return _report(spec, store, source, launched, out, complaints)
+    return _report(start, launched)
 
 
-def _say(console: Console, text: str) -> None:
-    """Print a line as it is; a terminal may break it, a log must not."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+def _launched(start: _Start, origin: provenance.Provenance, interruption: Interruption) -> "launch.Launched":
+    """Run all packs of the source on a cluster.
+
+    Raises:
+        _StartError: there is no cluster that can run them.
+    """
+    from sweeper import launch  # Ray takes seconds to import
+
+    spec, options = start.spec, start.options
+    job = launch.Job(
+        source=start.source,
+        planned=start.planned,
+        store=start.store,
+        provenance=origin,
+        resources=spec.resources,
+        early_stopping=spec.search.early_stopping,
+        concurrency=options.concurrency,
+    )
+    try:
+        with (
+            events.Stream(listeners.listeners(start.output.out), warn=start.output.complain) as stream,
+            launch.connected(options.address, spec.resources, interruption) as address,
+        ):
+            stream.emit(start.planned())
+            stream.emit(events.SweepStarted(address))
+            return launch.launch(job, stream, interruption)
+    except launch.LaunchError as error:
+        raise _StartError(str(error), 2 if isinstance(error, launch.TooLarge) else 1) from error
 
 
 def _source(
@@ -172,32 +253,26 @@ def _changes(store: Store, name: str, planned: Mapping[str, TrialSpec]) -> list[
     return [f"  since the last start: {counts}"]
 
 
-def _record(store: Store, spec: SweepSpec, source: plan.Source, origin: provenance.Provenance) -> None:
+def _record(start: _Start, origin: provenance.Provenance) -> None:
     record = SweepRecord(
-        name=spec.name,
-        text=spec.text,
-        overrides=spec.overrides,
-        trial_ids=tuple(source.planned),
+        name=start.spec.name,
+        text=start.spec.text,
+        overrides=start.spec.overrides,
+        trial_ids=tuple(start.source.planned),
         provenance=origin,
     )
-    store.record_sweep(record)
+    start.store.record_sweep(record)
 
 
-def _report(
-    spec: SweepSpec,
-    store: Store,
-    source: plan.Source,
-    launched: "launch.Launched | None",
-    out: Console,
-    complaints: Console,
-) -> int:
-    """Prints the table, the figures and the failures; returns the exit code."""
+def _report(start: _Start, launched: "launch.Launched | None") -> int:
+    """Print the table, the figures and the failures; returns the exit code."""
+    spec, store, source, output = start.spec, start.store, start.source, start.output
     frame = store.trials(source.planned).to_pandas()
     finished, stopped, failed = (frame[frame["status"] == status] for status in ("finished", "stopped", "failed"))
     if len(finished) or len(stopped):
-        out.print(terminal(means(frame)))
+        output.out.print(terminal(means(frame)))
     for line in _figures(spec, store, source):
-        _say(out, line)
+        output.say(line)
     reasons: dict[str, list[str]] = defaultdict(list)
     for row in failed.to_dict("records"):
         reasons[f"{row['error_kind']}: {row['error_message']}"].append(row["trial_id"])
@@ -219,19 +294,19 @@ def _report(
     elif missing:
         reasons["no row, although its worker reported the end"] += missing
     for text in source.impossible:
-        _say(complaints, f"a setting that cannot be trained was left out: {text}")
+        output.complain(f"a setting that cannot be trained was left out: {text}")
     count = sum(map(len, reasons.values()))
     if not count:
         ending = f", {len(stopped):,} of them stopped early" if len(stopped) else ""
-        _say(out, f"{len(finished) + len(stopped):,} of {len(source.planned):,} trials committed{ending}")
+        output.say(f"{len(finished) + len(stopped):,} of {counted(len(source.planned), 'trial')} committed{ending}")
         return 0
-    _say(complaints, f"{count:,} of {len(source.planned):,} trials are not finished:")
+    output.complain(f"{count:,} of {len(source.planned):,} trials are not finished:")
     for text, keys in sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]:
         if keys:
             others = f" and {len(keys) - 1:,} more" if len(keys) > 1 else ""
-            _say(complaints, f"  {len(keys):,} x {text} (trial {keys[0]}{others})")
+            output.complain(f"  {len(keys):,} x {printable(text)} (trial {keys[0]}{others})")
     if len(failed):
-        _say(complaints, "  failed trials are run again with --retry-failed")
+        output.complain("  failed trials are run again with --retry-failed")
     return 1
 
 

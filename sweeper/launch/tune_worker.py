@@ -1,15 +1,12 @@
-"""The worker's side: one process that trains pack after pack, and asks for orders in between."""
+"""The worker's side: a process that trains pack after pack, and asks for orders in between."""
 
-import dataclasses
-import json
 import os
 import stat
 import tempfile
 import time
 import traceback
-from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import ray
@@ -18,9 +15,11 @@ from ray.exceptions import RayError
 from ray.util import get_current_placement_group
 from ray.util.placement_group import PlacementGroup
 
+from sweeper.events import PackProgressed
 from sweeper.launch.cluster import worker_environment
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.population import Population
+from sweeper.launch.protocol import Failed, Lost, Order, Report, decoded
 from sweeper.packs import checkpoint, pack_run
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
@@ -29,30 +28,9 @@ from sweeper.store.store import Store, StoreError
 from sweeper.training.trainer import Trainer
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.provenance import Provenance
-from sweeper.trial.trial_spec import TrialSpec, canonical
 
 REPORT_SECONDS = 1.0
 """A worker trains for so long between two reports, and as long a driver waits for an answer to its orders."""
-
-
-Order = Literal["carry on", "stop early", "leave"]
-
-
-class Orders:
-    """The actor that keeps the driver's orders until the workers ask."""
-
-    def __init__(self) -> None:
-        self._leave = False
-        self._stop_early: set[str] = set()
-
-    def leave(self) -> None:
-        self._leave = True
-
-    def stop_early(self, pack_id: str) -> None:
-        self._stop_early.add(pack_id)
-
-    def order(self, pack_id: str) -> Order:
-        return "leave" if self._leave else "stop early" if pack_id in self._stop_early else "carry on"
 
 
 class PackTrainable(tune.Trainable):
@@ -75,46 +53,46 @@ class PackTrainable(tune.Trainable):
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take up the next pack: its trials as JSON and the pending ids."""
+        """Take up the next pack.
+
+        Args:
+            new_config: The work as made by `protocol.encoded`.
+        """
         self._encoded = new_config
         self._run: pack_run.PackRun | None = None
-        self._progress: dict[str, Any] = {}
+        self._progress: PackProgressed | None = None
         return True
 
     def step(self) -> dict[str, Any]:
-        """Train, evaluate and commit for about a second.
+        """Train, evaluate and commit for about a second; returns the Tune result of a `Report`."""
+        return self._reported().result()
 
-        Returns:
-            The fields of `Progress`, `done`, and at the end of a pack that went wrong `failure` (rows tell it) or
-            `lost` (no rows could).
-        """
-        pack_id = self._encoded["pack_id"]
+    def _reported(self) -> Report:
         try:
-            order = self._order(pack_id)
+            order = self._order(self._encoded["pack_id"])
             if order == "leave":
                 if self._run is not None:
                     self._run.checkpoint()
-                return self._progress | {"done": True}
+                return Report(done=True, progress=self._progress)
             if self._run is None:
-                pack, pending = decoded(self._encoded)
-                if not pending:  # a worker died right after its last commit
-                    checkpoint.remove(self._opened(), pack_id)
-                    return self._progress | {"done": True}
-                self._run = self._started(pack, pending)
-            if order == "stop early" and self._progress.get("phase") == "training":
+                work = decoded(self._encoded)
+                if not work.pending:  # an earlier worker died right after its last commit
+                    checkpoint.remove(self._opened(), work.pack.pack_id)
+                    return Report(done=True)
+                self._run = self._started(work)
+            if order == "stop early" and self._progress is not None and self._progress.phase == "training":
                 self._run.stop_early()
             until = time.monotonic() + REPORT_SECONDS
             while True:
-                progress = self._run.advance()
-                self._progress = dataclasses.asdict(progress)
-                if progress.phase == "done" or time.monotonic() >= until:
-                    return self._progress | {"done": progress.phase == "done"}
+                self._progress = self._run.advance()
+                if self._progress.phase == "done" or time.monotonic() >= until:
+                    return Report(done=self._progress.phase == "done", progress=self._progress)
         except (OSError, StoreError) as error:
             # The disk, the network or the object store: nothing that these trials have done.
-            return self._progress | {"done": True, "lost": reason(error)}
+            return Report(done=True, progress=self._progress, trouble=Lost(reason(error)))
         except Exception as error:  # whatever a task or model may raise is a fact about these trials
             traceback.print_exc()
-            return self._progress | {"done": True} | self._failed(error)
+            return Report(done=True, progress=self._progress, trouble=self._failed(error))
 
     def _order(self, pack_id: str) -> Order:
         try:
@@ -122,12 +100,11 @@ class PackTrainable(tune.Trainable):
         except RayError:
             return "carry on"
 
-    def _started(self, pack: Pack, pending: Collection[str]) -> pack_run.PackRun:
-        resources = self._resources
+    def _started(self, work: Work) -> pack_run.PackRun:
         destination = pack_run.Destination(
-            self._opened(), self._provenance, resources.checkpoint_seconds, resources.outcomes
+            self._opened(), self._provenance, self._resources.checkpoint_seconds, self._resources.outcomes
         )
-        return pack_run.opened(pack, pending, destination, self._trainer(pack))
+        return pack_run.opened(work.pack, work.pending, destination, self._trainer(work.pack))
 
     def _trainer(self, pack: Pack) -> Trainer:
         trainer, workers = trainer_of(pack.trials[0]), self._resources.population_workers
@@ -150,15 +127,16 @@ class PackTrainable(tune.Trainable):
             self._store = Store.open(self._store_url)
         return self._store
 
-    def _failed(self, error: Exception) -> dict[str, Any]:
-        described = {"kind": type(error).__name__, "message": reason(error), "step": self._progress.get("step", 0)}
+    def _failed(self, error: Exception) -> Failed | Lost:
+        """Commit a failed row for every trial without a row, and say what became of that."""
+        kind, message = type(error).__name__, reason(error)
+        step, rows = (0, {}) if self._progress is None else (self._progress.step, self._progress.rows)
         try:
-            work = Work(*decoded(self._encoded))
-            commit_failed(self._opened(), self._provenance, work, described)
-        except Exception as second:  # a failure that cannot be committed must still be told
-            return {"lost": f"{described['kind']}: {described['message']}; and no row of it: {reason(second)}"}
-        text = f"{described['kind']}: {described['message']}"
-        return {"failed": len(work.pending), "failure": text, "log": _own_log()}
+            work = decoded(self._encoded)
+            commit_failed(self._opened(), self._provenance, work, {"kind": kind, "message": message, "step": step})
+        except Exception as second:  # a failure that cannot be committed must still reach the driver
+            return Lost(f"{kind}: {message}; and no row of it: {reason(second)}")
+        return Failed(tuple(name for name in work.pending if name not in rows), f"{kind}: {message}", _own_log())
 
 
 def _own_log() -> str:
@@ -171,21 +149,6 @@ def _own_group() -> PlacementGroup:
     group = get_current_placement_group()
     assert group is not None  # Tune gives every trial one
     return group
-
-
-def encoded(work: Work) -> dict[str, Any]:
-    """The Tune configuration of a pack: plain data, which no version of Python or pydantic can fail to read."""
-    return {
-        "pack_id": work.pack.pack_id,
-        "trials": json.dumps([canonical(trial) for trial in work.pack.trials]),
-        "pending": json.dumps(work.pending),
-    }
-
-
-def decoded(config: dict[str, Any]) -> tuple[Pack, tuple[str, ...]]:
-    """The pack and the pending ids of a Tune configuration."""
-    trials = tuple(TrialSpec.model_validate(trial) for trial in json.loads(config["trials"]))
-    return Pack(trials), tuple(json.loads(config["pending"]))
 
 
 def _keep_compilations(cpus: int) -> None:
@@ -205,8 +168,8 @@ def private_folder(name: str) -> Path | None:
     parent = Path(tempfile.gettempdir()) / f"sweeper-{os.getuid()}"
     try:
         parent.mkdir(mode=0o700, exist_ok=True)
-        found = parent.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        status = parent.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
             return None
         folder = parent / name
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -18,38 +18,22 @@ import datetime
 import math
 import time
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import numpy as np
 import pyarrow as pa
 
+from sweeper.events import PackProgressed
 from sweeper.packs import checkpoint, process_memory
 from sweeper.packs.pack_training import PackTraining, after_stride, lane_curves, restored, started
 from sweeper.packs.packing import Pack, lane, stack
-from sweeper.store.store import Store, TrialResult
+from sweeper.store.store import Status, Store, TrialResult
 from sweeper.training import evaluation
 from sweeper.training.trainer import FAILURES, Trainer
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial_spec import TrialSpec
-
-
-@dataclasses.dataclass(frozen=True)
-class Progress:
-    """How far a pack is."""
-
-    pack_id: str
-    phase: Literal["training", "evaluating", "done"]
-    step: int
-    steps: int
-    lanes: int
-    committed: int
-    failed: int
-    train_loss: float
-    """Mean over the sound lanes at the last point of the curve; NaN before the first point."""
-    steps_per_second: float
-    """Trial-steps: steps of all lanes together."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +57,7 @@ class Destination:
 class _LaneResult:
     """What a row says of one lane, beside what it says of the whole pack."""
 
-    status: Literal["finished", "failed", "stopped"]
+    status: Status
     step: int
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
     outcomes: pa.Table | None = None
@@ -95,8 +79,7 @@ class PackRun:
         training: Where the training stands.
         pending: Lanes that have no row yet.
         began: When this run began.
-        committed: Rows of evaluated trials that this run has committed.
-        failed: Rows of failed trials that this run has committed.
+        rows: Status of every trial that this run has committed, by id.
         stopped: Whether the training ended before its time, by `stop_early`.
         saved_step: Step of the latest checkpoint.
         saved_at: Monotonic time of the latest checkpoint.
@@ -112,27 +95,25 @@ class PackRun:
     began: datetime.datetime
     saved_step: int
     saved_at: float
-    committed: int = 0
-    failed: int = 0
+    rows: dict[str, Status] = dataclasses.field(default_factory=dict)
     stopped: bool = False
 
-    def progress(self) -> Progress:
+    def progress(self) -> PackProgressed:
         """Where the run stands now."""
         lanes, seconds = len(self.pack.trials), self.training.seconds["train_seconds"]
         is_training = self.training.step < self.stacked.steps and not self.stopped
-        return Progress(
+        return PackProgressed(
             pack_id=self.pack_id,
             phase="training" if is_training else "evaluating" if self.pending else "done",
             step=self.training.step,
             steps=self.stacked.steps,
             lanes=lanes,
-            committed=self.committed,
-            failed=self.failed,
+            rows=dict(self.rows),
             train_loss=self.training.train_loss(),
             steps_per_second=self.training.step * lanes / seconds if seconds else 0.0,
         )
 
-    def advance(self) -> Progress:
+    def advance(self) -> PackProgressed:
         """One stride: some steps of training, or the evaluation and commit of one trial."""
         if self.progress().phase == "training":
             self.training = after_stride(self.trainer, self.stacked, self.training)
@@ -191,10 +172,7 @@ class PackRun:
             finished=datetime.datetime.now(datetime.UTC),
         )
         self.destination.store.commit(row)
-        if result.status == "failed":
-            self.failed += 1
-        else:
-            self.committed += 1
+        self.rows[self.pack.trial_ids[index]] = result.status
 
     def _result(self, index: int, train_loss: float) -> _LaneResult:
         """The evaluation of a lane, or why it failed."""
@@ -259,7 +237,7 @@ def opened(pack: Pack, pending: Collection[str], destination: Destination, train
     )
 
 
-def run_pack(pack: Pack, destination: Destination) -> Progress:
+def run_pack(pack: Pack, destination: Destination) -> PackProgressed:
     """Run a whole pack in this process and commit every trial of it."""
     run = opened(pack, pack.trial_ids, destination)
     while (progress := run.advance()).phase != "done":

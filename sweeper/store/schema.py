@@ -16,13 +16,13 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from sweeper.events import Status
 from sweeper.trial import trial_spec
 from sweeper.trial.provenance import Provenance
 
 SCHEMA_VERSION = 1
 """Grows when a column changes its meaning or goes away; a new column that may be null needs no new version."""
 
-Status = Literal["finished", "failed", "stopped"]
 Detail = Literal["curves", "outcomes"]
 Kind = Literal["trials", Detail]
 

@@ -53,7 +53,7 @@ from sweeper.store.schema import (
     Status,
     TrialResult,
 )
-from sweeper.store.sealed_parquet import Seal
+from sweeper.store.sealed_parquet import Seal, unsealed
 from sweeper.store.sweep_records import SweepRecord, read_records, write_record
 from sweeper.store.threads import in_threads
 from sweeper.store.trials_table import trials_table
@@ -154,15 +154,17 @@ class Store:
             self._files.delete(f"outcomes/{seal.name}")
         return publish(self._files, seal, trial_table(seal.trial_id, result), details)
 
-    def stands(self, trials: Iterable[trial_spec.TrialSpec]) -> set[str]:
-        """Ids of those trials whose own file holds a row that did not fail; compacted rows are not read."""
+    def standing(self, trials: Iterable[trial_spec.TrialSpec]) -> dict[str, Status]:
+        """Status of those trials whose own file holds a row that did not fail, by id; compacted rows are not read."""
 
-        def sound(trial: trial_spec.TrialSpec) -> str | None:
+        def sound(trial: trial_spec.TrialSpec) -> tuple[str, Status] | None:
             seal = _bare_seal(trial, "failed")
             present = self._files.read(f"trials/{seal.name}")
-            return seal.trial_id if present is not None and stands(present, "failed") else None
+            if present is None or not stands(present, "failed"):
+                return None
+            return seal.trial_id, unsealed(present, "trials").status
 
-        return {trial_id for trial_id in in_threads(sound, list(trials)) if trial_id is not None}
+        return dict(row for row in in_threads(sound, list(trials)) if row is not None)
 
     # ----------------------------------------------------------------------------------------------------------------
     # Read

@@ -1,0 +1,256 @@
+"""What happens to a sweep, as a stream of typed events that any number of listeners hear.
+
+`sweep` and the driver's loop emit events; the live view is a listener like any other (`sweeper/listeners`). An event is
+plain data: numbers, strings, and mappings and tuples of these, so that a listener may write it down or send it away.
+
+Invariants:
+    - Every listener hears every event, in the order in which it happened.
+    - `SweepEnded` is the last event, also after an error or a signal; whatever a listener opened it closes then.
+    - A listener that raises harms nobody: its exception becomes one warning, and it goes on hearing events.
+    - Listeners are called in the driver's loop, which stands still meanwhile: a listener that needs long, such as one
+      that asks a server, does its work in a thread of its own.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, Protocol, runtime_checkable
+
+Status = Literal["finished", "stopped", "failed"]
+"""What a committed row says of its trial."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepPlanned:
+    """What there is to do. Comes again whenever an adaptive search has asked for more.
+
+    Attributes:
+        name: The sweep.
+        trials: Number of trials, those with a row included.
+        done: Number of trials that earlier starts have finished or stopped early.
+        failed: Number of trials that failed in earlier starts and are not run again.
+        steps: Training steps of all trials that this start runs, together.
+    """
+
+    name: str
+    trials: int
+    done: int
+    failed: int
+    steps: int
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepStarted:
+    """There is a cluster to run on.
+
+    Attributes:
+        address: Host and port of its head; None for a local cluster that belongs to this start.
+    """
+
+    address: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class ResourcesAwaited:
+    """No node of the cluster has what a pack takes; a cluster that grows may have it later.
+
+    Attributes:
+        bundle: The resources that no node has, such as {"CPU": 1.0, "GPU": 0.5}.
+    """
+
+    bundle: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class PackStarted:
+    """A worker has taken up a pack, for the first time or after the death of an earlier worker.
+
+    Attributes:
+        pack_id: The pack.
+        label: What it trains, in a few words for people.
+        pending: Ids of its trials that have no row yet.
+        steps: Training steps of each of its trials.
+    """
+
+    pack_id: str
+    label: str
+    pending: tuple[str, ...]
+    steps: int
+
+
+@dataclasses.dataclass(frozen=True)
+class PackProgressed:
+    """How far a pack is; comes about once a second while a worker has it.
+
+    Attributes:
+        pack_id: The pack.
+        phase: What its worker does.
+        step: Training steps done of each trial, those of earlier workers included.
+        steps: Training steps of each trial.
+        lanes: Trials that are trained at once.
+        rows: Status of every trial that this worker has committed, by id.
+        train_loss: Mean over the sound lanes at the last point of the curve; NaN before the first point.
+        steps_per_second: Training steps a second of all lanes together.
+    """
+
+    pack_id: str
+    phase: Literal["training", "evaluating", "done"]
+    step: int
+    steps: int
+    lanes: int
+    rows: Mapping[str, Status]
+    train_loss: float
+    steps_per_second: float
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialCommitted:
+    """A trial has its row in the store. Comes once for each trial of a start.
+
+    Attributes:
+        pack_id: Its pack.
+        trial_id: The trial.
+        status: What its row says.
+    """
+
+    pack_id: str
+    trial_id: str
+    status: Status
+
+
+@dataclasses.dataclass(frozen=True)
+class PackFailed:
+    """Pending trials of a pack became failed rows: a task or model raised, or workers died too often.
+
+    Attributes:
+        pack_id: The pack.
+        trial_ids: The trials.
+        reason: One line.
+        log: Host and file with the traceback; None where no worker is left that could have written one.
+    """
+
+    pack_id: str
+    trial_ids: tuple[str, ...]
+    reason: str
+    log: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialsLost:
+    """Trials stay without a row for a reason that is not their own, such as a full disk; the next start runs them.
+
+    Attributes:
+        pack_id: Their pack.
+        trial_ids: The trials.
+        reason: One line.
+    """
+
+    pack_id: str
+    trial_ids: tuple[str, ...]
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerDied:
+    """The process of a worker is gone; its pack goes on elsewhere, from its last checkpoint.
+
+    Attributes:
+        pack_id: The pack.
+        trial_ids: Those of its trials that had no row when the worker took it up.
+        started: Whether the worker had taken up the pack, or died before.
+    """
+
+    pack_id: str
+    trial_ids: tuple[str, ...]
+    started: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class PackEnded:
+    """No worker has the pack any more.
+
+    Attributes:
+        pack_id: The pack.
+    """
+
+    pack_id: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepStopping:
+    """Nothing more is started, and running packs are asked to leave a checkpoint.
+
+    Attributes:
+        cause: A signal, or a store to which nothing can be committed.
+        packs: How many packs are running.
+    """
+
+    cause: Literal["interrupted", "store refuses"]
+    packs: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Ticked:
+    """Time has passed; comes about ten times a second while packs run, for what is done now and then."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepEnded:
+    """Nothing runs any more; the last event."""
+
+
+Event = (
+    SweepPlanned
+    | SweepStarted
+    | ResourcesAwaited
+    | PackStarted
+    | PackProgressed
+    | TrialCommitted
+    | PackFailed
+    | TrialsLost
+    | WorkerDied
+    | PackEnded
+    | SweepStopping
+    | Ticked
+    | SweepEnded
+)
+
+
+@runtime_checkable
+class Listener(Protocol):
+    """Hears what happens to a sweep."""
+
+    def hear(self, event: Event) -> None:
+        """Take note of an event; quick, and free to ignore what does not concern it."""
+        ...
+
+
+class Stream:
+    """Passes every event to every listener. A context manager, which emits `SweepEnded` when it is left."""
+
+    def __init__(self, listeners: Iterable[Listener], warn: Callable[[str], None]):
+        """Nothing is emitted yet.
+
+        Args:
+            listeners: Who hears, in this order.
+            warn: Prints a line about a listener that raised.
+        """
+        self._listeners = tuple(listeners)
+        self._warn = warn
+        self._raised: set[int] = set()
+
+    def emit(self, event: Event) -> None:
+        """Let every listener hear the event."""
+        for place, listener in enumerate(self._listeners):
+            try:
+                listener.hear(event)
+            except Exception as error:  # a listener is not the sweep's business, whatever is wrong with it
+                if place not in self._raised:
+                    self._raised.add(place)
+                    name = type(listener).__name__
+                    self._warn(f"{name} raised {type(error).__name__}: {error}; the sweep goes on")
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.emit(SweepEnded())

@@ -1,0 +1,107 @@
+"""What passes between the driver and its workers: work, orders and reports.
+
+Work goes out as a Tune configuration. Reports come back as Tune results, about one a second. Orders wait with an actor
+that workers ask between two reports, because Tune's own way to stop a trial cannot tell "leave a checkpoint" from
+"evaluate and commit now", and kills what does not stop in time.
+"""
+
+import dataclasses
+import json
+from typing import Any, Literal
+
+from sweeper.events import PackProgressed
+from sweeper.packs.packing import Pack
+from sweeper.packs.plan import Work
+from sweeper.trial.trial_spec import TrialSpec, canonical
+
+Order = Literal["carry on", "stop early", "leave"]
+
+
+class Orders:
+    """The actor that keeps the driver's orders until the workers ask."""
+
+    def __init__(self) -> None:
+        self._leave = False
+        self._stop_early: set[str] = set()
+
+    def leave(self) -> None:
+        """Order every worker to leave a checkpoint and end its pack."""
+        self._leave = True
+
+    def stop_early(self, pack_id: str) -> None:
+        """Order the worker of a pack to evaluate and commit what it has trained so far."""
+        self._stop_early.add(pack_id)
+
+    def order(self, pack_id: str) -> Order:
+        """What the worker of the pack is to do now."""
+        return "leave" if self._leave else "stop early" if pack_id in self._stop_early else "carry on"
+
+
+@dataclasses.dataclass(frozen=True)
+class Failed:
+    """The pack ended with an exception, and those of its trials that had no row have a failed row now.
+
+    Attributes:
+        trial_ids: These trials.
+        reason: The exception in one line.
+        log: File with the traceback, on the worker's host.
+    """
+
+    trial_ids: tuple[str, ...]
+    reason: str
+    log: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Lost:
+    """The pack ended, and its pending trials could not be committed.
+
+    Attributes:
+        reason: Why, in one line.
+    """
+
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What a worker says about once a second.
+
+    Attributes:
+        done: Whether the worker has done with the pack.
+        progress: How far the pack is; None before the worker has begun with it.
+        trouble: What went wrong, if anything did.
+    """
+
+    done: bool
+    progress: PackProgressed | None = None
+    trouble: Failed | Lost | None = None
+
+    def result(self) -> dict[str, Any]:
+        """The Tune result: the report itself, and beside it what Tune and its scheduler look at."""
+        result: dict[str, Any] = {"report": self, "done": self.done}
+        if self.progress is not None:
+            result |= {"step": self.progress.step, "train_loss": self.progress.train_loss}
+        return result
+
+
+def report_of(result: dict[str, Any]) -> Report:
+    """The report in a Tune result."""
+    report = result["report"]
+    assert isinstance(report, Report)
+    return report
+
+
+def encoded(work: Work) -> dict[str, Any]:
+    """The Tune configuration of a pack: plain data, which no version of Python or pydantic can fail to read."""
+    return {
+        "pack_id": work.pack.pack_id,
+        "trials": json.dumps([canonical(trial) for trial in work.pack.trials]),
+        "pending": json.dumps(work.pending),
+    }
+
+
+def decoded(config: dict[str, Any]) -> Work:
+    """The work in a Tune configuration."""
+    trials = tuple(TrialSpec.model_validate(trial) for trial in json.loads(config["trials"]))
+    return Work(Pack(trials), tuple(json.loads(config["pending"])))

@@ -1,0 +1,223 @@
+"""What Tune tells the driver about packs, turned into events, failed rows and losses.
+
+Tune says why a trial ended only to its log, and to a pickle in a folder that other users may be able to write to. So
+`TrialErrors` listens to the log, in which the exception itself stands, and nothing is unpickled.
+"""
+
+import contextlib
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ray import tune
+from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
+from ray.tune.experiment import Trial
+
+from sweeper import events
+from sweeper.events import Status, Stream
+from sweeper.interruption import Interruption
+from sweeper.launch.failures import Loss, commit_failed, reason
+from sweeper.launch.job import Job
+from sweeper.launch.protocol import Failed, Lost, decoded, encoded, report_of
+from sweeper.packs.plan import Work
+from sweeper.store.store import StoreError
+
+MAX_WORKER_DEATHS = 3
+"""How often the worker of one pack may die before the pack counts as failed."""
+
+MAX_LOST_IN_A_ROW = 3
+"""So many packs ending one after another without being able to commit mean that the store takes nothing any more."""
+
+GRACE_SECONDS = 20.0
+"""How long running packs have to leave a checkpoint once they are asked to."""
+
+
+class Ended(BaseException):
+    """Leaves Tune's loop past everything that would catch an exception there."""
+
+
+class NotSaved:
+    """Tune pickles its parts into the experiment's folder; ours stay in the driver, and nobody reads that folder."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class TrialErrors(logging.Handler):
+    """Keeps the exception of Tune's latest message about a trial that ended with an error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.latest: BaseException | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.latest = record.exc_info[1]
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take over the messages of Tune's loop, which are shown nowhere else meanwhile."""
+        logger = logging.getLogger("ray.tune.execution.tune_controller")
+        before = logger.level, logger.propagate
+        logger.setLevel(logging.ERROR)
+        logger.propagate = False
+        logger.addHandler(self)
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
+            logger.level, logger.propagate = before
+
+
+class SweepCallback(NotSaved, tune.Callback):
+    """Follows every pack from its start to its end, and leaves Tune's loop when the sweep is to stop.
+
+    Attributes:
+        losses: Trials that could not be committed.
+        refused: Whether the store takes nothing any more.
+    """
+
+    def __init__(self, job: Job, stream: Stream, interruption: Interruption, orders: Any, errors: TrialErrors):
+        """Nothing runs yet.
+
+        Args:
+            job: What is run.
+            stream: Takes the events.
+            interruption: Signals.
+            orders: Handle of the actor `Orders`.
+            errors: Why Tune ended a trial.
+        """
+        self._job, self._stream, self._interruption = job, stream, interruption
+        self._orders, self._errors = orders, errors
+        self._planned = len(job.source.planned)
+        self._committed: set[str] = set()
+        self._leaving: set[str] = set()
+        self._deadline: float | None = None
+        self._deaths: Counter[str] = Counter()
+        self._lost_in_a_row = 0
+        self.refused = False
+        self.losses: list[Loss] = []
+
+    @property
+    def stopping(self) -> bool:
+        """Whether no more packs are to start: after a signal, or when the store takes nothing any more."""
+        return self._interruption.signum is not None or self.refused
+
+    # ----------------------------------------------------------------------------------------------------------------
+    # Called by Tune
+    # ----------------------------------------------------------------------------------------------------------------
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        work = decoded(trial.config)
+        first = work.pack.trials[0]
+        label = f"{first.task.name} {first.baseline} q={first.objective.q:g} m={first.objective.m}"
+        self._stream.emit(events.PackStarted(work.pack.pack_id, label, work.pending, first.steps))
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        report = report_of(result)
+        if report.progress is not None:
+            self._stream.emit(report.progress)
+            self._tell_commits(report.progress.pack_id, report.progress.rows)
+        if report.done:
+            self._lost_in_a_row = self._lost_in_a_row + 1 if isinstance(report.trouble, Lost) else 0
+            self.refused |= self._lost_in_a_row >= MAX_LOST_IN_A_ROW
+        match report.trouble:
+            case Failed(trial_ids, text, log):
+                self._tell_failure(decoded(trial.config), trial_ids, text, f"{result['node_ip']}: {log}")
+            case Lost(text):
+                self._lose(decoded(trial.config), text)
+            case None:
+                pass
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self._end(trial)
+
+    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        work = decoded(trial.config)
+        pack_id = work.pack.pack_id
+        self._deaths[pack_id] += 1
+        self._stream.emit(events.WorkerDied(pack_id, _names(work), started=True))
+        with contextlib.suppress(OSError, StoreError):  # then committed trials are evaluated once more
+            rows = self._job.store.standing(work.pack.part(work.pending).trials) if work.pending else {}
+            self._tell_commits(pack_id, rows)
+            left = tuple(name for name in work.pending if rows.get(name) not in self._job.source.done)
+            trial.set_config(encoded(Work(work.pack, left)))
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        work, error = decoded(trial.config), self._errors.latest
+        error = error.cause if isinstance(error, RayTaskError) else error
+        if not isinstance(error, RayActorError) or error.actor_init_failed:
+            self._lose(work, f"its worker did not start: {reason(error) if error else 'unknown reason'}")
+            self._end(trial)
+            return
+        pack_id = work.pack.pack_id
+        self._deaths[pack_id] += 1
+        if self._deaths[pack_id] <= MAX_WORKER_DEATHS:
+            # A worker that dies between two packs ends the trial of the second one for Tune.
+            self._stream.emit(events.WorkerDied(pack_id, _names(work), started=False))
+            self._stream.emit(events.PackEnded(pack_id))
+            self._leaving.discard(trial.trial_id)
+            self._job.source.put_back(work)
+            return
+        message = f"its worker died {self._deaths[pack_id]} times"
+        if isinstance(error, OutOfMemoryError):
+            message += ", out of memory"
+        step = int((trial.last_result or {}).get("step", 0))
+        try:
+            commit_failed(
+                self._job.store, self._job.provenance, work, {"kind": "worker died", "message": message, "step": step}
+            )
+            self._tell_failure(work, work.pending, message, None)
+        except (OSError, StoreError) as second:
+            self._lose(work, f"{message}; and no row of it: {reason(second)}")
+        self._end(trial)
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        self._stream.emit(events.Ticked())
+        if not self.stopping:
+            return
+        if self._deadline is None:
+            # Tune has asked for packs long before they run, so that it is not enough to give it no more.
+            self._deadline = time.monotonic() + GRACE_SECONDS
+            self._leaving = {trial.trial_id for trial in trials if trial.status == Trial.RUNNING}
+            self._orders.leave.remote()
+            cause = "store refuses" if self.refused else "interrupted"
+            self._stream.emit(events.SweepStopping(cause, len(self._leaving)))
+        if not self._leaving or time.monotonic() > self._deadline:
+            raise Ended
+
+    # ----------------------------------------------------------------------------------------------------------------
+    # Events
+    # ----------------------------------------------------------------------------------------------------------------
+
+    def _end(self, trial: Trial) -> None:
+        pack_id = trial.config["pack_id"]
+        self._leaving.discard(trial.trial_id)
+        self._job.source.settle(pack_id)
+        self._stream.emit(events.PackEnded(pack_id))
+        if len(self._job.source.planned) != self._planned:
+            self._planned = len(self._job.source.planned)
+            self._stream.emit(self._job.planned())
+
+    def _tell_commits(self, pack_id: str, rows: Mapping[str, Status]) -> None:
+        for trial_id, status in rows.items():
+            if trial_id not in self._committed:
+                self._committed.add(trial_id)
+                self._stream.emit(events.TrialCommitted(pack_id, trial_id, status))
+
+    def _tell_failure(self, work: Work, trial_ids: tuple[str, ...], text: str, log: str | None) -> None:
+        self._tell_commits(work.pack.pack_id, dict.fromkeys(trial_ids, "failed"))
+        self._stream.emit(events.PackFailed(work.pack.pack_id, _names(work), text, log))
+
+    def _lose(self, work: Work, text: str) -> None:
+        self.losses.append(Loss(work.pack.pack_id, work.pending, text))
+        self._stream.emit(events.TrialsLost(work.pack.pack_id, _names(work), text))
+
+
+def _names(work: Work) -> tuple[str, ...]:
+    """The trials to name; nothing is pending after a death that followed the last commit."""
+    return work.pending or work.pack.trial_ids

@@ -1,0 +1,39 @@
+"""Events in words, one or two lines each, for a terminal as for a log."""
+
+from collections.abc import Sequence
+
+from sweeper import events
+from sweeper.events import Event
+from sweeper.messages import counted, printable
+
+
+def sentences(event: Event) -> list[str]:
+    """Lines about an event; none for an event that only changes counts. What others wrote is printable."""
+    return [printable(line) for line in _lines(event)]
+
+
+def _lines(event: Event) -> list[str]:
+    match event:
+        case events.SweepStarted(address):
+            return [f"running on {'this machine' if address is None else f'the Ray cluster at {address}'}"]
+        case events.ResourcesAwaited(bundle):
+            wanted = " and ".join(counted(amount, name) for name, amount in bundle.items())
+            return [f"no node of the cluster has the {wanted} that a pack takes yet; waiting for one"]
+        case events.WorkerDied(_, trial_ids, started=True):
+            return [f"a worker died with {_named(trial_ids)}; the pack goes on from its last checkpoint"]
+        case events.WorkerDied(_, trial_ids, started=False):
+            return [f"a worker died before it took up {_named(trial_ids)}; the pack is started again"]
+        case events.PackFailed(_, trial_ids, reason, log):
+            return [f"{_named(trial_ids)} failed: {reason}"] + ([f"  traceback on {log}"] if log else [])
+        case events.TrialsLost(_, trial_ids, reason):
+            return [f"{_named(trial_ids)} could not be committed: {reason}"]
+        case events.SweepStopping(cause, packs):
+            why = "interrupted" if cause == "interrupted" else "the results store takes nothing any more"
+            return [f"{why}: {counted(packs, 'running pack')} asked to leave a checkpoint"]
+        case _:
+            return []
+
+
+def _named(trial_ids: Sequence[str]) -> str:
+    others = len(trial_ids) - 1
+    return f"trial {trial_ids[0]}" + (f" and {others:,} more of its pack" if others else "")

@@ -1,0 +1,145 @@
+"""How far a sweep is, counted from its events.
+
+The time left is the work left, in training steps of all trials, at the rate of this start so far. Evaluation is taken
+to need time in proportion.
+"""
+
+import collections
+import dataclasses
+import time
+from collections.abc import Callable
+
+from sweeper import events
+from sweeper.events import Event, PackProgressed, PackStarted, SweepPlanned
+from sweeper.messages import counted, duration
+
+
+@dataclasses.dataclass(frozen=True)
+class RunningPack:
+    """A pack that a worker has.
+
+    Attributes:
+        started: Its latest start.
+        trials: Number of trials at its first start.
+        progress: Its latest progress since then; None before the first.
+    """
+
+    started: PackStarted
+    trials: int
+    progress: PackProgressed | None = None
+
+    @property
+    def steps_done(self) -> int:
+        """Training steps of all its trials together; those committed by an earlier worker count in full."""
+        step = 0 if self.progress is None else self.progress.step
+        pending = len(self.started.pending)
+        return step * pending + self.started.steps * (self.trials - pending)
+
+    @property
+    def unfinished(self) -> int:
+        """Number of trials that the worker has and has not committed."""
+        rows = {} if self.progress is None else self.progress.rows
+        return sum(trial_id not in rows for trial_id in self.started.pending)
+
+    @property
+    def lanes(self) -> int:
+        """Number of trials that are trained at once."""
+        return len(self.started.pending) if self.progress is None else self.progress.lanes
+
+
+class SweepProgress:
+    """Counts of a sweep.
+
+    Attributes:
+        plan: What there is to do.
+        packs: The packs that are running, by id.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        """Start counting.
+
+        Args:
+            clock: Seconds since some moment.
+        """
+        self.plan = SweepPlanned("", trials=0, done=0, failed=0, steps=0)
+        self.packs: dict[str, RunningPack] = {}
+        self._rows: collections.Counter[events.Status] = collections.Counter()
+        self._clock, self._begun = clock, clock()
+        self._ended_steps = 0
+        self._first: tuple[float, int] | None = None
+
+    def hear(self, event: Event) -> None:
+        """Count the event."""
+        match event:
+            case SweepPlanned():
+                self.plan = event
+            case PackStarted():
+                earlier = self.packs.get(event.pack_id)
+                trials = len(event.pending) if earlier is None else earlier.trials
+                self.packs[event.pack_id] = RunningPack(event, trials)
+            case PackProgressed() if event.pack_id in self.packs:
+                self.packs[event.pack_id] = dataclasses.replace(self.packs[event.pack_id], progress=event)
+                if self._first is None:
+                    # What a checkpoint brought along has cost this start no time.
+                    self._first = (self._clock(), self._steps_done())
+            case events.TrialCommitted():
+                self._rows[event.status] += 1
+            case events.PackEnded() if event.pack_id in self.packs:
+                self._ended_steps += self.packs.pop(event.pack_id).steps_done
+            case _:
+                pass
+
+    @property
+    def done(self) -> int:
+        """Number of trials with a row that is not failed, those of earlier starts included."""
+        return self.plan.done + self._rows["finished"] + self._rows["stopped"]
+
+    @property
+    def failed(self) -> int:
+        """Number of trials with a failed row."""
+        return self.plan.failed + self._rows["failed"]
+
+    @property
+    def running(self) -> int:
+        """Number of trials that a worker has and has not committed."""
+        return sum(pack.unfinished for pack in self.packs.values())
+
+    @property
+    def lanes(self) -> int:
+        """Number of trials that are trained at once, in all running packs."""
+        return sum(pack.lanes for pack in self.packs.values())
+
+    @property
+    def steps_per_second(self) -> float:
+        """Training steps a second of all lanes that are in training now."""
+        latest = [pack.progress for pack in self.packs.values() if pack.progress is not None]
+        return sum((progress.steps_per_second for progress in latest if progress.phase == "training"), 0.0)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate; None before this start has trained anything."""
+        if self._first is None:
+            return None
+        at, had = self._first
+        gained, elapsed = self._steps_done() - had, self._clock() - at
+        if gained <= 0 or elapsed <= 0:
+            return None
+        return max(0.0, self.plan.steps - self._steps_done()) * elapsed / gained
+
+    def _steps_done(self) -> int:
+        return self._ended_steps + sum(pack.steps_done for pack in self.packs.values())
+
+    def line(self) -> str:
+        """All counts in one line."""
+        left = self.seconds_left
+        return " · ".join(
+            (
+                f"{self.done:,}/{self.plan.trials:,} done",
+                f"{self.running:,} running",
+                f"{self.failed:,} failed",
+                counted(self.lanes, "lane"),
+                f"{self.steps_per_second:,.0f} steps/s",
+                f"{duration(self._clock() - self._begun)} so far",
+                f"{duration(left)} left" if left else "time left unknown",
+            )
+        )

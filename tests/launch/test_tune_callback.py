@@ -1,0 +1,176 @@
+"""What the driver makes of what Tune tells of workers: events, failed rows, packs that are started again."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from ray.exceptions import ActorDiedError, RayTaskError
+from ray.tune.experiment import Trial
+
+from sweeper import events
+from sweeper.events import Event, Stream
+from sweeper.interruption import Interruption
+from sweeper.launch import protocol, tune_callback
+from sweeper.launch.job import Job
+from sweeper.launch.protocol import Failed, Lost, Report
+from sweeper.packs import plan
+from sweeper.space.resources import Resources
+from sweeper.store.store import Store
+from sweeper.trial import provenance
+from tests.launch.workers import Worker, whole
+from tests.trials import coloring_trial
+
+
+class Heard:
+    """A listener that keeps all events."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def hear(self, event: Event) -> None:
+        self.events.append(event)
+
+    def all(self, kind: type) -> list:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+class TuneTrial(Trial):
+    """A trial of Tune; a whole one cannot be had without a cluster."""
+
+    last_result = None
+
+    def __init__(self, work: plan.Work):
+        self.trial_id, self.config = "0001", protocol.encoded(work)
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        return protocol.decoded(self.config).pending
+
+
+class Driver:
+    """The callback of a pack of two that is under way, and what belongs to it."""
+
+    def __init__(self, folder: Path):
+        work = whole(coloring_trial(), coloring_trial(seed=1))
+        self.store, self.heard = Store.open(folder), Heard()
+        self.source = plan.Listed(plan.plan(work.pack.trials, None, {}, plan.done_statuses(False, False)))
+        assert self.source.next() == work
+        self.errors = tune_callback.TrialErrors()
+        self.errors.latest = ActorDiedError()
+        planned = events.SweepPlanned("test", trials=2, done=0, failed=0, steps=500)
+        job = Job(self.source, lambda: planned, self.store, provenance.capture(["test"]), Resources())
+        stream = Stream([self.heard], warn=print)
+        self.callback = tune_callback.SweepCallback(job, stream, Interruption(), None, self.errors)
+        self.trial, self.worker, self.work = TuneTrial(work), Worker(work, folder), work
+
+    def reports(self, report: Report) -> None:
+        """Tune hands a report on."""
+        self.callback.on_trial_result(0, [], self.trial, report.result() | {"node_ip": "10.0.0.7"})
+
+
+@pytest.fixture
+def driver(strides, tmp_path) -> Driver:
+    return Driver(tmp_path)
+
+
+def test_a_pack_is_told_from_start_to_end(driver):
+    driver.callback.on_trial_start(0, [], driver.trial)
+    while True:
+        report = driver.worker.report()
+        driver.reports(report)
+        if report.done:
+            break
+    driver.callback.on_trial_complete(0, [], driver.trial)
+    pack_id, (first, second) = driver.work.pack.pack_id, driver.work.pending
+    heard = driver.heard.events
+    assert heard[0] == events.PackStarted(pack_id, "coloring Aq_R q=3 m=2", (first, second), 250)
+    assert heard[-1] == events.PackEnded(pack_id)
+    assert driver.heard.all(events.TrialCommitted) == [
+        events.TrialCommitted(pack_id, first, "finished"), events.TrialCommitted(pack_id, second, "finished"),
+    ]  # fmt: skip
+    assert [progress.step for progress in driver.heard.all(events.PackProgressed)][:3] == [100, 200, 250]
+
+
+@pytest.mark.slow
+def test_after_a_death_committed_trials_are_not_run_again(driver):
+    first, second = driver.trial.pending
+    while not driver.store.committed():
+        driver.worker.report()
+    driver.callback.on_trial_recover(0, [], driver.trial)
+    assert driver.trial.pending == (second,)
+    while len(driver.store.committed()) < 2:
+        driver.worker.report()
+    # The last worker died between its last commit and its report, and so does the worker that takes its place.
+    for _ in range(2):
+        driver.callback.on_trial_recover(0, [], driver.trial)
+        assert driver.trial.pending == ()
+    assert Worker(protocol.decoded(driver.trial.config), Path(driver.store.root)).report() == Report(done=True)
+    pack_id = driver.work.pack.pack_id
+    assert driver.heard.events == [
+        events.WorkerDied(pack_id, (first, second), started=True),
+        events.TrialCommitted(pack_id, first, "finished"),
+        events.WorkerDied(pack_id, (second,), started=True),
+        events.TrialCommitted(pack_id, second, "finished"),
+        events.WorkerDied(pack_id, (first, second), started=True),
+    ]
+    assert not list(Path(driver.store.root).glob("checkpoints/*"))
+
+
+def test_a_worker_that_dies_between_two_packs_fails_neither(driver):
+    for _ in range(tune_callback.MAX_WORKER_DEATHS):
+        driver.callback.on_trial_error(0, [], driver.trial)
+        assert driver.source.next() == driver.work
+    pack_id = driver.work.pack.pack_id
+    died = events.WorkerDied(pack_id, driver.work.pending, started=False)
+    assert driver.heard.events == [died, events.PackEnded(pack_id)] * tune_callback.MAX_WORKER_DEATHS
+    driver.callback.on_trial_error(0, [], driver.trial)
+    assert driver.source.exhausted
+    assert set(driver.store.trials()["error_message"].to_pylist()) == {"its worker died 4 times"}
+    assert driver.heard.all(events.PackFailed) == [
+        events.PackFailed(pack_id, driver.work.pending, "its worker died 4 times", None)
+    ]
+    assert {event.status for event in driver.heard.all(events.TrialCommitted)} == {"failed"}
+
+
+IN_CREATION = ActorDiedError(RayTaskError("PackTrainable", "ImportError: no module called jax", ImportError()))
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError("no such module"), IN_CREATION])
+def test_a_worker_that_does_not_start_costs_no_trial_its_row(driver, error):
+    driver.errors.latest = error
+    driver.callback.on_trial_error(0, [], driver.trial)
+    (lost,) = driver.callback.losses
+    assert lost.trial_ids == driver.work.pending
+    assert lost.reason.startswith("its worker did not start: ")
+    assert driver.store.committed() == {}
+
+
+def test_failures_and_losses_are_told_with_their_reasons(driver):
+    first, second = driver.work.pending
+    driver.reports(Report(done=True, trouble=Failed((second,), "ValueError: no", "worker.err")))
+    driver.reports(Report(done=True, trouble=Lost("disk full")))
+    pack_id = driver.work.pack.pack_id
+    assert driver.heard.events == [
+        events.TrialCommitted(pack_id, second, "failed"),
+        events.PackFailed(pack_id, (first, second), "ValueError: no", "10.0.0.7: worker.err"),
+        events.TrialsLost(pack_id, (first, second), "disk full"),
+    ]
+
+
+def test_a_store_that_takes_nothing_stops_the_sweep(driver):
+    driver.reports(Report(done=True, trouble=Lost("disk full")))
+    driver.reports(Report(done=True))
+    for _ in range(tune_callback.MAX_LOST_IN_A_ROW):
+        assert not driver.callback.stopping
+        driver.reports(Report(done=True, trouble=Lost("disk full")))
+    assert driver.callback.refused
+    assert driver.callback.stopping
+
+
+def test_the_error_of_a_trial_comes_from_tunes_log_and_is_shown_nowhere(capfd):
+    logger, errors = logging.getLogger("ray.tune.execution.tune_controller"), tune_callback.TrialErrors()
+    with errors.listening():
+        logger.error("Trial task failed for trial X", exc_info=ActorDiedError())
+    assert isinstance(errors.latest, ActorDiedError)
+    assert errors not in logger.handlers
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,97 @@
+"""What passes between driver and worker, and what a worker does with it, without Ray."""
+
+import math
+from typing import Any
+
+import pytest
+from ray import cloudpickle
+
+from sweeper.launch import protocol
+from sweeper.launch.protocol import Failed, Lost, Report
+from sweeper.packs import plan
+from sweeper.packs.packing import Pack
+from sweeper.space.resources import Resources
+from sweeper.store.store import Store, StoreError
+from sweeper.trial import provenance
+from tests.launch.workers import Worker, whole
+from tests.trials import coloring_trial
+
+
+def test_work_survives_the_way_to_a_worker():
+    pack = Pack((coloring_trial(objective={"q": math.inf, "m": 2}), coloring_trial(objective={"q": 1.1, "m": 2})))
+    work = plan.Work(pack, pack.trial_ids[1:])
+    config = protocol.encoded(work)
+    assert set(map(type, config.values())) == {str}
+    assert protocol.decoded(config) == work
+    assert protocol.decoded(config).pack.pack_id == pack.pack_id
+    for sent in (provenance.capture(["sweeper/run.py", "x.yaml"]), Resources(lanes=3, gpus=0.5)):
+        assert cloudpickle.loads(cloudpickle.dumps(sent)) == sent
+
+
+def test_a_report_reaches_the_driver_as_it_was_sent(strides, tmp_path):
+    result = Worker(whole(coloring_trial()), tmp_path).step()
+    assert (result["step"], result["done"]) == (100, False)
+    assert result["train_loss"] == protocol.report_of(result).progress.train_loss
+    assert cloudpickle.loads(cloudpickle.dumps(result)) == result
+
+
+@pytest.mark.slow
+def test_a_worker_told_to_leave_goes_on_where_it_was(strides, tmp_path):
+    work = whole(coloring_trial())
+    leaving = Worker(work, tmp_path, ["carry on", "leave"])
+    assert leaving.report().progress.step == 100
+    assert leaving.report().done
+    assert list(tmp_path.glob("checkpoints/*"))
+    successor = Worker(work, tmp_path)
+    assert [successor.report().progress.step for _ in range(2)] == [200, 250]
+    assert successor.report().done
+    assert Store.open(tmp_path).committed() == {work.pending[0]: "finished"}
+    # A pack that has not begun leaves nothing.
+    assert Worker(work, tmp_path, ["leave"]).report() == Report(done=True)
+
+
+def test_a_worker_told_to_stop_early_commits_what_it_has(strides, tmp_path):
+    work = whole(coloring_trial())
+    worker = Worker(work, tmp_path, ["carry on", "stop early"])
+    while not worker.report().done:
+        pass
+    assert Store.open(tmp_path).trials()["steps_done"].to_pylist() == [100]
+    assert Store.open(tmp_path).committed() == {work.pending[0]: "stopped"}
+
+
+def test_a_broken_store_is_nobodys_failure(strides, tmp_path, monkeypatch):
+    def full(store: Store, result: Any) -> bool:
+        raise StoreError("no space left")
+
+    work = whole(coloring_trial())
+    worker = Worker(work, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "commit", full)
+        while not (report := worker.report()).done:
+            pass
+    assert report.trouble == Lost("no space left")
+    assert Store.open(tmp_path).committed() == {}
+    # Nothing is trained again once there is space.
+    report = Worker(work, tmp_path).report()
+    assert report.done
+    assert report.progress.step == 250
+    assert report.progress.rows == {work.pending[0]: "finished"}
+
+
+def test_an_exception_becomes_failed_rows_of_the_trials_without_a_row(strides, tmp_path, monkeypatch):
+    work = whole(coloring_trial(), coloring_trial(seed=1))
+    worker = Worker(work, tmp_path)
+    while not worker.report().progress.rows:
+        pass
+
+    def broken(*arguments: Any) -> Any:
+        raise ValueError("the wheel came off")
+
+    monkeypatch.setattr("sweeper.training.evaluation.evaluate", broken)
+    monkeypatch.setattr("sweeper.launch.tune_worker._own_log", lambda: "worker.err")
+    report = worker.report()
+    assert report.done
+    assert isinstance(report.trouble, Failed)
+    assert report.trouble.trial_ids == work.pending[1:]
+    assert report.trouble.reason.startswith("ValueError: the wheel came off")
+    assert Store.open(tmp_path).committed() == {work.pending[0]: "finished", work.pending[1]: "failed"}

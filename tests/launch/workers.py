@@ -1,0 +1,34 @@
+"""A worker without Ray around it, for the tests of launch."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from sweeper.launch import protocol, tune_worker
+from sweeper.launch.protocol import Report
+from sweeper.packs import plan
+from sweeper.packs.packing import Pack
+from sweeper.space.resources import Resources
+from sweeper.trial import provenance
+from sweeper.trial.trial_spec import TrialSpec
+
+
+class Worker(tune_worker.PackTrainable):
+    """A worker that is given its orders beforehand."""
+
+    def __init__(self, work: plan.Work, store: Path, orders: Iterable[protocol.Order] = ()):
+        self.given = iter(orders)
+        context = {"orders": None, "store": str(store), "provenance": provenance.capture(["test"])}
+        self.setup(protocol.encoded(work), **context, resources=Resources(checkpoint_seconds=1e9))
+
+    def _order(self, pack_id: str) -> protocol.Order:
+        return next(self.given, "carry on")
+
+    def report(self) -> Report:
+        """The report of the next step."""
+        return protocol.report_of(self.step())
+
+
+def whole(*trials: TrialSpec) -> plan.Work:
+    """A pack of which everything is pending."""
+    pack = Pack(trials)
+    return plan.Work(pack, pack.trial_ids)

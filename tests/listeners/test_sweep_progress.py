@@ -1,0 +1,95 @@
+"""The counts of a sweep, under a clock of our own."""
+
+import math
+from typing import Any
+
+import pytest
+
+from sweeper import events
+from sweeper.events import PackProgressed
+from sweeper.listeners.sweep_progress import SweepProgress
+
+PACK = "0123456789"
+TRIALS = ("a", "b", "c", "d")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def progressed(**changes: Any) -> PackProgressed:
+    fields = {"phase": "training", "step": 0, "steps": 250, "lanes": 4, "rows": {}, "train_loss": math.nan}
+    return PackProgressed(pack_id=PACK, **(fields | {"steps_per_second": 0.0} | changes))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def progress(clock) -> SweepProgress:
+    """Eight trials are planned, and a pack of four has started."""
+    progress = SweepProgress(clock)
+    progress.hear(events.SweepPlanned("test", trials=8, done=0, failed=0, steps=8 * 250))
+    progress.hear(events.PackStarted(PACK, "coloring", TRIALS, 250))
+    return progress
+
+
+def commit(progress: SweepProgress, **statuses: events.Status) -> None:
+    for trial_id, status in statuses.items():
+        progress.hear(events.TrialCommitted(PACK, trial_id, status))
+
+
+def test_counts_follow_packs_from_start_to_end(progress):
+    assert (progress.done, progress.running, progress.lanes) == (0, 4, 4)
+    progress.hear(progressed(steps_per_second=40.0))
+    assert progress.steps_per_second == 40.0
+    progress.hear(progressed(phase="evaluating", step=250, rows={"a": "finished", "b": "stopped", "c": "failed"}))
+    commit(progress, a="finished", b="stopped", c="failed")
+    assert (progress.done, progress.failed, progress.running, progress.steps_per_second) == (2, 1, 1, 0.0)
+    commit(progress, d="finished")
+    progress.hear(events.PackEnded(PACK))
+    assert (progress.done, progress.failed, progress.running, progress.lanes) == (3, 1, 0, 0)
+
+
+def test_rows_of_earlier_starts_count():
+    progress = SweepProgress()
+    progress.hear(events.SweepPlanned("test", trials=8, done=3, failed=1, steps=1000))
+    commit(progress, a="finished")
+    assert (progress.done, progress.failed) == (4, 1)
+    assert progress.line().startswith("4/8 done · 0 running · 1 failed · 0 lanes")
+
+
+def test_time_left_goes_by_what_this_start_has_trained(progress, clock):
+    assert progress.seconds_left is None
+    # A checkpoint brings 100 steps along, which took no time today.
+    progress.hear(progressed(step=100))
+    clock.now = 30.0
+    progress.hear(progressed(step=150))
+    assert progress.seconds_left == (2 * 4 * 250 - 4 * 150) * 30.0 / (4 * 50)
+    assert progress.line().endswith("30 s so far · 4 min left")
+
+
+def test_trials_committed_by_a_worker_that_died_count_as_trained(progress, clock):
+    progress.hear(progressed(phase="evaluating", step=250, rows={"a": "finished"}))
+    commit(progress, a="finished")
+    clock.now = 10.0
+    progress.hear(events.PackStarted(PACK, "coloring", TRIALS[1:], 250))
+    assert (progress.done, progress.running) == (1, 3)
+    assert progress.packs[PACK].steps_done == 250
+    progress.hear(progressed(phase="done", step=250, lanes=3, rows=dict.fromkeys(TRIALS[1:], "finished")))
+    assert progress.packs[PACK].steps_done == 4 * 250
+    assert progress.running == 0
+
+
+def test_a_pack_that_is_started_again_counts_once(progress):
+    progress.hear(events.PackEnded(PACK))
+    progress.hear(events.PackStarted(PACK, "coloring", TRIALS, 250))
+    progress.hear(progressed(step=250))
+    progress.hear(events.PackEnded(PACK))
+    assert (progress.lanes, progress.running) == (0, 0)
+    assert progress.seconds_left is None

@@ -1,0 +1,115 @@
+"""What a terminal and a log show of a sweep."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from sweeper import events
+from sweeper.events import Event
+from sweeper.listeners import listeners, live_view, log_lines
+from sweeper.listeners.sentences import sentences
+
+PLANNED = events.SweepPlanned("test", trials=8, done=0, failed=0, steps=2000)
+STARTED = events.PackStarted("0123456789", "coloring Aq_R q=2 m=2", ("a", "b", "c", "d"), 250)
+PROGRESSED = events.PackProgressed("0123456789", "training", 120, 250, 4, {}, 0.25, 40.0)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_terminal_gets_the_live_view_and_a_log_gets_lines():
+    def names(console: Console) -> list[str]:
+        return [type(listener).__name__ for listener in listeners(console)]
+
+    assert names(Console(file=io.StringIO(), force_terminal=True)) == ["LiveView"]
+    assert names(Console(file=io.StringIO())) == ["LogLines"]
+
+
+def test_a_log_gets_the_counts_every_ten_seconds():
+    out, clock = io.StringIO(), Clock()
+    log = log_lines.LogLines(Console(file=out, width=200), clock)
+    log.hear(PLANNED)
+    for clock.now in (1.0, 9.9, 10.0, 11.0, 19.0, 21.0):
+        log.hear(events.Ticked())
+    assert out.getvalue().splitlines() == [
+        "0/8 done · 0 running · 0 failed · 0 lanes · 0 steps/s · 10 s so far · time left unknown",
+        "0/8 done · 0 running · 0 failed · 0 lanes · 0 steps/s · 21 s so far · time left unknown",
+    ]
+
+
+def test_lines_of_a_log_are_not_broken():
+    out = io.StringIO()
+    log_lines.LogLines(Console(file=out, width=40)).hear(events.SweepStarted("cluster.of.somebody.far.away.org:6379"))
+    assert out.getvalue() == "running on the Ray cluster at cluster.of.somebody.far.away.org:6379\n"
+
+
+def test_a_terminal_sees_running_packs_and_keeps_the_sentences():
+    out = io.StringIO()
+    view = live_view.LiveView(Console(file=out, force_terminal=True, width=120))
+    lost = events.TrialsLost("0123456789", ("a", "b"), "no space [left]")
+    for event in (PLANNED, events.SweepStarted(None), STARTED, PROGRESSED, lost, events.Ticked(), events.SweepEnded()):
+        view.hear(event)
+    for text in ("running on this machine", "coloring Aq_R q=2 m=2", "training 120", "loss 0.25", "4 running"):
+        assert text in out.getvalue()
+    assert "trial a and 1 more of its pack could not be committed: no space [left]" in out.getvalue()
+
+
+def test_the_cursor_is_back_after_the_end():
+    out = io.StringIO()
+    view = live_view.LiveView(Console(file=out, force_terminal=True, width=120))
+    for event in (PLANNED, events.SweepStarted(None), events.Ticked(), events.SweepEnded()):
+        view.hear(event)
+    assert out.getvalue().rfind("\x1b[?25h") > out.getvalue().rfind("\x1b[?25l") > 0
+    # A sweep that found no cluster has drawn nothing.
+    live_view.LiveView(Console(file=io.StringIO(), force_terminal=True)).hear(events.SweepEnded())
+
+
+def test_a_terminal_has_room_for_some_packs_only():
+    out = io.StringIO()
+    view = live_view.LiveView(Console(file=out, force_terminal=True, width=120))
+    for event in (PLANNED, events.SweepStarted(None)):
+        view.hear(event)
+    for index in range(live_view.MAX_ROWS + 1):
+        view.hear(events.PackStarted(f"{index:010}", "coloring", ("a",), 250))
+    view.hear(events.Ticked())
+    assert "and 1 pack more" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("event", "lines"),
+    [
+        (events.Ticked(), []),
+        (PROGRESSED, []),
+        (events.ResourcesAwaited({"CPU": 1.0, "GPU": 0.5}),
+         ["no node of the cluster has the 1 CPU and 0.5 GPUs that a pack takes yet; waiting for one"]),
+        (events.WorkerDied("p", ("a",), started=True),
+         ["a worker died with trial a; the pack goes on from its last checkpoint"]),
+        (events.WorkerDied("p", ("a", "b"), started=False),
+         ["a worker died before it took up trial a and 1 more of its pack; the pack is started again"]),
+        (events.PackFailed("p", ("a",), "ValueError: no", "host: log"),
+         ["trial a failed: ValueError: no", "  traceback on host: log"]),
+        (events.PackFailed("p", ("a",), "its worker died 4 times", None), ["trial a failed: its worker died 4 times"]),
+        (events.SweepStopping("interrupted", 1), ["interrupted: 1 running pack asked to leave a checkpoint"]),
+        (events.SweepStopping("store refuses", 2),
+         ["the results store takes nothing any more: 2 running packs asked to leave a checkpoint"]),
+    ],
+)  # fmt: skip
+def test_events_in_words(event: Event, lines: list[str]):
+    assert sentences(event) == lines
+
+
+def test_what_an_exception_says_cannot_steer_the_terminal():
+    reason = "\x1b[2J\x1b]0;owned\x07\nand more"
+    for form in ({}, {"force_terminal": True}):
+        out = io.StringIO()
+        for listener in listeners(Console(file=out, width=200, **form)):
+            listener.hear(events.TrialsLost("p", ("a",), reason))
+            listener.hear(events.PackFailed("p", ("a",), reason, reason))
+        assert "\x1b[2J" not in out.getvalue()
+        assert "\x07" not in out.getvalue()
+        assert r"\x1b[2J\x1b]0;owned\x07\nand more" in out.getvalue()

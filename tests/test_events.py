@@ -1,0 +1,56 @@
+"""The stream of events: every listener hears all of them, and none can harm the sweep."""
+
+import dataclasses
+import typing
+
+import pytest
+
+from sweeper import events
+from sweeper.events import Event, Stream
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def hear(self, event: Event) -> None:
+        self.events.append(event)
+
+
+class Broken(Heard):
+    def hear(self, event: Event) -> None:
+        super().hear(event)
+        raise RuntimeError("no connection")
+
+
+def test_every_listener_hears_everything_in_order_and_the_end_comes_last():
+    first, second = Heard(), Heard()
+    with Stream([first, second], warn=pytest.fail) as stream:
+        stream.emit(events.SweepStarted(None))
+        stream.emit(events.Ticked())
+    assert first.events == second.events == [events.SweepStarted(None), events.Ticked(), events.SweepEnded()]
+
+
+def test_the_end_comes_after_an_error_too():
+    listener = Heard()
+    with pytest.raises(KeyboardInterrupt), Stream([listener], warn=pytest.fail):
+        raise KeyboardInterrupt
+    assert listener.events == [events.SweepEnded()]
+
+
+def test_a_listener_that_raises_is_one_warning_and_harms_nobody():
+    broken, sound, warnings = Broken(), Heard(), []
+    with Stream([broken, sound], warnings.append) as stream:
+        for _ in range(3):
+            stream.emit(events.Ticked())
+    assert len(broken.events) == len(sound.events) == 4
+    assert warnings == ["Broken raised RuntimeError: no connection; the sweep goes on"]
+
+
+@pytest.mark.parametrize("kind", typing.get_args(Event))
+def test_an_event_is_frozen_and_says_what_it_means(kind):
+    assert dataclasses.is_dataclass(kind)
+    assert kind.__dataclass_params__.frozen
+    assert kind.__doc__
+    for field in dataclasses.fields(kind):
+        assert f"        {field.name}: " in kind.__doc__
