@@ -71,6 +71,11 @@ class ObjectFiles(DurableFiles):
                     return file.read()
             except FileNotFoundError:
                 return None
+            except OSError:
+                # Opening and reading are two requests. An object that is deleted in between is no FileNotFoundError.
+                if self.filesystem.get_file_info(path).type == fs.FileType.NotFound:
+                    return None
+                raise
 
     def write(self, relative: str, data: bytes, keep: Callable[[bytes], bool] | None = None) -> bool:
         if keep is not None and (present := self.read(relative)) is not None and keep(present):
