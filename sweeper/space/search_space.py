@@ -104,9 +104,9 @@ def _text(path: Path) -> str:
 
 
 def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> SweepSpec:
-    problems: list[Problem] = []
+    """The space of a document; each check presumes that those before it have found nothing."""
 
-    def stop_at_problems() -> None:
+    def stop_at(problems: list[Problem]) -> None:
         if problems:
             raise SearchSpaceError(str(path), problems)
 
@@ -121,34 +121,13 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
 
     trial = root.value["trial"]
     patches = root.value["variants"].value if "variants" in root.value else [replace(trial, value={})]
-    seen: dict[Any, Node] = {}
-    for patch in patches:
-        if (earlier := seen.setdefault(signature(patch), patch)) is not patch:
-            problems.append(Problem(patch.path, f"repeats {earlier.path}", patch.where))
-    for tree in (trial, *patches):
-        for key in filter(RESERVED.__contains__, tree.value):
-            message = "a hole cannot stand for a whole trial; use variants"
-            problems.append(Problem(joined(tree.path, key), message, tree.where))
-    stop_at_problems()
+    stop_at(_ill_formed(trial, patches))
+    problems: list[Problem] = []
     variants = tuple(holes.with_holes(merged(trial, patch), (), problems) for patch in patches)
-    problems += _without_effect(overrides, variants)
-    stop_at_problems()
-
-    problems += _too_many(document.search, variants) + _undrawable(document.search, variants)
-    stop_at_problems()
-
-    checked: Checked = set()
-    for probe in itertools.chain.from_iterable(map(holes.probes, variants)):
-        try:
-            problems += unrepresentable(TrialSpec.model_validate(plain(probe)), probe, checked)
-        except ValidationError as error:
-            problems += validation_messages.problems_of(error, probe, TrialSpec, ROOTS)
-        if len(problems) > MAX_FAILURES:
-            break
-    stop_at_problems()
-
-    problems += _unknown_metric(document.search, root, variants)
-    stop_at_problems()
+    stop_at(problems + _without_effect(overrides, variants))
+    stop_at(_too_many(document.search, variants) + _undrawable(document.search, variants))
+    stop_at(_illegal_values(variants))
+    stop_at(_unknown_metric(document.search, root, variants))
     return SweepSpec(
         name=document.name,
         description=document.description,
@@ -160,6 +139,34 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
         overrides=overrides,
         variants=variants,
     )
+
+
+def _ill_formed(trial: Node, patches: Sequence[Node]) -> list[Problem]:
+    """Variants that repeat another variant, and holes that stand for a whole trial."""
+    problems = []
+    seen: dict[Any, Node] = {}
+    for patch in patches:
+        if (earlier := seen.setdefault(signature(patch), patch)) is not patch:
+            problems.append(Problem(patch.path, f"repeats {earlier.path}", patch.where))
+    for tree in (trial, *patches):
+        for key in filter(RESERVED.__contains__, tree.value):
+            message = "a hole cannot stand for a whole trial; use variants"
+            problems.append(Problem(joined(tree.path, key), message, tree.where))
+    return problems
+
+
+def _illegal_values(variants: Sequence[Node]) -> list[Problem]:
+    """Constants, entries of choices and ends of ranges that do not fit their fields."""
+    problems: list[Problem] = []
+    checked: Checked = set()
+    for probe in itertools.chain.from_iterable(map(holes.probes, variants)):
+        try:
+            problems += unrepresentable(TrialSpec.model_validate(plain(probe)), probe, checked)
+        except ValidationError as error:
+            problems += validation_messages.problems_of(error, probe, TrialSpec, ROOTS)
+        if len(problems) > MAX_FAILURES:
+            break
+    return problems
 
 
 def _without_effect(overrides: Sequence[str], variants: Sequence[Node]) -> list[Problem]:

@@ -38,10 +38,9 @@ def unrepresentable(trial: TrialSpec, tree: Node, checked: Checked) -> list[Prob
             continue
         # The value that is written: a baseline may replace it, and then another baseline of the space uses it.
         at = descendant(tree, location)
-        key = (records, location, at.value)
-        if key in checked or not isinstance(at.value, int | float):
+        if not isinstance(at.value, int | float) or (records, location, at.value) in checked:
             continue
-        checked.add(key)
+        checked.add((records, location, at.value))
         if message := _mistake(trial, location, type(leaf)(at.value)):
             problems.append(Problem(at.path, message, at.where))
     return problems

@@ -61,12 +61,18 @@ def test_two_entries_of_one_name_keep_their_paths():
         selection.column(frame, "size")
 
 
-def test_a_value_for_the_search_is_a_finite_metric_of_a_trial_that_did_not_fail(store):
+def test_a_value_for_the_search_is_a_finite_metric_of_a_finished_trial(store):
     trials = [coloring_trial(seed=seed) for seed in (0, 2, 3)]
     assert results.finite_values(store, trials, "success") == [0.5]
     assert results.finite_values(store, trials, "seeds") == [7.0]  # the metric, not the entry of that name
     assert results.finite_values(store, trials, "ratio") == []
     assert results.finite_values(store, trials, "nothing") == []
+
+
+def test_a_stopped_trial_has_no_value_for_the_search(tmp_path):
+    store = Store.open(tmp_path)
+    store.commit(result(status="stopped"))
+    assert results.finite_values(store, [coloring_trial()], "success") == []
 
 
 def test_the_cost_is_told_by_rows_of_the_same_structure(tmp_path):

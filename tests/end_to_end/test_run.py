@@ -298,7 +298,7 @@ def test_failures_and_early_stops_are_rows(checkout):
 
     code, text = Command(checkout, *arguments).wait()
     assert code == 1, "failed rows stay failures until they are retried"
-    assert "2 done · 2 failed · 0 to run" in text
+    assert "1 done · 1 stopped · 2 failed · 0 to run" in text
 
     code, text = Command(checkout, *arguments, "--retry-failed", "--dry-run").wait()
     assert code == 0
