@@ -188,13 +188,14 @@ class PackRun:
             )
         begun, cpu_begun = time.monotonic(), time.process_time()
         metrics, columns = evaluation.evaluate(self.pack.trials[index], model)
+        metrics |= {"train_loss": train_loss}
         if spoilt := [name for name, value in metrics.items() if not math.isfinite(value)]:
             return _failed("non-finite evaluation", f"non-finite {', '.join(spoilt)}", self.training.step)
         table = {"input": np.arange(len(columns["success"]), dtype=np.int32)} | columns
         return _LaneResult(
             status="stopped" if self.stopped else "finished",
             step=self.training.step,
-            metrics=metrics | {"train_loss": train_loss},
+            metrics=metrics,
             outcomes=pa.table(table) if self.destination.outcomes else None,
             evaluation_seconds=time.monotonic() - begun,
             evaluation_cpu_seconds=time.process_time() - cpu_begun,
