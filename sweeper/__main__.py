@@ -1,11 +1,12 @@
 """`sweeper COMMAND`, also `python -m sweeper COMMAND`: all commands of this package under one name.
 
-`sweeper run` is `python -m sweeper.run`, and so for the others. As with `python -m`, modules that lie in the working
-folder can be imported, by plug-ins that need them.
+`sweeper run` is `python -m sweeper.run`, and so for the others. As with `python -m`, plug-ins can import modules of the
+working folder, and in a checkout of this package the checkout runs, not the installed package.
 """
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -41,7 +42,10 @@ def sweeper(
 
 def main() -> None:
     """The program `sweeper` of an installed package."""
-    sys.path.insert(0, os.getcwd())
+    package = Path.cwd() / "sweeper"
+    if (package / "__init__.py").is_file() and package.resolve() != Path(__file__).resolve().parent:
+        os.execv(sys.executable, [sys.executable, "-m", "sweeper", *sys.argv[1:]])  # noqa: S606 - the same Python
+    sys.path.insert(0, str(package.parent))
     app(prog_name="sweeper")
 
 

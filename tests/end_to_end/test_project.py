@@ -1,6 +1,7 @@
 """A project of one's own: a task and a model outside the checkout, with an installed package and on a cluster."""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -20,12 +21,13 @@ TASK = '''
 from typing import Literal
 
 from models.tiny import WIDTH
+from sizes import CYCLE
 from tasks import coloring
 
 
 class Task(coloring.Task):
     name: Literal["mine"] = "mine"
-    vertices: int = WIDTH
+    vertices: int = min(CYCLE, WIDTH)
 '''
 
 MODEL = '''
@@ -81,9 +83,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with a task, a model and a search space."""
+    """A folder with a task, a model, a module that the task needs, and a search space."""
     folder = tmp_path / "project"
-    for name, text in {"tasks/mine.py": TASK, "models/tiny.py": MODEL, "space.yaml": SPACE}.items():
+    files = {"tasks/mine.py": TASK, "models/tiny.py": MODEL, "sizes.py": "CYCLE = 5\n", "space.yaml": SPACE}
+    for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     return folder
@@ -132,6 +135,14 @@ def test_an_installed_package_runs_a_project(wheel, project):
     assert "space" in sweeper("status")
     asked = "select task, model, lanes, command from trials group by all"
     assert sweeper("query", asked, "--format", "csv").splitlines()[1] == "mine,tiny,2,sweeper run space.yaml"
+
+    # In a checkout the checkout runs.
+    checkout = project / "sweeper"
+    checkout.mkdir()
+    (checkout / "__init__.py").touch()
+    (checkout / "__main__.py").write_text("import sys; print('the checkout', sys.argv[1:])")
+    assert sweeper("status", "--results", "results") == "the checkout ['status', '--results', 'results']\n"
+    shutil.rmtree(checkout)
 
     (project / "tasks" / "mine.py").write_text("def")
     complaint = sweeper("run", "space.yaml", code=2)
