@@ -24,6 +24,7 @@ def query(
     """Ask the store in SQL."""
     from sweeper.analysis.answer_formats import PRINTERS, SHOWN
     from sweeper.analysis.sql import QueryError, table
+    from sweeper.messages import printable_lines
     from sweeper.store.store import StoreError
 
     try:
@@ -31,7 +32,7 @@ def query(
             raise QueryError("parquet is not for a terminal: redirect the output, or choose another --format")
         answer = table(sql, results, rows=SHOWN + 1 if form == "table" else None)
     except (QueryError, StoreError) as error:
-        print(error, file=sys.stderr)
+        print(printable_lines(str(error)), file=sys.stderr)
         raise typer.Exit(2) from None
     PRINTERS[form](answer)
 

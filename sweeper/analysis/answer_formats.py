@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+
+from sweeper.analysis.table import Column, Form, Table, terminal
 
 SHOWN = 200
 """Rows that are printed as a table; the other formats print all."""
@@ -22,22 +22,22 @@ SHOWN = 200
 def _print_table(answer: pa.Table) -> None:
     # Piped into a file nothing should be cut to the width of a terminal that is not there.
     console = Console(width=None if sys.stdout.isatty() else 100_000, highlight=False)
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for field in answer.schema:
-        numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
-        grid.add_column(Text(field.name), justify="right" if numeric else "left")
-    for row in _rows(answer.slice(0, SHOWN)):
-        # Text is never markup: a store's strings must not be able to restyle the page.
-        grid.add_row(*(Text(_cell(value)) for value in row))
-    console.print(grid)
+    columns = tuple(Column(field.name, NUMBER if _numeric(field.type) else TEXT) for field in answer.schema)
+    console.print(terminal(Table("", columns, tuple(_rows(answer.slice(0, SHOWN)))), rule=False))
     if answer.num_rows > SHOWN:
         print(f"the first {SHOWN} rows; --format csv, json or parquet prints all", file=sys.stderr)
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
+def _numeric(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+
+def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+TEXT = Form(_text)
+NUMBER = Form(_text, numeric=True)
 
 
 def _rows(answer: pa.Table) -> Iterable[tuple[Any, ...]]:

@@ -1,7 +1,17 @@
-"""Published numbers beside measured ones, and how many of them agree."""
+"""Published numbers beside measured ones: the records, how many agree, and the tables and the CSV file of them.
 
-from collections.abc import Iterable
-from typing import NamedTuple
+Terminal and Markdown show one table of all published numbers. The page shows two, what is measured and what is not yet,
+with the sources and a drawing of the range over training seeds. The columns are the same.
+"""
+
+import collections
+import csv
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sweeper.analysis.table import CODE, COUNT, VALUE, Column, Field, Form, Table, tabulated
 
 MISS = 0.05
 """A share that is further than this from its published value is a miss."""
@@ -11,8 +21,8 @@ class Comparison(NamedTuple):
     """One published number beside what was measured; `measured` is None where the store has no answer yet.
 
     `measured` is the mean over training seeds, `lowest` and `highest` are single seeds. Values are in the store's
-    units (success between 0 and 1), and `percent` says whether the panel draws them as per cent. `steps` and `seeds`
-    describe the trials behind the number.
+    units (success between 0 and 1), and `percent` says whether the panel draws them as per cent. `seeds` is the number
+    of training seeds behind the number, `steps` lists the numbers of training steps.
     """
 
     panel: str
@@ -24,7 +34,7 @@ class Comparison(NamedTuple):
     lowest: float | None
     highest: float | None
     seeds: int
-    steps: str
+    steps: tuple[int, ...]
     percent: bool
     source: str
 
@@ -64,3 +74,166 @@ def agreement(compared: Iterable[Comparison]) -> Agreement:
     telling = [comparison for comparison in shares if not comparison.both_zero]
     near = sum(not comparison.missed for comparison in telling)
     return Agreement(near, len(telling), len(shares) - len(telling))
+
+
+class Published(NamedTuple):
+    """A comparison and the sweep or search space whose panel asks for it."""
+
+    sweep: str
+    comparison: Comparison
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Columns
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class Quantity(NamedTuple):
+    """A value in the store's units, and whether it is shown as per cent."""
+
+    value: float
+    percent: bool
+
+    def text(self) -> str:
+        """Such as "75.0 %" or "0.0421"."""
+        return f"{100 * self.value:.1f} %" if self.percent else f"{self.value:.4f}"
+
+
+class Difference(NamedTuple):
+    """A measured less a published value, and whether it is a miss."""
+
+    value: float
+    percent: bool
+    missed: bool
+
+    def text(self) -> str:
+        """Such as "-5.0 points" or "+0.0012"; no difference has no sign."""
+        digits, amount = (1, 100 * self.value) if self.percent else (4, self.value)
+        sign = "+" if round(amount, digits) else ""
+        # Adding 0 turns -0.0, which a small negative number is rounded to, into 0.0.
+        return f"{round(amount, digits) + 0.0:{sign}.{digits}f}{' points' if self.percent else ''}"
+
+
+class Range(NamedTuple):
+    """What the drawing of a comparison shows, as shares of its width."""
+
+    lowest: float
+    highest: float
+    measured: float
+    published: float
+
+
+QUANTITY = Form(Quantity.text, numeric=True, order=lambda quantity: quantity.value)
+DIFFERENCE = Form(
+    Difference.text, numeric=True, order=lambda difference: difference.value, striking=lambda gap: gap.missed
+)
+STEPS = Form(
+    lambda steps: "; ".join(f"{count:,}" for count in steps), numeric=True, order=lambda steps: min(steps, default=None)
+)
+RANGE = Form(lambda drawing: "", look="range", drawn=True)
+
+
+def _of(value: Callable[[Comparison], Any]) -> Callable[[Published], Any]:
+    return lambda entry: value(entry.comparison)
+
+
+def _quantity(value: float | None, comparison: Comparison) -> Quantity | None:
+    return None if value is None else Quantity(value, comparison.percent)
+
+
+def _difference(comparison: Comparison) -> Difference | None:
+    gap = comparison.difference
+    return None if gap is None else Difference(gap, comparison.percent, comparison.missed)
+
+
+_SWEEP: Field[Published] = (Column("sweep"), lambda entry: entry.sweep)
+_PANEL: Field[Published] = (Column("panel"), _of(lambda comparison: comparison.panel))
+_CURVE: Field[Published] = (Column("curve"), _of(lambda comparison: comparison.curve))
+_METRIC: Field[Published] = (Column("metric", CODE), _of(lambda comparison: comparison.metric))
+_AT: Field[Published] = (Column("at", VALUE), _of(lambda comparison: comparison.at))
+_PUBLISHED: Field[Published] = (Column("published", QUANTITY), _of(lambda one: _quantity(one.published, one)))
+_MEASURED: Field[Published] = (Column("measured", QUANTITY, "-"), _of(lambda one: _quantity(one.measured, one)))
+_DIFFERENCE: Field[Published] = (Column("difference", DIFFERENCE), _of(_difference))
+_SEEDS: Field[Published] = (Column("seeds", COUNT), _of(lambda comparison: comparison.seeds))
+_STEPS: Field[Published] = (Column("steps", STEPS), _of(lambda comparison: comparison.steps))
+_SOURCE: Field[Published] = (Column("source"), _of(lambda comparison: comparison.source))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Tables and the file
+# --------------------------------------------------------------------------------------------------------------------
+
+TITLE = "Measured against published"
+
+
+def every_number(entries: Sequence[Published]) -> Table:
+    """All published numbers; what is not measured yet has a dash."""
+    fields = (
+        *(_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE, _SEEDS, _STEPS),
+    )  # fmt: skip
+    note = (
+        "Measured: mean over the training seeds, '-' where there is none yet; at: the value on the horizontal axis. "
+        f"{agreement(entry.comparison for entry in entries).sentence()}."
+    )
+    return tabulated(TITLE, fields, entries, note)
+
+
+def measured_numbers(entries: Sequence[Published]) -> Table:
+    """The published numbers that are measured, with the range over training seeds and the source."""
+    measured = [entry for entry in entries if entry.comparison.measured is not None]
+    # Losses have no natural scale: those of one panel share that of the largest.
+    largest: dict[tuple[str, str], float] = collections.defaultdict(float)
+    for sweep, comparison in measured:
+        values = (comparison.published, comparison.measured, comparison.highest)
+        finite = [abs(value) for value in values if value is not None and math.isfinite(value)]
+        largest[sweep, comparison.panel] = max(largest[sweep, comparison.panel], *finite)
+
+    def drawing(entry: Published) -> Range | None:
+        comparison = entry.comparison
+        return _range(comparison, 1.0 if comparison.percent else largest[entry.sweep, comparison.panel])
+
+    fields = (
+        *[_SWEEP] * (len({entry.sweep for entry in entries}) > 1),
+        *(_PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE),
+        (Column("over seeds", RANGE), drawing),
+        *(_SEEDS, _STEPS, _SOURCE),
+    )
+    note = (
+        f"Measured is the mean over training seeds. A difference of more than {100 * MISS:g} points is set in bold. "
+        "The drawing puts the measured mean (dot) and the range over single seeds (line) beside the published value "
+        "(upright stroke): per cent from 0 to 100, other metrics from 0 to the largest of their panel."
+    )
+    return tabulated(TITLE, fields, measured, note)
+
+
+def unmeasured_numbers(entries: Sequence[Published]) -> Table:
+    """The published numbers that are not measured yet."""
+    unmeasured = [entry for entry in entries if entry.comparison.measured is None]
+    return tabulated("Not measured yet", (_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _SOURCE), unmeasured)
+
+
+def _range(comparison: Comparison, scale: float) -> Range | None:
+    values = (comparison.lowest, comparison.highest, comparison.measured, comparison.published)
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    if not scale or len(finite) < len(values):
+        return None
+    return Range(*(min(1.0, max(0.0, value / scale)) for value in finite))
+
+
+CSV_COLUMNS = (
+    "sweep", "panel", "curve", "metric", "at", "published", "measured", "difference", "lowest_seed", "highest_seed",
+    "seeds", "steps", "source",
+)  # fmt: skip
+
+
+def write_csv(entries: Iterable[Published], path: Path) -> None:
+    """Every published number with its measurement, in the store's units; empty where there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(CSV_COLUMNS)
+        for sweep, comparison in entries:
+            measured = (comparison.measured, comparison.difference, comparison.lowest, comparison.highest)
+            named = (sweep, comparison.panel, comparison.curve, comparison.metric, comparison.at, comparison.published)
+            steps = ", ".join(map(str, comparison.steps))
+            writer.writerow([*named, *measured, comparison.seeds, steps, comparison.source])

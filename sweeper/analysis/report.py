@@ -10,19 +10,19 @@ comparison of all published numbers to `comparison.csv` and `comparison.md`. Wit
 provenance of the trials, is one page as well.
 """
 
-import csv
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from sweeper.analysis import advice, figures, page, tables
-from sweeper.analysis.figures import Comparison, Results
-from sweeper.analysis.tables import Column, Table
-from sweeper.messages import did_you_mean, nearest_name, redacted
+from sweeper.analysis import comparison, figures, page, seeds_needed, votes_needed
+from sweeper.analysis.comparison import Published
+from sweeper.analysis.results import Results
+from sweeper.analysis.table import Table, failed, markdown, terminal
+from sweeper.messages import counted, did_you_mean, nearest_name, printable, printable_lines, redacted
 from sweeper.space import search_space
 from sweeper.space.panels import Panel, Panels
 from sweeper.space.problems import Refused, SearchSpaceError
@@ -68,8 +68,6 @@ def write_report(
         compare: Whether to print and write every published number beside the measured one.
         html: File of the report as one page, if it is wanted.
     """
-    console = Console(highlight=False)
-    console.width = max(console.width, MIN_WIDTH)
     folder = out or (Path("report") if "://" in results else Path(results) / "report")
     try:
         store = Store.existing(results)
@@ -77,49 +75,42 @@ def write_report(
         if not rows.num_rows and not store.sweeps():
             raise ReportError(f"{redacted(store.url)} holds no trial and no sweep: there is nothing to report yet")
         everything = Results.of_store(store, rows)
-        found = sources(store, everything, spaces, sweeps)
+        drawn_from = sources(store, everything, spaces, sweeps)
         for target in (folder, html.parent if html else folder):
             target.mkdir(parents=True, exist_ok=True)
             if not os.access(target, os.W_OK):
                 raise ReportError(f"{target} cannot be written to")
     except (ReportError, SearchSpaceError, StoreError, OSError) as error:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(str(error), markup=False)
+        Console(stderr=True, soft_wrap=True, highlight=False).print(printable_lines(str(error)), markup=False)
         return 2
-    drawn = [
-        (source.name, figures.draw(source.results, source.panels, folder / source.name, palette)) for source in found
+    sections = [
+        page.Section(name, panels, chosen, figures.draw(chosen, panels, folder / name, palette))
+        for name, panels, chosen, _ in drawn_from
     ]
-    together = figures.draw_together([one for _, one in drawn], folder, palette)
-    comparisons = [(name, comparison) for name, one in drawn for comparison in one.comparisons]
-    measured = [(name, comparison) for name, comparison in comparisons if comparison.measured is not None]
-    count = f"{len(comparisons):,} published numbers, {len(comparisons) - len(measured):,} of them not measured yet"
-    if comparisons and compare:
-        if measured:
-            console.print(tables.terminal(comparison_table(comparisons)))
-        csv_file, markdown_file = folder / "comparison.csv", folder / "comparison.md"
-        write_comparison(comparisons, csv_file)
-        markdown_file.write_text(tables.markdown(comparison_table(comparisons)), encoding="utf-8")
-        console.print(f"{count}: {csv_file}, {markdown_file}", markup=False, soft_wrap=True)
-    elif comparisons:
-        console.print(f"{count}; --compare writes them beside the measured ones", soft_wrap=True)
-    trials = everything.only({one for source in found for one in source.results.trials["trial_id"]})
-    advice = guidance_tables(trials)
-    for table in advice:
-        console.print()
-        console.print(tables.terminal(table))
-    for source in found:
+    together = figures.draw_together([section.report for section in sections], folder, palette)
+    printer = Printer()
+    _compare(printer, sections, folder, compare)
+    trial_ids = {trial_id for source in drawn_from for trial_id in source.results.trials["trial_id"]}
+    tables = advice(everything.only(trial_ids))
+    for table in tables:
+        printer.line("")
+        printer.table(table)
+    for source in drawn_from:
         if source.remark:
-            console.print(f"{source.name}: {source.remark}", markup=False, soft_wrap=True)
-    for name, one in drawn:
-        for panels, line in figures.note_lines(one.notes):
-            console.print(f"{name}: {', '.join(panels)}: {line}", markup=False, soft_wrap=True)
-    for path in [*(path for _, one in drawn for path in one.paths), *together]:
-        console.print(f"figure: {path}", markup=False, soft_wrap=True)
+            printer.line(f"{source.name}: {source.remark}")
+    for section in sections:
+        for panels, line in figures.note_lines(section.report.notes):
+            printer.line(f"{section.name}: {', '.join(panels)}: {line}")
+    if stopped := rows["status"].to_pylist().count("stopped"):
+        store_has = f"stopped early: {counted(stopped, 'trial')} of the store"
+        printer.line(f"{store_has}; only finished trials are in figures and averages")
+    for path in [*(path for section in sections for path in section.report.paths), *together]:
+        printer.line(f"figure: {path}")
     if html:
-        sections = [page.Section(*source[:3], report) for source, (_, report) in zip(found, drawn, strict=True)]
-        page.write(html, store, rows, sections, advice, () if spaces else sweeps)
-        console.print(f"page: {html}", markup=False, soft_wrap=True)
-    if not any(one.paths for _, one in drawn):
-        console.print("nothing to draw: no panel of these sweeps has a finished trial")
+        page.write(html, store, rows, sections, tables, () if spaces else sweeps)
+        printer.line(f"page: {html}")
+    if not any(section.report.paths for section in sections):
+        printer.line("nothing to draw: no panel of these sweeps has a finished trial")
         return 1
     return 0
 
@@ -138,23 +129,21 @@ def sources(store: Store, everything: Results, spaces: Sequence[Path], sweeps: S
         if name not in latest:
             hint = did_you_mean(nearest_name(name, latest))
             raise ReportError(f"the store has no sweep '{name}'{hint} (known: {', '.join(latest) or 'none'})")
-    found = []
-    for path in spaces:
-        found.append(_of_space(store, everything, search_space.read(path)))
+    listed = [_of_space(store, everything, search_space.read(path)) for path in spaces]
     if sweeps or not spaces:
         for name in sweeps or latest:
             record = latest[name]
-            found.append(Source(name, recorded_panels(record), everything.only(record.trial_ids)))
-    found = [source for source in found if source.panels]
-    if not found:
+            listed.append(Source(name, recorded_panels(record), everything.only(record.trial_ids)))
+    listed = [source for source in listed if source.panels]
+    if not listed:
         named = ", ".join([*map(str, spaces), *(sweeps if spaces else sweeps or latest)])
         raise ReportError(f"no panels are declared in {named}" if named else "the store has no sweep; give a --space")
-    return found
+    return listed
 
 
 def _of_space(store: Store, everything: Results, spec: SweepSpec) -> Source:
     """The panels of a space, and the trials that its author expects in them."""
-    recorded = {one for record in store.sweeps() if record.name == spec.name for one in record.trial_ids}
+    recorded = {key for record in store.sweeps() if record.name == spec.name for key in record.trial_ids}
     planned: set[str] = set()
     if isinstance(spec.search, ListedSearch):
         planned.update(spec.expand().trial_ids)
@@ -190,58 +179,54 @@ def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def comparison_table(comparisons: Iterable[tuple[str, Comparison]]) -> Table:
-    """Measured beside published numbers; what is not measured yet has a dash."""
-    comparisons = list(comparisons)
-    rows = []
-    for sweep, one in comparisons:
-        measured, difference = "-", ""
-        if one.measured is not None and one.difference is not None:
-            measured = _shown(one.measured, one.percent)
-            difference = f"{100 * one.difference:+.1f} points" if one.percent else f"{one.difference:+.4f}"
-        rows.append(
-            (
-                *(sweep, one.panel, one.curve, one.metric, "" if one.at is None else f"{one.at:g}"),
-                *(_shown(one.published, one.percent), measured, difference, str(one.seeds), one.steps),
-            )
-        )
-    columns = (
-        *(Column(title) for title in ("sweep", "panel", "curve", "metric")),
-        *(Column(title, numeric=True) for title in ("at", "published", "measured", "difference", "seeds", "steps")),
-    )
-    note = (
-        "Measured: mean over the training seeds, '-' where there is none yet; at: the value on the horizontal axis. "
-        f"{figures.agreement(one for _, one in comparisons).sentence()}."
-    )
-    return Table("Measured against published", columns, tuple(rows), note)
+class Printer:
+    """Writes the report to the terminal; text of a store can neither restyle nor command it."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        self._console.width = max(self._console.width, MIN_WIDTH)
+
+    def line(self, text: str) -> None:
+        """Print one line, which a terminal may break and a log must not."""
+        self._console.print(printable(text), markup=False, soft_wrap=True)
+
+    def table(self, table: Table) -> None:
+        """Print a table."""
+        self._console.print(terminal(table))
 
 
-def guidance_tables(results: Results) -> list[Table]:
-    """What the trials advise, as far as they do."""
-    found = [
-        advice.seeds_table(advice.enough_seeds(results)),
-        advice.votes_table(advice.votes(results)),
-    ]
-    return [table for table in found if table.rows]
+def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, write: bool) -> None:
+    """Print the published numbers beside the measured ones and write both files, or say how many there are."""
+    entries = [Published(section.name, compared) for section in sections for compared in section.report.comparisons]
+    if not entries:
+        return
+    measured = sum(entry.comparison.measured is not None for entry in entries)
+    count = f"{counted(len(entries), 'published number')}, {len(entries) - measured:,} of them not measured yet"
+    if not write:
+        printer.line(f"{count}; --compare writes them beside the measured ones")
+        return
+    table = _attempted(comparison.TITLE, lambda: comparison.every_number(entries))
+    if measured:
+        printer.table(table)
+    csv_file, markdown_file = folder / "comparison.csv", folder / "comparison.md"
+    comparison.write_csv(entries, csv_file)
+    markdown_file.write_text(markdown(table), encoding="utf-8")
+    printer.line(f"{count}: {csv_file}, {markdown_file}")
 
 
-def _shown(value: float, percent: bool) -> str:
-    return f"{100 * value:.1f} %" if percent else f"{value:.4f}"
+def advice(results: Results) -> list[Table]:
+    """What the trials advise on seeds and votes, as far as they do."""
+    makers = {
+        seeds_needed.TITLE: lambda: seeds_needed.seeds_table(seeds_needed.enough_seeds(results)),
+        votes_needed.TITLE: lambda: votes_needed.votes_table(votes_needed.votes(results)),
+    }
+    tables = [_attempted(title, make) for title, make in makers.items()]
+    return [table for table in tables if table.rows or not table.columns]
 
 
-COLUMNS = (
-    "sweep", "panel", "curve", "metric", "at", "published", "measured", "difference", "lowest_seed", "highest_seed",
-    "seeds", "steps", "source",
-)  # fmt: skip
-
-
-def write_comparison(comparisons: Iterable[tuple[str, Comparison]], path: Path) -> None:
-    """Every published number with its measurement as CSV, in the store's units; empty where there is none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for sweep, one in comparisons:
-            measured = (one.measured, one.difference, one.lowest, one.highest)
-            row = (sweep, one.panel, one.curve, one.metric, one.at, one.published, *measured)
-            writer.writerow([*row, one.seeds, one.steps, one.source])
+def _attempted(title: str, make: Callable[[], Table]) -> Table:
+    """The table, or a note that says why it could not be made: no table ends a report."""
+    try:
+        return make()
+    except Exception as error:
+        return failed(title, error)

@@ -77,19 +77,28 @@ def named_frame(rows: pd.DataFrame) -> pd.DataFrame:
 def _further(present: Collection[str], specs: Iterable[str], extras: Iterable[str | None]) -> dict[str, list[Any]]:
     """The values of the further columns by name, for rows that have the columns `present`."""
     records, metrics = [entries(spec) for spec in specs], [extra_metrics(extra) for extra in extras]
-    taken = {name.lower() for name in present}
-    paths = [path for path in _keys(records) if CARRIED.get(path, path) not in present]
-    uses = collections.Counter(last_part(path).lower() for path in paths)
-    further = {}
-    for path in paths:
-        last = last_part(path)
-        name = last if uses[last.lower()] == 1 and last.lower() not in taken else path
-        taken.add(name.lower())
-        further[name] = [record.get(path) for record in records]
+    names = {path: name for path, name in entry_names(present, records).items() if name not in present}
+    further = {name: [record.get(path) for record in records] for path, name in names.items()}
+    taken = {name.lower() for name in (*present, *further)}
     for metric in _keys(metrics):
         name = f"metrics.{metric}" if metric.lower() in taken else metric
+        taken.add(name.lower())
         further[name] = [record.get(metric) for record in metrics]
     return further
+
+
+def entry_names(present: Collection[str], records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The column of every entry by its dotted path, for rows that have the columns `present` and these entries."""
+    paths = _keys(records)
+    names = {path: CARRIED.get(path, path) for path in paths if CARRIED.get(path, path) in present}
+    taken = {name.lower() for name in present}
+    uses = collections.Counter(last_part(path).lower() for path in paths if path not in names)
+    for path in paths:
+        if path not in names:
+            last = last_part(path)
+            names[path] = last if uses[last.lower()] == 1 and last.lower() not in taken else path
+            taken.add(names[path].lower())
+    return names
 
 
 def column_of(path: str, columns: Collection[str]) -> str:

@@ -13,7 +13,7 @@ import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import NamedTuple
 
 import duckdb
 import pandas as pd
@@ -22,8 +22,6 @@ import pyarrow.dataset as ds
 
 from sweeper.analysis.results import trials
 from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store
-
-View = Literal["trials", "curves", "outcomes"]
 
 
 class QueryError(ValueError):
@@ -70,11 +68,12 @@ def _answer(sql: str, store: Store, scratch: str, rows: int | None) -> pa.Table:
     with duckdb.connect(config={"temp_directory": scratch}) as connection:
         statements = connection.extract_statements(sql)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise QueryError("expected one SELECT (or DESCRIBE, SUMMARIZE, SHOW TABLES) over trials, curves, outcomes")
-        for name, view in _VIEWS.items():
+            expected = "expected one SELECT (or DESCRIBE, SUMMARIZE, SHOW TABLES)"
+            raise QueryError(f"{expected} over {', '.join(VIEWS)}")
+        for name, view in VIEWS.items():
             # A view that the text does not name is not used, and may take seconds to make.
             used = re.search(rf"\b{name}\b", sql, re.IGNORECASE) is not None
-            connection.register(name, view(store) if used else _EMPTY[name])
+            connection.register(name, view.rows(store) if used else view.empty)
         for setting in ("TimeZone='UTC'", *_LOCKS):
             connection.execute(f"SET {setting}")
         relation = connection.sql(sql)
@@ -98,13 +97,20 @@ def _narrowed(answer: pa.Table) -> pa.Table:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-_VIEWS: dict[View, Callable[[Store], pa.Table | ds.Dataset]] = {
-    "trials": trials,
-    "curves": lambda store: store.dataset("curves"),
-    "outcomes": lambda store: store.dataset("outcomes"),
-}
-_EMPTY: dict[View, pa.Table] = {
-    "trials": TRIALS.empty_table(),
-    "curves": CURVES.empty_table(),
-    "outcomes": OUTCOMES.empty_table(),
+class View(NamedTuple):
+    """A table that SQL may name.
+
+    Attributes:
+        rows: Makes it from the store.
+        empty: The same without a row, for queries that do not use it.
+    """
+
+    rows: Callable[[Store], pa.Table | ds.Dataset]
+    empty: pa.Table
+
+
+VIEWS = {
+    "trials": View(trials, TRIALS.empty_table()),
+    "curves": View(lambda store: store.dataset("curves"), CURVES.empty_table()),
+    "outcomes": View(lambda store: store.dataset("outcomes"), OUTCOMES.empty_table()),
 }

@@ -1,14 +1,63 @@
-"""How far the sweeps of a store are, and why trials of them failed."""
+"""How far the sweeps of a store are, and why trials of them failed.
+
+A sweep is as far as the trials that its latest start planned. Two sweeps that plan the same trial share its row.
+"""
 
 import collections
-from collections.abc import Mapping
+import datetime
+from collections.abc import Mapping, Sequence
 
+from sweeper.analysis.table import COUNT, MOMENT, REVISION, Column, Field, Form, Table, tabulated
 from sweeper.store.store import Status, Store, SweepRecord
+
+STATES = ("finished", "stopped", "failed", "pending")
+
+PROGRESS = Form(
+    lambda counts: ", ".join(f"{count:,} {state}" for state, count in counts.items() if count), look="bar", drawn=True
+)
+"""Number of trials by state; the page draws it as a bar."""
+
+
+def starts_by_name(records: Sequence[SweepRecord]) -> dict[str, list[SweepRecord]]:
+    """The starts of every sweep, in the order in which the records are given."""
+    starts: dict[str, list[SweepRecord]] = collections.defaultdict(list)
+    for record in records:
+        starts[record.name].append(record)
+    return dict(starts)
 
 
 def progress(record: SweepRecord, committed: Mapping[str, Status]) -> collections.Counter[Status | str]:
     """Number of planned trials by status, those without a row as `pending`."""
     return collections.Counter(committed.get(trial_id, "pending") for trial_id in record.trial_ids)
+
+
+def overview(starts: Mapping[str, Sequence[SweepRecord]], committed: Mapping[str, Status]) -> Table:
+    """How far the latest start of every sweep is."""
+    latest = [(name, records[-1], len(records)) for name, records in starts.items()]
+    counts = {name: progress(record, committed) for name, record, _ in latest}
+
+    def state_field(state: str) -> Field[tuple[str, SweepRecord, int]]:
+        return Column(state, COUNT), lambda sweep: counts[sweep[0]][state]
+
+    fields: tuple[Field[tuple[str, SweepRecord, int]], ...] = (
+        (Column("sweep"), lambda sweep: sweep[0]),
+        (Column("progress", PROGRESS), lambda sweep: {state: counts[sweep[0]][state] for state in STATES}),
+        (Column("planned", COUNT), lambda sweep: len(sweep[1].trial_ids)),
+        *map(state_field, STATES),
+        (Column("starts", COUNT), lambda sweep: sweep[2]),
+        (Column("last start", MOMENT), lambda sweep: moment(sweep[1].provenance.captured)),
+        (Column("commit", REVISION), lambda sweep: (sweep[1].provenance.commit, sweep[1].provenance.dirty)),
+    )
+    note = "A sweep is as far as the trials that its latest start planned. Sweeps that plan the same trial share it."
+    return tabulated("Sweeps", fields, latest, note)
+
+
+def moment(text: str) -> datetime.datetime | str:
+    """The moment that a text spells; a text that spells none as it is."""
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return text
 
 
 def failures(store: Store, record: SweepRecord, committed: Mapping[str, Status]) -> collections.Counter[str]:

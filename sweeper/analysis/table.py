@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import rich.table
 from rich import box
+from rich.console import RenderableType
 from rich.text import Text
 
 from sweeper.messages import duration, printable
@@ -121,13 +122,10 @@ def tabulated(title: str, fields: Sequence[Field[RecordT]], records: Iterable[Re
     return Table(title, tuple(column for column, _ in fields), rows, note)
 
 
-def attempted(title: str, make: Callable[[], Table]) -> Table:
-    """The table that is made, or, as no table may end a report, a note that says why it could not be made."""
-    try:
-        return make()
-    except Exception as error:
-        logger.debug("%s: no table", title, exc_info=True)
-        return Table(title, (), (), f"This table could not be made: {type(error).__name__}: {error}")
+def failed(title: str, error: Exception) -> Table:
+    """A table that could not be made: a note says why, so that no table ends a report."""
+    logger.debug("%s: no table", title, exc_info=error)
+    return Table(title, (), (), f"This table could not be made: {type(error).__name__}: {error}")
 
 
 def texts(table: Table) -> list[tuple[str, ...]]:
@@ -139,7 +137,9 @@ def texts(table: Table) -> list[tuple[str, ...]]:
 
 
 def without_empty_columns(table: Table) -> Table:
-    """The table without columns that have no text in any row."""
+    """The table without columns that have no text in any of its rows, if it has rows."""
+    if not table.rows:
+        return table
     rows = texts(table)
     return _only(table, [place for place in range(len(table.columns)) if any(row[place] for row in rows)])
 
@@ -175,8 +175,10 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
 
 
-def terminal(table: Table, rule: bool = True) -> rich.table.Table:
+def terminal(table: Table, rule: bool = True) -> RenderableType:
     """The table for a console, with a rule below the heads or without; nothing in it is read as console markup."""
+    if not table.columns:
+        return Text(printable(f"{table.title}: {table.note}"))
     table = _without_drawings(table)
     drawn = rich.table.Table(
         title=Text(printable(table.title)) if table.title else None, title_justify="left",

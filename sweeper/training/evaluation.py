@@ -139,7 +139,7 @@ def ballot_statistics(
         # Equal answers are equally wrong, so the mean of -log2(share) over wrong seeds is the entropy of their answers.
         entropy = jnp.where(right, 0.0, jnp.log2(wrong / equal)).sum() / jnp.maximum(wrong, 1)
         lead = jnp.where(right, equal, 0).max() - jnp.where(right, 0, equal).max()
-        return {"margin": lead / seeds, "wrong_entropy": entropy}
+        return {"margin": jnp.clip(lead / seeds, -1, 1), "wrong_entropy": entropy}
 
     return jax.lax.map(of_input, (correct, answers), batch_size=256)
 
@@ -149,7 +149,8 @@ def part_margin(right: Bool[Array, "input seed part"]) -> Float[Array, " input"]
 
     A vote on each part by itself, with ever more seeds, ends right where it is positive.
     """
-    return (2 * right.mean(axis=1) - 1).min(axis=-1)
+    # In single precision seven sevenths may be more than 1.
+    return jnp.clip(2 * right.mean(axis=1) - 1, -1, 1).min(axis=-1)
 
 
 def vote_success(

@@ -306,7 +306,7 @@ def test_a_metric_that_an_older_row_lacks_is_derived_by_its_task():
 
 def test_shares_that_are_zero_in_both_are_counted_apart():
     def compared(published, measured, percent=True):
-        return figures.Comparison("P", "c", "success", 1.0, published, measured, None, None, 1, "9", percent, "f")
+        return figures.Comparison("P", "c", "success", 1.0, published, measured, None, None, 1, (9,), percent, "f")
 
     found = figures.agreement(
         [
@@ -338,7 +338,7 @@ def test_curve_and_table_show_the_same_number():
     drawn = [line.get_ydata() for axes in figure.axes for line in axes.lines]
     assert any(len(y) == 10 and np.isclose(y[-1], 100 * compared.measured) for y in drawn)
     assert compared.seeds == 3
-    assert compared.steps == "20000"
+    assert compared.steps == (20_000,)
     assert compared.lowest <= compared.measured <= compared.highest
     assert np.isclose(compared.difference, compared.measured - 0.695)
 
@@ -764,7 +764,7 @@ def test_yardsticks_are_the_exact_values_of_the_task_that_is_drawn():
 
 def test_published_values_of_a_training_curve_stand_at_their_step():
     at_end, beyond = drawing(HISTORY, settings()).compare()
-    assert (at_end.measured, at_end.published, at_end.seeds, at_end.steps) == (16.0, 17.0, 2, "20000")
+    assert (at_end.measured, at_end.published, at_end.seeds, at_end.steps) == (16.0, 17.0, 2, (20_000,))
     assert beyond.measured is None
 
 

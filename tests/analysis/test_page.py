@@ -6,6 +6,7 @@ its console, or a request for anything but itself and the data inside it, fails 
 
 import html
 import json
+import math
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -14,9 +15,12 @@ import pytest
 from typer.testing import CliRunner
 
 from sweeper.analysis import figures, page
-from sweeper.analysis.figures import Results
-from sweeper.analysis.page import Section, grids
-from sweeper.analysis.tables import Column, Table
+from sweeper.analysis.comparison import Comparison
+from sweeper.analysis.page import Section, listings
+from sweeper.analysis.page.kinds import EVERYTHING, Kind, kinds_named, kinds_where
+from sweeper.analysis.page.typeset import MINUS, typeset
+from sweeper.analysis.results import Results
+from sweeper.analysis.table import COUNT, NUMBER, Column, Table
 from sweeper.report import app
 from sweeper.space.panels import CurvePanel, HistogramPanel
 from sweeper.store.store import Store, SweepRecord
@@ -105,7 +109,7 @@ def ours(tmp_path_factory) -> Written:
     store = filled(folder / "store", *several(), missing=("f" * 20,))
     results = Results.of_store(store)
     section = Section("ours", PANELS, results, figures.draw(results, PANELS, folder / "figures"))
-    guidance = Table("Guidance", (Column("model"), Column("smallest m", True)), (("Aq_R", "10"), ("Aq_r0", "")), "")
+    guidance = Table("Guidance", (Column("model"), Column("smallest m", COUNT)), (("Aq_R", 10), ("Aq_r0", None)))
     page.write(folder / "page.html", store, store.trials(), [section], [guidance])
     return Written(folder / "page.html", store, section)
 
@@ -117,6 +121,7 @@ def opened(tab, path: Path, fragment: str = "") -> None:
     assert tab.methods("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled") == []
     asked = {event["request"]["url"] for event in tab.methods("Network.requestWillBeSent")}
     assert [other for other in asked if not other.startswith("data:")] == [url]
+    assert "could not be made" not in tab.run("document.body.textContent")
 
 
 def visible(tab, selector: str) -> list[str]:
@@ -132,7 +137,7 @@ def test_figures_tables_and_trials_are_there(tab, ours):
     assert len(images) == 2
     assert all(width > 0 for width, _ in images)
     assert images[0][1] == "Curves randomised: success, majority_30 against q; series: A_R, voted."
-    assert visible(tab, "#comparison tbody tr td:nth-child(7)") == [f"{grids.MINUS}17.5 points"]
+    assert visible(tab, "#comparison tbody tr td:nth-child(7)") == [f"{MINUS}17.5 points"]
     assert "1 published number is not measured yet" in tab.run("document.body.innerText")
     assert "voted: 'majority_30' was not measured" in tab.run("document.querySelector('figcaption').innerText")
     (sweep,) = visible(tab, "#sweeps tbody tr")
@@ -242,9 +247,9 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
             "published": [{"series": HOSTILE, "source": HOSTILE, "fractions": {0.5: 0.1}}],
         }
     )
-    table = Table(HOSTILE, (Column(HOSTILE), Column("task"), Column("n", True)), ((HOSTILE,) * 3,), HOSTILE)
-    comparison = figures.Comparison(
-        "inputs", figures.plain(HOSTILE), HOSTILE, 0.5, 0.1, 0.2, 0.1, 0.3, 1, HOSTILE, True, HOSTILE
+    table = Table(HOSTILE, (Column(HOSTILE), Column("task"), Column("n")), ((HOSTILE,) * 3,), HOSTILE)
+    comparison = Comparison(
+        "inputs", figures.plain(HOSTILE), HOSTILE, 0.5, 0.1, 0.2, 0.1, 0.3, 1, (250,), True, HOSTILE
     )
     report = ours.section.report._replace(
         notes=(figures.Note("randomised", HOSTILE, HOSTILE), figures.Note("inputs", "", HOSTILE)),
@@ -311,7 +316,7 @@ def row(number: int, status: str = "finished") -> dict:
     return {
         "trial_id": f"{number:020x}", "status": status, "task": "coloring", "baseline": "Aq_R", "model": "transformer",
         "q": 3.0, "m": 2, "seed": number, "steps": 250, "spec": json.dumps({"seed": number, "width": number % 3}),
-        **dict.fromkeys(grids.METRICS, 0.5), "extra_metrics": "{}", "wall_seconds": 1.0, "steps_per_second": 10.0,
+        **dict.fromkeys(listings.METRICS, 0.5), "extra_metrics": "{}", "wall_seconds": 1.0, "steps_per_second": 10.0,
         "device": "cpu", "commit": None, "dirty": None, "started": STARTED, "error_step": 7,
         "error_kind": "divergence", "error_message": "diverged", "lock_hash": None, "versions": "{}", "command": "run",
         "finished": STARTED.replace(year=1900 + number % 100),
@@ -319,42 +324,66 @@ def row(number: int, status: str = "finished") -> dict:
 
 
 def test_of_many_trials_the_failed_and_the_newest_are_listed(monkeypatch):
-    monkeypatch.setattr(grids, "MAX_TRIALS", 40)
-    monkeypatch.setattr(grids, "MAX_FAILURES", 3)
+    monkeypatch.setattr(listings, "MAX_TRIALS", 40)
+    monkeypatch.setattr(listings, "MAX_FAILURES", 3)
     rows = [row(number, "failed" if number % 10 == 0 else "finished") for number in range(60)]
-    grid = grids.trials(rows)
-    listed = {line.cells[0].text for line in grid.lines}
+    table, kinds = listings.trials(rows)
+    listed = {values[0] for values in table.rows}
     assert listed == {one["trial_id"] for one in rows if one["status"] == "failed" or one["seed"] > 22}
-    assert "40 of 60 trials: the failed ones and then the newest." in grid.note
-    failures = grids.failures(rows)
-    assert [line.cells[6].text for line in failures.lines] == ["50", "40", "30"]
+    assert len(kinds) == len(table.rows)
+    assert "40 of 60 trials: the failed ones and then the newest." in table.note
+    failures, _ = listings.failed_trials(rows)
+    assert [values[6] for values in failures.rows] == [50, 40, 30]
     assert "The latest 3 of 6" in failures.note
 
 
 def test_settings_that_differ_within_a_task_get_a_column():
     rows = [row(0), row(1), row(3) | {"spec": json.dumps({"seed": 3, "width": 0, "task": {"n": 7}}), "task": "other"}]
-    titles = [head.title for head in grids.trials(rows).heads]
+    titles = [column.title for column in listings.trials(rows)[0].columns]
     assert "width" in titles
     assert "n" not in titles
     assert titles.count("seed") == 1
 
 
 def test_long_messages_are_clipped_in_the_middle():
-    (line,) = grids.failures([row(0, "failed") | {"error_message": "begin" + "x" * 10_000 + "end"}]).lines
-    message = line.cells[-1].text
-    assert len(message) < 2 * grids.MAX_MESSAGE
+    table, _ = listings.failed_trials([row(0, "failed") | {"error_message": "begin" + "x" * 10_000 + "end"}])
+    message = table.rows[0][-1]
+    assert len(message) < 2 * listings.MAX_MESSAGE
     assert message.startswith("begin")
     assert message.endswith("end")
 
 
 def test_tables_of_others_obey_the_filter_where_they_name_kinds():
-    known = [grids.Kind("coloring", "Aq_R", "transformer")]
-    columns = (Column("Model"), Column("votes", True))
-    grid = grids.of_table(Table("Votes", columns, (("Aq_R", "1,234 votes"), ("other", f"{grids.MINUS}5")), ""), known)
-    assert [line.kinds for line in grid.lines] == [frozenset({grids.Kind(baseline="Aq_R")}), grids.EVERYTHING]
-    assert [line.cells[1].sort for line in grid.lines] == [1234.0, -5.0]
+    known = [Kind("coloring", "Aq_R", "transformer")]
+    columns = (Column("Model"), Column("votes", COUNT))
+    table = Table("Votes", columns, (("Aq_R", 1234), ("other", -5)))
+    assert kinds_named(table, known) == [frozenset({Kind(baseline="Aq_R")}), EVERYTHING]
+    cells = [line.cells[1] for line in typeset(table).lines]
+    assert [(cell.text, cell.sort) for cell in cells] == [("1,234", 1234.0), (f"{MINUS}5", -5.0)]
+
+
+def test_infinity_is_the_largest_number_of_a_column_and_nan_is_none():
+    cells = [
+        line.cells[0]
+        for line in typeset(Table("", (Column("q", NUMBER),), ((math.inf,), (-math.inf,), (math.nan,), (2.5,)))).lines
+    ]
+    assert [cell.text for cell in cells] == ["∞", f"{MINUS}∞", "nan", "2.5"]
+    assert [cell.sort for cell in cells] == [1e308, -1e308, None, 2.5]
+
+
+def test_a_table_that_fails_is_a_note_on_the_page(tmp_path, monkeypatch):
+    def broken(rows):
+        raise ValueError("a cell of <nonsense>")
+
+    monkeypatch.setattr(page, "failed_trials", broken)
+    monkeypatch.setattr(page, "trials", broken)
+    store = filled(tmp_path / "store", failure())
+    page.write(tmp_path / "page.html", store, store.trials(), [])
+    text = (tmp_path / "page.html").read_text()
+    assert text.count("This table could not be made: ValueError: a cell of &lt;nonsense&gt;") == 2
+    assert 'id="origins"' in text
 
 
 def test_conditions_name_kinds_where_there_are_no_trials():
-    found = grids.kinds_where({"task": "recall", "q": 3}, {"baseline": ["AE_R", "Aq_R"]})
-    assert found == {grids.Kind("recall", "AE_R"), grids.Kind("recall", "Aq_R")}
+    kinds = kinds_where({"task": "recall", "q": 3}, {"baseline": ["AE_R", "Aq_R"]})
+    assert kinds == {Kind("recall", "AE_R"), Kind("recall", "Aq_R")}

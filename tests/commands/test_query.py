@@ -115,9 +115,9 @@ def test_curves_and_outcomes_can_be_joined(results):
 
 def test_only_the_views_a_query_names_are_read(results, monkeypatch):
     read = []
-    monkeypatch.setattr(
-        sql, "_VIEWS", {name: lambda _, name=name: read.append(name) or sql._EMPTY[name] for name in sql._VIEWS}
-    )
+    for name, view in sql.VIEWS.items():
+        watched = view._replace(rows=lambda _, name=name, view=view: read.append(name) or view.empty)
+        monkeypatch.setitem(sql.VIEWS, name, watched)
     sql.frame("select count(*) from Curves", results)
     sql.frame("show tables", results)
     assert read == ["curves"]
@@ -158,6 +158,13 @@ def test_a_wide_table_is_not_cut_and_text_is_no_markup(results):
     done = asked(results, "select * from trials order by seed")
     assert done.stdout.count("python -m sweeper.run search_spaces/quickstart.yaml") == 3
     assert "[red]no markup[/red]" in done.stdout
+
+
+def test_text_of_a_store_cannot_command_the_terminal(results):
+    done = asked(results, "select '\x1b[2Jgone\x07' as a, error_message from trials where seed = 2")
+    assert done.stdout.splitlines()[1].startswith("\\x1b[2Jgone\\x07")
+    assert "\x1b" not in asked(results, 'select 1 as "\x1b[2J"').stdout
+    assert "\x1b" not in asked(results, "selec '\x1b[2J'").stderr
 
 
 def test_a_long_table_says_that_it_was_cut(results):

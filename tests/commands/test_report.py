@@ -325,3 +325,51 @@ def test_figures_and_page_read_the_rows_once(store, tmp_path, monkeypatch):
     monkeypatch.setattr(Store, "trials", lambda self, *ids, read=Store.trials: reads.append(ids) or read(self, *ids))
     assert run(tmp_path, "--html", tmp_path / "page.html")[0] == 0
     assert reads == [()]
+
+
+def test_a_perfect_model_of_single_precision_has_a_whole_report(store, tmp_path):
+    perfect = float(np.nextafter(np.float32(1), np.float32(2)))
+    ours = [dataclasses.replace(result(perfect), metrics={"success": perfect, "margin_p5": perfect})]
+    commit(store, *ours)
+    record(store, "ours", ours)
+    code, output = run(tmp_path, "--html", tmp_path / "page.html")
+    assert code == 0
+    assert "How many votes each trained model needs" in output
+    assert "could not be made" not in output
+
+
+def test_a_table_that_fails_is_a_note_of_the_report(store, tmp_path, monkeypatch):
+    def broken(results):
+        raise ValueError("nonsense\x1b[2J")
+
+    ours = [result(0.5, objective={"q": 3.0, "m": m}) for m in (2, 4)]
+    commit(store, *ours)
+    record(store, "ours", ours)
+    monkeypatch.setattr("sweeper.analysis.votes_needed.votes", broken)
+    code, output = run(tmp_path, "--html", tmp_path / "page.html")
+    note = "This table could not be made: ValueError: nonsense"
+    assert code == 0
+    assert f"How many votes each trained model needs: {note}\\x1b[2J" in output
+    assert "How many seeds m a training step needs" in output
+    assert note in (tmp_path / "page.html").read_text()
+
+
+def test_stopped_trials_are_counted_and_left_out(store, tmp_path):
+    ours = [result(0.5), dataclasses.replace(result(0.1, seed=1), status="stopped")]
+    commit(store, *ours)
+    record(store, "ours", ours)
+    _, output = run(tmp_path, "--compare")
+    assert "stopped early: 1 trial of the store; only finished trials are in figures and averages" in output
+    assert comparison(tmp_path / "results" / "report")[0]["measured"] == "0.5"
+
+
+def test_text_of_a_store_cannot_command_the_terminal(store, tmp_path):
+    ours = [result(0.7)]
+    commit(store, *ours)
+    record(
+        store, "ours", ours, overrides=('panels[0].series[1].label="\\u001b[31mred\\u0007"', "panels[0].published=[]")
+    )
+    _, output = run(tmp_path)
+    assert "\x1b" not in output
+    assert "\x07" not in output
+    assert "\\x1b[31mred\\x07" in output

@@ -89,6 +89,14 @@ def test_the_margin_of_the_weakest_part_equals_counting():
         assert margin == pytest.approx(min((sum(part) - sum(~part)) / 11 for part in cast.T), abs=1e-6)
 
 
+@pytest.mark.parametrize("seeds", [7, 13, 30, 100])
+def test_a_perfect_margin_is_no_more_than_one(seeds):
+    """In single precision 7 / 7 can be more than 1, and no bound on votes is defined beyond."""
+    right = jnp.ones((2, seeds, 3), bool)
+    assert jax.jit(part_margin)(right).max() <= 1
+    assert jax.jit(ballot_statistics)(right[..., 0], jnp.zeros((2, seeds, 1), int))["margin"].max() <= 1
+
+
 def test_margins_of_parts_are_measured_where_parts_are_voted_on():
     recall = coloring_trial(task={"name": "recall", "keys": 2, "value_bits": 2})
     columns = evaluate(recall, jax.jit(lambda trial: trial.model.build(trial.task, trial.keys().weights))(recall))

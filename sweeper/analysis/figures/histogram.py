@@ -185,7 +185,7 @@ class Histograms(Drawing[HistogramPanel, Bars]):
             lowest=min(by_seed.values(), default=None),
             highest=max(by_seed.values(), default=None),
             seeds=len(by_seed),
-            steps="" if bars is None else selection.steps(bars.rows),
+            steps=() if bars is None else selection.steps(bars.rows),
             percent=True,
             source=reference.source,
         )

@@ -137,7 +137,7 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
                         lowest=low,
                         highest=high,
                         seeds=len(measured),
-                        steps="" if line is None else selection.steps(self.trials_behind(line, x)),
+                        steps=() if line is None else selection.steps(self.trials_behind(line, x)),
                         percent=self.panel.y.percent,
                         source=reference.source,
                     )

@@ -10,7 +10,6 @@ Invariants:
 """
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -20,6 +19,7 @@ import pandas as pd
 
 from sweeper.analysis.figures.style import number, plain
 from sweeper.analysis.results import Results, column_of, entries, last_part
+from sweeper.analysis.table import value_text
 from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.space.panel_series import Best, Series, Where
 from sweeper.space.panels import Panel
@@ -308,9 +308,9 @@ def _covers(name: str, entry: str) -> bool:
     return entry == name or entry.endswith(f".{name}") or entry == f"{name}.name"
 
 
-def steps(rows: pd.DataFrame) -> str:
-    """The numbers of training steps among the trials, such as "20000" or "20000, 300000"."""
-    return ", ".join(str(count) for count in sorted(rows["steps"].unique()))
+def steps(rows: pd.DataFrame) -> tuple[int, ...]:
+    """The numbers of training steps among the trials, in order."""
+    return tuple(sorted(int(count) for count in rows["steps"].unique()))
 
 
 def _value(value: Any) -> str:
@@ -318,6 +318,4 @@ def _value(value: Any) -> str:
         return f"{_value(value[0])} ... {_value(value[-1])} ({len(value)} values)"
     if isinstance(value, list):
         return " or ".join(map(_value, value))
-    if isinstance(value, float):
-        return "inf" if math.isinf(value) else f"{value:g}"
-    return "none" if value is None else str(value)
+    return "none" if value is None else value_text(value)

@@ -1,0 +1,134 @@
+"""The figures of the page: one chapter for every sweep or search space."""
+
+import base64
+import collections
+from typing import NamedTuple
+
+import pandas as pd
+
+from sweeper.analysis import figures
+from sweeper.analysis.comparison import Published
+from sweeper.analysis.figures import Report
+from sweeper.analysis.figures.drawing import Drawing
+from sweeper.analysis.figures.selection import NoData, chosen
+from sweeper.analysis.page.kinds import Kind, Kinds, kinds_where
+from sweeper.analysis.results import Results
+from sweeper.messages import counted
+from sweeper.space.panel_series import Where
+from sweeper.space.panels import Panel
+
+PIXELS_PER_CSS_PIXEL = figures.DOTS_PER_INCH / 125
+"""At 125 pixels to the inch the 8-point text of the figures is as large as that of the tables."""
+
+
+class Section(NamedTuple):
+    """The figures of a sweep or a search space.
+
+    Attributes:
+        name: Of the sweep.
+        panels: As declared.
+        results: The trials that they were drawn from.
+        report: What was drawn.
+    """
+
+    name: str
+    panels: tuple[Panel, ...]
+    results: Results
+    report: Report
+
+
+class Figure(NamedTuple):
+    """A drawn panel, as the page shows it."""
+
+    title: str
+    caption: str
+    behind: str
+    alternative: str
+    notes: tuple[str, ...]
+    source: str
+    width: int
+    height: int
+    kinds: Kinds
+
+
+class Chapter(NamedTuple):
+    """The figures of a section, and what is to be said about panels that were not drawn."""
+
+    name: str
+    figures: tuple[Figure, ...]
+    notes: tuple[str, ...]
+
+
+def chapter(section: Section) -> Chapter:
+    """The drawn panels of a section, and a note for every panel that was not drawn."""
+    drawn = {path.stem: path for path in section.report.paths if path.suffix == ".png"}
+    notes = collections.defaultdict(list)
+    left_out = []
+    for panels, text in figures.note_lines(section.report.notes):
+        for panel in panels:
+            notes[panel].append(text)
+        if absent := [panel for panel in panels if panel not in drawn]:
+            left_out.append(f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not drawn: {text}")
+    shown = tuple(
+        _figure(section, drawing, drawn[drawing.panel.name].read_bytes(), tuple(notes[drawing.panel.name]))
+        for drawing in section.report.drawn
+    )
+    return Chapter(section.name, shown, tuple(left_out))
+
+
+def published(section: Section) -> list[tuple[Published, Kinds]]:
+    """The published numbers of a section, each with the kinds of the trials behind it."""
+    by_series = {panel.name: _series_kinds(section, panel) for panel in section.panels}
+    whole = {panel.name: _kinds(section.results, panel.where) for panel in section.panels}
+    return [
+        (
+            Published(section.name, comparison),
+            by_series[comparison.panel].get(comparison.curve, whole[comparison.panel]),
+        )
+        for comparison in section.report.comparisons
+    ]
+
+
+def _kinds(results: Results, *conditions: Where) -> Kinds:
+    """The kinds of the trials that meet the conditions; where there are none, what the conditions say of them."""
+    try:
+        rows = chosen(results, *conditions)
+    except NoData:
+        return kinds_where(*conditions)
+    distinct = rows[["task", "baseline", "model"]].drop_duplicates()
+    return frozenset(Kind(*map(str, kind)) for kind in distinct.itertuples(index=False))
+
+
+def _series_kinds(section: Section, panel: Panel) -> dict[str, Kinds]:
+    """The kinds behind each series of a panel that lists its series, by label."""
+    return {figures.plain(series.label): _kinds(section.results, panel.where, series.where) for series in panel.series}
+
+
+def _figure(section: Section, drawing: Drawing, png: bytes, notes: tuple[str, ...]) -> Figure:
+    panel = drawing.panel
+    # A PNG begins with eight bytes of signature and its header: width and height stand at bytes 16 and 20.
+    width, height = (int.from_bytes(png[start : start + 4]) for start in (16, 20))
+    by_series = _series_kinds(section, panel)
+    kinds = frozenset().union(*by_series.values()) if by_series else _kinds(section.results, panel.where)
+    return Figure(
+        title=panel.name,
+        caption=figures.plain(panel.title),
+        behind=_behind(drawing.content.trials),
+        alternative=drawing.alternative(),
+        notes=notes,
+        source="data:image/png;base64," + base64.b64encode(png).decode(),
+        width=round(width / PIXELS_PER_CSS_PIXEL),
+        height=round(height / PIXELS_PER_CSS_PIXEL),
+        kinds=kinds,
+    )
+
+
+def _behind(rows: pd.DataFrame) -> str:
+    """Which trials the figure was drawn from, as one sentence."""
+    seeds = rows["seed"].nunique()
+    return f"{counted(len(rows), 'trial')}, {counted(seeds, 'training seed')}, {_steps(rows)} steps."
+
+
+def _steps(rows: pd.DataFrame) -> str:
+    lowest, highest = rows["steps"].min(), rows["steps"].max()
+    return f"{lowest:,}" if lowest == highest else f"{lowest:,} to {highest:,}"

@@ -1,0 +1,157 @@
+"""The page's lists of trials: those that failed with their messages, and all with settings, metrics and cost."""
+
+import collections
+import json
+from collections.abc import Iterable, Sequence
+
+from sweeper.analysis.page.kinds import Kinds, Row, kind_of, kinds_of
+from sweeper.analysis.results import entries, entry_names, extra_metrics
+from sweeper.analysis.table import (
+    CODE,
+    COUNT,
+    LONG,
+    MOMENT,
+    NUMBER,
+    PER_CENT,
+    REVISION,
+    SECONDS,
+    STATUS,
+    VALUE,
+    Column,
+    Field,
+    Form,
+    Table,
+    tabulated,
+)
+from sweeper.messages import redacted
+from sweeper.store.store import TRIALS
+
+MAX_TRIALS = 2_000
+"""Trials listed on a page. A browser lays out some thousand rows at once; the store answers for the others."""
+
+MAX_FAILURES = 200
+"""Failed trials listed with their messages."""
+
+MAX_MESSAGE = 2_000
+"""Characters of a message: the reason stands in the first lines of it, or in the last of a traceback."""
+
+MAX_VARYING = 8
+"""Columns for settings that differ between the trials listed."""
+
+METRICS = ("success", "success_p5", "majority_30", "majority_30_p5", "loss", "loss_p95")
+"""Metrics listed with the trials, where any trial has them."""
+
+SHARES = ("success", "sampled", "majority", "any_seed", "failed_inputs")
+"""Beginnings of the names of metrics that are shares, shown as per cent."""
+
+SPEED = Form("{:,.4g}".format, numeric=True)
+
+
+def _column(name: str, title: str | None = None, form: Form = VALUE) -> Field[Row]:
+    """A column of the store."""
+    return Column(title or name, form), lambda row: row[name]
+
+
+_KIND: tuple[Field[Row], ...] = (
+    (Column("task"), lambda row: row["task"]),
+    (Column("baseline"), lambda row: row["baseline"]),
+    (Column("network"), lambda row: row["model"]),
+)
+
+
+def failed_trials(rows: Iterable[Row]) -> tuple[Table, list[Kinds]]:
+    """The failed trials with their messages, the newest first, and the kind of each."""
+    failed = sorted((row for row in rows if row["status"] == "failed"), key=_newest_first)
+    listed = failed[:MAX_FAILURES]
+    fields: tuple[Field[Row], ...] = (
+        _column("trial_id", "trial", CODE),
+        *_KIND,
+        _column("q"),
+        _column("m", form=COUNT),
+        _column("seed"),
+        _column("error_step", "step", COUNT),
+        (Column("kind"), lambda row: row["error_kind"]),
+        (Column("message", LONG), lambda row: _clipped(row["error_message"] or "no reason given")),
+    )
+    note = f"The latest {MAX_FAILURES:,} of {len(failed):,} failed trials." if len(failed) > MAX_FAILURES else ""
+    return tabulated("Failed trials", fields, listed, note), [kinds_of([row]) for row in listed]
+
+
+def _clipped(message: str) -> str:
+    message = redacted(message.strip())
+    if len(message) <= MAX_MESSAGE:
+        return message
+    half = MAX_MESSAGE // 2
+    return f"{message[:half]}\n… {len(message) - 2 * half:,} characters …\n{message[-half:]}"
+
+
+def _newest_first(row: Row) -> float:
+    return -row["finished"].timestamp() if row["finished"] else 0.0
+
+
+def trials(rows: Sequence[Row]) -> tuple[Table, list[Kinds]]:
+    """The trials with their settings, metrics and cost, and the kind of each.
+
+    Where there are more than `MAX_TRIALS`, the failed trials are listed, and then the newest.
+    """
+    listed = sorted(rows, key=lambda row: (row["status"] != "failed", _newest_first(row)))[:MAX_TRIALS]
+    listed.sort(key=lambda row: (*kind_of(row), row["q"], row["m"], row["steps"], row["seed"], row["trial_id"]))
+    names = entry_names(TRIALS.names, [entries(row["spec"]) for row in listed])
+    varying = _varying(listed)
+    fields: tuple[Field[Row], ...] = (
+        _column("trial_id", "trial", CODE),
+        _column("status", form=STATUS),
+        *_KIND,
+        _column("q"),
+        _column("m"),
+        *(_setting(path, names[path]) for path in varying[:MAX_VARYING]),
+        _column("seed"),
+        _column("steps", form=COUNT),
+        *_metrics(listed),
+        _column("wall_seconds", "time", SECONDS),
+        _column("steps_per_second", "steps/s", SPEED),
+        (Column("device"), lambda row: row["device"]),
+        _column("finished", "ended", MOMENT),
+        (Column("commit", REVISION), lambda row: (row["commit"], row["dirty"])),
+    )
+    notes = []
+    if len(listed) < len(rows):
+        notes.append(
+            f"{len(listed):,} of {len(rows):,} trials: the failed ones and then the newest. All of them answer to "
+            'python -m sweeper.query "SELECT * FROM trials" --format csv.'
+        )
+    if left_out := [names[path] for path in varying[MAX_VARYING:]]:
+        notes.append(f"Settings that differ too, without a column: {', '.join(left_out)}.")
+    return tabulated("Trials", fields, listed, " ".join(notes)), [kinds_of([row]) for row in listed]
+
+
+def _setting(path: str, name: str) -> Field[Row]:
+    return Column(name, VALUE), lambda row: entries(row["spec"]).get(path)
+
+
+def _metrics(rows: Sequence[Row]) -> list[Field[Row]]:
+    """The metrics that any trial has; a task may have measured nothing but metrics of its own."""
+    fields = [
+        _column(name, form=PER_CENT if name.startswith(SHARES) else NUMBER)
+        for name in METRICS
+        if any(row[name] is not None for row in rows)
+    ]
+    own = () if fields else sorted({name for row in rows for name in extra_metrics(row["extra_metrics"])})
+    return fields or [_own_metric(name) for name in own[: len(METRICS)]]
+
+
+def _own_metric(name: str) -> Field[Row]:
+    return Column(name, VALUE), lambda row: extra_metrics(row["extra_metrics"]).get(name)
+
+
+_ALWAYS = {"baseline", "objective.q", "objective.m", "task.name", "model.name", "seed", "steps"}
+
+
+def _varying(rows: Sequence[Row]) -> list[str]:
+    """Paths of the settings without a column of their own that differ between trials of one task, its own first."""
+    seen: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
+    for row in rows:
+        for path, value in entries(row["spec"]).items():
+            seen[row["task"], path].add(json.dumps(value))
+    paths = {path for (_, path), values in seen.items() if len(values) > 1} - _ALWAYS
+    return sorted(paths, key=lambda path: (not path.startswith("task."), path))

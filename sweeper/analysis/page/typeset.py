@@ -1,0 +1,117 @@
+"""Tables as the page's template places them: cells that know their text, their look, and the number they sort by.
+
+Nothing here is HTML. Every text may come from a store that somebody else wrote; the template escapes all of it.
+"""
+
+import datetime
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from sweeper.analysis.page.kinds import EVERYTHING, Kinds
+from sweeper.analysis.table import Column, Look, Table, failed
+
+MINUS = "\N{MINUS SIGN}"
+
+LARGEST = 1e308
+"""What infinity sorts as: it is the largest value of a column, not a missing one, and JSON has no infinity."""
+
+
+class Cell(NamedTuple):
+    """A value of a table.
+
+    Attributes:
+        text: What is read; empty where there is nothing to say.
+        look: How it is set; `miss` is a number that deserves a second look.
+        sort: The number it sorts by; its text if None.
+        shape: For `range`: lowest, highest, measured and published, as shares of the drawing's width. For `bar`: name
+            and share of every part.
+    """
+
+    text: str
+    look: Look | Literal["miss"] = "text"
+    sort: float | None = None
+    shape: tuple[Any, ...] = ()
+
+
+class Line(NamedTuple):
+    """A row of cells, and the kinds of trials that it is about."""
+
+    cells: tuple[Cell, ...]
+    kinds: Kinds
+
+
+class Head(NamedTuple):
+    """Head of a column; numbers are aligned to the right."""
+
+    title: str
+    numeric: bool
+
+
+class PageTable(NamedTuple):
+    """A table of the page; without heads it could not be made, and its note says why."""
+
+    title: str
+    heads: tuple[Head, ...]
+    lines: tuple[Line, ...]
+    note: str = ""
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is anything to read."""
+        return bool(self.lines) or not self.heads
+
+
+def typeset(table: Table, kinds: Sequence[Kinds] | None = None) -> PageTable:
+    """The table for the template.
+
+    Args:
+        table: Its values.
+        kinds: The kinds of each row; without them all rows are about everything.
+    """
+    heads = tuple(Head(column.title, column.form.numeric) for column in table.columns)
+    lines = tuple(
+        Line(tuple(_cell(column, value) for column, value in zip(table.columns, row, strict=True)), row_kinds)
+        for row, row_kinds in zip(table.rows, kinds or [EVERYTHING] * len(table.rows), strict=True)
+    )
+    return PageTable(table.title, heads, lines, table.note)
+
+
+def attempted(title: str, make: Callable[[], tuple[Table, Sequence[Kinds] | None]]) -> PageTable:
+    """The typeset table of what `make` returns, or a note that says why it could not be made."""
+    try:
+        return typeset(*make())
+    except Exception as error:
+        return typeset(failed(title, error))
+
+
+def _cell(column: Column, value: Any) -> Cell:
+    form = column.form
+    text = column.text(value)
+    if value is None:
+        return Cell(text, form.look)
+    if isinstance(value, datetime.datetime):
+        return Cell(minute(value), form.look)
+    if form.look == "range":
+        return Cell(text, form.look, None, tuple(value))
+    if form.look == "bar":
+        whole = sum(value.values())
+        return Cell(text, form.look, None, tuple((name, part / whole) for name, part in value.items()) if whole else ())
+    if not form.numeric:
+        return Cell(text, form.look)
+    if isinstance(value, float) and math.isinf(value):
+        text = "∞" if value > 0 else f"{MINUS}∞"
+    if text.startswith("-") and text != column.empty:
+        text = MINUS + text[1:]
+    return Cell(text, "miss" if form.striking(value) else form.look, _sort(form.order(value)))
+
+
+def _sort(number: int | float | None) -> float | None:
+    if number is None or math.isnan(number):
+        return None
+    return math.copysign(LARGEST, number) if math.isinf(number) else float(number)
+
+
+def minute(moment: datetime.datetime) -> str:
+    """A moment as UTC to the minute."""
+    return (moment.astimezone(datetime.UTC) if moment.tzinfo else moment).strftime("%Y-%m-%d %H:%M")

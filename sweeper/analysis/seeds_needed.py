@@ -1,0 +1,190 @@
+"""What a store advises on m, the number of seeds r of a training step.
+
+Trials are compared that are equal but for m and the training seed. The bad tail of success, or of what the task names
+instead (`Abilities.tail`), improves with m and then stays; it is a percentile over the inputs, averaged over training
+seeds. What a step costs grows with m throughout. So the smallest m whose tail is nearly the best is the m to train
+with.
+
+Where the data do not carry the advice (all tails zero, one training seed), it says so. Nothing is trained.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pandas as pd
+
+from sweeper.analysis.results import Results, task_of
+from sweeper.analysis.settings import SETTING_COLUMNS, Setting, by_setting
+from sweeper.analysis.table import TEXT, Column, Form, Table, without_empty_columns
+from sweeper.trial.contracts import Task
+
+NEARLY = 0.98
+"""A tail within 1 - NEARLY of the best one, relative to its size, is as good."""
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The column by which models are ranked, and whether its high values are the bad ones."""
+
+    metric: str
+    high_is_bad: bool
+
+    def better(self, value: float) -> float:
+        """A number that is the larger, the better the tail is."""
+        return -value if self.high_is_bad else value
+
+    def as_good(self, value: float, best: float) -> bool:
+        """Whether a tail is nearly the best one."""
+        return self.better(value) >= self.better(best) - (1 - NEARLY) * abs(best)
+
+    def shown(self, value: float) -> str:
+        """A tail as text: success as per cent, any other metric by its name."""
+        return f"{100 * value:.1f} %" if self == SUCCESS else f"{self.metric} {value:.2f}"
+
+
+SUCCESS = Tail("success_p5", high_is_bad=False)
+
+
+def tail_of(task: Task | None) -> Tail:
+    """By what the trials of a task are ranked; by success where this checkout does not have the task."""
+    if task is None:
+        return SUCCESS
+    abilities = task.abilities()
+    high = abilities.measures.get(abilities.tail) == "high"
+    return Tail(f"{abilities.tail}_{'p95' if high else 'p5'}", high)
+
+
+@dataclass(frozen=True)
+class AtM:
+    """Trials with one m: their tail, and what one of them costs, on average."""
+
+    m: int
+    seeds: int
+    tail: float
+    cpu_seconds: float
+    steps_per_second: float
+
+
+@dataclass(frozen=True)
+class EnoughSeeds:
+    """The values of m that were tried, and the smallest that is enough; None where nothing tells.
+
+    `remarks` say what weakens the advice.
+    """
+
+    setting: Setting
+    tail: Tail
+    tried: tuple[AtM, ...]
+    best: AtM
+    enough: AtM | None
+    remarks: tuple[str, ...]
+
+
+def enough_seeds(results: Results) -> list[EnoughSeeds]:
+    """The smallest sufficient m of every group of trials that tried several."""
+    advice = []
+    for setting, rows in by_setting(results.trials, free=["objective.m"]):
+        tail = tail_of(task_of(rows["spec"].iloc[0]))
+        if tail.metric not in rows:
+            continue
+        measured = rows.dropna(subset=[tail.metric])
+        tried = tuple(_at_m(int(m), group, tail.metric) for m, group in measured.groupby("m"))  # pyright: ignore[reportArgumentType]
+        if len(tried) > 1:
+            best = max(tried, key=lambda at: tail.better(at.tail))
+            telling = any(at.tail != 0 for at in tried)
+            enough = next(at for at in tried if tail.as_good(at.tail, best.tail)) if telling else None
+            remarks = _remarks(tried, best, enough, rows["device"].nunique())
+            advice.append(EnoughSeeds(setting, tail, tried, best, enough, remarks))
+    return advice
+
+
+def _at_m(m: int, rows: pd.DataFrame, tail: str) -> AtM:
+    return AtM(
+        m=m,
+        seeds=rows["seed"].nunique(),
+        tail=float(rows.groupby("seed")[tail].mean().mean()),
+        cpu_seconds=float(rows["cpu_seconds"].mean()),
+        steps_per_second=float(rows["steps_per_second"].mean()),
+    )
+
+
+def _remarks(tried: Sequence[AtM], best: AtM, enough: AtM | None, devices: int) -> tuple[str, ...]:
+    remarks = []
+    if enough is None:
+        remarks.append("all tails 0")
+    elif enough.m == tried[-1].m:
+        remarks.append("largest tried")
+    if min(at.seeds for at in (best, enough or best)) == 1:
+        remarks.append("one seed")
+    if devices > 1:
+        remarks.append(f"{devices} devices")
+    return tuple(remarks)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The table
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class MAndTail(NamedTuple):
+    """A value of m with its tail."""
+
+    m: int
+    tail: Tail
+    value: float
+
+    def text(self) -> str:
+        """Such as "10 (49.1 %)"."""
+        return f"{self.m} ({self.tail.shown(self.value)})"
+
+
+def _listed(values: Sequence[int]) -> str:
+    if len(values) > 4:
+        return f"{values[0]} ... {values[-1]} ({len(values)})"
+    return ", ".join(map(str, values))
+
+
+M_AND_TAIL = Form(MAndTail.text, numeric=True, order=lambda shown: shown.m)
+COSTS = Form(lambda costs: " / ".join(f"{cost:,.0f}" for cost in costs), numeric=True, order=lambda costs: costs[0])
+SPAN = Form(lambda counts: "-".join(map(str, dict.fromkeys(counts))), numeric=True, order=lambda counts: counts[0])
+TITLE = "How many seeds m a training step needs"
+
+
+def seeds_table(advice: Iterable[EnoughSeeds]) -> Table:
+    """The advice as a table."""
+    columns = (
+        *SETTING_COLUMNS,
+        Column("m tried", Form(_listed)),
+        Column("enough m (tail)", M_AND_TAIL, "none"),
+        Column("best m (tail)", M_AND_TAIL),
+        Column("CPU s", COSTS),
+        Column("steps/s", COSTS),
+        Column("seeds", SPAN),
+        Column("remark", TEXT),
+    )
+    note = (
+        f"Tail: 5th percentile of success over the inputs, or the metric that is named; mean over training seeds. "
+        f"Enough: the smallest m tried whose tail is within {100 * (1 - NEARLY):g} % of the best. "
+        f"CPU seconds of a whole trial and steps per second, with "
+        f"enough / with the best m, are means over the trials, on the machine that ran them. Where the advice is weak: "
+        f"'largest tried': a larger m may be better; 'all tails 0': nothing tells the values of m apart; "
+        f"'one seed': a single training behind the tail; 'devices': costs of several kinds of device."
+    )
+    return without_empty_columns(Table(TITLE, columns, tuple(map(_row, advice)), note))
+
+
+def _row(advice: EnoughSeeds) -> tuple[object, ...]:
+    seeds = [at.seeds for at in advice.tried]
+    both = () if advice.enough is None else (advice.enough, advice.best)
+    enough, best = [MAndTail(at.m, advice.tail, at.tail) for at in both] or (None, None)
+    return (
+        *advice.setting.cells(),
+        tuple(at.m for at in advice.tried),
+        enough,
+        best,
+        tuple(at.cpu_seconds for at in both) or None,
+        tuple(at.steps_per_second for at in both) or None,
+        (min(seeds), max(seeds)),
+        ", ".join(advice.remarks),
+    )

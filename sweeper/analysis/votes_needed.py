@@ -1,0 +1,184 @@
+"""What a store advises on votes: how many a trained model needs, and what votes reached.
+
+The bounds of `vote_bounds` are applied to each training, for every kind of vote that the task offers: on whole answers
+and part by part. The margin is the 5th percentile over the inputs, so that so many votes answer at least 95 % of the
+inputs right with probability 95 % each. Every trained model has its own number: an average over training seeds would
+hide the model that no vote can help. Beside the bound stands how many of the votes taken reached as much.
+
+Nothing is trained. What was not measured is shown as a dash.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from sweeper.analysis.results import Results, entries, task_of
+from sweeper.analysis.settings import SETTING_COLUMNS, Setting, by_setting
+from sweeper.analysis.table import VALUE, Column, Form, Table, without_empty_columns
+from sweeper.analysis.vote_bounds import partwise_votes_needed, votes_needed
+from sweeper.trial.contracts import Voting, VotingRule
+
+FAILURE = 0.05
+"""Probability with which a vote may be wrong."""
+
+
+@dataclass(frozen=True)
+class Votes:
+    """What one kind of vote needs, and what it reached.
+
+    Attributes:
+        setting: The model.
+        m: Seeds a training step.
+        seeds: Training seeds; the values below are one for each that has them.
+        rule: Whether seeds vote on whole answers or part by part.
+        margins: 5th percentile over the inputs of the margin that decides this vote.
+        needed: Votes that the bound asks for; infinity where it promises nothing.
+        reached: Average success and its 5th percentile of votes among so many seeds, averaged over training seeds.
+        entropies: Entropy of the wrong answers in bits, averaged over the inputs that have some.
+        evaluation_seeds: How many seeds r the margins were estimated from.
+    """
+
+    setting: Setting
+    m: int
+    seeds: int
+    rule: VotingRule
+    margins: tuple[float, ...]
+    needed: tuple[float, ...]
+    reached: Mapping[int, tuple[float, float]]
+    entropies: tuple[float, ...]
+    evaluation_seeds: int
+
+    def enough(self, which: Literal[0, 1]) -> int | None:
+        """The fewest votes taken whose average success (0), or 5th percentile (1), is no less than 1 - FAILURE."""
+        return min((group for group, shares in self.reached.items() if shares[which] >= 1 - FAILURE), default=None)
+
+
+def votes(results: Results) -> list[Votes]:
+    """What voting needs and reached, for every randomised model and kind of vote of which either was measured."""
+    advice = []
+    for setting, rows in by_setting(results.trials):
+        spec = rows["spec"].iloc[0]
+        task = task_of(spec)
+        voting = task.abilities().voting if task else None
+        if voting is None:
+            continue
+        groups, evaluation_seeds = entries(spec)["evaluation.votes"], entries(spec)["evaluation.seeds"]
+        for vote, rule in sorted(voting.rules.items(), key=lambda named: named[1]):  # joint first
+            reached = {}
+            for group in groups:
+                shares = _mean(rows, f"{vote}_{group}"), _mean(rows, f"{vote}_{group}_p5")
+                if None not in shares:
+                    reached[group] = shares
+            # Shares of single precision may exceed 1 by a rounding error; so may margins of a perfect model.
+            margins = tuple(
+                min(margin, 1.0) for margin in _values(rows, "margin_p5" if rule == "joint" else "part_margin_p5")
+            )
+            if margins or reached:
+                needed = tuple(_needed(voting, rule, margin) for margin in margins)
+                m, seeds = int(rows["m"].iloc[0]), rows["seed"].nunique()
+                entropies = _values(rows, "wrong_entropy")
+                advice.append(Votes(setting, m, seeds, rule, margins, needed, reached, entropies, evaluation_seeds))
+    return advice
+
+
+def _needed(voting: Voting, rule: VotingRule, margin: float) -> float:
+    if rule == "joint":
+        return votes_needed(margin, voting.wrong_answers, FAILURE)
+    return partwise_votes_needed(margin, voting.parts, FAILURE)
+
+
+def _values(rows: pd.DataFrame, metric: str) -> tuple[float, ...]:
+    """Of the trials that have the metric; those of an older program may not."""
+    return tuple(rows[metric].dropna().astype(float)) if metric in rows else ()
+
+
+def _mean(rows: pd.DataFrame, metric: str) -> float | None:
+    values = _values(rows, metric)
+    return float(np.mean(values)) if values else None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The table
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class Enough(NamedTuple):
+    """The fewest votes that reached enough, on average and in the 5th percentile, or None; and the most taken."""
+
+    average: int | None
+    tail: int | None
+    most: int
+
+    def text(self) -> str:
+        """Such as "5/>30"."""
+        return "/".join(f">{self.most}" if votes is None else str(votes) for votes in self[:2])
+
+
+def _span(shown: Callable[[float], str]) -> Form:
+    """Lowest and highest of several values; once if they look alike."""
+
+    def text(values: Sequence[float]) -> str:
+        return " ... ".join(dict.fromkeys(shown(value) for value in (min(values), max(values))))
+
+    return Form(text, numeric=True, order=min)
+
+
+MARGIN = _span("{:.2f}".format)
+BOUND = _span(lambda votes: "none" if math.isinf(votes) else f"{votes:,.0f}")
+ENTROPY = _span("{:.1f}".format)
+ENOUGH = Form(Enough.text, numeric=True, order=lambda enough: enough.average)
+SHARES = Form(
+    lambda shares: "/".join(f"{100 * share:.3g}" for share in shares), numeric=True, order=lambda shares: shares[0]
+)
+MISSING = "-"
+TITLE = "How many votes each trained model needs"
+
+
+def votes_table(advice: Sequence[Votes]) -> Table:
+    """The votes as a table."""
+    groups = sorted({group for votes in advice for group in votes.reached})
+    columns = (
+        *SETTING_COLUMNS,
+        Column("m", VALUE),
+        Column("seeds", VALUE),
+        Column("vote"),
+        Column("margin", MARGIN, MISSING),
+        Column("bound", BOUND, MISSING),
+        Column("enough", ENOUGH, MISSING),
+        *(Column(f"{group} votes, %", SHARES) for group in groups),
+        Column("entropy", ENTROPY, MISSING),
+    )
+    seeds = " or ".join(str(count) for count in sorted({votes.evaluation_seeds for votes in advice}))
+    note = (
+        f"Vote: seeds r vote on whole answers, or on each part of them such as a bit. "
+        f"Margin: share of seeds with the most frequent right answer less that with the most frequent wrong one; by "
+        f"part, share with the weakest part right less that with it wrong; 5th percentile over the inputs, from "
+        f"{seeds} evaluation seeds, whose noise makes it look worse than it is. "
+        f"Bound: so many are right with probability {100 * (1 - FAILURE):g} % on 95 % of the inputs; fewer may "
+        f"do, and 'none' says that the bound promises nothing. "
+        f"Enough: the fewest votes taken that reached {100 * (1 - FAILURE):g} %, on average/in the 5th percentile, "
+        f"which is what the bound is about; beside it the success of votes in the same form. "
+        f"Entropy: of the wrong answers, in bits. Of several training seeds the lowest ... highest. "
+        f"'{MISSING}': not measured, as by older programs, or no answer is wrong."
+    )
+    rows = tuple(_row(votes, groups) for votes in advice)
+    return without_empty_columns(Table(TITLE, columns, rows, note))
+
+
+def _row(votes: Votes, groups: Sequence[int]) -> tuple[object, ...]:
+    enough = Enough(votes.enough(0), votes.enough(1), max(votes.reached)) if votes.reached else None
+    return (
+        *votes.setting.cells(),
+        votes.m,
+        votes.seeds,
+        "whole" if votes.rule == "joint" else "parts",
+        votes.margins or None,
+        votes.needed or None,
+        enough,
+        *(votes.reached.get(group) for group in groups),
+        votes.entropies or None,
+    )
