@@ -320,6 +320,6 @@ def _figures(spec: SweepSpec, store: Store, source: plan.Source) -> list[str]:
         Path(store.root) / "figures" if isinstance(store.filesystem, LocalFileSystem) else Path("figures").resolve()
     )
     results = figures.Results.of_store(store).only(source.planned)
-    report = figures.draw(results, spec.panels, folder)
+    report = figures.draw(results, spec.panels, folder / spec.name)
     lines = [f"figure: {path}" for path in report.paths if path.suffix == ".png"]
     return lines + [f"  {note.panel}: {note.series}: {note.text}" for note in report.notes]

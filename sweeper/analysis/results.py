@@ -223,7 +223,9 @@ class Results:
     trials: pd.DataFrame
     outcomes: Callable[[str, str], np.ndarray | None]
     curves: Callable[[Sequence[str]], pd.DataFrame]
-    _shares: dict[tuple[str, str, int], np.ndarray | None] = field(default_factory=dict, repr=False)
+    _distributions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray] | None] = field(
+        default_factory=dict, repr=False
+    )
 
     @classmethod
     def of_store(cls, store: Store, rows: pa.Table | None = None) -> "Results":
@@ -260,20 +262,21 @@ class Results:
         """Those of the trials that are listed."""
         return replace(self, trials=self.trials[self.trials["trial_id"].isin(set(trial_ids))].reset_index(drop=True))
 
-    def shares(self, trial_id: str, metric: str, bins: int) -> np.ndarray | None:
-        """Share of a trial's inputs whose outcome falls into each of `bins` equal bins of [0, 1]; 1 is in the last."""
-        key = (trial_id, metric, bins)
-        if key not in self._shares:
-            values = self.outcomes(trial_id, metric)
-            self._shares[key] = None if values is None else _shares(values, bins)
-        return self._shares[key]
+    def distribution(self, trial_id: str, outcome: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """The different values of an outcome of a trial, rising, and how many inputs have each; None if not stored.
+
+        Of an outcome with many values the values are rounded.
+        """
+        key = (trial_id, outcome)
+        if key not in self._distributions:
+            values = self.outcomes(trial_id, outcome)
+            self._distributions[key] = None if values is None else _distribution(values)
+        return self._distributions[key]
 
 
-def _shares(values: np.ndarray, bins: int) -> np.ndarray | None:
+def _distribution(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     values = np.asarray(values, float)
-    values = values[~np.isnan(values)]
-    if not values.size:
-        return None
-    # Fractions of seeds are float32, so that 0.29 * 100 is a little below 29: they must not slip into a neighbour.
-    index = np.floor(values * bins + 1e-4).astype(int).clip(0, bins - 1)
-    return np.bincount(index, minlength=bins) / values.size
+    distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    if len(distinct) > CACHED:
+        distinct, counts = np.unique(values[~np.isnan(values)].round(3), return_counts=True)
+    return (distinct, counts) if len(distinct) else None

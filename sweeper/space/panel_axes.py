@@ -36,6 +36,10 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1)]
 Unit = Annotated[Finite, AfterValidator(_not_zero)]
 Limits = Annotated[tuple[Finite | None, Finite | None], Field(strict=False), AfterValidator(_rising)]
+ColumnLimits = Annotated[
+    tuple[Finite | Name | None, Finite | Name | None], Field(strict=False), AfterValidator(_rising)
+]
+"""Limits of which an end may be a column of the trials, such as `task.horizon`."""
 
 
 class Declaration(BaseModel):

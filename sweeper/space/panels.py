@@ -23,8 +23,8 @@ from pydantic import AfterValidator, Field, model_validator
 from sweeper.space.panel_axes import (
     ColumnAxis,
     ColumnCategories,
+    ColumnLimits,
     Declaration,
-    Limits,
     ListOf,
     Name,
     Unit,
@@ -155,13 +155,16 @@ class HistoryPanel(_Lines):
 
 
 class HistogramPanel(_Published):
-    """Overlaid histograms over inputs: which share of the inputs is solved how often."""
+    """Overlaid histograms over inputs: which share of the inputs is solved how often.
+
+    `bins` is the number of equal bins; left out, the values of a series decide (`sweeper.analysis.figures.bins`).
+    """
 
     kind: Literal["histogram"]
     label: str = "Success (%)"
     y: ValueAxis = ValueAxis(label="Fraction of inputs")
     series: ListOf[HistogramSeries] = ()
-    bins: _Bins = 25
+    bins: _Bins | None = None
     published: ListOf[PublishedHistogram] = ()
 
 
@@ -172,7 +175,7 @@ class HeatmapPanel(Panel):
     x: ColumnCategories
     label: str = "Success (%)"
     series: ListOf[MapSeries] = ()
-    bins: _Bins = 25
+    bins: _Bins | None = None
     lowest: Annotated[float, Field(gt=0, lt=1)] = 1e-3
 
 
@@ -192,11 +195,14 @@ class _Grid(Panel):
 
 
 class CellsPanel(_Grid):
-    """An outcome of every input as the colour of its cell, one map a series."""
+    """An outcome of every input as the colour of its cell, one map a series.
+
+    An end of `limits` is a number, a column of the trials such as `task.horizon`, or left to the data.
+    """
 
     kind: Literal["cells"]
     label: str = ""
-    limits: Limits = (None, None)
+    limits: ColumnLimits = (None, None)
 
 
 class BoardPanel(_Grid):

@@ -17,8 +17,8 @@ from pydantic import TypeAdapter
 
 import tasks.gridworld.minmax
 from sweeper.analysis import figures
+from sweeper.analysis.figures import bins, drawing, exact_values, layout, per_seed, selection, style
 from sweeper.analysis.figures import crosses as published_crosses
-from sweeper.analysis.figures import drawing, exact_values, layout, selection, style
 from sweeper.space.panel_series import Best
 from sweeper.space.panels import Panel, Panels
 from tasks.gridworld.environment import Grid
@@ -269,9 +269,38 @@ def test_what_the_axis_or_the_condition_mentions_is_not_called_merged():
 def test_every_fraction_of_100_seeds_falls_into_its_bin():
     for votes in range(101):
         found = results([trial()], {trial()["trial_id"]: np.float32([votes / 100])})
-        shares = found.shares(trial()["trial_id"], "success", 25)
-        assert shares is not None
+        (shares,) = per_seed.shares(found, found.trials, "success", bins.edges(np.empty(0), 25)).values()
         assert shares.argmax() == min(votes // 4, 24)
+
+
+@pytest.mark.parametrize(
+    ("steps", "count"), [(1, 25), (3, 25), (20, 21), (25, 25), (30, 31), (50, 25), (64, 25), (100, 25), (1000, 25)]
+)
+def test_bins_can_be_filled_by_the_values_of_their_column(steps, count):
+    values = np.float32(np.arange(steps + 1) / steps)
+    edges = bins.edges(values, None)
+    assert len(edges) == count + 1
+    if steps >= 10:
+        assert bins.shares(values, np.ones(steps + 1), edges).min() > 0
+    assert len(bins.edges(values, 7)) == 8
+
+
+def test_each_histogram_has_bins_of_its_own():
+    rng = np.random.default_rng(0)
+    outcomes = {"success": rng.integers(0, 101, INPUTS) / 100, "majority_5": rng.integers(0, 21, INPUTS) / 20}
+    found = figures.Results.of_frame(results([trial()]).trials, lambda trial_id, name: outcomes[name])
+    one = panel(
+        kind="histogram",
+        series=[{"label": name, "metric": name} for name in outcomes],
+        published=[{"series": "majority_5", "source": "f", "fractions": {1: 0.5}}],
+    )
+    shares = [len(series.mean()) for series in gathered(one, found).series]
+    assert shares == [25, 21]
+    assert drawing(one, found).compare()[0].measured == np.mean(outcomes["majority_5"] == 1)
+    assert (
+        "success: bins of 4 %; majority_5: a bin for each of 21 values"
+        in said(composed(found, one)).replace("\n", " ").lower()
+    )
 
 
 def test_a_metric_that_was_not_measured_leaves_out_its_curve_alone():
@@ -798,6 +827,14 @@ def test_inputs_lie_row_by_row_from_the_first_cell():
 def test_cells_that_cannot_be_laid_out_say_why(changes, reason):
     (note,) = gathered(CELLS.model_copy(update=changes), walkers([walker(reward=-1.0)])).notes
     assert reason in note.text
+
+
+def test_limits_of_a_map_may_be_a_column_of_its_trials():
+    one = CELLS.model_copy(update={"limits": (0.0, "horizon")})
+    figure = composed(walkers([walker(reward=-1.0)]), one)
+    assert figure.axes[0].collections[0].get_clim() == (0, 4)
+    (note,) = gathered(CELLS.model_copy(update={"limits": (0.0, "end")}), walkers([walker(reward=-1.0)])).notes
+    assert "no column 'end'" in note.text
 
 
 def test_one_map_shows_one_training():

@@ -51,7 +51,7 @@ def test_one_panel_of_each_kind_is_read():
     curve, histogram, heatmap = read(CURVE, HISTOGRAM, HEATMAP)
     assert curve.x.column == "q"
     assert curve.x.scale == "linear"
-    assert histogram.bins == 25
+    assert histogram.bins is None
     assert heatmap.lowest == 1e-3
 
 

@@ -31,11 +31,15 @@ NUMBERED = 8
 
 @dataclass(frozen=True)
 class Cells:
-    """One map: the value of every cell, NaN where there is no input, and the training seed that it is of."""
+    """One map: the value of every cell, NaN where there is no input, and the training seed that it is of.
+
+    `limits` are those of the colours, as far as the panel gives them.
+    """
 
     label: str
     values: np.ndarray
     seed: int
+    limits: tuple[float | None, float | None]
 
 
 class CellMaps(Drawing[CellsPanel, Cells]):
@@ -58,7 +62,8 @@ class CellMaps(Drawing[CellsPanel, Cells]):
                 )
             cells = np.full(np.prod(shape), np.nan)
             cells[panel.first : panel.first + len(values)] = values
-            return Cells(series.label, cells.reshape(shape), int(trial["seed"]))
+            low, high = (float(selection.entry(trial, end)) if isinstance(end, str) else end for end in panel.limits)
+            return Cells(series.label, cells.reshape(shape), int(trial["seed"]), (low, high))
 
         return cls(panel, selection.gathered(panel, panel.series, MapSeries, results, drawn))
 
@@ -66,9 +71,10 @@ class CellMaps(Drawing[CellsPanel, Cells]):
         return [map_width(cells.values.shape) for cells in self.content.series]
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
-        low, high = self.panel.limits
-        values = np.concatenate([cells.values.ravel() for cells in self.content.series])
-        norm = Normalize(np.nanmin(values) if low is None else low, np.nanmax(values) if high is None else high, True)
+        drawn = self.content.series
+        low = min(np.nanmin(cells.values) if cells.limits[0] is None else cells.limits[0] for cells in drawn)
+        high = max(np.nanmax(cells.values) if cells.limits[1] is None else cells.limits[1] for cells in drawn)
+        norm = Normalize(low, high, clip=True)
         mesh = None
         for ax, cells in zip(axes, self.content.series, strict=True):
             mesh = _paint_map(ax, cells, norm)

@@ -15,7 +15,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import LogNorm
 from matplotlib.textpath import TextPath
 
-from sweeper.analysis.figures import per_seed, selection, style
+from sweeper.analysis.figures import bins, per_seed, selection, style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
@@ -31,9 +31,11 @@ MAP = 1.5
 
 @dataclass(frozen=True)
 class Map:
-    """One map: for every value of the column the shares of inputs in each bin, for each training seed."""
+    """One map: the edges of its bins in 0..1, and for every value of the column the shares of inputs in each bin, for
+    each training seed."""
 
     label: str
+    edges: np.ndarray
     shares: dict[float | str, dict[int, np.ndarray]]
 
 
@@ -47,15 +49,16 @@ class HeatMaps(Drawing[HeatmapPanel, Map]):
         def drawn(index: int, series: MapSeries, rows: pd.DataFrame) -> Map:
             x = selection.column(rows, panel.x.column)
             metric = series.metric or panel.metric or ""
+            edges = per_seed.bin_edges(results, rows, metric, panel.bins)
             columns, reason = {}, selection.NoData(f"no trial has a value of '{x}'")
             for value, group in rows.groupby(x):
                 try:
-                    columns[value] = per_seed.shares(results, group, metric, panel.bins)
+                    columns[value] = per_seed.shares(results, group, metric, edges)
                 except selection.NoData as caught:
                     reason = caught
             if not columns:
                 raise reason
-            return Map(series.label, columns)
+            return Map(series.label, edges, columns)
 
         return cls(panel, selection.gathered(panel, panel.series, MapSeries, results, drawn, [panel.x.column]))
 
@@ -87,13 +90,12 @@ class HeatMaps(Drawing[HeatmapPanel, Map]):
         bar.minorticks_off()
 
     def _paint_map(self, ax: Axes, part: Map) -> QuadMesh:
-        values, bins = self._values(), self.panel.bins
-        empty = {0: np.zeros(bins)}
+        values, empty = self._values(), {0: np.zeros(len(part.edges) - 1)}
         shares = [np.mean(list(part.shares.get(value, empty).values()), axis=0) for value in values]
         columns = np.arange(len(values) + 1)
         mesh = ax.pcolormesh(
             columns,
-            np.linspace(0, 100, bins + 1),
+            100 * part.edges,
             np.transpose(shares),
             norm=LogNorm(self.panel.lowest, 1),
             cmap=matplotlib.colormaps["viridis_r"].with_extremes(under="white", bad="white"),
@@ -113,8 +115,9 @@ class HeatMaps(Drawing[HeatmapPanel, Map]):
         return f"against {self.panel.x.column}"
 
     def remarks(self) -> list[str]:
-        parts = [f"Bins of {style.number(100 / self.panel.bins)} %", "above: training seeds averaged in each column"]
+        parts = list(dict.fromkeys(bins.description(part.edges) for part in self.content.series))
+        parts.append("above: training seeds averaged in each column")
         parts.append(f"white: less than {style.number(self.panel.lowest)}")
         if any(value not in part.shares for part in self.content.series for value in self._values()):
             parts.append("hatched: no trial")
-        return [*parts, *self.content.remarks()]
+        return [parts[0][0].upper() + parts[0][1:], *parts[1:], *self.content.remarks()]

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures import crosses, per_seed, selection, style
+from sweeper.analysis.figures import bins, crosses, per_seed, selection, style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
@@ -32,11 +32,13 @@ WIDTH = 2.75
 
 @dataclass(frozen=True)
 class Bars:
-    """One histogram: the shares of inputs in each bin for each training seed, and the trials behind it."""
+    """One histogram: the edges of its bins in 0..1, the shares of inputs in each bin for each training seed, and the
+    trials behind it."""
 
     index: int
     label: str
     color: Color | None
+    edges: np.ndarray
     shares: dict[int, np.ndarray]
     rows: pd.DataFrame
 
@@ -52,8 +54,10 @@ class Histograms(Drawing[HistogramPanel, Bars]):
     @classmethod
     def of(cls, panel: HistogramPanel, results: Results) -> "Histograms":
         def drawn(index: int, series: HistogramSeries, rows: pd.DataFrame) -> Bars:
-            shares = per_seed.shares(results, rows, series.metric or panel.metric or "", panel.bins)
-            return Bars(index, series.label, series.color, shares, rows)
+            metric = series.metric or panel.metric or ""
+            edges = per_seed.bin_edges(results, rows, metric, panel.bins)
+            shares = per_seed.shares(results, rows, metric, edges)
+            return Bars(index, series.label, series.color, edges, shares, rows)
 
         return cls(panel, selection.gathered(panel, panel.series, HistogramSeries, results, drawn))
 
@@ -62,9 +66,8 @@ class Histograms(Drawing[HistogramPanel, Bars]):
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
-        edges = np.linspace(0, 100, self.panel.bins + 1)
         for bars in self.content.series:
-            self._paint_bars(ax, bars, edges, look)
+            self._paint_bars(ax, bars, look)
         self._paint_published(ax, look)
         ax.set_xlim(-2, 102)
         ax.set_xticks([0, 20, 40, 60, 80, 100])
@@ -77,9 +80,9 @@ class Histograms(Drawing[HistogramPanel, Bars]):
             ax.set_ylim(bottom=0)
         ax.grid(True, axis="y")
 
-    def _paint_bars(self, ax: Axes, bars: Bars, edges: np.ndarray, look: Look) -> None:
+    def _paint_bars(self, ax: Axes, bars: Bars, look: Look) -> None:
         shade, factor = look.shade(bars.color, bars.index), self.panel.y.factor
-        mean, centres = bars.mean() * factor, (edges[:-1] + edges[1:]) / 2
+        mean, edges, centres = bars.mean() * factor, 100 * bars.edges, 100 * _centres(bars.edges)
         ax.stairs(mean, edges, fill=True, facecolor=to_rgba(shade, 0.3), zorder=2)
         # Bins that are empty in every seed get no outline: a line along zero says nothing and hides the next series.
         ax.stairs(np.where(mean > 0, mean, np.nan), edges, color=shade, linewidth=1.1, baseline=0, zorder=3)
@@ -98,13 +101,13 @@ class Histograms(Drawing[HistogramPanel, Bars]):
             )
 
     def _paint_published(self, ax: Axes, look: Look) -> None:
-        shades, bins = crosses.shades(self.panel, self.content.series, look), self.panel.bins
+        shades = crosses.shades(self.panel, self.content.series, look)
         for reference in self.panel.published:
             shade = shades[reference.series]
             crosses.paint(
                 ax,
                 [
-                    crosses.Cross(100 * (_bin(at, bins) + 0.5) / bins, value * self.panel.y.factor, shade)
+                    crosses.Cross(self._place(reference.series, at), value * self.panel.y.factor, shade)
                     for at, value in reference.fractions.items()
                 ],
             )
@@ -122,6 +125,18 @@ class Histograms(Drawing[HistogramPanel, Bars]):
                     clip_on=False,
                     transform=ax.get_xaxis_transform(),
                 )
+
+    def _edges(self, label: str) -> np.ndarray:
+        """The edges of a series' bins, or those that it would have, if nothing of it is measured."""
+        return next(
+            (bars.edges for bars in self.content.series if bars.label == label),
+            bins.edges(np.empty(0), self.panel.bins or bins.BINS),
+        )
+
+    def _place(self, label: str, at: float) -> float:
+        """Where a published share stands: in the middle of the bin that holds the success `at`, in per cent."""
+        edges = self._edges(label)
+        return 100 * float(_centres(edges)[_bin(at, edges)])
 
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
         entries: list[tuple[str, Artist]] = []
@@ -143,7 +158,12 @@ class Histograms(Drawing[HistogramPanel, Bars]):
         return entries
 
     def remarks(self) -> list[str]:
-        parts = [f"Bins of {style.number(100 / self.panel.bins)} %"]
+        described: dict[str, list[str]] = {}
+        for bars in self.content.series:
+            described.setdefault(bins.description(bars.edges), []).append(style.plain(bars.label))
+        texts = [f"{', '.join(labels)}: {text}" if len(described) > 1 else text for text, labels in described.items()]
+        parts = ["; ".join(texts)]
+        parts[0] = parts[0][0].upper() + parts[0][1:]
         if any(len(bars.shares) > 1 for bars in self.content.series):
             parts.append("bars: mean over training seeds; faint markers: single seeds")
         return [*parts, *self.content.remarks()]
@@ -155,13 +175,14 @@ class Histograms(Drawing[HistogramPanel, Bars]):
             bars = measured.get(reference.series)
             shares = {} if bars is None else bars.shares
             for at, published in sorted(reference.fractions.items()):
-                in_bin = {seed: float(values[_bin(at, self.panel.bins)]) for seed, values in shares.items()}
+                place = _bin(at, self._edges(reference.series))
+                in_bin = {seed: float(values[place]) for seed, values in shares.items()}
                 mean = float(np.mean(list(in_bin.values()))) if in_bin else None
                 compared.append(self._comparison(reference, "fraction of inputs", at, published, mean, in_bin, bars))
             if reference.peak is not None:
-                peaks = {seed: _peak(values) for seed, values in shares.items()}
+                peaks = {} if bars is None else {seed: _peak(values, bars.edges) for seed, values in shares.items()}
                 # The peak of the histogram that is drawn: the mean of the seeds' peaks may lie where no input is.
-                peak = None if bars is None else _peak(bars.mean())
+                peak = None if bars is None else _peak(bars.mean(), bars.edges)
                 compared.append(self._comparison(reference, "fullest bin", None, reference.peak, peak, peaks, bars))
         return compared
 
@@ -191,10 +212,14 @@ class Histograms(Drawing[HistogramPanel, Bars]):
         )
 
 
-def _bin(value: float, bins: int) -> int:
-    return min(int(value * bins + 1e-4), bins - 1)
+def _bin(value: float, edges: np.ndarray) -> int:
+    return int(bins.index(np.array([value]), edges)[0])
 
 
-def _peak(shares: np.ndarray) -> float:
+def _centres(edges: np.ndarray) -> np.ndarray:
+    return (edges[:-1] + edges[1:]) / 2
+
+
+def _peak(shares: np.ndarray, edges: np.ndarray) -> float:
     """Centre of the fullest bin."""
-    return float((shares.argmax() + 0.5) / shares.size)
+    return float(_centres(edges)[shares.argmax()])

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from sweeper.analysis.figures import bins
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.results import Results, task_of
 
@@ -84,7 +85,20 @@ def curve(results: Results, rows: pd.DataFrame, name: str) -> pd.DataFrame:
     return points.astype({"x": float, "value": float}).groupby(["x", "seed"])["value"].mean().reset_index()
 
 
-def shares(results: Results, rows: pd.DataFrame, name: str, bins: int) -> dict[int, np.ndarray]:
+def bin_edges(results: Results, rows: pd.DataFrame, name: str, count: int | None) -> np.ndarray:
+    """Edges of bins of [0, 1] for an outcome of these trials: `count` equal bins, or bins that its values can fill.
+
+    Raises:
+        NoData: no trial has stored the outcome.
+    """
+    stored = [results.distribution(str(trial_id), name) for trial_id in rows["trial_id"]]
+    values = [distribution[0] for distribution in stored if distribution is not None]
+    if not values:
+        raise NoData(f"the outcome '{name}' of its inputs was not stored")
+    return bins.edges(np.unique(np.concatenate(values)), count)
+
+
+def shares(results: Results, rows: pd.DataFrame, name: str, edges: np.ndarray) -> dict[int, np.ndarray]:
     """Histogram over inputs of an outcome for each training seed, as shares of the inputs, shape `(bins,)`.
 
     Raises:
@@ -92,9 +106,9 @@ def shares(results: Results, rows: pd.DataFrame, name: str, bins: int) -> dict[i
     """
     by_seed: dict[int, list[np.ndarray]] = {}
     for trial_id, seed in zip(rows["trial_id"], rows["seed"], strict=True):
-        histogram = results.shares(str(trial_id), name, bins)
-        if histogram is not None:
-            by_seed.setdefault(int(seed), []).append(histogram)
+        distribution = results.distribution(str(trial_id), name)
+        if distribution is not None:
+            by_seed.setdefault(int(seed), []).append(bins.shares(*distribution, edges))
     if not by_seed:
         raise NoData(f"the outcome '{name}' of its inputs was not stored")
     return {seed: np.mean(histograms, axis=0) for seed, histograms in sorted(by_seed.items())}
