@@ -224,7 +224,7 @@ def _source(
         study = plan.Conversation(
             spec, committed, done, lambda trials: finite_values(store, trials, spec.search.metric)
         )
-        searched = f"an Optuna search of {counted(spec.search.trials or 0, 'setting')}"
+        searched = f"{spec.search.TITLE} of {counted(spec.search.trials or 0, 'setting')}"
         return study, f"{searched}, {counted(len(study.planned), 'trial')} so far"
     expansion = spec.expand()
     planned = plan.plan(expansion.trials, spec.resources.lanes, committed, done)

@@ -142,9 +142,13 @@ class SweepCallback(NotSaved, tune.Callback):
         self._deaths[pack_id] += 1
         self._stream.emit(events.WorkerDied(pack_id, _names(work), started=True))
         with contextlib.suppress(OSError, StoreError):  # then committed trials are evaluated once more
-            rows = self._job.store.standing(work.pack.part(work.pending).trials) if work.pending else {}
+            standing = self._job.store.standing(work.pack.part(work.pending).trials) if work.pending else {}
+            # A stopped row of another sweep may stand until this sweep has run its trial to the end.
+            rows: dict[str, Status] = {
+                key: status for key, status in standing.items() if status in self._job.source.done
+            }
             self._tell_commits(pack_id, rows)
-            left = tuple(name for name in work.pending if rows.get(name) not in self._job.source.done)
+            left = tuple(name for name in work.pending if name not in rows)
             trial.set_config(encoded(Work(work.pack, left)))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:

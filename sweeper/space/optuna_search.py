@@ -15,6 +15,7 @@ class OptunaSearch(AdaptiveSearch):
     """Asks an Optuna study for `trials` settings."""
 
     DRAWS = True
+    TITLE = "an Optuna search"
 
     method: Literal["optuna"]
 

@@ -91,6 +91,9 @@ class Study(abc.ABC):
 class AdaptiveSearch(Search):
     """A search that chooses each setting by the values of earlier settings."""
 
+    TITLE: ClassVar[str]
+    """What messages call the search, with its article."""
+
     @abc.abstractmethod
     def study(self, variants: Sequence[Node]) -> Study:
         """A study that has been told nothing yet; equal tells make it ask for equal settings.

@@ -1,5 +1,6 @@
 """What the driver makes of what Tune tells of workers: events, failed rows, packs that are started again."""
 
+import dataclasses
 import logging
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.trial import provenance
 from tests.launch.workers import Worker, whole
+from tests.results import result
 from tests.trials import coloring_trial
 
 
@@ -114,6 +116,14 @@ def test_after_a_death_committed_trials_are_not_run_again(driver):
         events.WorkerDied(pack_id, (first, second), started=True),
     ]
     assert not list(Path(driver.store.root).glob("checkpoints/*"))
+
+
+def test_after_a_death_trials_that_another_sweep_has_stopped_are_still_run(driver):
+    first, second = driver.work.pending
+    driver.store.commit(dataclasses.replace(result(status="stopped"), trial=driver.work.pack.trials[0]))
+    driver.callback.on_trial_recover(0, [], driver.trial)
+    assert driver.trial.pending == (first, second)
+    assert not driver.heard.all(events.TrialCommitted)
 
 
 def test_a_worker_that_dies_between_two_packs_fails_neither(driver):
