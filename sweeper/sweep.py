@@ -19,7 +19,7 @@ from rich.console import Console
 from sweeper import events, listeners
 from sweeper.analysis import cost
 from sweeper.analysis.means import means
-from sweeper.analysis.results import finite_values
+from sweeper.analysis.results import Results, finite_values
 from sweeper.analysis.table import terminal
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, printable, printable_lines
@@ -319,7 +319,7 @@ def _figures(spec: SweepSpec, store: Store, source: plan.Source) -> list[str]:
     folder = (
         Path(store.root) / "figures" if isinstance(store.filesystem, LocalFileSystem) else Path("figures").resolve()
     )
-    results = figures.Results.of_store(store).only(source.planned)
+    results = Results.of_store(store).only(source.planned)
     report = figures.draw(results, spec.panels, folder / spec.name)
     lines = [f"figure: {path}" for path in report.paths if path.suffix == ".png"]
     return lines + [f"  {note.panel}: {note.series}: {note.text}" for note in report.notes]

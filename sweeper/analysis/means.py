@@ -52,9 +52,7 @@ def means(trials: pd.DataFrame) -> Table:
     rows = tuple(_row(key, group, metrics) for key, group in groups[:MAX_ROWS])
     notes = []
     if stopped:
-        notes.append(
-            f"{counted(stopped, 'trial')} of {len(sound):,} stopped early: their means stand in rows of their own"
-        )
+        notes.append(f"stopped early: {counted(stopped, 'trial')} of {len(sound):,}, in rows of their own")
     if len(groups) > MAX_ROWS:
         notes.append(f"and {counted(len(groups) - MAX_ROWS, 'row')} more; python -m sweeper.query shows them all")
     return Table("", columns, rows, "; ".join(notes))

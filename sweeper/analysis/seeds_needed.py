@@ -5,7 +5,7 @@ instead (`Abilities.tail`), improves with m and then stays; it is a percentile o
 seeds. What a step costs grows with m throughout. So the smallest m whose tail is nearly the best is the m to train
 with.
 
-Where the data do not carry the advice (all tails zero, one training seed), it says so. Nothing is trained.
+Where the data do not carry the advice (all tails zero, one training seed), a remark says so. Nothing is trained.
 """
 
 from collections.abc import Iterable, Sequence

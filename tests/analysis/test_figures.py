@@ -17,8 +17,10 @@ from pydantic import TypeAdapter
 
 import tasks.gridworld.minmax
 from sweeper.analysis import figures
+from sweeper.analysis.comparison import Comparison, agreement
 from sweeper.analysis.figures import bins, drawing, exact_values, layout, per_seed, selection, style
 from sweeper.analysis.figures import crosses as published_crosses
+from sweeper.analysis.results import Results
 from sweeper.space.panel_series import Best
 from sweeper.space.panels import Panel, Panels
 from tasks.gridworld.environment import Grid
@@ -60,7 +62,7 @@ def results(trials, outcomes=None):
     def per_input(trial_id, name):
         return None if outcomes is None or name != "success" else outcomes.get(trial_id)
 
-    return figures.Results.of_frame(frame, per_input)
+    return Results.of_frame(frame, per_input)
 
 
 def panel(**keys) -> Panel:
@@ -288,7 +290,7 @@ def test_bins_can_be_filled_by_the_values_of_their_column(steps, count):
 def test_each_histogram_has_bins_of_its_own():
     rng = np.random.default_rng(0)
     outcomes = {"success": rng.integers(0, 101, INPUTS) / 100, "majority_5": rng.integers(0, 21, INPUTS) / 20}
-    found = figures.Results.of_frame(results([trial()]).trials, lambda trial_id, name: outcomes[name])
+    found = Results.of_frame(results([trial()]).trials, lambda trial_id, name: outcomes[name])
     one = panel(
         kind="histogram",
         series=[{"label": name, "metric": name} for name in outcomes],
@@ -335,9 +337,9 @@ def test_a_metric_that_an_older_row_lacks_is_derived_by_its_task():
 
 def test_shares_that_are_zero_in_both_are_counted_apart():
     def compared(published, measured, percent=True):
-        return figures.Comparison("P", "c", "success", 1.0, published, measured, None, None, 1, (9,), percent, "f")
+        return Comparison("P", "c", "success", 1.0, published, measured, None, None, 1, (9,), percent, "f")
 
-    found = figures.agreement(
+    found = agreement(
         [
             compared(0.5, 0.54), compared(0.5, 0.56), compared(0.0, 0.01), compared(0.0, 0.0), compared(1.0, 1.0),
             compared(0.5, None), compared(0.0, 0.0, percent=False),
@@ -705,7 +707,7 @@ def walkers(trials):
         ]
         return pd.DataFrame(rows, columns=["trial_id", "step", "metric", "value"])
 
-    return figures.Results.of_frame(pd.DataFrame(trials), outcomes, curves)
+    return Results.of_frame(pd.DataFrame(trials), outcomes, curves)
 
 
 PATHS = {0: [1, 2, 5, 3, 4, 5], 1: [0, 3, 0, 3, 1, 1, 1, 1]}
@@ -784,7 +786,7 @@ def test_yardsticks_are_the_exact_values_of_the_task_that_is_drawn():
     content = gathered(HISTORY, found)
     assert ("none", "the task has no exact 'nothing'") in [(note.series, note.text) for note in content.notes]
     exact = tasks.gridworld.minmax.deterministic(Grid(2, 3, 4))
-    (line,) = exact_values.found(HISTORY, content)
+    (line,) = exact_values.lines_of(HISTORY, content)
     assert line.value == -exact
     figure = composed(found, HISTORY)
     assert any(list(line.get_ydata()) == [-exact, -exact] for line in figure.axes[0].lines)

@@ -52,7 +52,7 @@ def test_stopped_trials_are_never_averaged_with_finished_ones(tmp_path):
         )
     )
     assert [(row["success"], row["trials"]) for row in shown(table)] == [("1", "1"), ("0.25", "2 stopped")]
-    assert table.note == "2 trials of 3 stopped early: their means stand in rows of their own"
+    assert table.note == "stopped early: 2 trials of 3, in rows of their own"
 
 
 def test_a_long_table_is_cut_and_says_so(tmp_path, monkeypatch):

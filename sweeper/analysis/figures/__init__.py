@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import matplotlib
 
-from sweeper.analysis.comparison import Comparison, agreement
+from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.board import Boards
 from sweeper.analysis.figures.cells import CellMaps
 from sweeper.analysis.figures.curve import Curves
@@ -30,8 +30,8 @@ from sweeper.analysis.results import Results
 from sweeper.space.panels import Panel
 
 __all__ = [
-    "DOTS_PER_INCH", "PALETTES", "Comparison", "Note", "PaletteName", "Report", "Results",
-    "agreement", "draw", "draw_together", "drawing", "note_lines", "plain",
+    "DOTS_PER_INCH", "PALETTES", "Note", "PaletteName", "Report", "draw", "draw_together", "drawing", "note_lines",
+    "plain",
 ]  # fmt: skip
 
 KINDS: dict[str, type[Drawing]] = {

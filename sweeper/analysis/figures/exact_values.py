@@ -27,15 +27,15 @@ class Yard(NamedTuple):
     value: float
 
 
-def found(panel: CurvePanel | HistoryPanel, content: selection.Content) -> list[Yard]:
+def lines_of(panel: CurvePanel | HistoryPanel, content: selection.Content) -> list[Yard]:
     """The lines of a panel, without those whose task does not know the value."""
     tasks = dict.fromkeys(task_of(spec) for spec in content.trials["spec"]) if content and panel.yardsticks else {}
     known = [_of_task(task) for task in tasks if task is not None]  # pyright: ignore[reportArgumentType]
     lines = []
-    for index, one in enumerate(panel.yardsticks):
-        for value in dict.fromkeys(values[one.value] for values in known if one.value in values):
-            drawn = value * panel.y.factor if one.unit is None else value / one.unit
-            lines.append(Yard(index, f"{one.label} ({drawn:.4g})", drawn))
+    for index, yardstick in enumerate(panel.yardsticks):
+        for value in dict.fromkeys(values[yardstick.value] for values in known if yardstick.value in values):
+            drawn = value * panel.y.factor if yardstick.unit is None else value / yardstick.unit
+            lines.append(Yard(index, f"{yardstick.label} ({drawn:.4g})", drawn))
     return lines
 
 
@@ -46,19 +46,22 @@ def _of_task(task: Task) -> dict[str, float]:
 
 def notes(panel: CurvePanel | HistoryPanel, content: selection.Content) -> list[selection.Note]:
     """What is to be said of lines that are not drawn."""
-    drawn = {line.place for line in found(panel, content)}
-    missing = [one for index, one in enumerate(panel.yardsticks) if content and index not in drawn]
-    return [selection.Note(panel.name, one.label, f"the task has no exact '{one.value}'") for one in missing]
+    drawn = {line.place for line in lines_of(panel, content)}
+    return [
+        selection.Note(panel.name, yardstick.label, f"the task has no exact '{yardstick.value}'")
+        for index, yardstick in enumerate(panel.yardsticks)
+        if content and index not in drawn
+    ]
 
 
 def legend(panel: CurvePanel | HistoryPanel, content: selection.Content, look: style.Look) -> list[tuple[str, Line2D]]:
     """Labels and handles of the lines."""
-    return [(line.label, Line2D([], [], **_style(panel, line, look))) for line in found(panel, content)]
+    return [(line.label, Line2D([], [], **_style(panel, line, look))) for line in lines_of(panel, content)]
 
 
 def paint(axes: Axes, panel: CurvePanel | HistoryPanel, content: selection.Content, look: style.Look) -> None:
     """Draw the lines across the axes, behind the curves."""
-    for line in found(panel, content):
+    for line in lines_of(panel, content):
         axes.axhline(line.value, zorder=1.5, **_style(panel, line, look))
 
 

@@ -35,8 +35,8 @@ def origins(rows: Iterable[Row]) -> tuple[Table, list[Kinds]]:
     groups: dict[tuple[Any, ...], list[Row]] = collections.defaultdict(list)
     for row in rows:
         groups[tuple(row[name] for name in _SHARED)].append(row)
-    found = [Origin(dict(zip(_SHARED, key, strict=True)), tuple(members)) for key, members in groups.items()]
-    found.sort(key=lambda origin: end.timestamp() if (end := origin.last_end()) else 0.0, reverse=True)
+    listed = [Origin(dict(zip(_SHARED, key, strict=True)), tuple(members)) for key, members in groups.items()]
+    listed.sort(key=lambda origin: end.timestamp() if (end := origin.last_end()) else 0.0, reverse=True)
     fields: tuple[Field[Origin], ...] = (
         (Column("commit", REVISION), lambda origin: (origin.shared["commit"], origin.shared["dirty"])),
         (Column("trials", COUNT), lambda origin: len(origin.rows)),
@@ -48,7 +48,7 @@ def origins(rows: Iterable[Row]) -> tuple[Table, list[Kinds]]:
         (Column("command", CODE), lambda origin: redacted(origin.shared["command"] or "")),
     )
     note = "“+ changes”: the files differed from the commit. The lock is the hash of the locked dependencies."
-    return tabulated("What made the trials", fields, found, note), [kinds_of(origin.rows) for origin in found]
+    return tabulated("What made the trials", fields, listed, note), [kinds_of(origin.rows) for origin in listed]
 
 
 def _versions(text: str | None) -> str:
