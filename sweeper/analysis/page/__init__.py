@@ -28,7 +28,7 @@ from sweeper.analysis import comparison
 from sweeper.analysis.page.chapters import Chapter, Section, chapter, published
 from sweeper.analysis.page.kinds import EVERYTHING, Kind, Kinds, Row, choices, kind_of, kinds_named
 from sweeper.analysis.page.listings import failed_trials, trials
-from sweeper.analysis.page.origins import launches, origins
+from sweeper.analysis.page.origins import launches, trial_origins
 from sweeper.analysis.page.typeset import PageTable, attempted, minute
 from sweeper.analysis.sweeps import overview, starts_by_name
 from sweeper.analysis.table import Table, revision_text
@@ -85,7 +85,7 @@ def render(
         "unmeasured": attempted("Not measured yet", lambda: _compared(entries, measured=False)),
         "failed": attempted("Failed trials", lambda: failed_trials(listed)),
         "trials": attempted("Trials", lambda: trials(listed)),
-        "origins": attempted("What made the trials", lambda: origins(listed)),
+        "origins": attempted("What made the trials", lambda: trial_origins(listed)),
     }
     others = [_other(table, listed) for table in tables]
 

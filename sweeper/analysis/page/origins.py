@@ -30,7 +30,7 @@ class Origin(NamedTuple):
         return max((row["finished"] for row in self.rows if row["finished"]), default=None)
 
 
-def origins(rows: Iterable[Row]) -> tuple[Table, list[Kinds]]:
+def trial_origins(rows: Iterable[Row]) -> tuple[Table, list[Kinds]]:
     """What made the trials, the newest first, and the kinds of the trials behind each row."""
     groups: dict[tuple[Any, ...], list[Row]] = collections.defaultdict(list)
     for row in rows:
