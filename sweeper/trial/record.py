@@ -73,6 +73,16 @@ class Spec(BaseModel):
 
 
 @functools.cache
+def _fields(cls: type[Spec]) -> tuple[str, ...]:
+    return tuple(cls.model_fields)
+
+
+@functools.cache
+def _traced_fields(cls: type[Spec]) -> frozenset[str]:
+    return frozenset(cls.traced_fields())
+
+
+@functools.cache
 def _unwritten_fields(cls: type[Spec]) -> dict[str, Unwritten]:
     return {
         name: mark for name, field in cls.model_fields.items() for mark in field.metadata if isinstance(mark, Unwritten)
@@ -85,14 +95,11 @@ def canonical(value: Any) -> Any:
     Raises:
         TypeError: a field holds what has no stable form, such as an array.
     """
-    match value:
-        case Spec():
-            written = {name: canonical(getattr(value, name)) for name in type(value).model_fields}
-            as_before = {
-                name: canonical(mark.at) if mark.same_as is None else written[mark.same_as]
-                for name, mark in _unwritten_fields(type(value)).items()
-            }
-            return {n: item for n, item in written.items() if n not in as_before or item != as_before[n]}
+    match value:  # plain values first: to ask a value whether it is a record is slow
+        case enum.Enum():
+            return canonical(value.value)
+        case str() | int() | None:
+            return value
         case dict():
             return {key: canonical(item) for key, item in value.items()}
         case list() | tuple():
@@ -101,17 +108,19 @@ def canonical(value: Any) -> Any:
             return "inf" if value > 0 else "-inf"
         case float():
             return value + 0.0  # -0.0 and 0.0 are one value and must have one spelling
-        case enum.Enum():
-            return canonical(value.value)
-        case str() | int() | None:
-            return value
+        case Spec():
+            written = {name: canonical(getattr(value, name)) for name in _fields(type(value))}
+            as_before = {
+                name: canonical(mark.at) if mark.same_as is None else written[mark.same_as]
+                for name, mark in _unwritten_fields(type(value)).items()
+            }
+            return {n: item for n, item in written.items() if n not in as_before or item != as_before[n]}
         case _:
             raise TypeError(f"{value!r} has no stable form to hash")
 
 
 def _split(spec: Spec) -> tuple[dict[str, Any], tuple[tuple[str, Any], ...]]:
-    traced = set(spec.traced_fields())
-    values = {name: getattr(spec, name) for name in type(spec).model_fields}
+    traced, values = _traced_fields(type(spec)), {name: getattr(spec, name) for name in _fields(type(spec))}
     children = {name: value for name, value in values.items() if name in traced or isinstance(value, Spec)}
     return children, tuple((name, value) for name, value in values.items() if name not in children)
 
