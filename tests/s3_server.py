@@ -1,4 +1,7 @@
-"""An S3 server of one's own: moto's, in a process of its own on the loopback address, which logs every request."""
+"""An S3 server for tests: moto's, in a process of its own on the loopback address, which logs every request.
+
+While a file that the tests name is there, the server answers every request with 503, as a busy store does.
+"""
 
 import contextlib
 import re
@@ -19,10 +22,15 @@ ENVIRONMENT = {
 
 
 class Server:
-    """A running server with one bucket, called `bucket`."""
+    """A running server with one bucket, called `bucket`.
 
-    def __init__(self, address: str, log: Path):
+    Attributes:
+        busy: While this file is there, every answer is 503.
+    """
+
+    def __init__(self, address: str, log: Path, busy: Path):
         self._address, self._log = address, log
+        self.busy = busy
         self.filesystem = fs.S3FileSystem(
             access_key=ENVIRONMENT["AWS_ACCESS_KEY_ID"],
             secret_key=ENVIRONMENT["AWS_SECRET_ACCESS_KEY"],
@@ -48,16 +56,34 @@ _REQUEST = re.compile(r'"(?:\x1b\[\d+m)*([A-Z]+) (\S+) HTTP/1.1')
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[Server]:
     """A server that lives as long as the context; `folder` gets its log."""
-    log = folder / "s3.log"
+    log, busy = folder / "s3.log", folder / "busy"
     with log.open("w") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "--host", "127.0.0.1", "--port", "0"], stdout=file, stderr=file
-        )
+        process = subprocess.Popen([sys.executable, __file__, str(busy)], stdout=file, stderr=file)
     try:
         while (found := re.search(r"Running on http://(127\.0\.0\.1:\d+)", log.read_text())) is None:
             assert process.poll() is None, log.read_text()
             time.sleep(0.05)
-        yield Server(found[1], log)
+        yield Server(found[1], log, busy)
     finally:
         process.kill()
         process.wait()
+
+
+def _serve(busy: Path) -> None:
+    from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+    from werkzeug.serving import run_simple
+
+    answering = DomainDispatcherApplication(create_backend_app)
+
+    def application(environment, start_response):
+        if busy.exists():
+            environment["wsgi.input"].read(int(environment.get("CONTENT_LENGTH") or 0))
+            start_response("503 Slow Down", [("Content-Length", "0")])
+            return []
+        return answering(environment, start_response)
+
+    run_simple("127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler)
+
+
+if __name__ == "__main__":
+    _serve(Path(sys.argv[1]))

@@ -15,6 +15,7 @@ Invariants:
 
 import dataclasses
 import datetime
+import logging
 import math
 import time
 from collections.abc import Collection, Mapping
@@ -28,12 +29,14 @@ from sweeper.events import PackProgressed
 from sweeper.packs import checkpoint, process_memory
 from sweeper.packs.pack_training import PackTraining, after_stride, lane_curves, restored, started
 from sweeper.packs.packing import Pack, lane, stack
-from sweeper.store.store import Status, Store, TrialResult
+from sweeper.store.store import Status, Store, StoreError, TrialResult
 from sweeper.training import evaluation
 from sweeper.training.trainer import FAILURES, Trainer
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial_spec import TrialSpec
+
+logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,16 +127,29 @@ class PackRun:
             self._commit(self.pending[0])
             self.pending.pop(0)
         if not self.pending:
-            checkpoint.remove(self.destination.store, self.pack_id)
+            self._forget_checkpoint()
         return self.progress()
 
     def checkpoint(self) -> None:
-        """Save the state, so that the next run of this pack goes on from here."""
+        """Save the state, so that the next run of this pack goes on from here.
+
+        A store that cannot be written costs a warning. The pack goes on, and the next checkpoint is tried in its turn.
+        """
         if self.saved_step != self.training.step:
             training, store = self.training, self.destination.store
-            checkpoint.save(store, self.pack_id, self.pack.trial_ids, training.state, training.notes())
-            self.saved_step = training.step
+            try:
+                checkpoint.save(store, self.pack_id, self.pack.trial_ids, training.state, training.notes())
+                self.saved_step = training.step
+            except StoreError as error:
+                logger.warning("pack %s has no checkpoint of step %d: %s", self.pack_id, training.step, error)
         self.saved_at = time.monotonic()
+
+    def _forget_checkpoint(self) -> None:
+        """Removes the checkpoint of a pack whose rows are committed; a checkpoint that stays does no harm."""
+        try:
+            checkpoint.remove(self.destination.store, self.pack_id)
+        except StoreError as error:
+            logger.warning("the checkpoint of pack %s stays: %s", self.pack_id, error)
 
     def stop_early(self) -> None:
         """Evaluate and commit what has been trained so far, with the status "stopped"."""

@@ -8,7 +8,9 @@ A results folder may come from a stranger. Names are relative to the root of the
 
 import abc
 import contextlib
+import errno
 import posixpath
+import re
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
@@ -27,6 +29,10 @@ Hold = Literal["held", "taken", "unknown"]
 
 class StoreError(RuntimeError):
     """A store that cannot be opened, read or written; the message is written for its user."""
+
+
+class StoreTrouble(StoreError):
+    """A store that did not do what it was asked now, and may do so later: it was busy, or could not be reached."""
 
 
 class FileState(NamedTuple):
@@ -147,11 +153,26 @@ def explained(action: str, what: str) -> Iterator[None]:
     """Turn an operating system's error into one sentence.
 
     Raises:
-        StoreError: instead of any OSError or Arrow error inside the context.
+        StoreTrouble: the same operation may succeed later.
+        StoreError: instead of any other OSError or Arrow error inside the context.
     """
     try:
         yield
     except (OSError, pa.ArrowException) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         # Some of pyarrow's own sentences repeat the URL.
-        raise StoreError(redacted(f"cannot {action} {what}: {reason}")) from None
+        passing = (isinstance(error, OSError) and error.errno in _PASSING) or _BUSY.search(str(error)) is not None
+        raise (StoreTrouble if passing else StoreError)(redacted(f"cannot {action} {what}: {reason}")) from None
+
+
+_PASSING = {
+    errno.EIO, errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT, errno.ENETDOWN, errno.ENETUNREACH,
+    errno.ENETRESET, errno.ECONNABORTED, errno.ECONNRESET, errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH,
+}  # fmt: skip
+"""Errors of network file systems whose server is away. A full or read-only disk is not among them."""
+
+_BUSY = re.compile(
+    r"HTTP status (429|5\d\d)|"
+    "NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT|THROTTLING"
+)
+"""How pyarrow words the answers of an object store that is busy or cannot be reached."""

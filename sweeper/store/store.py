@@ -39,6 +39,7 @@ from sweeper.store.committed_rows import FEW, Entry, read_entries
 from sweeper.store.compacted_files import take_out
 from sweeper.store.details import abandoned, checked_details, modified_details, scanned_details
 from sweeper.store.files import DurableFiles, StoreError
+from sweeper.store.patience import Patience
 from sweeper.store.publication import publish, stands
 from sweeper.store.quarantine import set_aside, set_aside_foreign
 from sweeper.store.rows import curves_table, outcomes_table, trial_table
@@ -70,21 +71,30 @@ _ATTEMPTS = 5  # of scanning a store that is being compacted; each compaction ca
 
 
 class Store:
-    """A results folder or bucket. Cheap to make, to copy and to send to a worker; it holds no open file."""
+    """A results folder or bucket. Cheap to make, to copy and to send to a worker; it holds no open file.
 
-    def __init__(self, files: DurableFiles) -> None:
+    What a worker needs (commits, and the files of checkpoints) is tried again while the store is in trouble. What a
+    person waits for (lists, tables) is not.
+    """
+
+    def __init__(self, files: DurableFiles, patience: Patience = Patience()) -> None:
         self._files = files
+        self._patience = patience
 
     @classmethod
-    def open(cls, url: str | Path) -> "Store":
+    def open(cls, url: str | Path, patience: Patience = Patience()) -> "Store":
         """The store at a local folder or a URL of an object store, such as `s3://bucket/results`.
 
         Nothing is read or made yet.
 
+        Args:
+            url: The address.
+            patience: How long commits and checkpoints wait for a store in trouble.
+
         Raises:
             StoreError: the address makes no sense.
         """
-        return cls(open_files(url))
+        return cls(open_files(url), patience)
 
     @classmethod
     def existing(cls, url: str | Path) -> "Store":
@@ -141,6 +151,9 @@ class Store:
         Raises:
             StoreError: the store cannot be written. The trial is then not committed, and no committed one has suffered.
         """
+        return self._patience.until_done(lambda: self._commit(result))
+
+    def _commit(self, result: TrialResult) -> bool:
         seal = _bare_seal(result.trial, result.status)
         present = self._files.read(f"trials/{seal.name}")
         if present is not None and stands(present, result.status):
@@ -159,7 +172,7 @@ class Store:
 
         def sound(trial: trial_spec.TrialSpec) -> tuple[str, Status] | None:
             seal = _bare_seal(trial, "failed")
-            present = self._files.read(f"trials/{seal.name}")
+            present = self.read_bytes(f"trials/{seal.name}")
             if present is None or not stands(present, "failed"):
                 return None
             return seal.trial_id, unsealed(present, "trials").status
@@ -267,7 +280,7 @@ class Store:
         Raises:
             StoreError: the name cannot be the name of a folder, or the store cannot be written.
         """
-        write_record(self._files, record)
+        self._patience.until_done(lambda: write_record(self._files, record))
 
     def sweeps(self) -> list[SweepRecord]:
         """Every start of every sweep, by name and then in order; records that cannot be read are left out loudly."""
@@ -275,11 +288,11 @@ class Store:
 
     def write_bytes(self, relative: str, data: bytes) -> None:
         """Publish a file below the root atomically and durably, replacing a file of the same name."""
-        self._files.write(relative, data)
+        self._patience.until_done(lambda: self._files.write(relative, data))
 
     def read_bytes(self, relative: str) -> bytes | None:
         """Content of a file below the root, None where there is none."""
-        return self._files.read(relative)
+        return self._patience.until_done(lambda: self._files.read(relative))
 
     def listing(self, folder: str) -> list[str]:
         """Names relative to the root of all files at any depth below a folder."""
@@ -287,7 +300,7 @@ class Store:
 
     def delete(self, relative: str) -> None:
         """Remove a file below the root, if it is there."""
-        self._files.delete(relative)
+        self._patience.until_done(lambda: self._files.delete(relative))
 
 
 class _Checked(NamedTuple):

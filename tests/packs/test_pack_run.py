@@ -13,7 +13,7 @@ import pytest
 from sweeper.packs import checkpoint, pack_run, process_memory
 from sweeper.packs.pack_run import Destination, PackRun, run_pack
 from sweeper.packs.packing import Pack
-from sweeper.store.store import Store
+from sweeper.store.store import Store, StoreError
 from sweeper.training import evaluation, gradient
 from sweeper.trial import plugins, provenance
 from sweeper.trial.trial_spec import trial_id
@@ -137,6 +137,20 @@ def test_checkpoints_of_finished_packs_are_swept(tmp_path):
         checkpoint.save(store, name, [], {}, {})
     checkpoint.sweep(store, {pack.pack_id, "unknown"})
     assert [file.stem for file in tmp_path.glob("checkpoints/*")] == ["other"]
+
+
+def test_a_checkpoint_that_fails_is_a_warning(tmp_path, monkeypatch, caplog):
+    store = Store.open(tmp_path)
+
+    def refuse(*arguments):
+        raise StoreError("cannot write it: HTTP status 503")
+
+    monkeypatch.setattr(store, "write_bytes", refuse)
+    monkeypatch.setattr(store, "delete", refuse)
+    progress = _finish(_run(store, Pack(TRIALS[:1])))
+    assert (progress.committed, progress.failed) == (1, 0)
+    assert list(store.committed().values()) == ["finished"]
+    assert "has no checkpoint of step 250: cannot write it: HTTP status 503" in caplog.text
 
 
 def test_a_lane_that_diverges_fails_alone(undisturbed, tmp_path):

@@ -1,0 +1,130 @@
+"""A store in trouble is waited for: for some minutes, less and less often, and not by those whom a person waits for."""
+
+import errno
+import os
+import re
+
+import pytest
+
+from sweeper.packs import checkpoint
+from sweeper.store import files
+from sweeper.store.files import StoreError, StoreTrouble
+from sweeper.store.patience import Patience
+from sweeper.store.store import Store
+from tests.results import outcomes, result
+
+
+class Waiting:
+    """A clock that only waiting moves, and what happens while one waits."""
+
+    def __init__(self, meanwhile=lambda waits: None):
+        self.waits, self._meanwhile = [], meanwhile
+
+    def sleep(self, seconds):
+        self.waits.append(seconds)
+        self._meanwhile(len(self.waits))
+
+    def patience(self, seconds=300.0):
+        return Patience(seconds, self.sleep, lambda: sum(self.waits))
+
+
+def refused(times, value="done"):
+    """An operation that the store refuses so many times, and the list of its calls."""
+    calls = []
+
+    def operation():
+        calls.append(None)
+        if len(calls) <= times:
+            raise StoreTrouble("HTTP status 503")
+        return value
+
+    return operation, calls
+
+
+def test_waits_double_with_jitter_up_to_half_a_minute(caplog):
+    waiting = Waiting()
+    operation, calls = refused(8)
+    assert waiting.patience().until_done(operation) == "done"
+    assert len(calls) == 9
+    for wait, longest in zip(waiting.waits, [1, 2, 4, 8, 16, 30, 30, 30], strict=True):
+        assert longest / 2 <= wait <= longest
+    assert len(caplog.records) == 1, "told once"
+
+
+def test_after_some_minutes_the_trouble_is_an_error():
+    waiting = Waiting()
+    with pytest.raises(StoreTrouble):
+        waiting.patience().until_done(refused(1000)[0])
+    assert 240 < sum(waiting.waits) <= 300
+
+
+def test_what_will_not_pass_is_not_tried_again(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    waiting = Waiting()
+    store = Store.open(tmp_path, waiting.patience())
+    monkeypatch.setattr("sweeper.store.local_files.os.fsync", full)
+    with pytest.raises(StoreError, match="No space left"):
+        store.commit(result())
+    assert waiting.waits == []
+
+
+def test_a_network_disk_that_is_away_is_waited_for(tmp_path, monkeypatch):
+    fsync = os.fsync
+
+    def stale(descriptor):
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    waiting = Waiting(lambda count: monkeypatch.setattr("sweeper.store.local_files.os.fsync", fsync))
+    store = Store.open(tmp_path, waiting.patience())
+    monkeypatch.setattr("sweeper.store.local_files.os.fsync", stale)
+    assert store.commit(result())
+    assert len(waiting.waits) == 1
+    assert list(store.committed().values()) == ["finished"]
+
+
+@pytest.mark.parametrize(
+    ("text", "passing"),
+    [
+        ("AWS Error UNKNOWN (HTTP status 503) during HeadObject operation: No response body.", True),
+        ("AWS Error UNKNOWN (HTTP status 429) during PutObject operation", True),
+        ("AWS Error NETWORK_CONNECTION during PutObject operation: curlCode: 28, Timeout was reached", True),
+        ("AWS Error SLOW_DOWN during PutObject operation", True),
+        ("AWS Error ACCESS_DENIED during PutObject operation: No response body.", False),
+        ("AWS Error NO_SUCH_BUCKET during PutObject operation", False),
+    ],
+)
+def test_answers_of_an_object_store(text, passing):
+    with pytest.raises(StoreError) as caught, files.explained("write", "it"):
+        raise OSError(text)
+    assert isinstance(caught.value, StoreTrouble) == passing
+
+
+@pytest.mark.slow
+def test_a_bucket_that_answers_503_for_a_while_gets_the_commit_and_the_checkpoint(s3, tmp_path):
+    def over(count):
+        if count % 2 == 0:
+            s3.busy.unlink()
+
+    waiting = Waiting(over)
+    store = Store.open(s3.url(tmp_path.name), waiting.patience())
+    try:
+        s3.busy.touch()
+        assert store.commit(result(outcomes=outcomes(4)))
+        assert len(waiting.waits) == 2
+        s3.busy.touch()
+        checkpoint.save(store, "0" * 20, ["a"], {"x": 1.0}, {})
+        assert len(waiting.waits) == 4
+        with pytest.raises(StoreError, match="503|NETWORK_CONNECTION"):
+            s3.busy.touch()
+            store.committed()
+        assert len(waiting.waits) == 4, "a person waits for this"
+    finally:
+        s3.busy.unlink(missing_ok=True)
+    assert list(store.committed().values()) == ["finished"]
+    saved = checkpoint.load(store, "0" * 20)
+    assert saved is not None
+    assert saved.trial_ids == ("a",)
+    puts = [path for method, path in s3.requests() if method == "PUT" and re.search(f"{tmp_path.name}/trials/", path)]
+    assert len(puts) == 1
