@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from sweeper import __version__, compaction, query, report, run, status
+from sweeper import __version__, compaction, export, query, report, run, status
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 for name, command in {
@@ -19,6 +19,7 @@ for name, command in {
     "status": status.status,
     "query": query.query,
     "report": report.report,
+    "export": export.export,
     "compact": compaction.compaction,
 }.items():
     app.command(name)(command)

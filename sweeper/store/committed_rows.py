@@ -84,10 +84,12 @@ class Reading(NamedTuple):
     Attributes:
         entries: The best sound row of every trial, by trial id.
         damage: Files that are not what their writer wrote.
+        doubles: Sound rows that do not count, as the trial has another row, which is as good or better.
     """
 
     entries: list[Entry]
     damage: list[Damage]
+    doubles: list[Entry]
 
 
 def read_entries(files: DurableFiles, trial_ids: Iterable[str] | None = None) -> Reading:
@@ -100,8 +102,8 @@ def read_entries(files: DurableFiles, trial_ids: Iterable[str] | None = None) ->
     if wanted is not None and len(wanted) <= FEW:
         entries = _finished_rows(files, wanted)
         if sorted(entry.seal.trial_id for entry in entries) == sorted(wanted):
-            return Reading(entries, [])
-    reading, strange = Reading([], []), set[str]()
+            return Reading(entries, [], [])
+    reading, strange = Reading([], [], []), set[str]()
     for _ in range(_ATTEMPTS):
         before, after = files.listing("trials"), files.listing("trials")
         names = _known(before | after, strange)
@@ -136,6 +138,7 @@ def _known(listed: Mapping[str, FileState], strange: set[str]) -> dict[str, File
 def _read(files: DurableFiles, names: Mapping[str, FileState], wanted: set[str] | None) -> tuple[Reading, bool]:
     """What the files hold, and whether one of them has vanished and its row is nowhere else."""
     best: dict[str, Entry] = {}
+    doubles: list[Entry] = []
     damage: list[Damage] = []
     vanished = False
     together = [name for name in names if is_compacted(name)]
@@ -147,7 +150,7 @@ def _read(files: DurableFiles, names: Mapping[str, FileState], wanted: set[str] 
         else:
             for entry in members:
                 if wanted is None or entry.seal.trial_id in wanted:
-                    _keep_better(best, entry)
+                    doubles += _worse(best, entry)
     compacted = set(best)
     alone = [name for name in names if not is_compacted(name) and (wanted is None or title(name) in wanted)]
     small = [name for name in alone if names[name].size <= LARGEST_ROW]
@@ -161,15 +164,17 @@ def _read(files: DurableFiles, names: Mapping[str, FileState], wanted: set[str] 
         elif row is None:
             vanished |= title(name) not in compacted
         else:
-            _keep_better(best, row)
-    return Reading([best[trial_id] for trial_id in sorted(best)], damage), vanished
+            doubles += _worse(best, row)
+    return Reading([best[trial_id] for trial_id in sorted(best)], damage, doubles), vanished
 
 
-def _keep_better(best: dict[str, Entry], entry: Entry) -> None:
-    """Enters a row, unless one that is as good was entered before."""
+def _worse(best: dict[str, Entry], entry: Entry) -> list[Entry]:
+    """Enters a row, unless a row that is as good was entered before; returns the row that does not count, if any."""
     standing = best.get(entry.seal.trial_id)
-    if standing is None or RANK[entry.seal.status] > RANK[standing.seal.status]:
-        best[entry.seal.trial_id] = entry
+    if standing is not None and RANK[entry.seal.status] <= RANK[standing.seal.status]:
+        return [entry]
+    best[entry.seal.trial_id] = entry
+    return [] if standing is None else [standing]
 
 
 def _own_row(files: DurableFiles, name: str, modified: int) -> Entry | Damage | None:

@@ -11,10 +11,13 @@ Steps, each of which leaves a store that is whole:
 2. The compacted rows are published: this one write is the swap. Their seal is the manifest; it names every trial.
 3. The trials' own rows are deleted, each before its curves, and only if its bytes are still those that were copied.
 
-A crash between two steps leaves a trial in both forms. Readers count it once, and the next compaction completes the
-steps. Other tools see such a trial twice until then. On a disk only one process compacts, under a lock that ends with
-it. Object stores have no locks: two at once there may compact a trial twice, which readers do not notice and the next
-compaction puts right.
+A crash between two steps leaves a trial in both forms. Readers count it once, and the next start or compaction
+completes the steps; other tools see such a trial twice until then. A compacted row that has given way to a better row
+of its trial leaves its file with the next compaction.
+
+On a disk only one process compacts, under a lock that ends with the process. Object stores have no locks: two at once
+there may compact a trial twice, which readers do not notice. There only a compaction removes own files of compacted
+trials, and a trial that is in two compacted files stays in both.
 """
 
 import contextlib
@@ -27,10 +30,11 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sweeper.store.committed_rows import Entry
-from sweeper.store.compacted_files import retire
+from sweeper.store.committed_rows import Entry, read_entries
+from sweeper.store.compacted_files import dissolve, retire
 from sweeper.store.file_names import is_compacted, title
 from sweeper.store.files import LEFTOVER_SECONDS, StoreError
+from sweeper.store.quarantine import set_aside
 from sweeper.store.rows import ENCODINGS
 from sweeper.store.schema import IN_FILE, RANK, SCHEMA_VERSION
 from sweeper.store.sealed_parquet import CompactedSeal, DamagedError, Member, digest_of, sealed, unsealed
@@ -66,6 +70,8 @@ def compact(store: Store) -> Compaction:
     with store.files.exclusively() as hold:
         if hold == "taken":
             raise StoreError("another process is compacting this store")
+        if hold == "held":
+            _dissolve_outdated(store)
         leftovers = _tidied(store, alone=hold == "held")
         waiting: dict[tuple[str, str], list[Entry]] = defaultdict(list)
         for entry in store.entries():
@@ -76,6 +82,23 @@ def compact(store: Store) -> Compaction:
             for start in range(0, len(entries) - TOGETHER + 1, TOGETHER):
                 files += _moved(store, entries[start : start + TOGETHER])
         return Compaction(files * TOGETHER, files, leftovers)
+
+
+def _dissolve_outdated(store: Store) -> None:
+    """Gives the trials of compacted files in which a row no longer counts files of their own, but for that row."""
+    doubles = [entry for entry in read_entries(store.files).doubles if entry.place is not None]
+    without: dict[str, set[str]] = defaultdict(set)
+    for entry in doubles:
+        without[_holder(entry).name].add(entry.seal.trial_id)
+    for name, entry in {_holder(entry).name: entry for entry in doubles}.items():
+        damage = dissolve(store.files, _holder(entry), entry.data, without[name])
+        set_aside(store.files, [] if damage is None else [damage])
+
+
+def _holder(entry: Entry) -> CompactedSeal:
+    """The seal of the compacted file that holds a row."""
+    assert entry.place is not None
+    return entry.place.file
 
 
 def _moved(store: Store, entries: list[Entry]) -> bool:

@@ -8,7 +8,7 @@ digests take any sound file.
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from pyarrow import fs
 from sweeper.store.committed_rows import Entry
 from sweeper.store.expansion import DETAIL_LIMIT, expanded_bytes
 from sweeper.store.file_names import is_compacted
-from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles
+from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles, FileState
 from sweeper.store.quarantine import Damage
 from sweeper.store.schema import SCHEMAS, Detail, Kind
 from sweeper.store.sealed_parquet import (
@@ -98,13 +98,12 @@ def _names(file: DetailFile | None, digest: str | None) -> bool:
     return file is not None and file.is_file(digest)
 
 
-def modified_details(files: DurableFiles, kind: Detail, entries: Iterable[Entry]) -> list[Entry]:
-    """Trials whose curves or outcomes have another size than their row says, or were modified after it."""
-    states = files.listing(kind)
+def modified_details(listed: Mapping[str, FileState], kind: Detail, entries: Iterable[Entry]) -> list[Entry]:
+    """Trials whose curves or outcomes, as listed, have another size than their row says, or were modified after it."""
     modified = []
     for entry in entries:
         name, file = entry.detail(kind)
-        state = states.get(f"{kind}/{name}")
+        state = listed.get(f"{kind}/{name}")
         if state is not None and (file is None or state.size != file.bytes or state.modified > entry.modified):
             modified.append(entry)
     return modified

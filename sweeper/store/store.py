@@ -27,7 +27,6 @@ import dataclasses
 import logging
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, get_args
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -35,13 +34,12 @@ from pyarrow import fs
 
 from sweeper.messages import redacted
 from sweeper.store.addresses import open_files
-from sweeper.store.committed_rows import FEW, Entry, read_entries
-from sweeper.store.compacted_files import take_out
-from sweeper.store.details import abandoned, checked_details, modified_details, scanned_details
+from sweeper.store.committed_rows import FEW, Entry, Reading, read_entries
+from sweeper.store.details import scanned_details
 from sweeper.store.files import DurableFiles, StoreError
 from sweeper.store.patience import Patience
 from sweeper.store.publication import publish, stands
-from sweeper.store.quarantine import set_aside, set_aside_foreign
+from sweeper.store.quarantine import set_aside
 from sweeper.store.rows import curves_table, outcomes_table, trial_table
 from sweeper.store.schema import (
     CURVES,
@@ -58,6 +56,7 @@ from sweeper.store.sealed_parquet import Seal, unsealed
 from sweeper.store.sweep_records import SweepRecord, read_records, write_record
 from sweeper.store.threads import in_threads
 from sweeper.store.trials_table import trials_table
+from sweeper.store.upkeep import inspected, remove_doubles, sound_entries
 from sweeper.trial import trial_spec
 
 __all__ = [
@@ -188,27 +187,25 @@ class Store:
 
         Reads every row, and lists the other files: they were published before their row, so a file that has been
         modified since, or has another size, is read too. Trials with a damaged file are set aside and left out; curves
-        and outcomes of another run are set aside when they are too old to be waiting for their row.
+        and outcomes of another run are set aside when they are too old to be waiting for their row. On a local disk,
+        what a killed compaction has left beside compacted rows is removed.
 
         Raises:
             StoreError: the store cannot be read, or a newer version of this program wrote it.
         """
         self._files.remove_leftovers()
-        entries = {entry.seal.trial_id: entry for entry in self.entries()}
-        for kind in get_args(Detail):
-            checked = self._checked(kind, modified_details(self._files, kind, entries.values()))
-            for trial_id in checked.damaged:
-                del entries[trial_id]
-            for entry in checked.foreign:
-                if abandoned(self._files, kind, entry):
-                    set_aside_foreign(self._files, kind, entry.detail(kind)[0])
-        return {trial_id: entry.seal.status for trial_id, entry in entries.items()}
+        reading = self._reading(None)
+        remove_doubles(self._files, reading.doubles)
+        return {entry.seal.trial_id: entry.seal.status for entry in sound_entries(self._files, reading.entries)}
 
     def entries(self, trial_ids: Iterable[str] | None = None) -> list[Entry]:
         """The best sealed row of all committed trials or of those listed; damaged files are set aside."""
+        return self._reading(trial_ids).entries
+
+    def _reading(self, trial_ids: Iterable[str] | None) -> Reading:
         reading = read_entries(self._files, trial_ids)
         set_aside(self._files, reading.damage)
-        return reading.entries
+        return reading
 
     def trials(self, trial_ids: Iterable[str] | None = None) -> pa.Table:
         """The rows of all committed trials, or of those listed, with the columns of `TRIALS`, sorted by trial id."""
@@ -248,7 +245,7 @@ class Store:
             scan = scanned_details(self._files, kind, self.entries(wanted), few)
             if scan is not None:  # otherwise a row has moved: another look at the store shows where it went
                 # A file with another digest than its row names is of another run, or damaged.
-                self._checked(kind, scan.left_out)
+                inspected(self._files, kind, scan.left_out)
                 return scan.dataset
 
     def verify(self, kind: Detail, trial_ids: Iterable[str] | None = None) -> list[str]:
@@ -257,18 +254,10 @@ class Store:
         Returns:
             Ids of the trials set aside, and of the trials in whose place lies a file of another run, which is left out.
         """
-        checked = self._checked(kind, self.entries(trial_ids))
-        for entry in checked.foreign:
+        inspection = inspected(self._files, kind, self.entries(trial_ids))
+        for entry in inspection.foreign:
             logger.warning("%r is of another run than its trial's row: left out", f"{kind}/{entry.detail(kind)[0]}")
-        return checked.damaged + [entry.seal.trial_id for entry in checked.foreign]
-
-    def _checked(self, kind: Detail, entries: Iterable[Entry]) -> "_Checked":
-        """Reads curves or outcomes to the last byte, and sets aside the trials with a damaged file."""
-        checked = checked_details(self._files, kind, entries)
-        set_aside(self._files, [details.damage for details in checked.damaged])
-        owners = [entry for details in checked.damaged for entry in details.entries]
-        set_aside(self._files, take_out(self._files, [o for o in owners if o.detail(kind)[0] == o.seal.name]))
-        return _Checked([entry.seal.trial_id for entry in owners], checked.foreign)
+        return inspection.damaged + [entry.seal.trial_id for entry in inspection.foreign]
 
     # ----------------------------------------------------------------------------------------------------------------
     # Sweeps, and files of other modules
@@ -301,13 +290,6 @@ class Store:
     def delete(self, relative: str) -> None:
         """Remove a file below the root, if it is there."""
         self._patience.until_done(lambda: self._files.delete(relative))
-
-
-class _Checked(NamedTuple):
-    """Ids of trials that were set aside, and trials in whose place lies a file of another run."""
-
-    damaged: list[str]
-    foreign: list[Entry]
 
 
 def _bare_seal(trial: trial_spec.TrialSpec, status: Status) -> Seal:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sweeper import query
+from sweeper.analysis import sql
 from sweeper.store import (
     committed_rows,
     details,
@@ -724,7 +724,7 @@ def test_a_row_may_have_no_further_metrics(local):
     file(local, "trials").parent.mkdir(parents=True)
     file(local, "trials").write_bytes(resealed(row_table(extra_metrics=None), lambda seal: seal))
     assert local.committed() == {FINISHED: "finished"}
-    assert query.table("select success from trials", local).to_pylist() == [{"success": 0.75}]
+    assert sql.table("select success from trials", local).to_pylist() == [{"success": 0.75}]
 
 
 def test_columns_of_a_newer_program_are_left_out(local):

@@ -57,7 +57,7 @@ def test_its_sweep_is_done(store, tmp_path):
     (tmp_path / "second.yaml").write_text(record.text)
     trials = search_space.read(tmp_path / "second.yaml").expand().trials
     assert Listed(
-        plan(trials, None, store.committed(), done_statuses(early_stopping=False, retry_failed=False))
+        plan(trials, None, store.committed(), done_statuses(early_stopping=True, retry_failed=False))
     ).exhausted
     assert {key for pack in packs(trials, None) for key in pack.trial_ids} == set(SUCCESS) - {"80d7d837a0ca7147efac"}
 

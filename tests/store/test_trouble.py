@@ -116,8 +116,8 @@ def test_a_bucket_that_answers_503_for_a_while_gets_the_commit_and_the_checkpoin
         s3.busy.touch()
         checkpoint.save(store, "0" * 20, ["a"], {"x": 1.0}, {})
         assert len(waiting.waits) == 4
-        with pytest.raises(StoreError, match="503|NETWORK_CONNECTION"):
-            s3.busy.touch()
+        s3.busy.touch()
+        with pytest.raises(StoreTrouble):
             store.committed()
         assert len(waiting.waits) == 4, "a person waits for this"
     finally:

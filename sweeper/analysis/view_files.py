@@ -1,0 +1,96 @@
+"""One view of a store as one file for other tools, in which every trial stands once.
+
+Tools that read the folders of a store themselves see what is on the disk at that moment: rows that are being compacted
+twice, or a file of curves of a run that was refused. A file that is made here holds what `Store` counts, and appears
+under its name as a whole.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from sweeper.analysis.results import trials
+from sweeper.analysis.sql import View
+from sweeper.store.store import Store
+
+FORMATS = (".parquet", ".csv")
+
+_ATTEMPTS = 5  # of scanning a store that is being compacted; each compaction can spoil one
+
+
+def write_view(store: Store, view: View, path: Path) -> int:
+    """Write a view of a store as one file, in place of a file of the same name.
+
+    Args:
+        store: The store.
+        view: `trials` with its further columns, `curves` or `outcomes`.
+        path: A file that ends in one of `FORMATS`. Lists are JSON text in a CSV file.
+
+    Returns:
+        How many rows the file has.
+
+    Raises:
+        StoreError: the store cannot be read.
+        OSError: the file cannot be written.
+        pyarrow.ArrowException: the store was read again and again, and its files vanished every time.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        for _ in range(_ATTEMPTS - 1):
+            # A file of curves or outcomes is damaged, or was compacted since the store was listed.
+            with contextlib.suppress(pa.ArrowException, FileNotFoundError):
+                rows = _write(store, view, temporary, path.suffix)
+                break
+            if view != "trials":
+                store.verify(view)
+        else:
+            rows = _write(store, view, temporary, path.suffix)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return rows
+
+
+def _write(store: Store, view: View, path: Path, suffix: str) -> int:
+    schema, batches = _batches(store, view)
+    convert = _texts if suffix == ".csv" else _typed
+    schema = convert(schema.empty_table()).schema
+    rows = 0
+    writer = pyarrow.csv.CSVWriter(path, schema) if suffix == ".csv" else pq.ParquetWriter(path, schema)
+    with writer:
+        for batch in batches:
+            writer.write_table(convert(pa.Table.from_batches([batch])))
+            rows += batch.num_rows
+    return rows
+
+
+def _batches(store: Store, view: View) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    if view == "trials":
+        table = trials(store)
+        return table.schema, iter(table.to_batches())
+    dataset = store.dataset(view)
+    return dataset.schema, iter(dataset.to_batches())
+
+
+def _typed(table: pa.Table) -> pa.Table:
+    """The table with a column of which no value is known as text, since some tools know no column without a type."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_null(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(pa.string()))
+    return table
+
+
+def _texts(table: pa.Table) -> pa.Table:
+    """The table with lists as JSON text, since CSV has none."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_list(field.type):
+            texts = [None if value is None else json.dumps(value) for value in table.column(place).to_pylist()]
+            table = table.set_column(place, field.name, pa.array(texts, pa.string()))
+    return _typed(table)

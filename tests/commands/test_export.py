@@ -1,0 +1,59 @@
+"""`python -m sweeper.export` writes one view as one file."""
+
+import json
+
+import pandas as pd
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from sweeper import export
+from sweeper.store.store import Store
+from tests.results import failure, outcomes, result
+
+
+@pytest.fixture
+def results(tmp_path):
+    store = Store.open(tmp_path / "results")
+    store.commit(result(metrics={"success": 0.5, "partwise_5": 0.25}))
+    store.commit(result({"seed": 1}, outcomes=outcomes(3)))
+    store.commit(failure({"seed": 2}))
+    return store
+
+
+def exported(results, file, *options):
+    return CliRunner().invoke(export.app, [str(file), "--results", results.url, *options])
+
+
+@pytest.mark.parametrize(("view", "rows"), [("trials", 3), ("curves", 6), ("outcomes", 15)])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_a_view_is_one_file(results, tmp_path, view, rows, suffix):
+    file = tmp_path / f"{view}{suffix}"
+    file.write_text("an earlier export")
+    done = exported(results, file, "--view", view)
+    assert (done.exit_code, done.output) == (0, f"{rows} rows of {view} written to {file}\n")
+    pandas_reads, polars_reads = (
+        (pd.read_parquet, pl.read_parquet) if suffix == ".parquet" else (pd.read_csv, pl.read_csv)
+    )
+    assert len(pandas_reads(file)) == len(polars_reads(file)) == rows
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_trials_have_their_further_columns(results, tmp_path):
+    exported(results, tmp_path / "t.parquet")
+    frame = pd.read_parquet(tmp_path / "t.parquet").sort_values("seed")
+    assert frame["vertices"].tolist() == [5, 5, 5]
+    assert frame["partwise_5"].tolist()[0] == 0.25
+    exported(results, tmp_path / "t.csv")
+    assert json.loads(pd.read_csv(tmp_path / "t.csv")["votes"][0]) == [3]
+
+
+def test_what_cannot_be_is_one_sentence(results, tmp_path):
+    for file, words in ((tmp_path / "x.txt", "must end in .parquet or .csv"), (tmp_path / "no" / "x.csv", "No such")):
+        done = exported(results, file)
+        assert done.exit_code == 2
+        assert words in done.output
+        assert len(done.output.splitlines()) == 1
+    nowhere = CliRunner().invoke(export.app, [str(tmp_path / "x.csv"), "--results", str(tmp_path / "nowhere")])
+    assert nowhere.exit_code == 2
+    assert "there is no results store" in nowhere.output
