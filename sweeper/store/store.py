@@ -133,10 +133,6 @@ class Store:
         """Whether there is anything at this address."""
         return self._files.exists()
 
-    # ----------------------------------------------------------------------------------------------------------------
-    # Commit
-    # ----------------------------------------------------------------------------------------------------------------
-
     def commit(self, result: TrialResult) -> bool:
         """Publish a trial: its curves and outcomes, then its row, each atomically and durably.
 

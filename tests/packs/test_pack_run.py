@@ -147,8 +147,7 @@ def test_a_checkpoint_that_fails_is_a_warning(tmp_path, monkeypatch, caplog):
 
     monkeypatch.setattr(store, "write_bytes", refuse)
     monkeypatch.setattr(store, "delete", refuse)
-    progress = _finish(_run(store, Pack(TRIALS[:1])))
-    assert (progress.committed, progress.failed) == (1, 0)
+    _finish(_run(store, Pack(TRIALS[:1])))
     assert list(store.committed().values()) == ["finished"]
     assert "has no checkpoint of step 250: cannot write it: HTTP status 503" in caplog.text
 
