@@ -103,6 +103,21 @@ class PackProgressed:
 
 
 @dataclasses.dataclass(frozen=True)
+class CheckpointRefused:
+    """A pack has a checkpoint that its worker does not continue, and its training starts anew.
+
+    Attributes:
+        pack_id: The pack.
+        trial_ids: Its trials.
+        reason: Why, in a few words.
+    """
+
+    pack_id: str
+    trial_ids: tuple[str, ...]
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
 class TrialCommitted:
     """A trial has its row in the store. Comes once for each trial of a start.
 
@@ -204,6 +219,7 @@ Event = (
     | ResourcesAwaited
     | PackStarted
     | PackProgressed
+    | CheckpointRefused
     | TrialCommitted
     | PackFailed
     | TrialsLost

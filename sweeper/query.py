@@ -13,7 +13,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def query(
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT over trials, curves and outcomes.")],
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT over trials, all_trials, curves and outcomes.")],
     results: Annotated[
         str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")
     ] = "results",

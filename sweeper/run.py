@@ -38,6 +38,10 @@ def run(
         typer.Option("--set", metavar="PATH=VALUE", help="Overrides an entry; repeatable."),
     ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again.")] = False,
+    recompute_other_code: Annotated[
+        bool,
+        typer.Option("--recompute-other-code", help="Compute rows again that other code has computed."),
+    ] = False,
     concurrency: Annotated[
         int | None, typer.Option(min=1, help="At most so many packs at once; without it as many as fit.")
     ] = None,
@@ -57,6 +61,7 @@ def run(
             dry_run=dry_run,
             overrides=tuple(overrides or ()),
             retry_failed=retry_failed,
+            recompute_other_code=recompute_other_code,
             concurrency=concurrency,
             argv=tuple(sys.argv),
         )

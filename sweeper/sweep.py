@@ -23,7 +23,7 @@ from sweeper.analysis.results import Results, finite_values
 from sweeper.analysis.table import terminal
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, printable, printable_lines
-from sweeper.packs import checkpoint, plan
+from sweeper.packs import checkpoint, other_code, plan
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.remarks import remarks
@@ -49,6 +49,7 @@ class Options:
     dry_run: bool
     overrides: tuple[str, ...]
     retry_failed: bool
+    recompute_other_code: bool
     concurrency: int | None
     argv: tuple[str, ...]
 
@@ -102,11 +103,7 @@ def start(options: Options, interruption: Interruption) -> int:
         output.complain(str(error))
         return 2
     try:
-        committed = store.committed()
-        done = plan.done_statuses(spec.search.early_stopping is not None, options.retry_failed)
-        source, sentence = _source(spec, store, committed, done)
-        output.say(f"{spec.name}: {sentence}")
-        return _run(_Start(options, spec, store, committed, source, output), interruption)
+        return _run(_planned(options, spec, store, output), interruption)
     except SearchSpaceError as error:
         output.complain(str(error))
         return 2
@@ -126,6 +123,7 @@ class _Start:
         options: The command line.
         spec: The search space.
         store: The results store.
+        origin: What the rows of this start say of their origin.
         committed: Status of every trial in the store before the start, by id.
         source: Hands out what is to run.
         output: Where to print.
@@ -134,6 +132,7 @@ class _Start:
     options: Options
     spec: SweepSpec
     store: Store
+    origin: provenance.Provenance
     committed: Mapping[str, Status]
     source: plan.Source
     output: Output
@@ -160,9 +159,31 @@ class _Start:
         )
 
 
+def _planned(options: Options, spec: SweepSpec, store: Store, output: Output) -> _Start:
+    """The start, after a look at what is committed and by which code."""
+    origin = provenance.capture(options.argv)
+    assert origin.code is not None
+    seals = store.committed_seals()
+    committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}
+    done = plan.done_statuses(spec.search.early_stopping is not None, options.retry_failed)
+    source, sentence = _source(spec, store, committed, done)
+    output.say(f"{spec.name}: {sentence}")
+    counting = {key: seal for key, seal in seals.items() if seal.status in done}
+    others = other_code.computed_by_other_code(source.planned, counting, origin.code)
+    if others:
+        output.say(f"  {other_code.sentence(store, others, seals, options.recompute_other_code)}")
+    if others and options.recompute_other_code:
+        if not options.dry_run:
+            store.supersede(others)
+        for key in others:
+            del committed[key]
+        source, _ = _source(spec, store, committed, done)
+    return _Start(options, spec, store, origin, committed, source, output)
+
+
 def _run(start: _Start, interruption: Interruption) -> int:
     """Run what is pending; returns the exit code."""
-    store, source, output = start.store, start.source, start.output
+    store, source, output, origin = start.store, start.source, start.output, start.origin
     for line in [*_changes(store, start.spec.name, source.planned), *remarks(source.planned.values())]:
         output.say(line)
     pending = start.pending
@@ -171,22 +192,21 @@ def _run(start: _Start, interruption: Interruption) -> int:
         output.say(f"  cost: {cost.estimate(store, [source.planned[key] for key in pending])}")
         return 0
 
-    origin = provenance.capture(start.options.argv)
-    _record(start, origin)
-    launched = None if source.exhausted else _launched(start, origin, interruption)
+    _record(start)
+    launched = None if source.exhausted else _launched(start, interruption)
     if interruption.signum is not None:
         committed = store.committed()
         left = sum(committed.get(key) not in source.done for key in source.planned)
         output.say(f"interrupted with {counted(left, 'trial')} to go; this command carries on:\n  {origin.command}")
         return 128 + interruption.signum
     if isinstance(start.spec.search, AdaptiveSearch):
-        _record(start, origin)  # only now its trials are known
+        _record(start)  # only now its trials are known
     if launched is None or not launched.losses:
         checkpoint.sweep(store, source.finished)
     return _report(start, launched)
 
 
-def _launched(start: _Start, origin: provenance.Provenance, interruption: Interruption) -> "launch.Launched":
+def _launched(start: _Start, interruption: Interruption) -> "launch.Launched":
     """Run all packs of the source on a cluster.
 
     Raises:
@@ -199,7 +219,7 @@ def _launched(start: _Start, origin: provenance.Provenance, interruption: Interr
         source=start.source,
         planned=start.planned,
         store=start.store,
-        provenance=origin,
+        provenance=start.origin,
         resources=spec.resources,
         early_stopping=spec.search.early_stopping,
         concurrency=options.concurrency,
@@ -253,13 +273,13 @@ def _changes(store: Store, name: str, planned: Mapping[str, TrialSpec]) -> list[
     return [f"  since the last start: {counts}"]
 
 
-def _record(start: _Start, origin: provenance.Provenance) -> None:
+def _record(start: _Start) -> None:
     record = SweepRecord(
         name=start.spec.name,
         text=start.spec.text,
         overrides=start.spec.overrides,
         trial_ids=tuple(start.source.planned),
-        provenance=origin,
+        provenance=start.origin,
     )
     start.store.record_sweep(record)
 

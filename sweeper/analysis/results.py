@@ -30,7 +30,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from sweeper.store.store import Store
-from sweeper.trial import plugins
+from sweeper.trial import plugins, trial_spec
 from sweeper.trial.contracts import Task
 from sweeper.trial.trial_spec import TrialSpec, leaf_values, trial_id
 
@@ -56,8 +56,41 @@ CACHED = 2**14
 
 
 def trials(store: Store) -> pa.Table:
-    """The view `trials`: the store's columns, then the entries of the specifications, then the other metrics."""
+    """The view `trials`: the store's columns, then the entries of the specifications, then the other metrics.
+
+    Its rows are those of the `current` versions.
+    """
+    return named(current(store.trials()))
+
+
+def all_trials(store: Store) -> pa.Table:
+    """The view `all_trials`: as `trials`, with the rows of all versions."""
     return named(store.trials())
+
+
+def current(rows: pa.Table) -> pa.Table:
+    """The rows of the versions of task, model and numerics that this checkout has.
+
+    Rows of programs that wrote no versions count as version 1. A task or model that this checkout lacks has no current
+    version, and its rows stay.
+    """
+    tasks, models = rows["task"].to_pylist(), rows["model"].to_pylist()
+    task_versions = {name: _version("task", name) for name in set(tasks)}
+    model_versions = {name: _version("model", name) for name in set(models)}
+    columns = [rows[f"{part}_version"].to_pylist() for part in trial_spec.Versions._fields]
+    agree = []
+    for task, model, *written in zip(tasks, models, *columns, strict=True):
+        here = (task_versions[task], model_versions[model], trial_spec.NUMERICS_VERSION)
+        agree.append(all(now is None or (then or 1) == now for then, now in zip(written, here, strict=True)))
+    return rows.filter(pa.array(agree, pa.bool_()))
+
+
+def _version(kind: plugins.Kind, name: str) -> int | None:
+    """The version of a task or model; None if this checkout does not have it."""
+    try:
+        return plugins.load(kind, name).VERSION
+    except plugins.PluginError:
+        return None
 
 
 def named(rows: pa.Table) -> pa.Table:
@@ -229,7 +262,7 @@ class Results:
 
     @classmethod
     def of_store(cls, store: Store, rows: pa.Table | None = None) -> "Results":
-        """The finished trials of a store; `rows` are its rows, where they have been read already."""
+        """The finished trials of the current versions; `rows` are the store's, where they have been read already."""
 
         @functools.lru_cache(maxsize=1)  # the steps of a walk are columns of one table
         def table(trial_id: str) -> pa.Table:
@@ -244,7 +277,7 @@ class Results:
         def curves(trial_ids: Sequence[str]) -> pd.DataFrame:
             return store.curves(trial_ids).to_pandas()
 
-        return cls.of_frame((store.trials() if rows is None else rows).to_pandas(), outcomes, curves)
+        return cls.of_frame(current(store.trials() if rows is None else rows).to_pandas(), outcomes, curves)
 
     @classmethod
     def of_frame(

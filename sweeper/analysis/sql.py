@@ -1,10 +1,11 @@
 """Questions to a store in SQL.
 
-Three views stand ready. `trials` has one row a trial: the columns of the store, and as further columns every entry of
-the trial's specification and every metric that has no column of its own. `curves` and `outcomes` are scanned where they
-lie, so that a query reads the files and columns it asks for and no others.
+Four views stand ready. `trials` has one row a trial: the columns of the store, and as further columns every entry of
+the trial's specification and every metric that has no column of its own. It shows the current versions of tasks, models
+and numerics; `all_trials` shows all versions. `curves` and `outcomes` are scanned where they lie, so that a query reads
+the files and columns it asks for and no others.
 
-SQL may come from anywhere: it can read the three views and nothing else. The database lives in memory, DuckDB's access
+SQL may come from anywhere: it can read the four views and nothing else. The database lives in memory, DuckDB's access
 to files, network, extensions and Python objects is switched off, its configuration is locked, and only a single SELECT
 is run. (DuckDB may spill an intermediate result to a temporary folder of its own, which is removed afterwards.)
 """
@@ -20,7 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from sweeper.analysis.results import trials
+from sweeper.analysis.results import all_trials, trials
 from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store
 
 
@@ -32,7 +33,7 @@ def frame(sql: str, results: str | Path | Store = "results") -> pd.DataFrame:
     """The answer to a query as a pandas frame.
 
     Args:
-        sql: One SELECT over the views `trials`, `curves` and `outcomes`.
+        sql: One SELECT over the views `trials`, `all_trials`, `curves` and `outcomes`.
         results: A store, or its folder or URL.
 
     Raises:
@@ -111,6 +112,7 @@ class View(NamedTuple):
 
 VIEWS = {
     "trials": View(trials, TRIALS.empty_table()),
+    "all_trials": View(all_trials, TRIALS.empty_table()),
     "curves": View(lambda store: store.dataset("curves"), CURVES.empty_table()),
     "outcomes": View(lambda store: store.dataset("outcomes"), OUTCOMES.empty_table()),
 }

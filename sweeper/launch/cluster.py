@@ -16,6 +16,7 @@ from ray._private import services
 from ray._private.authentication import authentication_token_setup
 
 from sweeper.interruption import Interruption
+from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.failures import LaunchError, TooLarge, reason
 from sweeper.messages import counted
 from sweeper.space.resources import Resources
@@ -95,11 +96,12 @@ def connected(address: str | None, resources: Resources, interruption: Interrupt
     """
     found = running_cluster(address)
     environment = worker_environment(resources)
+    ended = contextlib.ExitStack()
     try:
         with interruption.answered_by("raise"):
             try:
                 if found is None:
-                    _start(environment)
+                    _start(environment, ended.enter_context(code_snapshot()))
                 else:
                     _connect(found, environment)
             except SystemExit:
@@ -114,6 +116,7 @@ def connected(address: str | None, resources: Resources, interruption: Interrupt
         # Half a shutdown would leave processes behind.
         with interruption.answered_by("ignore"):
             ray.shutdown()
+            ended.close()
 
 
 def refuse_too_large(resources: Resources) -> None:
@@ -130,20 +133,20 @@ def refuse_too_large(resources: Resources) -> None:
             raise TooLarge(f"resources.{key}: a pack takes {counted(needed, name)}, this machine has {available:g}")
 
 
-def _start(environment: dict[str, str]) -> None:
-    # Workers import the project and this checkout wherever the command was started; an installed package they find.
-    checkout = [str(plugins.ROOT)] if plugins.IS_CHECKOUT else []
-    path = [*checkout, str(plugins.PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    code = {"PYTHONPATH": os.pathsep.join(path), plugins.PROJECT_VARIABLE: str(plugins.PROJECT)}
+def _start(environment: dict[str, str], snapshot: CodeSnapshot) -> None:
+    path = [str(snapshot.packages), str(snapshot.project), *filter(None, [os.environ.get("PYTHONPATH")])]
+    code = {"PYTHONPATH": os.pathsep.join(path), plugins.PROJECT_VARIABLE: str(snapshot.project)}
     try:
-        ray.init(
-            address="local",
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.CRITICAL,
-            object_store_memory=128 * 2**20,
-            runtime_env={"env_vars": environment | code},
-        )
+        # Workers look for modules in the working directory of `ray.init` before they look in PYTHONPATH.
+        with contextlib.chdir(snapshot.packages):
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.CRITICAL,
+                object_store_memory=128 * 2**20,
+                runtime_env={"env_vars": environment | code},
+            )
     except Exception as error:  # full disks, closed ports, limits on processes: Ray has no type for them
         raise LaunchError(f"Ray did not start on this machine: {reason(error)}") from error
 

@@ -12,6 +12,7 @@ from typing import Any
 from sweeper.packs.plan import Work
 from sweeper.store.store import Store, StoreError, TrialResult
 from sweeper.trial import plugins
+from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.provenance import Provenance
 
 
@@ -62,4 +63,4 @@ def reason(error: BaseException) -> str:
     """One line about an exception, with the line of a plug-in or of this package where it was raised."""
     text = next(iter(str(error).strip().splitlines()), "")[:400]
     place = plugins.line_of_ours(traceback.extract_tb(error.__traceback__))
-    return text if place is None or isinstance(error, OSError | StoreError) else f"{text} ({place})"
+    return text if place is None or isinstance(error, OSError | StoreError | OtherCodeError) else f"{text} ({place})"

@@ -25,14 +25,25 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from sweeper.packs.packing import stack
 from sweeper.training import evolution
 from sweeper.training.evolution import Distribution
+from sweeper.trial import fingerprint
+from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
 
 class _Worker:
     """Computes one block after another."""
 
-    def objectives(self, trials: str, distribution: Distribution, step: np.ndarray, block: int) -> np.ndarray:
-        return evolution.block_in_process(_stacked(trials), distribution, step, block)
+    def objectives(
+        self, trials: str, code: Code, distribution: Distribution, step: np.ndarray, block: int
+    ) -> np.ndarray:
+        stacked = _stacked(trials)
+        _own_code().require(code, stacked)
+        return evolution.block_in_process(stacked, distribution, step, block)
+
+
+@functools.cache
+def _own_code() -> Code:
+    return fingerprint.captured()
 
 
 @functools.lru_cache(maxsize=1)
@@ -62,8 +73,13 @@ class Population:
             for index in range(workers)
         ]
 
-    def evaluator(self, trials: tuple[TrialSpec, ...]) -> evolution.Evaluator:
-        """The evaluator of a pack with these trials."""
+    def evaluator(self, trials: tuple[TrialSpec, ...], code: Code) -> evolution.Evaluator:
+        """The evaluator of a pack with these trials.
+
+        Args:
+            trials: The trials of its lanes.
+            code: What the workers must run. A worker with other code raises an `OtherCodeError` in the evaluator.
+        """
         text = ray.put(json.dumps([canonical(trial) for trial in trials]))
 
         def evaluate(stacked: TrialSpec, distribution: Distribution, step: np.ndarray) -> list[np.ndarray]:
@@ -75,11 +91,14 @@ class Population:
             while waiting or running:
                 while waiting and free:
                     worker, block = free.pop(), waiting.pop()
-                    running[worker.objectives.remote(text, shared, step, block)] = (block, worker)
+                    running[worker.objectives.remote(text, code, shared, step, block)] = (block, worker)
                 done, _ = ray.wait(list(running))
                 for reference in done:
                     block, worker = running.pop(reference)
-                    found[block] = ray.get(reference)
+                    try:
+                        found[block] = ray.get(reference)
+                    except OtherCodeError as error:  # without the traceback that Ray puts around the message
+                        raise OtherCodeError(getattr(error, "cause", error)) from None
                     free.append(worker)
             return [found[block] for block in range(len(found))]
 

@@ -71,11 +71,13 @@ class Report:
         done: Whether the worker has done with the pack.
         progress: How far the pack is; None before the worker has begun with it.
         trouble: What went wrong, if anything did.
+        refused_checkpoint: Why a checkpoint of the pack is not continued; only in the first report about the pack.
     """
 
     done: bool
     progress: PackProgressed | None = None
     trouble: Failed | Lost | None = None
+    refused_checkpoint: str | None = None
 
     def result(self) -> dict[str, Any]:
         """The Tune result: the report itself, and beside it what Tune and its scheduler look at."""

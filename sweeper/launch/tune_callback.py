@@ -28,7 +28,7 @@ MAX_WORKER_DEATHS = 3
 """How often the worker of one pack may die before the pack counts as failed."""
 
 MAX_LOST_IN_A_ROW = 3
-"""So many packs ending one after another without being able to commit mean that the store takes nothing any more."""
+"""So many packs ending one after another without being able to commit mean that nothing can be committed any more."""
 
 GRACE_SECONDS = 20.0
 """How long running packs have to leave a checkpoint once they are asked to."""
@@ -76,7 +76,7 @@ class SweepCallback(NotSaved, tune.Callback):
 
     Attributes:
         losses: Trials that could not be committed.
-        refused: Whether the store takes nothing any more.
+        refused: Whether nothing can be committed any more.
     """
 
     def __init__(self, job: Job, stream: Stream, interruption: Interruption, orders: Any, errors: TrialErrors):
@@ -102,7 +102,7 @@ class SweepCallback(NotSaved, tune.Callback):
 
     @property
     def stopping(self) -> bool:
-        """Whether no more packs are to start: after a signal, or when the store takes nothing any more."""
+        """Whether no more packs are to start: after a signal, or when nothing can be committed any more."""
         return self._interruption.signum is not None or self.refused
 
     # ----------------------------------------------------------------------------------------------------------------
@@ -122,6 +122,10 @@ class SweepCallback(NotSaved, tune.Callback):
         if report.progress is not None:
             self._stream.emit(report.progress)
             self._tell_commits(report.progress.pack_id, report.progress.rows)
+        if report.refused_checkpoint is not None:
+            work = decoded(trial.config)
+            refused = events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, report.refused_checkpoint)
+            self._stream.emit(refused)
         if report.done:
             self._lost_in_a_row = self._lost_in_a_row + 1 if isinstance(report.trouble, Lost) else 0
             self.refused |= self._lost_in_a_row >= MAX_LOST_IN_A_ROW

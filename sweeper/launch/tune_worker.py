@@ -27,6 +27,8 @@ from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.training.trainer import Trainer
 from sweeper.training.trainers import trainer_of
+from sweeper.trial import fingerprint
+from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.provenance import Provenance
 
 REPORT_SECONDS = 1.0
@@ -49,6 +51,7 @@ class PackTrainable(tune.Trainable):
         self._resources: Resources = launch["resources"]
         self._store: Store | None = None
         self._population: Population | None = None
+        self._code = fingerprint.captured()
         _keep_compilations(self._resources.cpus)
         self.reset_config(config)
 
@@ -74,21 +77,24 @@ class PackTrainable(tune.Trainable):
                 if self._run is not None:
                     self._run.checkpoint()
                 return Report(done=True, progress=self._progress)
+            refused = None
             if self._run is None:
                 work = decoded(self._encoded)
                 if not work.pending:  # an earlier worker died right after its last commit
                     checkpoint.remove(self._opened(), work.pack.pack_id)
                     return Report(done=True)
                 self._run = self._started(work)
+                refused = self._run.refused_checkpoint
             if order == "stop early" and self._progress is not None and self._progress.phase == "training":
                 self._run.stop_early()
             until = time.monotonic() + REPORT_SECONDS
             while True:
                 self._progress = self._run.advance()
                 if self._progress.phase == "done" or time.monotonic() >= until:
-                    return Report(done=self._progress.phase == "done", progress=self._progress)
-        except (OSError, StoreError) as error:
-            # The disk, the network or the object store: nothing that these trials have done.
+                    done = self._progress.phase == "done"
+                    return Report(done=done, progress=self._progress, refused_checkpoint=refused)
+        except (OSError, StoreError, OtherCodeError) as error:
+            # The disk, the network, the object store, or other code on this node: nothing that these trials have done.
             return Report(done=True, progress=self._progress, trouble=Lost(reason(error)))
         except Exception as error:  # whatever a task or model may raise is a fact about these trials
             traceback.print_exc()
@@ -101,6 +107,13 @@ class PackTrainable(tune.Trainable):
             return "carry on"
 
     def _started(self, work: Work) -> pack_run.PackRun:
+        """The run of a pack.
+
+        Raises:
+            OtherCodeError: this process does not run the code of the start.
+        """
+        if self._provenance.code is not None:
+            self._code.require(self._provenance.code, work.pack.trials[0])
         destination = pack_run.Destination(
             self._opened(), self._provenance, self._resources.checkpoint_seconds, self._resources.outcomes
         )
@@ -115,7 +128,7 @@ class PackTrainable(tune.Trainable):
             first = 1 if self._resources.bundles()[0] else 0
             environment = worker_environment(Resources())
             self._population = Population(workers, environment, _own_group(), first)
-        return trainer.with_population(self._population.evaluator(pack.trials))
+        return trainer.with_population(self._population.evaluator(pack.trials, self._code))
 
     def cleanup(self) -> None:
         """Called when the process has done its last pack."""

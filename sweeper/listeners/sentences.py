@@ -19,6 +19,8 @@ def _lines(event: Event) -> list[str]:
         case events.ResourcesAwaited(bundle):
             wanted = " and ".join(counted(amount, name) for name, amount in bundle.items())
             return [f"no node of the cluster has the {wanted} that a pack takes yet; waiting for one"]
+        case events.CheckpointRefused(_, trial_ids, reason):
+            return [f"the checkpoint of {_named(trial_ids)} {reason}: its training starts anew"]
         case events.WorkerDied(_, trial_ids, started=True):
             return [f"a worker died with {_named(trial_ids)}; the pack goes on from its last checkpoint"]
         case events.WorkerDied(_, trial_ids, started=False):
@@ -28,7 +30,7 @@ def _lines(event: Event) -> list[str]:
         case events.TrialsLost(_, trial_ids, reason):
             return [f"{_named(trial_ids)} could not be committed: {reason}"]
         case events.SweepStopping(cause, packs):
-            why = "interrupted" if cause == "interrupted" else "the results store takes nothing any more"
+            why = "interrupted" if cause == "interrupted" else "nothing can be committed any more"
             return [f"{why}: {counted(packs, 'running pack')} asked to leave a checkpoint"]
         case _:
             return []

@@ -30,11 +30,13 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         trial_ids: The trial of each lane.
+        fingerprint: Fingerprint of the code that trained them; None if it is not known.
         notes: Plain data kept beside the state.
         leaves: The arrays of the state.
     """
 
     trial_ids: tuple[str, ...]
+    fingerprint: str | None
     notes: dict[str, Any]
     leaves: list[np.ndarray]
 
@@ -46,18 +48,27 @@ class Checkpoint(NamedTuple):
         return jax.tree.unflatten(structure, self.leaves)
 
 
-def save(store: Store, pack_id: str, trial_ids: Sequence[str], state: Any, notes: dict[str, Any]) -> None:
+def save(
+    store: Store,
+    pack_id: str,
+    trial_ids: Sequence[str],
+    fingerprint: str | None,
+    state: Any,
+    notes: dict[str, Any],
+) -> None:
     """Publish the state of a pack in place of its earlier checkpoint.
 
     Args:
         store: Where to.
         pack_id: Name of the pack as planned.
         trial_ids: The trial of each lane of the state, which may be some of the pack.
+        fingerprint: Fingerprint of the code that trained them.
         state: A pytree of arrays.
         notes: Plain data kept beside it, such as the curves so far.
     """
     leaves = {f"leaf_{index}": np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
-    header = json.dumps({"pack_id": pack_id, "trial_ids": list(trial_ids), "notes": notes}).encode()
+    described = {"pack_id": pack_id, "trial_ids": list(trial_ids), "fingerprint": fingerprint, "notes": notes}
+    header = json.dumps(described).encode()
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, header=np.frombuffer(header, np.uint8), **leaves)  # noqa: TID251  no pickles
     payload = buffer.getvalue()
@@ -74,7 +85,9 @@ def load(store: Store, pack_id: str) -> Checkpoint | None:
             header = json.loads(arrays["header"].tobytes())
             leaves = [arrays[f"leaf_{index}"] for index in range(len(arrays.files) - 1)]
         trial_ids = tuple(map(str, header["trial_ids"]))
-        return Checkpoint(trial_ids, header["notes"], leaves) if header["pack_id"] == pack_id else None
+        if header["pack_id"] != pack_id:
+            return None
+        return Checkpoint(trial_ids, header.get("fingerprint"), header["notes"], leaves)
     except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile):
         return None
 

@@ -10,6 +10,7 @@ Invariants:
     - A run that finds a checkpoint has the lanes of the checkpoint, even when some of their trials are committed
       already; without a checkpoint only the pending trials are its lanes.
     - A checkpoint of another network gives its lanes, and the training starts anew.
+    - A checkpoint of other code is not continued: the pack starts anew, as without a checkpoint, and says so.
     - A checkpoint bears the name of the pack as planned, where every later start looks for it.
 """
 
@@ -86,6 +87,7 @@ class PackRun:
         stopped: Whether the training ended before its time, by `stop_early`.
         saved_step: Step of the latest checkpoint.
         saved_at: Monotonic time of the latest checkpoint.
+        refused_checkpoint: Why the run did not continue a checkpoint, in a few words; None if it did or there was none.
     """
 
     pack_id: str
@@ -100,6 +102,12 @@ class PackRun:
     saved_at: float
     rows: dict[str, Status] = dataclasses.field(default_factory=dict)
     stopped: bool = False
+    refused_checkpoint: str | None = None
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Fingerprint of the code that trains the pack, whose trials all have one task and one model."""
+        return self.destination.provenance.fingerprint(self.pack.trials[0])
 
     def progress(self) -> PackProgressed:
         """Where the run stands now."""
@@ -138,7 +146,9 @@ class PackRun:
         if self.saved_step != self.training.step:
             training, store = self.training, self.destination.store
             try:
-                checkpoint.save(store, self.pack_id, self.pack.trial_ids, training.state, training.notes())
+                checkpoint.save(
+                    store, self.pack_id, self.pack.trial_ids, self.fingerprint, training.state, training.notes()
+                )
                 self.saved_step = training.step
             except StoreError as error:
                 logger.warning("pack %s has no checkpoint of step %d: %s", self.pack_id, training.step, error)
@@ -233,6 +243,9 @@ def opened(pack: Pack, pending: Collection[str], destination: Destination, train
     """
     process_memory.forget_peak()
     saved = checkpoint.load(destination.store, pack.pack_id)
+    refused = None
+    if saved is not None and saved.fingerprint != destination.provenance.fingerprint(pack.trials[0]):
+        saved, refused = None, "is of other code"
     if saved is not None and not set(pending) <= set(saved.trial_ids) <= set(pack.trial_ids):
         saved = None
     lanes = pack.part(pending if saved is None else saved.trial_ids)
@@ -251,6 +264,7 @@ def opened(pack: Pack, pending: Collection[str], destination: Destination, train
         began=datetime.datetime.now(datetime.UTC),
         saved_step=training.step,
         saved_at=time.monotonic(),
+        refused_checkpoint=refused,
     )
 
 

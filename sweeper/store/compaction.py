@@ -121,7 +121,7 @@ def _moved(store: Store, entries: list[Entry]) -> bool:
         if table is not None and table.num_rows:
             group = len(curves)
             curves.append(table)
-        members.append(Member(seal.trial_id, seal.status, group, seal.outcomes, seal.outcome_columns))
+        members.append(Member(seal.trial_id, seal.status, group, seal.outcomes, seal.outcome_columns, seal.fingerprint))
     digest = hashlib.blake2b(b"".join(entry.data for entry in entries), digest_size=10).hexdigest()
     first, mark = entries[0].seal, None
     seal = CompactedSeal("curves", SCHEMA_VERSION, f"compacted-{digest}", first.task, first.baseline, None, ())

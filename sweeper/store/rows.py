@@ -54,6 +54,8 @@ def trial_table(trial_id: str, result: TrialResult) -> pa.Table:
         "started": result.started,
         "finished": result.finished,
         "schema_version": SCHEMA_VERSION,
+        "fingerprint": provenance.fingerprint(trial),
+        **{f"{part}_version": version for part, version in trial_spec.versions(trial)._asdict().items()},
     }
     return pa.Table.from_pylist([row], schema=IN_FILE["trials"])
 

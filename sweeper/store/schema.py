@@ -57,6 +57,8 @@ TRIALS = pa.schema([
     ("pack_id", pa.string()), ("lanes", pa.int64()), ("device", pa.string()),
     ("commit", pa.string()), ("dirty", pa.bool_()), ("lock_hash", pa.string()), ("versions", pa.string()),
     ("command", pa.string()), ("started", _TIME), ("finished", _TIME), ("schema_version", pa.int64()),
+    ("fingerprint", pa.string()), ("task_version", pa.int64()), ("model_version", pa.int64()),
+    ("numerics_version", pa.int64()),
 ])  # fmt: skip
 """Columns of `trials`, one row a trial."""
 

@@ -77,6 +77,7 @@ class Seal:
         curves: The trial's curves; None if there are none, and in files that are not a row.
         outcomes: The trial's outcomes, in the same way.
         outcome_columns: Columns of the outcomes that depend on the task.
+        fingerprint: Fingerprint of the code that computed the trial; None where it is not known.
         version: Version of the form of the seal.
     """
 
@@ -91,6 +92,7 @@ class Seal:
     curves: DetailFile | None = None
     outcomes: DetailFile | None = None
     outcome_columns: tuple[str, ...] = ()
+    fingerprint: str | None = None
     version: Literal[2] = SEAL_VERSION
 
     @property
@@ -113,6 +115,7 @@ class Member:
         curves_group: Row group of the compacted curves that holds the trial's; None if it has none.
         outcomes: The trial's outcomes, which stay in a file of their own.
         outcome_columns: Columns of the outcomes that depend on the task.
+        fingerprint: Fingerprint of the code that computed the trial; None where it is not known.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
@@ -122,6 +125,7 @@ class Member:
     curves_group: Count | None
     outcomes: DetailFile | None
     outcome_columns: tuple[str, ...]
+    fingerprint: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -164,7 +168,7 @@ class CompactedSeal:
         """What the seal of the member's own row would say; its curves are not in a file of their own."""
         return Seal(
             "trials", self.schema_version, member.trial_id, self.task, self.baseline, member.status,
-            None, member.outcomes, member.outcome_columns,
+            None, member.outcomes, member.outcome_columns, member.fingerprint,
         )  # fmt: skip
 
 

@@ -6,6 +6,7 @@
     sweeps/<name>/                                       what was planned, one record per start
     checkpoints/                                         of unfinished packs
     quarantine/                                          damaged files, set aside
+    superseded/                                          rows that were to be computed again by other code
 
 A trial's curves and outcomes are published before its row, and every reader starts from the rows: without a row there
 is no trial, whatever else lies in the folder. A row that says `finished` is never replaced. A `stopped` one gives way
@@ -53,6 +54,7 @@ from sweeper.store.schema import (
     TrialResult,
 )
 from sweeper.store.sealed_parquet import Seal, unsealed
+from sweeper.store.superseded import move_away
 from sweeper.store.sweep_records import SweepRecord, read_records, write_record
 from sweeper.store.threads import in_threads
 from sweeper.store.trials_table import trials_table
@@ -149,7 +151,9 @@ class Store:
         return self._patience.until_done(lambda: self._commit(result))
 
     def _commit(self, result: TrialResult) -> bool:
-        seal = _bare_seal(result.trial, result.status)
+        seal = dataclasses.replace(
+            _bare_seal(result.trial, result.status), fingerprint=result.provenance.fingerprint(result.trial)
+        )
         present = self._files.read(f"trials/{seal.name}")
         if present is not None and stands(present, result.status):
             return False
@@ -161,6 +165,14 @@ class Store:
         elif present is not None:
             self._files.delete(f"outcomes/{seal.name}")
         return publish(self._files, seal, trial_table(seal.trial_id, result), details)
+
+    def supersede(self, trial_ids: Iterable[str]) -> None:
+        """Move the rows of trials, with their curves and outcomes, to `superseded/`: the trials are pending again.
+
+        Raises:
+            StoreError: the store cannot be written, or another process is compacting it.
+        """
+        move_away(self._files, self.entries(trial_ids))
 
     def standing(self, trials: Iterable[trial_spec.TrialSpec]) -> dict[str, Status]:
         """Status of those trials whose own file holds a row that did not fail, by id; compacted rows are not read."""
@@ -179,7 +191,11 @@ class Store:
     # ----------------------------------------------------------------------------------------------------------------
 
     def committed(self) -> dict[str, Status]:
-        """Status of every committed trial, by id.
+        """Status of every committed trial, by id; `committed_seals` says how they are read."""
+        return {trial_id: seal.status for trial_id, seal in self.committed_seals().items()}
+
+    def committed_seals(self) -> dict[str, Seal]:
+        """What the row of every committed trial says of itself, by id.
 
         Reads every row, and lists the other files: they were published before their row, so a file that has been
         modified since, or has another size, is read too. Trials with a damaged file are set aside and left out; curves
@@ -192,7 +208,7 @@ class Store:
         self._files.remove_leftovers()
         reading = self._reading(None)
         remove_doubles(self._files, reading.doubles)
-        return {entry.seal.trial_id: entry.seal.status for entry in sound_entries(self._files, reading.entries)}
+        return {entry.seal.trial_id: entry.seal for entry in sound_entries(self._files, reading.entries)}
 
     def entries(self, trial_ids: Iterable[str] | None = None) -> list[Entry]:
         """The best sealed row of all committed trials or of those listed; damaged files are set aside."""

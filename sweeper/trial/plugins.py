@@ -87,6 +87,14 @@ def names(kind: Kind) -> list[str]:
     return sorted(_places(kind))
 
 
+def modules(kind: Kind) -> dict[str, str]:
+    """The module of every task or model, by name; of a name that exists more than once, the first place."""
+    return {
+        name: f"{kind}s.{name}" if place.entry_point is None else place.entry_point.module
+        for name, (place, *_) in _places(kind).items()
+    }
+
+
 @functools.cache
 def load(kind: Kind, name: str) -> type:
     """The class of the task or model called `name`.

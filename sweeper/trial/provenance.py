@@ -1,7 +1,7 @@
 """Where a result comes from: code, locked dependencies, versions and command.
 
-Captured once, by the process that launches a sweep, and stored beside every result. Workers are handed the record: they
-may run from a copy of the checkout that has no history. Names of users, machines and folders are left out.
+The process that starts a sweep captures the record once, and it is stored beside every result. Workers are handed the
+record: they may run from a copy of the checkout that has no history. Names of users, machines and folders are left out.
 """
 
 import datetime
@@ -16,7 +16,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from sweeper.messages import redacted
-from sweeper.trial import plugins
+from sweeper.trial import fingerprint, plugins
+from sweeper.trial.fingerprint import Code
+from sweeper.trial.trial_spec import TrialSpec
 
 PACKAGES = ("evosax", "flax", "jax", "jax-cuda13-plugin", "jaxlib", "numpy", "optax", "pyarrow", "ray")
 """Packages whose version may change a number or a file; those that are not installed are left out."""
@@ -32,6 +34,7 @@ class Provenance(BaseModel):
         versions: Version by package, and of `python`.
         command: The command line, as one would type it again.
         captured: When, as UTC in ISO 8601.
+        code: What computes numbers; None in records of older programs.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -42,6 +45,11 @@ class Provenance(BaseModel):
     versions: dict[str, str]
     command: str
     captured: str
+    code: Code | None = None
+
+    def fingerprint(self, trial: TrialSpec) -> str | None:
+        """Fingerprint of the program that computes the trial; None where the code is not known."""
+        return None if self.code is None else self.code.fingerprint(trial)
 
 
 def capture(argv: Sequence[str], checkout: Path = plugins.ROOT) -> Provenance:
@@ -55,6 +63,7 @@ def capture(argv: Sequence[str], checkout: Path = plugins.ROOT) -> Provenance:
         versions=_versions(),
         command=command(argv),
         captured=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        code=fingerprint.captured(),
     )
 
 
@@ -91,10 +100,10 @@ def _git(checkout: Path, *arguments: str) -> str | None:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return versions

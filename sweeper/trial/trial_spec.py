@@ -210,13 +210,33 @@ class TrialKeys(NamedTuple):
     evaluation: PRNGKeyArray
 
 
+NUMERICS_VERSION = 1
+"""Raise the version when a mended objective, trainer or evaluation gives other results: then every id changes."""
+
+
+class Versions(NamedTuple):
+    """Versions of the code that gives a specification its meaning."""
+
+    task: int
+    model: int
+    numerics: int
+
+
+def versions(trial: TrialSpec) -> Versions:
+    """The versions of this checkout that count for a trial."""
+    return Versions(type(trial.task).VERSION, type(trial.model).VERSION, NUMERICS_VERSION)
+
+
 def trial_id(trial: TrialSpec) -> str:
     """Twenty hexadecimal digits that identify what is trained, and nothing of how or where.
 
-    The digest covers the canonical trial and the versions of its task and model code.
+    The digest covers the canonical trial and its `versions`. The first version of the numerics is not written, because
+    ids are older than that version.
     """
-    versions = {"task": type(trial.task).VERSION, "model": type(trial.model).VERSION}
-    text = json.dumps({"trial": canonical(trial), "versions": versions}, sort_keys=True, allow_nan=False)
+    written = versions(trial)._asdict()
+    if written["numerics"] == 1:
+        del written["numerics"]
+    text = json.dumps({"trial": canonical(trial), "versions": written}, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 

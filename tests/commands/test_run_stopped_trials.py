@@ -47,6 +47,7 @@ def start(space: Path, *overrides: str, dry_run: bool = False) -> int:
         dry_run=dry_run,
         overrides=overrides,
         retry_failed=False,
+        recompute_other_code=False,
         concurrency=None,
         argv=("run",),
     )

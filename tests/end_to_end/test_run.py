@@ -262,7 +262,7 @@ def test_a_store_that_takes_nothing_ends_the_sweep_with_one_sentence(checkout):
     code, text = Command(checkout, *arguments).wait()
     assert code == 1
     assert "Traceback" not in text
-    assert "the results store takes nothing any more: " in text
+    assert "nothing can be committed any more: " in text
     assert "8 of 8 trials are not finished" in text
     (sentence,) = [line for line in text.splitlines() if " x cannot " in line]
     lost = re.fullmatch(rf"  (\d) x cannot write files in {store}: Not a directory \(trial .* more\)", sentence)

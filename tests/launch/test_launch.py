@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import ray
@@ -14,7 +15,7 @@ from sweeper.interruption import Interruption
 from sweeper.launch import cluster, failures, tune_worker
 from sweeper.space import search_space
 from sweeper.space.resources import Resources
-from sweeper.trial import plugins
+from sweeper.trial import fingerprint, plugins
 
 
 @pytest.fixture
@@ -138,6 +139,25 @@ def test_signals_are_answered_as_the_moment_demands(signals, monkeypatch):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     interruption.listen()
     signal.raise_signal(signal.SIGHUP)
+
+
+def test_workers_import_a_copy_of_the_code_that_is_gone_afterwards():
+    """With real Ray: neither the working tree nor the working directory is where workers find modules."""
+    with cluster.connected("local", Resources(), Interruption()):
+
+        @ray.remote(num_cpus=1)
+        def where() -> tuple[str, str, fingerprint.Code]:
+            from sweeper.trial import fingerprint, plugins
+            from tasks import coloring
+
+            return str(plugins.ROOT), str(coloring.__file__), fingerprint.captured()
+
+        root, task, code = ray.get(where.remote())
+        assert Path(root) != plugins.ROOT
+        assert Path(task) == Path(root, "project", "tasks", "coloring.py")
+        assert stat.S_IMODE(Path(root).stat().st_mode) == 0o700
+        assert code == fingerprint.captured()
+    assert not Path(root).exists()
 
 
 def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):

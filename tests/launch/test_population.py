@@ -21,12 +21,13 @@ from sweeper.launch.population import Population
 from sweeper.packs.packing import stack
 from sweeper.space.resources import Resources
 from sweeper.training import evolution
-from sweeper.trial import plugins
+from sweeper.trial import fingerprint, plugins
 from sweeper.trial.trial_spec import TrialSpec
 
 pytestmark = pytest.mark.slow
 
 GENERATIONS = 3
+CODE = fingerprint.captured()
 
 
 def _trials() -> tuple[TrialSpec, ...]:
@@ -103,7 +104,22 @@ def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undi
     group = placement_group([{"CPU": 1.0}] * workers)
     population = Population(workers, worker_environment(Resources()), group, 0)
     try:
-        assert _equal(_evolved(population.evaluator(_trials())), undisturbed)
+        assert _equal(_evolved(population.evaluator(_trials(), CODE)), undisturbed)
+    finally:
+        population.close()
+        remove_placement_group(group)
+
+
+def test_a_worker_of_other_code_computes_nothing(ray_of_four_cores):
+    group = placement_group([{"CPU": 1.0}])
+    population = Population(1, worker_environment(Resources()), group, 0)
+    other = CODE.model_copy(update={"numerics": "other"})
+    message = (
+        r"^the worker runs other code than this start; what differs: the numerics \(sweeper/training, sweeper/trial\)$"
+    )
+    try:
+        with pytest.raises(fingerprint.OtherCodeError, match=message):
+            _evolved(population.evaluator(_trials(), other))
     finally:
         population.close()
         remove_placement_group(group)
@@ -112,7 +128,7 @@ def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undi
 def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_of_four_cores, undisturbed):
     group = placement_group([{"CPU": 1.0}] * 2)
     population = Population(2, worker_environment(Resources()), group, 0)
-    evaluate = population.evaluator(_trials())
+    evaluate = population.evaluator(_trials(), CODE)
     killed: list[int] = []
 
     def disturbed(trials, distribution, step):
@@ -150,7 +166,7 @@ def test_workers_never_see_a_gpu_and_end_with_the_process_that_made_them(ray_of_
         def evaluate(self) -> int:
             stacked = stack(_trials())
             start = evolution.start(stacked).distribution()
-            return len(self.population.evaluator(_trials())(stacked, start, np.zeros(2, np.int32)))
+            return len(self.population.evaluator(_trials(), CODE)(stacked, start, np.zeros(2, np.int32)))
 
     before = _pids()
     trial: Any = ray.remote(num_cpus=0)(Trial).remote()

@@ -95,3 +95,28 @@ def test_an_exception_becomes_failed_rows_of_the_trials_without_a_row(strides, t
     assert report.trouble.trial_ids == work.pending[1:]
     assert report.trouble.reason.startswith("ValueError: the wheel came off")
     assert Store.open(tmp_path).committed() == {work.pending[0]: "finished", work.pending[1]: "failed"}
+
+
+def test_a_worker_of_other_code_trains_nothing(strides, tmp_path):
+    worker = Worker(whole(coloring_trial()), tmp_path)
+    worker._code = worker._code.model_copy(update={"models": {}})
+    sentence = "the worker runs other code than this start; what differs: the model transformer"
+    assert worker.report() == Report(done=True, trouble=Lost(sentence))
+    assert Store.open(tmp_path).committed() == {}
+
+
+def test_a_checkpoint_of_other_code_is_reported_once(strides, tmp_path):
+    work = whole(coloring_trial())
+    first = Worker(work, tmp_path, ["carry on", "leave"])
+    first._provenance = _mended(first._provenance)
+    first._code = first._provenance.code
+    assert first.report().refused_checkpoint is None
+    assert first.report().done
+    second = Worker(work, tmp_path)
+    assert [second.report().refused_checkpoint for _ in range(2)] == ["is of other code", None]
+
+
+def _mended(origin: provenance.Provenance) -> provenance.Provenance:
+    """The provenance of a start of other code."""
+    assert origin.code is not None
+    return origin.model_copy(update={"code": origin.code.model_copy(update={"numerics": "mended"})})

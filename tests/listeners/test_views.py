@@ -96,7 +96,7 @@ def test_a_terminal_has_room_for_some_packs_only():
         (events.PackFailed("p", ("a",), "its worker died 4 times", None), ["trial a failed: its worker died 4 times"]),
         (events.SweepStopping("interrupted", 1), ["interrupted: 1 running pack asked to leave a checkpoint"]),
         (events.SweepStopping("store refuses", 2),
-         ["the results store takes nothing any more: 2 running packs asked to leave a checkpoint"]),
+         ["nothing can be committed any more: 2 running packs asked to leave a checkpoint"]),
     ],
 )  # fmt: skip
 def test_events_in_words(event: Event, lines: list[str]):

@@ -131,10 +131,30 @@ def test_a_checkpoint_without_the_pending_lanes_is_of_no_use(undisturbed, tmp_pa
     assert _metrics(store) == {name: expected[name] for name in pack.trial_ids[1:]}
 
 
+def test_a_checkpoint_of_other_code_is_not_continued(undisturbed, tmp_path):
+    store, pack = Store.open(tmp_path), Pack(TRIALS)
+    before = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"numerics": "before the mend"})})
+    first = pack_run.opened(pack, pack.trial_ids, Destination(store, before, checkpoint_seconds=0.0))
+    assert first.refused_checkpoint is None
+    while first.advance().phase == "training":
+        pass
+    first.advance()  # one trial is committed, so that the pack has a row and a checkpoint of the code before
+    (old,) = store.trials().to_pylist()
+    pending = [name for name in pack.trial_ids if name != old["trial_id"]]
+    run = _run(store, pack, pending)
+    assert (run.progress().step, run.pack.trial_ids) == (0, tuple(pending))
+    assert run.refused_checkpoint == "is of other code"
+    _finish(run)
+    assert _metrics(store) == _metrics(undisturbed)
+    rows = {row["trial_id"]: row["fingerprint"] for row in store.trials().to_pylist()}
+    expected = {name: ORIGIN.fingerprint(TRIALS[0]) for name in pack.trial_ids}
+    assert rows == expected | {old["trial_id"]: before.fingerprint(TRIALS[0])}
+
+
 def test_checkpoints_of_finished_packs_are_swept(tmp_path):
     store, pack = Store.open(tmp_path), Pack(TRIALS)
     for name in (pack.pack_id, "other"):
-        checkpoint.save(store, name, [], {}, {})
+        checkpoint.save(store, name, [], None, {}, {})
     checkpoint.sweep(store, {pack.pack_id, "unknown"})
     assert [file.stem for file in tmp_path.glob("checkpoints/*")] == ["other"]
 
@@ -228,10 +248,10 @@ def test_stop_early_commits_what_has_been_trained(tmp_path):
 def test_a_damaged_checkpoint_is_none(tmp_path, damage):
     store = Store.open(tmp_path)
     state = {"weights": np.arange(100.0)}
-    checkpoint.save(store, "pack", ["a"], state, {"step": 1})
+    checkpoint.save(store, "pack", ["a"], "c0de", state, {"step": 1})
     saved = checkpoint.load(store, "pack")
     assert saved is not None
-    assert (saved.trial_ids, saved.notes) == (("a",), {"step": 1})
+    assert (saved.trial_ids, saved.fingerprint, saved.notes) == (("a",), "c0de", {"step": 1})
     np.testing.assert_array_equal(saved.state(state)["weights"], state["weights"])
     store.write_bytes("checkpoints/pack.ckpt", damage(store.read_bytes("checkpoints/pack.ckpt")))
     assert checkpoint.load(store, "pack") is None
@@ -239,7 +259,7 @@ def test_a_damaged_checkpoint_is_none(tmp_path, damage):
 
 def test_a_checkpoint_of_another_shape_is_none(tmp_path):
     store = Store.open(tmp_path)
-    checkpoint.save(store, "pack", [], {"weights": np.zeros(3)}, {})
+    checkpoint.save(store, "pack", [], None, {"weights": np.zeros(3)}, {})
     saved = checkpoint.load(store, "pack")
     assert saved is not None
     assert saved.state({"weights": np.zeros(4)}) is None

@@ -632,6 +632,7 @@ def test_a_seal_is_canonical_json_with_a_version(local):
     assert value == {
         "version": 2, "kind": "trials", "schema_version": 1, "trial_id": FINISHED, "task": "coloring",
         "baseline": "Aq_R", "status": "finished", "outcome_columns": ["success", "loss"],
+            "fingerprint": None,
         "curves": {"bytes": file(local, "curves").stat().st_size, "digest": curves},
         "outcomes": {"bytes": file(local, "outcomes").stat().st_size, "digest": kept},
     }  # fmt: skip

@@ -174,6 +174,12 @@ def test_a_raised_version_is_another_identity(part, monkeypatch):
     assert trial_id(trial) != before
 
 
+def test_a_raised_version_of_the_numerics_is_another_identity(monkeypatch):
+    before = trial_id(coloring_trial())
+    monkeypatch.setattr(trial_spec, "NUMERICS_VERSION", 2)
+    assert trial_id(coloring_trial()) != before
+
+
 def test_minus_zero_is_zero():
     assert trial_id(_changed(coloring_trial(), "optimizer.weight_decay", -0.0)) == trial_id(
         _changed(coloring_trial(), "optimizer.weight_decay", 0)

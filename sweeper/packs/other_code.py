@@ -1,0 +1,46 @@
+"""Committed trials that were computed by other code than that of a start."""
+
+from collections.abc import Mapping
+
+from sweeper.messages import counted
+from sweeper.store.sealed_parquet import Seal
+from sweeper.store.store import Store
+from sweeper.trial.fingerprint import Code
+from sweeper.trial.trial_spec import TrialSpec
+
+READ = 20
+"""Rows of each fingerprint that are read for their commits."""
+
+
+def computed_by_other_code(planned: Mapping[str, TrialSpec], seals: Mapping[str, Seal], code: Code) -> list[str]:
+    """Ids of the planned trials whose row bears another fingerprint than `code` gives them, or none."""
+    fingerprints: dict[tuple[str, str], str] = {}
+    others = []
+    for key, trial in planned.items():
+        if key in seals:
+            plugins = (trial.task.name, trial.model.name)
+            if plugins not in fingerprints:
+                fingerprints[plugins] = code.fingerprint(trial)
+            if seals[key].fingerprint != fingerprints[plugins]:
+                others.append(key)
+    return others
+
+
+def sentence(store: Store, others: list[str], seals: Mapping[str, Seal], recompute: bool) -> str:
+    """How many rows are of other code, from which commits, and what happens to them."""
+    by_fingerprint: dict[str | None, list[str]] = {}
+    for key in others:
+        by_fingerprint.setdefault(seals[key].fingerprint, []).append(key)
+    rows = store.trials([key for keys in by_fingerprint.values() for key in keys[:READ]]).to_pylist()
+    commits = {_commit(row["commit"], row["dirty"]) for row in rows}
+    verb = "is" if len(others) == 1 else "are"
+    happens = (
+        "moved to superseded/ and computed again" if recompute else "kept; --recompute-other-code computes them again"
+    )
+    return f"{counted(len(others), 'row')} {verb} of other code ({', '.join(sorted(commits))}): {happens}"
+
+
+def _commit(commit: str | None, dirty: bool | None) -> str:
+    if commit is None:
+        return "no commit"
+    return f"commit {commit[:7]}" + " with changes" * bool(dirty)

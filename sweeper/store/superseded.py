@@ -1,0 +1,38 @@
+"""Rows that are to be computed again by other code are moved below `superseded/`, and their trials are pending again.
+
+    superseded/<fingerprint>/trials/…   curves/…   outcomes/…     the files as they were, by the code that made them
+
+The row of a trial moves first, so a crash in between leaves a pending trial and at most curves and outcomes without a
+row, which no reader looks at.
+"""
+
+from collections.abc import Iterable
+
+from sweeper.store.committed_rows import Entry
+from sweeper.store.compacted_files import dissolve
+from sweeper.store.files import DurableFiles, StoreError
+from sweeper.store.schema import SCHEMAS
+
+UNKNOWN = "unknown"
+"""Folder of rows whose code is not known."""
+
+
+def move_away(files: DurableFiles, entries: Iterable[Entry]) -> None:
+    """Move rows with their curves and outcomes; compacted files that hold any of them are dissolved first.
+
+    Raises:
+        StoreError: the store cannot be written, another process is compacting it, or a compacted file is damaged.
+    """
+    rows = list(entries)
+    holders = {entry.place.file.name: (entry.place.file, entry.data) for entry in rows if entry.place is not None}
+    for seal, data in holders.values():
+        with files.exclusively() as hold:
+            if hold == "taken":
+                raise StoreError("another process is compacting this store")
+            damage = dissolve(files, seal, data)
+        if damage is not None:
+            raise StoreError(f"'{damage.kind}/{damage.name}' {damage.reason}")
+    for entry in rows:
+        for kind in SCHEMAS:
+            name = f"{kind}/{entry.seal.name}"
+            files.move(name, f"superseded/{entry.seal.fingerprint or UNKNOWN}/{name}")

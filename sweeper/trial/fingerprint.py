@@ -1,0 +1,237 @@
+"""One fingerprint of what computes the numbers of a trial.
+
+The fingerprint of a trial covers the source of its task and its model (of a package, every file), the source of the
+numerics (`NUMERICS`), all modules of this package, of the project and of the packages of plug-ins that these import,
+and the versions of `LIBRARIES`. Where the files lie does not count. Two trials of one specification and one fingerprint
+were computed by the same program.
+
+Comments, docstrings and formatting are no part of a fingerprint: it hashes the syntax tree of a module, without texts
+that stand alone as statements. Modules that are imported by a computed name are not seen.
+
+A start takes the digests once, as `Code`. Rows and checkpoints bear the fingerprint, and a worker compares its own
+`Code` with that of the start before it trains.
+"""
+
+import ast
+import contextlib
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from sweeper.trial import plugins
+from sweeper.trial.trial_spec import TrialSpec
+
+NUMERICS = ("sweeper.training", "sweeper.trial.record", "sweeper.trial.contracts", "sweeper.trial.trial_spec")
+"""Modules and packages that compute numbers for every trial."""
+
+LIBRARIES = ("evosax", "flax", "jax", "jaxlib", "optax")
+"""Packages whose version is part of every fingerprint."""
+
+NO_NUMERICS = ("sweeper.messages", "sweeper.trial.plugins")
+"""Modules that compute no numbers although numerics import them: how code is found, and how its mistakes are told."""
+
+
+class OtherCodeError(RuntimeError):
+    """A process runs other code than the start that it works for."""
+
+
+class Code(BaseModel):
+    """Digests of what computes numbers, as one process finds it.
+
+    Attributes:
+        numerics: Digest of the modules in `NUMERICS` and of what they import.
+        tasks: Digest of every task and of what it imports beside the numerics, by name.
+        models: The same of every model.
+        versions: Versions of `LIBRARIES`; those that are not installed are left out.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    numerics: str
+    tasks: dict[str, str]
+    models: dict[str, str]
+    versions: dict[str, str]
+
+    def fingerprint(self, trial: TrialSpec) -> str:
+        """Twenty hexadecimal digits that stand for the program that computes this trial."""
+        parts = [self.numerics, self.tasks.get(trial.task.name), self.models.get(trial.model.name), self.versions]
+        return _digest(json.dumps(parts, sort_keys=True).encode())
+
+    def require(self, expected: "Code", trial: TrialSpec) -> None:
+        """Compare with the code of a start.
+
+        Raises:
+            OtherCodeError: the numbers of the trial would be those of another program; the message says what differs.
+        """
+        differences = []
+        if self.numerics != expected.numerics:
+            differences.append("the numerics (sweeper/training, sweeper/trial)")
+        for kind, mine, theirs, name in (
+            ("task", self.tasks, expected.tasks, trial.task.name),
+            ("model", self.models, expected.models, trial.model.name),
+        ):
+            if mine.get(name) != theirs.get(name):
+                differences.append(f"the {kind} {name}")
+        for name in sorted(self.versions.keys() | expected.versions.keys()):
+            if self.versions.get(name) != expected.versions.get(name):
+                differences.append(f"{name} ({self.versions.get(name)} instead of {expected.versions.get(name)})")
+        if differences:
+            raise OtherCodeError(f"the worker runs other code than this start; what differs: {', '.join(differences)}")
+
+
+def captured() -> Code:
+    """The code that this process finds, as its files are now, and the libraries."""
+    sources = _Sources()
+    numerics = sources.reached(NUMERICS)
+    versions = {}
+    for name in LIBRARIES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+
+    def digests(kind: plugins.Kind) -> dict[str, str]:
+        return {
+            name: sources.digest(sources.reached([module]) - numerics) for name, module in plugins.modules(kind).items()
+        }
+
+    return Code(numerics=sources.digest(numerics), tasks=digests("task"), models=digests("model"), versions=versions)
+
+
+class _File(NamedTuple):
+    """A file of our code; its name is the same wherever the code lies.
+
+    Attributes:
+        name: Such as `tasks/maze.py`.
+        path: Where it is.
+    """
+
+    name: str
+    path: Path
+
+
+class _Sources:
+    """The files that this process imports our code from, each read once."""
+
+    def __init__(self) -> None:
+        self._homes = {
+            "sweeper": [plugins.PACKAGE],
+            "tasks": plugins.folders("task"),
+            "models": plugins.folders("model"),
+        }
+        for kind in plugins.KINDS:
+            for module in plugins.modules(kind).values():
+                top = module.partition(".")[0]
+                if top not in self._homes:
+                    self._homes[top] = _installed(top)
+        self._read: dict[_File, tuple[str, tuple[str, ...]]] = {}
+
+    def reached(self, modules: Iterable[str]) -> set[_File]:
+        """The files of the modules, of packages every file, and of whatever of ours these import."""
+        waiting = [file for module in modules for file in self._whole(module)]
+        reached: set[_File] = set()
+        while waiting:
+            file = waiting.pop()
+            if file not in reached:
+                reached.add(file)
+                waiting += [other for name in self._content(file)[1] for other in self._files(name)]
+        return reached
+
+    def digest(self, files: Iterable[_File]) -> str:
+        """Digest of the names and contents of files."""
+        return _digest(json.dumps(sorted((file.name, self._content(file)[0]) for file in files)).encode())
+
+    def _whole(self, module: str) -> Iterator[_File]:
+        """The files of a module and of the packages around it; of a package every file in its folder."""
+        yield from self._files(module)
+        top, *rest = module.split(".")
+        for home in self._homes_of(top):
+            for path in home.joinpath(*rest).rglob("*") if rest else ():
+                if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("."):
+                    yield _File(f"{top}/{path.relative_to(home).as_posix()}", path)
+
+    def _files(self, module: str) -> Iterator[_File]:
+        """The file of a module, if it is ours, and those of the packages around it."""
+        top, *rest = module.split(".")
+        if module.startswith(NO_NUMERICS):
+            return
+        for home in self._homes_of(top):
+            for length in range(len(rest) + 1):
+                path = home.joinpath(*rest[:length])
+                for file in (path / "__init__.py", path.with_suffix(".py")):
+                    if file.is_file():
+                        name = file.relative_to(home).as_posix() if file.is_relative_to(home) else file.name
+                        yield _File(f"{top}/{name}", file)
+
+    def _homes_of(self, top: str) -> list[Path]:
+        """Folders of a top-level package of ours, or places of such a module without `.py`; none if it is not ours."""
+        if top not in self._homes:
+            place = plugins.PROJECT / top
+            own = (place / "__init__.py").is_file() or place.with_suffix(".py").is_file()
+            self._homes[top] = [place] if own else []
+        return self._homes[top]
+
+    def _content(self, file: _File) -> tuple[str, tuple[str, ...]]:
+        """Digest of a file, and the modules that it may import."""
+        if file not in self._read:
+            data = file.path.read_bytes()
+            digest, imported = _digest(data), ()
+            if file.path.suffix == ".py":
+                # Python will say what is wrong with a file when it is loaded.
+                with contextlib.suppress(SyntaxError, ValueError):
+                    tree = ast.parse(data)
+                    package = PurePosixPath(file.name).parent.parts
+                    digest, imported = _digest(json.dumps(_plain(tree)).encode()), tuple(_imported(tree, package))
+            self._read[file] = digest, imported
+        return self._read[file]
+
+
+def _installed(top: str) -> list[Path]:
+    """Folders of an installed top-level package, which is not imported for this."""
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return []
+    return [Path(folder) for folder in (spec.submodule_search_locations or [])] if spec else []
+
+
+def _imported(tree: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
+    """Names of modules that a tree may import, of which some are names inside modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _plain(value: Any) -> Any:
+    """A syntax tree as plain data, which is the same in every version of Python that has its syntax."""
+    match value:
+        case ast.AST():
+            fields = ((name, _plain(field)) for name, field in ast.iter_fields(value))
+            # Later versions of Python have further fields, which are empty in older programs.
+            return [type(value).__name__, {name: field for name, field in fields if field not in (None, [])}]
+        case list():
+            return [_plain(item) for item in value if not _is_text(item)]
+        case str() | bool() | None:
+            return value
+        case _:
+            return repr(value)
+
+
+def _is_text(node: Any) -> bool:
+    """Whether a statement is a mere text: a docstring of a module, class or function, or of the name before it."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:20]

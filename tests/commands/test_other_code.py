@@ -1,0 +1,100 @@
+"""A start that meets rows of other code says so, and computes them again if it is asked to."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sweeper.analysis import sql
+from sweeper.store.store import Store
+from sweeper.trial import fingerprint, plugins, trial_spec
+from sweeper.trial.trial_spec import canonical, trial_id
+from tasks import coloring
+from tests.results import PROVENANCE, result
+from tests.trials import coloring_trial
+
+CODE = fingerprint.captured()
+MENDED = CODE.model_copy(update={"numerics": "before the mend"})
+SPACE = """
+trial:
+  task: {name: coloring, vertices: 5}
+  model: {name: transformer, width: 4, key_size: 4}
+  baseline: Aq_R
+  objective: {q: 3, m: 2}
+  optimizer: {warmup_steps: 10}
+  steps: 250
+  batch_size: 8
+  evaluation: {seeds: 10, votes: [3]}
+  seed: {seeds: 4}
+"""
+
+
+def _commit(store: Store, seed: int, **provenance) -> None:
+    store.commit(result({"seed": seed}, provenance=PROVENANCE.model_copy(update=provenance)))
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """One row of this code, and two of other code."""
+    store = Store.open(tmp_path / "results")
+    _commit(store, 0, code=CODE)
+    _commit(store, 1, code=MENDED)
+    _commit(store, 2, code=None, commit="abcdef0123", dirty=True)
+    (tmp_path / "space.yaml").write_text(SPACE)
+    return tmp_path / "results"
+
+
+def _planned(results: Path, *options: str) -> list[str]:
+    command = [sys.executable, "-m", "sweeper.run", str(results.parent / "space.yaml"), "--dry-run"]
+    done = subprocess.run(
+        [*command, "--results", str(results), *options], cwd=plugins.ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_rows_of_other_code_are_told_and_kept(results):
+    lines = _planned(results)
+    assert (
+        "  2 rows are of other code (commit abcdef0 with changes, commit c0ffeec): "
+        "kept; --recompute-other-code computes them again"
+    ) in lines
+    assert "  3 done · 1 to run" in lines
+
+
+def test_rows_of_other_code_are_computed_again_if_that_is_asked_for(results):
+    lines = _planned(results, "--recompute-other-code")
+    assert any(line.endswith("moved to superseded/ and computed again") for line in lines)
+    assert "  1 done · 3 to run" in lines
+    assert len(Store.open(results).committed()) == 3  # this was a dry run
+
+
+def test_rows_of_this_code_are_nothing_to_speak_of(tmp_path):
+    (tmp_path / "space.yaml").write_text(SPACE)
+    _commit(Store.open(tmp_path / "results"), 0, code=CODE)
+    assert not any("other code" in line for line in _planned(tmp_path / "results"))
+
+
+def test_trials_are_those_of_the_current_versions_and_all_trials_are_all(results, monkeypatch):
+    def counts() -> tuple[int, int]:
+        return tuple(int(sql.frame(f"select count(*) n from {v}", results)["n"][0]) for v in ("trials", "all_trials"))
+
+    assert counts() == (3, 3)
+    monkeypatch.setattr(coloring.Task, "VERSION", 2)
+    assert counts() == (0, 3)
+    _commit(Store.open(results), 0, code=CODE)
+    assert counts() == (1, 4)
+    rows = sql.frame("select distinct task_version v from all_trials order by v", results)
+    assert rows["v"].tolist() == [1, 2]
+    monkeypatch.setattr(trial_spec, "NUMERICS_VERSION", 2)
+    assert counts() == (0, 4)
+
+
+def test_old_rows_are_pending_once_a_version_is_raised(results, monkeypatch):
+    committed = Store.open(results).committed()
+    trials = [coloring_trial(seed=seed) for seed in range(3)]
+    assert {trial_id(trial) for trial in trials} == set(committed)
+    monkeypatch.setattr(trial_spec, "NUMERICS_VERSION", 2)
+    assert not {trial_id(trial) for trial in trials} & set(committed)
+    assert canonical(trials[0]) == canonical(coloring_trial())
