@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sweeper.messages import counted
+from sweeper.messages import counted, printable_lines
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -26,7 +26,7 @@ def compaction(
     try:
         done = compact(Store.existing(results))
     except StoreError as error:
-        print(error, file=sys.stderr)
+        print(printable_lines(str(error)), file=sys.stderr)
         raise typer.Exit(2) from None
     print(f"{counted(done.trials, 'trial')} moved into {counted(done.files, 'compacted file')}", end="")
     print(f"; {counted(done.leftovers, 'leftover')} removed" if done.leftovers else "")

@@ -1,12 +1,13 @@
-"""Ctrl-C and its relatives, answered in the way that suits the moment.
+"""The answers of `sweeper.run` to SIGINT (Ctrl-C), SIGTERM and SIGHUP, which depend on the moment.
 
-Before anything runs, and after it, there is nothing to tidy up: the process ends at once. (An exception would do the
-same, unless it met a callback of the garbage collector or an import in C code, which lose it.) While Ray starts, a
-signal raises KeyboardInterrupt, so that what has been started is stopped. While packs run it is only noted, and the
-driver's loop makes them leave checkpoints; a second one raises.
+Before packs run, and after, there is nothing to tidy up: the process ends at once. (An exception would do the same,
+unless it was raised in a callback of the garbage collector or in an import in C code, which lose exceptions.) While Ray
+starts, a signal raises KeyboardInterrupt, so that the processes that have been started are stopped. While packs run,
+the first signal is noted, and the driver's loop makes the packs leave checkpoints; the second signal raises
+KeyboardInterrupt.
 
-Where a signal means that the machine goes, Ray's own processes may have got it too, and whoever waits for an answer of
-theirs waits too long. `leave_within` is the limit to that.
+A signal may mean that the machine is about to be taken away. Then Ray's own processes may have got it too and answer
+nothing, so that a wait for them has a limit: `leave_within`.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """Whether somebody wants the sweep to stop.
+    """Whether the sweep is to stop.
 
     Attributes:
         signum: The first signal that came.
@@ -30,7 +31,7 @@ class Interruption:
     def __init__(self) -> None:
         self.signum: int | None = None
         self._answer: Literal["exit", "raise", "note", "ignore"] = "exit"
-        self._told, self._tell = os.pipe()
+        self._woken, self._wake = os.pipe()
 
     def listen(self) -> None:
         """Take over SIGINT, SIGTERM and SIGHUP; what the caller ignores (nohup) stays ignored."""
@@ -42,7 +43,7 @@ class Interruption:
         """End the process so long after the first signal, whatever it is waiting for."""
 
         def watch() -> None:
-            os.read(self._told, 1)
+            os.read(self._woken, 1)
             time.sleep(seconds)
             os.write(2, b"interrupted, and Ray did not answer; the same command carries on\n")
             os._exit(128 + (self.signum or signal.SIGTERM))
@@ -66,7 +67,7 @@ class Interruption:
     def _on_signal(self, signum: int, frame: Any) -> None:
         first = self.signum is None
         self.signum = self.signum or signum
-        os.write(self._tell, b"!")  # the one way to wake a thread that needs no lock, which this may have interrupted
+        os.write(self._wake, b"!")  # wakes the thread without a lock, which the signal may have interrupted
         match self._answer:
             case "exit":
                 os.write(2, b"interrupted; the same command carries on\n")

@@ -1,12 +1,15 @@
 """`python -m sweeper.query "SQL"`: ask the store in SQL (`sweeper.analysis.sql`).
 
-Exit codes: 0; 2 for a query or a store that makes no sense, with one message.
+Exit codes: 0; 2 for a query or a store that makes no sense, with one message; 130 after Ctrl-C.
 """
 
+import os
 import sys
 from typing import Annotated, Literal
 
 import typer
+
+from sweeper.messages import printable_lines
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -22,9 +25,18 @@ def query(
     ] = "table",
 ) -> None:
     """Ask the store in SQL."""
+    try:
+        _print_answer(sql, results, form)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        # At once: a function of the database that does not look up until its end would be waited for.
+        os.write(2, b"interrupted\n")
+        os._exit(130)
+
+
+def _print_answer(sql: str, results: str, form: str) -> None:
     from sweeper.analysis.answer_formats import PRINTERS, SHOWN
     from sweeper.analysis.sql import QueryError, table
-    from sweeper.messages import printable_lines
     from sweeper.store.store import StoreError
 
     try:

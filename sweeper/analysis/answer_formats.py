@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from sweeper.analysis.table import Column, Form, Table, terminal
+from sweeper.messages import printable
 
 SHOWN = 200
 """Rows that are printed as a table; the other formats print all."""
@@ -47,15 +48,21 @@ def _rows(answer: pa.Table) -> Iterable[tuple[Any, ...]]:
 
 def _print_csv(answer: pa.Table) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(answer.column_names)
-    writer.writerows(_rows(answer))
+    if not sys.stdout.isatty():
+        writer.writerow(answer.column_names)
+        writer.writerows(_rows(answer))
+        return
+    writer.writerow(map(printable, answer.column_names))
+    for row in _rows(answer):
+        writer.writerow(printable(value) if isinstance(value, str) else value for value in row)
 
 
 def _print_json(answer: pa.Table) -> None:
     separator = "[\n"
     for row in _rows(answer):
         record = {name: _json_value(value) for name, value in zip(answer.column_names, row, strict=True)}
-        sys.stdout.write(separator + json.dumps(record, default=str))
+        # The one control character that JSON leaves as it is.
+        sys.stdout.write(separator + json.dumps(record, default=str).replace("\x7f", "\\u007f"))
         separator = ",\n"
     sys.stdout.write("\n]\n" if answer.num_rows else "[]\n")
 

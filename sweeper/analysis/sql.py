@@ -21,6 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from sweeper.analysis.interruptible import interruptible
 from sweeper.analysis.results import all_trials, trials
 from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store
 
@@ -46,7 +47,7 @@ def frame(sql: str, results: str | Path | Store = "results") -> pd.DataFrame:
 def table(sql: str, results: str | Path | Store = "results", rows: int | None = None) -> pa.Table:
     """The answer to a query as an Arrow table, cut after `rows` rows if that is given; raises as `frame` does."""
     store = results if isinstance(results, Store) else Store.existing(results)
-    with tempfile.TemporaryDirectory(prefix="sweeper-query-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="sweeper-query-", ignore_cleanup_errors=True) as scratch:
         try:
             return _answer(sql, store, scratch, rows)
         except duckdb.Error as error:
@@ -66,19 +67,24 @@ _UNREADABLE = re.compile(r"the stream registered as '(curves|outcomes)' failed")
 
 
 def _answer(sql: str, store: Store, scratch: str, rows: int | None) -> pa.Table:
-    with duckdb.connect(config={"temp_directory": scratch}) as connection:
-        statements = connection.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            expected = "expected one SELECT (or DESCRIBE, SUMMARIZE, SHOW TABLES)"
-            raise QueryError(f"{expected} over {', '.join(VIEWS)}")
-        for name, view in VIEWS.items():
-            # A view that the text does not name is not used, and may take seconds to make.
-            used = re.search(rf"\b{name}\b", sql, re.IGNORECASE) is not None
-            connection.register(name, view.rows(store) if used else view.empty)
-        for setting in ("TimeZone='UTC'", *_LOCKS):
-            connection.execute(f"SET {setting}")
-        relation = connection.sql(sql)
-        return _narrowed((relation if rows is None else relation.limit(rows)).to_arrow_table())
+    connection = duckdb.connect(config={"temp_directory": scratch})
+
+    def fetched() -> pa.Table:
+        with connection:
+            statements = connection.extract_statements(sql)
+            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+                expected = "expected one SELECT (or DESCRIBE, SUMMARIZE, SHOW TABLES)"
+                raise QueryError(f"{expected} over {', '.join(VIEWS)}")
+            for name, view in VIEWS.items():
+                # A view that the text does not name is not used, and may take seconds to make.
+                used = re.search(rf"\b{name}\b", sql, re.IGNORECASE) is not None
+                connection.register(name, view.rows(store) if used else view.empty)
+            for setting in ("TimeZone='UTC'", *_LOCKS):
+                connection.execute(f"SET {setting}")
+            relation = connection.sql(sql)
+            return _narrowed((relation if rows is None else relation.limit(rows)).to_arrow_table())
+
+    return interruptible(fetched, connection.interrupt)
 
 
 def _narrowed(answer: pa.Table) -> pa.Table:

@@ -12,14 +12,10 @@ Invariants:
     - After `connected` is left, no process that it started remains.
 """
 
-import os
-
-# Ray reads this at its import: a paragraph about every dead worker would bury the line that says it.
-os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
-
+from sweeper.launch import ray_environment  # isort: skip  # before Ray
 from sweeper.launch.cluster import connected
 from sweeper.launch.failures import LaunchError, Loss, TooLarge
 from sweeper.launch.job import Job
 from sweeper.launch.tune_driver import Launched, launch
 
-__all__ = ["Job", "LaunchError", "Launched", "Loss", "TooLarge", "connected", "launch"]
+__all__ = ["Job", "LaunchError", "Launched", "Loss", "TooLarge", "connected", "launch", "ray_environment"]

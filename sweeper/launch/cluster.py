@@ -1,4 +1,4 @@
-"""The Ray cluster of a start: found or started, with an environment for its workers, and left without a trace."""
+"""The Ray cluster of a start: a running one or a local one, with an environment for its workers."""
 
 import contextlib
 import logging
@@ -13,11 +13,12 @@ from typing import Any, cast
 
 import ray
 from ray._private import services
-from ray._private.authentication import authentication_token_setup
 
 from sweeper.interruption import Interruption
+from sweeper.launch import local_cluster
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
-from sweeper.launch.failures import LaunchError, TooLarge, reason
+from sweeper.launch.failures import LaunchError, TooLarge
+from sweeper.launch.head_watch import watched_head
 from sweeper.messages import counted
 from sweeper.space.resources import Resources
 from sweeper.trial import plugins
@@ -62,17 +63,18 @@ def running_cluster(address: str | None) -> str | None:
         raise LaunchError(f"{address}: Ray Client is not supported; start the command on the cluster (ray job submit)")
     explicit = address not in (None, "auto") or bool(os.environ.get("RAY_ADDRESS"))
     try:
-        found = services.canonicalize_bootstrap_address(cast(str, None if address == "auto" else address))
+        # Private, since Ray's public ways to an address connect to it, and wait a minute for a cluster that is gone.
+        running = services.canonicalize_bootstrap_address(cast(str, None if address == "auto" else address))
     except Exception as error:  # Ray raises whatever the socket library does on a name it cannot resolve
         raise LaunchError(f"Ray address '{address}': {error}") from error
-    if found is not None:
-        host, _, port = found.rpartition(":")
+    if running is not None:
+        host, _, port = running.rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=3).close()
-            return found
+            return running
         except (OSError, ValueError) as error:
             if explicit:
-                raise LaunchError(f"no Ray cluster answers at {found}: {error}") from error
+                raise LaunchError(f"no Ray cluster answers at {running}: {error}") from error
     if address == "auto":
         raise LaunchError("no running Ray cluster was found on this machine")
     return None
@@ -94,24 +96,25 @@ def connected(address: str | None, resources: Resources, interruption: Interrupt
         LaunchError: there is no connection.
         TooLarge: this machine, used as a local cluster, cannot hold a pack.
     """
-    found = running_cluster(address)
+    cluster = running_cluster(address)
     environment = worker_environment(resources)
     ended = contextlib.ExitStack()
     try:
         with interruption.answered_by("raise"):
             try:
-                if found is None:
+                if cluster is None:
                     _start(environment, ended.enter_context(code_snapshot()))
                 else:
-                    _connect(found, environment)
+                    _connect(cluster, environment)
             except SystemExit:
                 # Ray answers SIGTERM in this way from the moment it starts.
                 interruption.signum = signal.SIGTERM
             interruption.listen()
             interruption.check()
-            if found is None:
+            if cluster is None:
                 refuse_too_large(resources)
-            yield found
+            with watched_head(cluster):
+                yield cluster
     finally:
         # Half a shutdown would leave processes behind.
         with interruption.answered_by("ignore"):
@@ -136,19 +139,9 @@ def refuse_too_large(resources: Resources) -> None:
 def _start(environment: dict[str, str], snapshot: CodeSnapshot) -> None:
     path = [str(snapshot.packages), str(snapshot.project), *filter(None, [os.environ.get("PYTHONPATH")])]
     code = {"PYTHONPATH": os.pathsep.join(path), plugins.PROJECT_VARIABLE: str(snapshot.project)}
-    try:
-        # Workers look for modules in the working directory of `ray.init` before they look in PYTHONPATH.
-        with contextlib.chdir(snapshot.packages):
-            ray.init(
-                address="local",
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.CRITICAL,
-                object_store_memory=128 * 2**20,
-                runtime_env={"env_vars": environment | code},
-            )
-    except Exception as error:  # full disks, closed ports, limits on processes: Ray has no type for them
-        raise LaunchError(f"Ray did not start on this machine: {reason(error)}") from error
+    # Workers look for modules in the working directory of `ray.init` before they look in PYTHONPATH.
+    with contextlib.chdir(snapshot.packages):
+        local_cluster.start(environment | code)
 
 
 EXCLUDED = [".venv", ".git", "results", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis"]
@@ -175,12 +168,9 @@ def _connect(address: str, environment: dict[str, str]) -> None:
     def give_up(signum: int, frame: Any) -> None:
         raise TimeoutError
 
-    # A token that the cluster does not like is retried for ever, and an explicit address never switches tokens on.
-    logging.getLogger(authentication_token_setup.__name__).setLevel(logging.ERROR)  # that it did is no warning
-    authentication_token_setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
     # Inside `ray job submit` the job has an environment of its own; ours is added to it.
     os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")
-    before = signal.signal(signal.SIGALRM, give_up)
+    before = signal.signal(signal.SIGALRM, give_up)  # a token that the cluster does not like is shown for ever
     signal.alarm(CONNECT_SECONDS)
     try:
         with _code() as code:

@@ -1,7 +1,7 @@
-"""What can go wrong between a plan and its rows, told in one line each.
+"""What can go wrong between a plan and its rows.
 
-A *failure* is a fact about a trial, and becomes its row. A *loss* is a fact about the world (a full disk, a store out
-of reach, a worker that cannot start): no row says so, and the trial stays pending. A `LaunchError` ends the start.
+A *failure* is a fact about a trial, and becomes its row. A *loss* has a reason outside the trial (a full disk, a store
+out of reach, a worker that cannot start): the trial gets no row and stays pending. A `LaunchError` ends the start.
 """
 
 import dataclasses
@@ -26,7 +26,13 @@ class TooLarge(LaunchError):
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """Trials without a row: what went wrong was not their own doing, and the next start runs them."""
+    """Trials without a row, for a reason that is not their own; the next start runs them.
+
+    Attributes:
+        pack_id: Their pack.
+        trial_ids: The trials.
+        reason: One line.
+    """
 
     pack_id: str
     trial_ids: tuple[str, ...]

@@ -159,7 +159,7 @@ class SweepCallback(NotSaved, tune.Callback):
         work, error = decoded(trial.config), self._errors.latest
         error = error.cause if isinstance(error, RayTaskError) else error
         if not isinstance(error, RayActorError) or error.actor_init_failed:
-            self._lose(work, f"its worker did not start: {reason(error) if error else 'unknown reason'}")
+            self._lose(work, f"its worker did not start: {_start_failure(error)}")
             self._end(trial)
             return
         pack_id = work.pack.pack_id
@@ -224,6 +224,13 @@ class SweepCallback(NotSaved, tune.Callback):
     def _lose(self, work: Work, text: str) -> None:
         self.losses.append(Loss(work.pack.pack_id, work.pending, text))
         self._stream.emit(events.TrialsLost(work.pack.pack_id, _names(work), text))
+
+
+def _start_failure(error: BaseException | None) -> str:
+    """Why a worker did not start, in one line; Ray puts a traceback before the exception of a worker."""
+    if error is None:
+        return "unknown reason"
+    return str(error).strip().splitlines()[-1][:400] if isinstance(error, RayActorError) else reason(error)
 
 
 def _names(work: Work) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import ray
 from ray import tune
+from ray.train._internal import storage as tune_storage
 from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
@@ -159,16 +160,27 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
 
 @contextlib.contextmanager
 def _scratch() -> Iterator[Path]:
-    """A folder for what Tune keeps of a run; gone afterwards, together with Tune's other copy in Ray's own folder."""
+    """A private folder for all that Tune writes on this machine during a run; gone afterwards.
+
+    Tune stages its files, pickles among them, in Ray's session folder, and reads some of them back. On the machine of a
+    cluster that folder may be open to other users. There is no public way to stage them elsewhere.
+    """
     context = ray.get_runtime_context()
     artifacts = Path(context.get_temp_dir(), context.get_session_name(), "artifacts")
+    session_folder = tune_storage._get_ray_train_session_dir  # pyright: ignore[reportPrivateImportUsage]
     with tempfile.TemporaryDirectory(prefix="sweeper-tune-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
+
+        def private() -> str:
+            return str(folder / "staging")
+
+        tune_storage._get_ray_train_session_dir = private  # pyright: ignore[reportPrivateImportUsage]
         try:
             yield folder
         finally:
-            for copy in artifacts.glob(f"*/{folder.name}"):
-                shutil.rmtree(copy, ignore_errors=True)
+            tune_storage._get_ray_train_session_dir = session_folder  # pyright: ignore[reportPrivateImportUsage]
+            for left_by_workers in artifacts.glob(f"*/{folder.name}"):
+                shutil.rmtree(left_by_workers, ignore_errors=True)
 
 
 def _missing_bundle(resources: Resources) -> dict[str, float] | None:

@@ -1,11 +1,7 @@
 """The worker's side: a process that trains pack after pack, and asks for orders in between."""
 
-import os
-import stat
-import tempfile
 import time
 import traceback
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,6 +15,7 @@ from sweeper.events import PackProgressed
 from sweeper.launch.cluster import worker_environment
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.population import Population
+from sweeper.launch.private_folder import private_folder
 from sweeper.launch.protocol import Failed, Lost, Order, Report, decoded
 from sweeper.packs import checkpoint, pack_run
 from sweeper.packs.packing import Pack
@@ -174,18 +171,3 @@ def _keep_compilations(cpus: int) -> None:
     if folder is not None:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-
-
-def private_folder(name: str) -> Path | None:
-    """A folder below the temporary directory that belongs to this user alone; None where there cannot be one."""
-    parent = Path(tempfile.gettempdir()) / f"sweeper-{os.getuid()}"
-    try:
-        parent.mkdir(mode=0o700, exist_ok=True)
-        status = parent.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-            return None
-        folder = parent / name
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError:
-        return None
-    return folder

@@ -356,6 +356,28 @@ def test_a_cluster_that_does_not_answer_is_an_error_in_one_line(checkout):
     assert "Traceback" not in text
 
 
+def test_a_cluster_whose_head_dies_ends_the_sweep_with_one_sentence(checkout):
+    command = Command(checkout, "tiny.yaml", "--results", "headless", "--address", "local")
+    command.until(command.workers)
+    children = map(int, _ps("--ppid", str(command.process.pid)))
+    (head,) = [pid for pid in children if b"gcs_server" in _command_line(pid)]
+    os.kill(head, signal.SIGKILL)
+    code, text = command.wait()
+    assert code == 1
+    sentence = "the Ray cluster on this machine has died: its head process is gone; the same command carries on"
+    assert text.splitlines()[-1] == sentence
+    assert "Failed to connect to GCS" not in text
+    _until(lambda: not command.remaining())
+
+
+def test_too_little_address_space_is_an_error_in_one_line(checkout):
+    limited = f"ulimit -v 3000000; exec {sys.executable} -m sweeper.run tiny.yaml --results small --address local"
+    done = subprocess.run(["bash", "-c", limited], cwd=checkout, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith("Ray cannot start: this shell limits the address space of a process to 2.9 GiB")
+
+
 def test_an_early_signal_ends_the_command_quietly(checkout):
     for signum, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         command = Command(checkout, "tiny.yaml", "--results", "early", "--address", "local")

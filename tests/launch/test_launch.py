@@ -12,7 +12,8 @@ import pytest
 import ray
 
 from sweeper.interruption import Interruption
-from sweeper.launch import cluster, failures, tune_worker
+from sweeper.launch import cluster, failures
+from sweeper.launch.private_folder import private_folder
 from sweeper.space import search_space
 from sweeper.space.resources import Resources
 from sweeper.trial import fingerprint, plugins
@@ -91,15 +92,15 @@ def test_a_process_that_waits_for_ever_is_gone_in_time():
 
 def test_the_compilation_cache_is_private(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folder = tune_worker.private_folder("x")
+    folder = private_folder("x")
     assert folder is not None
     assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
     folder.parent.chmod(0o770)
-    assert tune_worker.private_folder("x") is None
+    assert private_folder("x") is None
     folder.parent.chmod(0o700)
     folder.parent.rename(tmp_path / "elsewhere")
     (tmp_path / folder.parent.name).symlink_to(tmp_path / "elsewhere")
-    assert tune_worker.private_folder("x") is None
+    assert private_folder("x") is None
 
 
 def test_a_reason_is_one_line_with_its_place():

@@ -142,16 +142,24 @@ def test_a_worker_that_dies_between_two_packs_fails_neither(driver):
     assert {event.status for event in driver.heard.all(events.TrialCommitted)} == {"failed"}
 
 
-IN_CREATION = ActorDiedError(RayTaskError("PackTrainable", "ImportError: no module called jax", ImportError()))
+TRACEBACK = "\x1b[36mray::PackTrainable.__init__()\x1b[39m (pid=7)\n  File\nImportError: no module called jax"
+IN_CREATION = ActorDiedError(RayTaskError("PackTrainable", TRACEBACK, ImportError()))
 
 
-@pytest.mark.parametrize("error", [None, RuntimeError("no such module"), IN_CREATION])
-def test_a_worker_that_does_not_start_costs_no_trial_its_row(driver, error):
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (None, "unknown reason"),
+        (RuntimeError("no such module"), "no such module"),
+        (IN_CREATION, "ImportError: no module called jax"),
+    ],
+)
+def test_a_worker_that_does_not_start_costs_no_trial_its_row(driver, error, said):
     driver.errors.latest = error
     driver.callback.on_trial_error(0, [], driver.trial)
     (lost,) = driver.callback.losses
     assert lost.trial_ids == driver.work.pending
-    assert lost.reason.startswith("its worker did not start: ")
+    assert lost.reason == f"its worker did not start: {said}"
     assert driver.store.committed() == {}
 
 

@@ -1,0 +1,48 @@
+"""Work in native code that Ctrl-C can end.
+
+Python answers a signal between two of its own instructions, so that a call into a database answers it when the call
+returns. Here the call runs in another thread, and the thread that signals belong to only waits.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+ResultT = TypeVar("ResultT")
+
+GRACE_SECONDS = 3.0
+"""How long interrupted work may take to end. Some functions of a database look up only at their end."""
+
+
+def interruptible(work: Callable[[], ResultT], interrupt: Callable[[], None]) -> ResultT:
+    """The result of the work; raises what it raises.
+
+    Args:
+        work: Called in a thread of its own.
+        interrupt: Asks the work to end; called in this thread when a signal raises an exception here. The exception
+            goes on after the work has ended, or after a few seconds.
+    """
+    ended: list[tuple[ResultT, None] | tuple[None, BaseException]] = []
+
+    def run() -> None:
+        try:
+            ended.append((work(), None))
+        except BaseException as error:  # belongs to the thread that waits
+            ended.append((None, error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        interrupt()
+        thread.join(GRACE_SECONDS)
+        raise
+    match ended.pop():
+        case (_, BaseException() as error):
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame, and would keep the database open
+        case (result, _):
+            return result

@@ -1,0 +1,54 @@
+"""Watching the head of the cluster: without it nothing goes on, and Ray waits for a minute before it says so.
+
+Ray then ends the process itself, with a paragraph for its developers. The watch is quicker and ends it with a sentence.
+"""
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import ray
+
+SECONDS = 1.0
+"""Between two looks."""
+
+
+def leave(sentence: str) -> None:
+    """End the process at once: the driver's own thread waits inside Ray and can be told nothing."""
+    os.write(2, f"{sentence}\n".encode())
+    os._exit(1)
+
+
+@contextlib.contextmanager
+def watched_head(address: str | None, lost: Callable[[str], None] = leave) -> Iterator[None]:
+    """Watch the head of the cluster that Ray is connected to.
+
+    Args:
+        address: Host and port of a cluster of others; None for the cluster of this process.
+        lost: Called in another thread with a sentence when the head is gone: when a local head refuses a connection,
+            or another head has answered nothing for 45 seconds, since it may be started again.
+    """
+    host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
+    patience, name = (0.0, "on this machine") if address is None else (45.0, f"at {address}")
+    ended = threading.Event()
+
+    def watch() -> None:
+        answered = time.monotonic()
+        while not ended.wait(SECONDS):
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), timeout=3).close()
+                answered = time.monotonic()
+            except OSError as error:
+                refused = isinstance(error, ConnectionRefusedError)
+                if not ended.is_set() and time.monotonic() - answered > patience and (refused or address is not None):
+                    lost(f"the Ray cluster {name} has died: its head process is gone; the same command carries on")
+                    return
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()

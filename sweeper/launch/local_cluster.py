@@ -1,0 +1,89 @@
+"""A Ray cluster of this machine's processes, which other users of the machine cannot reach.
+
+By default Ray listens on all addresses, makes its session folder writable to everybody, and leaves its token readable
+to everybody. Whoever can write there can have code executed by the driver and its workers. Here ports are open on the
+loopback address only, the session folder lies below a folder of mode 0700, and the token exists in the environment of
+the cluster's own processes alone.
+"""
+
+import contextlib
+import logging
+import os
+import resource
+import secrets
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import ray
+from ray._private import ray_constants
+
+from sweeper.launch.failures import LaunchError, reason
+from sweeper.launch.private_folder import private_folder
+
+ATTEMPTS = 2
+"""On a busy machine Ray may not start within its own time limits, and start well a moment later."""
+
+LEAST_ADDRESS_SPACE = 6 * 2**30
+"""Bytes. With less, threads of Ray or its workers cannot be made, and processes abort one after another."""
+
+_TOKEN = secrets.token_hex(32)
+"""Ray's native part keeps the first token it has seen, so that a process has one for all its clusters."""
+
+
+def start(environment: Mapping[str, str]) -> None:
+    """Start Ray on this machine.
+
+    Args:
+        environment: Of the worker processes.
+
+    Raises:
+        LaunchError: Ray does not start.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
+        raise LaunchError(
+            f"Ray cannot start: this shell limits the address space of a process to {limit / 2**30:.1f} GiB, and Ray "
+            f"needs {LEAST_ADDRESS_SPACE / 2**30:.0f} GiB (ulimit -v unlimited)"
+        )
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            with _on_loopback():
+                _init(environment)
+            return
+        except Exception as error:  # full disks, closed ports, limits on processes, time: Ray has no type for them
+            ray.shutdown()
+            if attempt == ATTEMPTS:
+                raise LaunchError(f"Ray did not start on this machine: {reason(error)}") from error
+
+
+def _init(environment: Mapping[str, str]) -> None:
+    os.environ["RAY_AUTH_TOKEN"] = _TOKEN
+    ray.init(
+        address="local",
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.CRITICAL,
+        object_store_memory=128 * 2**20,
+        runtime_env={"env_vars": dict(environment)},
+        # Ray gives this folder mode 0777; the folder above it is what keeps others out.
+        _temp_dir=str(private_folder("ray") or Path(tempfile.mkdtemp(prefix="sweeper-")) / "ray"),
+    )
+
+
+@contextlib.contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Have Ray take 127.0.0.1 as this machine's address, and listen nowhere else.
+
+    Ray replaces the address by that of a network, also where it is given, except on systems that it believes to have
+    no clusters. This is the switch for that, which is public as an environment variable only; Ray reads the variable
+    at its import, when it is not yet known which cluster the sweep will use.
+    """
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    os.environ[ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"  # for the processes that Ray starts
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+        del os.environ[ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR]

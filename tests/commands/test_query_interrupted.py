@@ -1,0 +1,47 @@
+"""Ctrl-C ends a query, whatever the database is doing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sweeper.store.store import Store
+from sweeper.trial import plugins
+from tests.results import result
+
+LONG = {
+    "a cross join": "select count(*) from range(1000000) a, range(1000000) b, range(1000000) c where a.range < b.range",
+    "a recursion": "with recursive r(n) as (select 1 union all select n + 1 from r) select max(n) from r",
+    "a sort that spills": "select * from range(3000000000) order by hash(range) limit 1 offset 1000000000",
+    "aggregates": "select count(distinct a.range * b.range) from range(1000000) a, range(1000000) b",
+    "windows": "select max(s) from (select sum(hash(a.range)) over (order by hash(b.range)) s from range(100000) a, "
+    "range(100000) b)",
+    # One call of one function for the whole time, within which nothing looks up.
+    "one call of a function": "select levenshtein(repeat('a', 300000), repeat('b', 300000))",
+    "stored rows": "select count(*) from trials a, range(1000000) b, range(1000000) c where b.range + c.range < 0",
+    "curves": "select count(*) from curves, range(1000000) b, range(1000000) c where b.range + c.range < 0",
+}
+
+
+@pytest.mark.parametrize("sql", LONG.values(), ids=LONG.keys())
+def test_an_endless_query_ends_with_ctrl_c(tmp_path: Path, sql: str):
+    Store.open(tmp_path / "results").commit(result())
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sweeper.query", sql, "--results", str(tmp_path / "results")],
+        cwd=plugins.ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"TMPDIR": str(scratch)},
+    )  # fmt: skip
+    while not list(scratch.iterdir()):
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(1)  # where in the query the signal comes does not matter
+    process.send_signal(signal.SIGINT)
+    assert process.communicate() == ("", "interrupted\n")
+    assert process.returncode == 130
+    assert not list(scratch.iterdir())

@@ -1,0 +1,165 @@
+"""A local cluster belongs to its user: another user of the machine finds no folder, no token and no open door."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.launch import local_cluster
+from sweeper.launch.failures import LaunchError
+from sweeper.trial import plugins
+
+CLUSTER = """
+import json, os, sys
+from sweeper import launch
+from sweeper.interruption import Interruption
+from sweeper.launch import tune_driver
+from sweeper.space.resources import Resources
+with launch.connected("local", Resources(), Interruption()):
+    import ray
+    from ray.train._internal.storage import StorageContext
+    context = ray.get_runtime_context()
+    with tune_driver._scratch() as scratch:
+        storage = StorageContext(str(scratch), scratch.name)
+        said = {
+            "session": f"{context.get_temp_dir()}/{context.get_session_name()}",
+            "scratch": str(scratch),
+            "staging": storage.experiment_driver_staging_path,
+            "authentication": os.environ["RAY_AUTH_MODE"],
+            "worker": ray.get(ray.remote(lambda: os.getpid()).remote()),
+        }
+        print(json.dumps(said), flush=True)
+        sys.stdin.readline()
+"""
+
+STRANGER = """
+import json, os, pathlib, sys
+said, pids = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+entered = []
+for name in ("session", "scratch", "staging"):
+    path = pathlib.Path(said[name])
+    moved = path.with_name("moved")
+    for attempt in (lambda: os.listdir(path), lambda: (path / "planted").write_text("x"), lambda: path.rename(moved)):
+        try:
+            attempt()
+            entered.append(name)
+        except PermissionError:
+            pass
+for pid in pids:
+    try:
+        entered.append(pathlib.Path(f"/proc/{pid}/environ").read_text())
+    except PermissionError:
+        pass
+print(json.dumps(entered))
+"""
+
+
+def _descendants(pid: int) -> list[int]:
+    listing = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    children = [int(line) for line in listing.stdout.split()]
+    return children + [below for child in children for below in _descendants(child)]
+
+
+def _listening(pids: list[int]) -> set[str]:
+    """The addresses at which the processes accept TCP connections, as the kernel writes them."""
+    sockets = set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            if (target := os.readlink(descriptor)).startswith("socket:["):
+                sockets.add(target.removeprefix("socket:[").removesuffix("]"))
+    addresses = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in sockets:
+                addresses.add(fields[1].partition(":")[0])
+    return addresses
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Any], list[int], Path]]:
+    """What a local cluster says of itself, its processes, and the home folder of its user."""
+    home = tmp_path_factory.mktemp("home")
+    process = subprocess.Popen(
+        [sys.executable, "-c", CLUSTER], cwd=plugins.ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {"HOME": str(home)},
+    )  # fmt: skip
+    assert process.stdout is not None
+    said = json.loads(process.stdout.readline())
+    yield said, [process.pid, *_descendants(process.pid)], home
+    process.communicate("\n")
+    assert process.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_another_user_finds_nothing(cluster):
+    said, pids, _ = cluster
+    assert said["worker"] in pids
+    done = subprocess.run(
+        [sys.executable, "-c", STRANGER, json.dumps(said), json.dumps(pids)], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == []
+
+
+@pytest.mark.slow
+def test_ports_are_open_on_the_loopback_address_only(cluster):
+    _, pids, _ = cluster
+    addresses = _listening(pids)
+    assert addresses
+    assert addresses <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+
+@pytest.mark.slow
+def test_the_token_is_in_no_file(cluster):
+    said, _, home = cluster
+    assert said["authentication"] == "token"
+    assert not (home / ".ray").exists()
+
+
+@pytest.mark.slow
+def test_what_tune_reads_back_lies_in_its_own_private_folder(cluster):
+    said, _, _ = cluster
+    assert Path(said["staging"]).is_relative_to(said["scratch"])
+    assert Path(said["scratch"]).stat().st_mode & 0o077 == 0
+
+
+class Starts:
+    """Starts of Ray, of which the first ones fail."""
+
+    def __init__(self, failures: int):
+        self.left, self.count = failures, 0
+
+    def __call__(self, environment: object) -> None:
+        self.count += 1
+        if self.count <= self.left:
+            raise Exception("The current node timed out during startup.")
+
+
+def test_a_start_that_fails_is_tried_once_more(monkeypatch):
+    for failures, attempts in ((0, 1), (1, 2)):
+        starts = Starts(failures)
+        monkeypatch.setattr(local_cluster, "_init", starts)
+        local_cluster.start({})
+        assert starts.count == attempts
+    starts = Starts(2)
+    monkeypatch.setattr(local_cluster, "_init", starts)
+    with pytest.raises(LaunchError, match=r"Ray did not start on this machine: The current node timed out"):
+        local_cluster.start({})
+    assert starts.count == 2
+
+
+def test_too_little_address_space_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(local_cluster, "_init", pytest.fail)
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (2 * 2**30, 2 * 2**30))
+    with pytest.raises(LaunchError, match=r"limits the address space of a process to 2\.0 GiB.*ulimit -v unlimited"):
+        local_cluster.start({})
