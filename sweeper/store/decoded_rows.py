@@ -4,7 +4,7 @@ A file may be whole, with the digest that belongs to its bytes, and still make n
 than the seal says, a specification that is no JSON, or a few kilobytes that would be decoded to gigabytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,7 +26,7 @@ def decoded_rows(data: bytes, name: str, seals: Sequence[Seal]) -> pa.Table | Da
         name: Its name below `trials`.
         seals: What the file's seal says of each row.
     """
-    return _decoded(data, name, seals, IN_FILE["trials"].names)
+    return _decoded(data, name, seals, None)
 
 
 def contradiction(data: bytes, name: str, seals: Sequence[Seal]) -> Damage | None:
@@ -37,16 +37,23 @@ def contradiction(data: bytes, name: str, seals: Sequence[Seal]) -> Damage | Non
     return rows if isinstance(rows, Damage) else None
 
 
-def _decoded(data: bytes, name: str, seals: Sequence[Seal], columns: Sequence[str]) -> pa.Table | Damage:
+def _decoded(data: bytes, name: str, seals: Sequence[Seal], columns: Collection[str] | None) -> pa.Table | Damage:
+    """The rows with all known columns, or with some."""
+    declared = IN_FILE["trials"]
     try:
-        size = expanded_bytes(data)
+        file = pq.ParquetFile(pa.BufferReader(data))
+        size, schema = expanded_bytes(file.metadata), file.schema_arrow
         if size > ROWS_LIMIT:
             return Damage("trials", name, f"would take {size:,} bytes, too many for rows")
-        file = pq.ParquetFile(pa.BufferReader(data))
-        known = [field for field in file.schema_arrow if field.name in columns]
-        if file.metadata.num_rows != len(seals) or any(field not in IN_FILE["trials"] for field in known):
+        names = None  # of all columns: pyarrow reads them faster without their names
+        if columns is not None or not schema.equals(declared):
+            known = [field for field in schema if field.name in (columns or declared.names)]
+            names = [field.name for field in known if field in declared]
+            if len(names) < len(known):
+                return Damage("trials", name, "has columns of other types than a trial's row")
+        if file.metadata.num_rows != len(seals):
             return Damage("trials", name, "does not hold the row of a trial")
-        table = file.read(columns=[field.name for field in known], use_threads=False).replace_schema_metadata(None)
+        table = file.read(columns=names, use_threads=False).replace_schema_metadata(None)
     except (pa.ArrowException, OSError) as error:
         return Damage("trials", name, str(error))
     reason = _disagreement(table, seals)

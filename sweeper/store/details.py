@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from sweeper.store.committed_rows import Entry
@@ -171,7 +172,7 @@ def _is_own(files: DurableFiles, kind: Detail, name: str, file: DetailFile | Non
     if file.digest is not None and not (file.is_file(digest_of(end)) and (is_whole(end) or not whole)):
         return False
     try:
-        size = expanded_bytes(end)
+        size = expanded_bytes(pq.read_metadata(pa.BufferReader(end)))
     except (pa.ArrowException, OSError):
         return True
     if size > DETAIL_LIMIT:

@@ -71,9 +71,10 @@ class ObjectFiles(DurableFiles):
                     return file.read()
             except FileNotFoundError:
                 return None
-            except OSError:
-                # Opening and reading are two requests. An object that is deleted in between is no FileNotFoundError.
-                if self.filesystem.get_file_info(path).type == fs.FileType.NotFound:
+            except OSError as error:
+                # Opening and reading are two requests. An object that is deleted in between is no FileNotFoundError,
+                # and may be there again by now.
+                if "NO_SUCH_KEY" in str(error) or self.filesystem.get_file_info(path).type == fs.FileType.NotFound:
                     return None
                 raise
 

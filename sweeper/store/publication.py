@@ -1,9 +1,9 @@
 """Publishing a trial: its curves and outcomes first, then its row, which is the commit and names them by digest.
 
 Two processes may publish one trial at the same time, and write over each other's curves and outcomes. The row decides:
-whoever has published it looks whether the curves and outcomes are still its own and if not publishes them again;
-whoever was refused takes back what it has published. Between these steps, and if one of the two dies, readers leave out
-curves and outcomes that the row does not name.
+afterwards each looks which row stands. The process whose row it is publishes its curves and outcomes again if they were
+written over; the other takes its own back. Between these steps, and if one of the two dies, readers leave out curves
+and outcomes that the row does not name.
 """
 
 import dataclasses
@@ -37,29 +37,31 @@ def publish(files: DurableFiles, seal: Seal, row: pa.Table, details: Mapping[Det
     seal = dataclasses.replace(seal, **{kind: file.mark for kind, file in published.items()})
     data = sealed([row], seal, ENCODINGS["trials"](row)).data
     done = files.write(f"trials/{seal.name}", data, keep=lambda present: stands(present, seal.status))
-    (_restore if done else _take_back)(files, seal.name, published)
+    _settle(files, seal.name, published)
     return done
 
 
-def _restore(files: DurableFiles, name: str, published: Mapping[Detail, SealedFile]) -> None:
-    """Publishes details of a published row again that another process has written over."""
-    for kind, file in published.items():
-        end = files.read_end(f"{kind}/{name}", END)
-        if end is None or digest_of(end) != file.mark.digest:
-            files.write(f"{kind}/{name}", file.data)
-
-
-def _take_back(files: DurableFiles, name: str, published: Mapping[Detail, SealedFile]) -> None:
-    """Deletes details of a refused row, unless the row that stands names files of the same bytes."""
+def _settle(files: DurableFiles, name: str, published: Mapping[Detail, SealedFile]) -> None:
+    """Makes sure of the details of the row that stands, and deletes those that this row does not name."""
     row = files.read(f"trials/{name}")
     try:
         seal = None if row is None else unsealed(row, "trials", name)
     except DamagedError:
         return
+    if seal is None:
+        return
     for kind, file in published.items():
-        named = None if seal is None else seal.detail(kind)
-        if seal is not None and (named is None or not named.is_file(file.mark.digest)):
+        named = seal.detail(kind)
+        if named is None or not named.is_file(file.mark.digest):
             files.delete(f"{kind}/{name}", only=file.data)
+        elif named.digest is not None and _digest_at(files, f"{kind}/{name}") != named.digest:
+            files.write(f"{kind}/{name}", file.data)
+
+
+def _digest_at(files: DurableFiles, path: str) -> str | None:
+    """The digest that a file carries; None without a file."""
+    end = files.read_end(path, END)
+    return None if end is None else digest_of(end)
 
 
 def stands(present: bytes, status: Status) -> bool:

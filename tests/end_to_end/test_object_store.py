@@ -101,9 +101,8 @@ def test_of_two_writers_of_one_key_one_whole_file_is_left(s3):
         (status,) = stores[0].committed().values()
         assert status in ("finished", "failed")
         assert stores[0].trials().num_rows == 1
-        # The curves that were put last are those of the row, or nobody's.
-        points = stores[0].curves().num_rows
-        assert points in (2, 900) or (points == 0 and stores[0].verify("curves") == [FINISHED])
+        # Whose curves the row does not name, they are nobody's; in a bucket they may also have been taken back.
+        assert stores[0].curves().num_rows in (0, 2, 900)
         stores[0].delete(f"trials/{PLACE}")
     assert not stores[0].files.listing("quarantine")
 
