@@ -24,7 +24,7 @@ from sweeper.analysis.table import terminal
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, printable, printable_lines
 from sweeper.packs import checkpoint, other_code, plan
-from sweeper.space import search_space
+from sweeper.space import panel_checks, search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.remarks import remarks
 from sweeper.space.search import AdaptiveSearch
@@ -98,6 +98,7 @@ def start(options: Options, interruption: Interruption) -> int:
     jax.config.update("jax_platforms", "cpu")
     try:
         spec = search_space.read(options.space, options.overrides)
+        panel_checks.check(spec)
         store = Store.open(options.results)
     except (SearchSpaceError, StoreError) as error:
         output.complain(str(error))

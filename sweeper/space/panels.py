@@ -16,7 +16,7 @@ Invariants:
     - `cost` is an abbreviation: reading `Panels` writes it out as curves, so nothing else knows of it.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -48,11 +48,22 @@ _FileName = Annotated[str, Field(pattern=_FILE_NAME, max_length=80)]
 _Bins = Annotated[int, Field(ge=1, le=1000)]
 
 
+Source = Literal["column", "curve", "outcome", "walk"]
+"""Where the values of a metric come from: columns of trials, training curves, or outcomes of inputs; those of a walk
+have a name with two numbers more, of the seed and of the step."""
+
+
 class Panel(Declaration):
     """What all kinds have.
 
     Panels with the same `figure` are also drawn side by side. `metric` is drawn of every series that names no other.
     """
+
+    SOURCE: ClassVar[Source] = "outcome"
+    """Where the metrics of the kind come from."""
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+    """The fields of the kind that name columns of the trials."""
 
     kind: str
     name: _FileName
@@ -143,12 +154,17 @@ class _Lines(_Published):
 class CurvePanel(_Lines):
     """Averages and tails against a column."""
 
+    SOURCE = "column"
+    COLUMNS = ("x",)
+
     kind: Literal["curve"]
     x: ColumnAxis
 
 
 class HistoryPanel(_Lines):
     """Training curves: averages and tails on the training batches against the step; `x` is the axis' label."""
+
+    SOURCE = "curve"
 
     kind: Literal["history"]
     x: str = "Step"
@@ -170,6 +186,8 @@ class HistogramPanel(_Published):
 
 class HeatmapPanel(Panel):
     """A histogram over inputs for every value of a column, its shares as colours on a logarithmic scale."""
+
+    COLUMNS = ("x",)
 
     kind: Literal["heatmap"]
     x: ColumnCategories
@@ -200,6 +218,8 @@ class CellsPanel(_Grid):
     An end of `limits` is a number, a column of the trials such as `task.horizon`, or left to the data.
     """
 
+    COLUMNS = ("rows", "columns", "limits")
+
     kind: Literal["cells"]
     label: str = ""
     limits: ColumnLimits = (None, None)
@@ -212,6 +232,9 @@ class BoardPanel(_Grid):
     negative number after the last. A walk ends on the target, or after as many steps as the column `longest` says.
     `unit` is the number of steps that is written as 1 above a board.
     """
+
+    SOURCE = "walk"
+    COLUMNS = ("rows", "columns", "longest")
 
     kind: Literal["board"]
     metric: Name = "path"

@@ -54,6 +54,16 @@ def metric_names(trial: TrialSpec) -> list[str]:
     return [*protocol, *abilities.own_metrics(protocol)]
 
 
+def outcome_names(trial: TrialSpec) -> list[str]:
+    """Names of all columns that `evaluate` returns of a trial's inputs; nothing is trained, compiled or run."""
+
+    def columns(trial: TrialSpec) -> dict[str, Float[Array, " input"]]:
+        per_input, kept = _per_input(trial, trial.model.build(trial.task, trial.keys().weights))
+        return {**per_input, **kept}
+
+    return list(jax.eval_shape(columns, trial))
+
+
 def metrics(columns: dict[str, np.ndarray], measures: Mapping[str, Literal["low", "high"]] = {}) -> dict[str, float]:
     """Averages and bad tails of the per-input columns; `wrong_entropy` over the inputs on which some seed is wrong.
 

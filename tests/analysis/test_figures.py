@@ -619,6 +619,15 @@ def test_the_legend_says_what_a_dashed_line_is(tail, unit, name):
     assert legends(composed(found, one)) == [["Aq_R", name]]
 
 
+def test_titles_of_a_row_begin_at_the_same_height():
+    found = results([trial(success=0.5)])
+    one = panel(kind="curve", x="q", metric="success", split="baseline", title="short")
+    figure = composed(found, one, one.model_copy(update={"title": "a title of several lines " * 4}))
+    tops = [text.get_window_extent().y1 for text in texts(figure) if text.get_text()[:5] in ("short", "a tit")]
+    assert len(tops) == 2
+    assert abs(tops[0] - tops[1]) < 2
+
+
 def test_panels_side_by_side_share_the_height_of_their_axes():
     figure = composed(paper_like(), *PAPER[:3])
     boxes = [axes.get_position() for axes in figure.axes if axes.axison]

@@ -43,6 +43,9 @@ ATTEMPTS, CLOSE_ENOUGH = 8, 0.005
 GAP = 6
 """Points between the name of a panel and its title."""
 
+APART = 4
+"""Room on either side of tick labels and seed counts, in pixels."""
+
 SHORTEST = 8
 """A title is broken into lines of so many characters at least."""
 
@@ -76,8 +79,13 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
     _fit(figure, columns)
 
     boxes = [_box(axes) for axes in panels]
-    for drawing, head, axes, box in zip(row, heads, panels, boxes, strict=True):
-        _add_title(head, drawing.panel.name, drawing.panel.title, axes[0], box.width)
+    titles = [
+        _title(head, drawing.panel.name, drawing.panel.title, axes[0], box.width)
+        for drawing, head, axes, box in zip(row, heads, panels, boxes, strict=True)
+    ]
+    tallest = max(title.offsetbox.get_window_extent().height for title in titles)
+    for title in titles:
+        title.xybox = (0, tallest * 72 / DOTS_PER_INCH)
     for group, foot in zip(groups, feet, strict=True):
         _add_legend(foot, _united([drawing.legend(look) for drawing in row[group]]), Bbox.union(boxes[group]))
     left = MARGIN / figure.get_figwidth()
@@ -110,11 +118,11 @@ def _box(axes: Sequence[Axes]) -> Bbox:
     return Bbox.union([box for part in axes if (box := part.get_tightbbox())])
 
 
-def _add_title(head: Axes, name: str, title: str, first: Axes, width: float) -> None:
+def _title(head: Axes, name: str, title: str, first: Axes, width: float) -> AnnotationBbox:
     """The name of a panel in bold and its title, which is broken into lines.
 
     Args:
-        head: Flat axes on which the title stands.
+        head: Flat axes to which the title is added, its upper edge `xybox` points above them.
         name: The name.
         title: The title.
         first: The axes of the panel with whose labels the title begins.
@@ -125,9 +133,16 @@ def _add_title(head: Axes, name: str, title: str, first: Axes, width: float) -> 
     packed = HPacker(children=[bold, text], sep=GAP, pad=0, align="top")
     label = first.yaxis.label
     left = label if label.get_text() else first
-    head.add_artist(
-        AnnotationBbox(packed, (0, 1), xycoords=(left, head.transAxes), box_alignment=(0, 0), frameon=False, pad=0)
+    added = AnnotationBbox(
+        packed,
+        (0, 1),
+        xycoords=(left, head.transAxes),
+        boxcoords="offset points",
+        box_alignment=(0, 1),
+        frameon=False,
+        pad=0,
     )
+    head.add_artist(added)
     # A formula is not broken.
     words = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), title)
     for characters in range(max(len(words), SHORTEST), SHORTEST - 1, -1):
@@ -135,6 +150,7 @@ def _add_title(head: Axes, name: str, title: str, first: Axes, width: float) -> 
         text.set_text("\n".join(lines).replace("\xa0", " "))
         if packed.get_window_extent().width <= width:
             break
+    return added
 
 
 def _hide_overlapping(axes: Axes) -> None:
@@ -144,7 +160,7 @@ def _hide_overlapping(axes: Axes) -> None:
         texts += axes.get_xticklabels()
     kept: list[Bbox] = []
     for text in texts:
-        box = text.get_window_extent()
+        box = text.get_window_extent().padded(APART, 0)
         if any(box.overlaps(other) for other in kept):
             text.set_visible(False)
         else:

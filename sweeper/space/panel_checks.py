@@ -1,0 +1,157 @@
+"""Whether the panels of a space name what its trials will have: columns, metrics, training curves, outcomes and tasks.
+
+A panel is drawn when all trials are done, which is late to learn that a name was misspelt. So panels are checked when a
+sweep starts. A report draws what the panels share with the store, whatever made the rows.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from sweeper.messages import did_you_mean, nearest_name
+from sweeper.space import holes
+from sweeper.space.panel_series import Best, Where
+from sweeper.space.panels import Panel, Source
+from sweeper.space.problems import Problem, SearchSpaceError, shown
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.space.yaml_tree import Node, descendant, document_tree, overridden, plain
+from sweeper.training import evaluation, trainers
+from sweeper.trial.trial_spec import TrialSpec, canonical, leaf_values
+
+ROW_COLUMNS = (
+    "trial_id", "status", "task", "baseline", "model", "q", "m", "seed", "steps", "batch_size", "optimizer",
+    "learning_rate", "spec", "train_loss", "steps_done", "wall_seconds", "compile_seconds", "train_seconds",
+    "evaluation_seconds", "cpu_seconds", "steps_per_second", "peak_memory_bytes", "pack_id", "lanes", "device",
+    "commit", "dirty", "lock_hash", "versions", "command", "started", "finished", "schema_version",
+)  # fmt: skip
+"""Columns that every finished row of a store has, beside the metrics of the evaluation (`sweeper.store.schema`)."""
+
+
+class _Reference(NamedTuple):
+    """A name in a panel: its place there, and where its values come from."""
+
+    location: tuple[Any, ...]
+    name: str
+    source: Source
+
+
+class _Names:
+    """The names that the trials of a space will have; those of metrics are computed when they are asked for."""
+
+    def __init__(self, variants: Sequence[Node]):
+        records: dict[Any, Any] = {}
+        for variant in variants:
+            for probe in holes.probes(variant):
+                data = plain(probe)
+                named = [part.get("name") if isinstance(part := data.get(key), dict) else None for key in _NAMED]
+                records.setdefault(tuple(named), data)
+        # Of all baselines this one has voters, and so every metric that the others have.
+        self._trials = [TrialSpec.model_validate(data | {"baseline": "Aq_R"}) for data in records.values()]
+        self.tasks = list(dict.fromkeys(trial.task.name for trial in self._trials))
+        self.paths = list(dict.fromkeys(path for trial in self._trials for path, _ in leaf_values(canonical(trial))))
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        return list(dict.fromkeys(name for trial in self._trials for name in evaluation.metric_names(trial)))
+
+    @cached_property
+    def outcomes(self) -> list[str]:
+        return list(dict.fromkeys(name for trial in self._trials for name in evaluation.outcome_names(trial)))
+
+    @cached_property
+    def curves(self) -> list[str]:
+        return list(dict.fromkeys(name for trial in self._trials for name in trainers.trainer_of(trial).curves))
+
+    def problem(self, name: str, source: Source) -> str | None:
+        """What is wrong with a name, if anything is."""
+        if source == "column":
+            return self._column_problem(name)
+        known = {"curve": self.curves, "outcome": self.outcomes, "walk": self.outcomes}[source]
+        if name in known or (source == "walk" and f"{name}_0_0" in known):
+            return None
+        what = "training curve" if source == "curve" else "outcome"
+        listed = [known_name for known_name in known if source != "walk" or known_name.endswith("_0_0")]
+        return f"unknown {what} {shown(name)}{did_you_mean(nearest_name(name, known))} (known: {', '.join(listed)})"
+
+    def _column_problem(self, name: str) -> str | None:
+        if name in ROW_COLUMNS or name in self.paths:
+            return None
+        ends = [path for path in self.paths if path.endswith(f".{name}")]
+        if len(ends) == 1 or name in self.metrics:
+            return None
+        if ends:
+            return f"'{name}' could be {' or '.join(sorted(ends))}"
+        known = [*ROW_COLUMNS, *self.metrics, *self.paths, *(path.rpartition(".")[2] for path in self.paths)]
+        return f"unknown column {shown(name)}{did_you_mean(nearest_name(name, known))}"
+
+
+_NAMED = ("task", "model", "optimizer")
+"""Entries of a trial whose name decides which further entries it has."""
+
+
+def check(spec: SweepSpec) -> None:
+    """Refuse panels that name what no trial of the space will have.
+
+    Raises:
+        SearchSpaceError: a problem for every such name, with its place in the document.
+    """
+    if not spec.panels:
+        return
+    root = document_tree(spec.text)
+    for override in spec.overrides:
+        root = overridden(root, override)
+    if problems := _problems(spec.panels, root, _Names(spec.variants)):
+        raise SearchSpaceError(str(spec.path), problems)
+
+
+def _problems(panels: Sequence[Panel], root: Node, names: _Names) -> list[Problem]:
+    by_name = {panel.name: panel for panel in panels}
+    problems = []
+    for index, node in enumerate(root.value["panels"].value):
+        declared = node.value["name"].value
+        panel = by_name.get(declared) or next(panel for panel in panels if panel.figure == declared)
+        for reference in _references(panel):
+            if message := names.problem(reference.name, reference.source):
+                at = descendant(root, ("panels", index, *reference.location))
+                problems.append(Problem(at.path, message, at.where))
+        for location, task in _tasks(panel):
+            if task not in names.tasks:
+                at = descendant(root, ("panels", index, *location))
+                message = f"no trial has the task {shown(task)} (known: {', '.join(names.tasks)})"
+                problems.append(Problem(at.path, message, at.where))
+    return problems
+
+
+def _references(panel: Panel) -> Iterator[_Reference]:
+    yield from _choice((), panel.where, panel.best)
+    yield from _drawn((), panel)
+    for place, series in enumerate(panel.series):
+        yield from _choice(("series", place), series.where, series.best)
+        yield from _drawn(("series", place), series, panel.SOURCE)
+    for field in ("split", *panel.COLUMNS):
+        value = getattr(panel, field)
+        for name in value if isinstance(value, tuple) else (getattr(value, "column", value),):
+            if isinstance(name, str):
+                yield _Reference((field,), name, "column")
+
+
+def _drawn(location: tuple[Any, ...], part: Any, source: Source | None = None) -> Iterator[_Reference]:
+    for field in ("metric", "tail"):
+        if name := getattr(part, field, None):
+            yield _Reference((*location, field), name, source or part.SOURCE)
+
+
+def _choice(location: tuple[Any, ...], where: Where, best: Best | None) -> Iterator[_Reference]:
+    for name in where:
+        yield _Reference((*location, "where", name), name, "column")
+    if best is not None:
+        yield _Reference((*location, "best", "metric"), best.metric, "column")
+
+
+def _tasks(panel: Panel) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """The tasks that conditions ask for, with their places."""
+    for location, where in ((), panel.where), *((("series", i), part.where) for i, part in enumerate(panel.series)):
+        for key in {"task", "task.name"} & where.keys():
+            value = where[key]
+            for task in value if isinstance(value, list) else [value]:
+                yield (*location, "where", key), task
