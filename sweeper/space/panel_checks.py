@@ -22,7 +22,8 @@ ROW_COLUMNS = (
     "trial_id", "status", "task", "baseline", "model", "q", "m", "seed", "steps", "batch_size", "optimizer",
     "learning_rate", "spec", "train_loss", "steps_done", "wall_seconds", "compile_seconds", "train_seconds",
     "evaluation_seconds", "cpu_seconds", "steps_per_second", "peak_memory_bytes", "pack_id", "lanes", "device",
-    "commit", "dirty", "lock_hash", "versions", "command", "started", "finished", "schema_version",
+    "commit", "dirty", "lock_hash", "versions", "command", "started", "finished", "schema_version", "task_version",
+    "model_version", "numerics_version", "fingerprint",
 )  # fmt: skip
 """Columns that every finished row of a store has, beside the metrics of the evaluation (`sweeper.store.schema`)."""
 
