@@ -256,8 +256,8 @@ def test_killed_and_interrupted_sweeps_end_with_the_same_numbers(undisturbed, ch
 
 def test_a_store_that_takes_nothing_ends_the_sweep_with_one_sentence(checkout):
     store = checkout / "refusing"
-    store.mkdir()
-    (store / "checkpoints").write_text("a file where a folder should be")
+    (store / "curves").mkdir(parents=True)
+    (store / "curves" / "task=coloring").write_text("a file where a folder should be")
     arguments = ("tiny.yaml", "--results", str(store), "--address", "local", "--set", "resources.lanes=1")
     code, text = Command(checkout, *arguments).wait()
     assert code == 1
@@ -270,7 +270,7 @@ def test_a_store_that_takes_nothing_ends_the_sweep_with_one_sentence(checkout):
     assert 3 <= int(lost[1]) < 8, "packs that Tune had asked for already did not run"
     assert f"{8 - int(lost[1])} x not run, as nothing could be committed any more" in text
 
-    (store / "checkpoints").unlink()
+    (store / "curves" / "task=coloring").unlink()
     code, text = Command(checkout, *arguments).wait()
     assert code == 0, text
     assert "8 of 8 trials committed" in text

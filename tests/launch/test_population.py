@@ -16,6 +16,7 @@ import pytest
 import ray
 from ray.util.placement_group import placement_group, remove_placement_group
 
+from sweeper.launch import local_cluster
 from sweeper.launch.cluster import worker_environment
 from sweeper.launch.population import Population
 from sweeper.packs.packing import stack
@@ -51,6 +52,8 @@ def _trials() -> tuple[TrialSpec, ...]:
 
 @pytest.fixture(scope="module")
 def ray_of_four_cores() -> Iterator[None]:
+    # The token of all clusters of this process: other tests here may have started some already.
+    os.environ["RAY_AUTH_TOKEN"] = local_cluster._TOKEN
     environment = worker_environment(Resources()) | {
         "PYTHONPATH": str(plugins.ROOT),
         # The tests' own flags, so that this process compiles the same code as the workers.
