@@ -114,7 +114,7 @@ def test_a_bucket_that_answers_503_for_a_while_gets_the_commit_and_the_checkpoin
         assert store.commit(result(outcomes=outcomes(4)))
         assert len(waiting.waits) == 2
         s3.busy.touch()
-        checkpoint.save(store, "0" * 20, ["a"], {"x": 1.0}, {})
+        checkpoint.save(store, "0" * 20, ["a"], None, {"x": 1.0}, {})
         assert len(waiting.waits) == 4
         s3.busy.touch()
         with pytest.raises(StoreTrouble):
