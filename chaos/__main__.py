@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from chaos import process_faults, storage_faults
+from chaos import code_faults, process_faults, storage_faults
 from chaos.finding import Fault
 from chaos.sweeps import checkout, end_all
 
@@ -23,6 +23,8 @@ FAULTS: dict[str, tuple[Fault, int]] = {
     "checkpoints-damaged": (storage_faults.checkpoints_damaged, 3),
     "files-damaged": (storage_faults.files_damaged, 500),
     "clock-jumped": (storage_faults.clock_jumped, 100),
+    "code-changed": (code_faults.code_changed, 20),
+    "drivers-of-different-code": (code_faults.drivers_of_different_code, 20),
 }
 """By name, with how often it is injected."""
 
