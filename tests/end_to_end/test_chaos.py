@@ -39,11 +39,7 @@ needs_mounts = pytest.mark.skipif(not _mounts(), reason="a file system that is f
 @pytest.mark.parametrize(
     ("fault", "times"),
     [
-        (process_faults.driver_killed, 3),
-        (process_faults.nodes_killed, 3),
         (process_faults.driver_doubled, 1),
-        (storage_faults.results_moved, 1),
-        (storage_faults.checkpoints_damaged, 1),
         pytest.param(storage_faults.disk_filled, 1, marks=needs_mounts),
         pytest.param(storage_faults.disk_read_only, 1, marks=needs_mounts),
     ],
