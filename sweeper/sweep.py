@@ -18,9 +18,9 @@ from rich.console import Console
 
 from sweeper import events, listeners
 from sweeper.analysis import cost
-from sweeper.analysis.means import means
+from sweeper.analysis.means import fitting, means
 from sweeper.analysis.results import Results, finite_values
-from sweeper.analysis.table import terminal
+from sweeper.analysis.table import Table, terminal
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, printable, printable_lines
 from sweeper.packs import checkpoint, other_code, plan
@@ -69,6 +69,11 @@ class Output:
     def say(self, text: str) -> None:
         """Print lines as they are, without what a terminal would obey; a terminal may break them, a log must not."""
         self.out.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)
+
+    def table(self, table: Table) -> None:
+        """Print a table of settings: as much as fits a terminal, all of it into a log."""
+        console = self.out if self.out.is_terminal else Console(file=self.out.file, width=10_000)
+        console.print(terminal(fitting(table, console.width)))
 
     def complain(self, text: str) -> None:
         """The same, about what is wrong."""
@@ -290,8 +295,8 @@ def _report(start: _Start, launched: "launch.Launched | None") -> int:
     spec, store, source, output = start.spec, start.store, start.source, start.output
     frame = store.trials(source.planned).to_pandas()
     finished, stopped, failed = (frame[frame["status"] == status] for status in ("finished", "stopped", "failed"))
-    if len(finished) or len(stopped):
-        output.out.print(terminal(means(frame)))
+    if len(frame):
+        output.table(means(frame))
     for line in _figures(spec, store, source):
         output.say(line)
     reasons: dict[str, list[str]] = defaultdict(list)

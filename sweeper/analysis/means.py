@@ -1,64 +1,289 @@
-"""What the trials of a sweep reached: means over their training seeds, as the table at the end of a sweep.
+"""What the settings of a sweep reached: one row a setting, with means and deviations over its training seeds.
 
-A mean never joins stopped trials with finished ones: a stopped trial was trained for fewer steps.
+A setting is what trials have in common that differ in the training seed alone. Entries that differ between the settings
+are columns, whatever they are; what all settings share stands in the title. A mean never joins trials of different
+status: a stopped trial was trained for fewer steps, a failed one has no metrics.
+
+A percentile over inputs of a model that always gives the same answer is 0 or 1. A mean of such percentiles describes no
+training, so the cell then says from where to where the training seeds reach, and the table has two metrics that do not
+jump: `success_worst5` and `failed_inputs`.
 """
 
 import math
-from collections.abc import Hashable
-from typing import Any, NamedTuple, cast
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.table import VALUE, Column, Form, Table
+from sweeper.analysis.results import entries, entry_names, named_frame, task_of
+from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
 from sweeper.messages import counted
-
-METRICS = ("success", "success_p5", "majority_30", "loss")
-"""Metrics with a column, where any trial has them."""
+from sweeper.store.store import TRIALS
+from sweeper.trial.contracts import Abilities
 
 MAX_ROWS = 100
+"""Settings in a table."""
 
-MEAN = Form("{:.3g}".format, numeric=True)
+MAX_VARYING = 8
+"""Columns for entries that differ between settings."""
+
+FIRST = ("task.name", "model.name", "baseline", "objective.q", "objective.m")
+"""Entries whose columns come first; after them come those of the task, then the others."""
+
+STATUSES = ("finished", "stopped", "failed")
 
 
-class Trials(NamedTuple):
-    """How many trials a row is about, and what became of them."""
+# --------------------------------------------------------------------------------------------------------------------
+# A metric over the training seeds of a setting
+# --------------------------------------------------------------------------------------------------------------------
 
-    number: int
-    status: str
+
+class Mean(NamedTuple):
+    """A metric over the training seeds of a setting.
+
+    Attributes:
+        mean: Over the seeds.
+        deviation: The standard deviation between seeds (that of a sample); None for a single seed.
+        lowest: The lowest seed.
+        highest: The highest seed.
+        jumps: Whether the metric is a percentile that is 0 or 1 for some seeds and something else for others.
+    """
+
+    mean: float
+    deviation: float | None
+    lowest: float
+    highest: float
+    jumps: bool = False
 
     def text(self) -> str:
-        """The count, with the status of trials that are not finished."""
-        return f"{self.number:,}" if self.status == "finished" else f"{self.number:,} {self.status}"
+        """Such as "0.784 ± 0.012", or "0 to 1" where the metric jumps."""
+        if self.jumps:
+            return f"{self.lowest:.3g} to {self.highest:.3g}"
+        return with_deviation(self.mean, self.deviation)
 
 
-TRIALS = Form(Trials.text, numeric=True, order=lambda trials: trials.number)
+WORDS = Form(value_text)
+MEAN = Form(Mean.text, numeric=True, order=lambda value: value.mean)
+
+
+def with_deviation(mean: float, deviation: float | None) -> str:
+    """A mean with its deviation, to the digits that the deviation leaves a meaning.
+
+    The deviation has one digit, or two where the first is a 1.
+    """
+    if not deviation or not (math.isfinite(mean) and math.isfinite(deviation)):
+        return f"{mean:.3g}" if deviation is None else f"{mean:.3g} ± {deviation:.1g}"
+    scale = math.floor(math.log10(abs(mean))) if mean else 0
+    if not -4 < scale < 5:
+        return f"({_fixed(mean / 10.0**scale, deviation / 10.0**scale)})e{scale:+d}"
+    return _fixed(mean, deviation)
+
+
+def _fixed(mean: float, deviation: float) -> str:
+    exponent = math.floor(math.log10(deviation))
+    digits = -exponent + (deviation < 2 * 10.0**exponent)
+    most = 4 if not mean else 3 - math.floor(math.log10(abs(mean)))  # no mean has more than four digits
+    if digits > most:
+        return f"{mean:.{max(most, 0)}f} ± {deviation:.1g}"
+    return f"{mean:.{max(digits, 0)}f} ± {deviation:.{max(digits, 0)}f}"
+
+
+def mean_of(metric: str, values: Iterable[float]) -> Mean | None:
+    """The metric over training seeds with these values; None if no seed has a value."""
+    known = [value for value in values if not math.isnan(value)]
+    if not known:
+        return None
+    lowest, highest = min(known), max(known)
+    deviation = statistics.stdev(known) if len(known) > 1 and math.isfinite(highest - lowest) else None
+    return Mean(statistics.fmean(known), deviation, lowest, highest, _jumps(metric, known) and lowest < highest)
+
+
+def _jumps(metric: str, values: Iterable[float]) -> bool:
+    """Whether the metric is a percentile, of which any value is 0 or 1."""
+    return metric.endswith("_p5") and any(value in (0, 1) for value in values)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Settings
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The trials of one setting and one status.
+
+    Attributes:
+        entries: Every entry of the specification but the training seed, by dotted path.
+        status: Of the trials.
+        rows: The trials, one for each training seed, with named columns.
+    """
+
+    entries: Mapping[str, Any]
+    status: str
+    rows: pd.DataFrame
+
+    def mean(self, metric: str) -> Mean | None:
+        """The metric over the training seeds; None if no trial has it."""
+        return mean_of(metric, map(float, self.rows[metric])) if metric in self.rows else None
+
+
+def settings(trials: pd.DataFrame) -> list[Setting]:
+    """The settings of trials with named columns, in the order of their entries."""
+    groups: dict[tuple[tuple[tuple[str, Any], ...], str], list[Any]] = {}
+    for index, spec, status in zip(trials.index, trials["spec"], trials["status"], strict=True):
+        fixed = tuple((path, value) for path, value in entries(spec).items() if path != "seed")
+        groups.setdefault((fixed, status), []).append(index)
+    grouped = [Setting(dict(fixed), status, trials.loc[places]) for (fixed, status), places in groups.items()]
+    paths = varying([setting.entries for setting in grouped])
+    return sorted(grouped, key=lambda setting: _order(setting, paths))
+
+
+def _order(setting: Setting, paths: Sequence[str]) -> tuple[Any, ...]:
+    return (*(_comparable(setting.entries.get(path)) for path in paths), STATUSES.index(setting.status))
+
+
+def _comparable(value: Any) -> tuple[int, float, str]:
+    """Missing values before numbers, numbers before texts."""
+    if value is None:
+        return 0, 0.0, ""
+    return (1, float(value), "") if isinstance(value, int | float) else (2, 0.0, str(value))
+
+
+def varying(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The entries that tell settings apart: those that have several values among the settings that have them.
+
+    Where these leave two different settings equal, because an entry is there or not, that entry is added.
+    """
+    values: dict[str, set[Any]] = {}
+    for record in records:
+        for path, value in record.items():
+            values.setdefault(path, set()).add(value)
+    told = {path for path, seen in values.items() if len(seen) > 1}
+    while twins := _twins(records, told):
+        first, second = twins
+        told.add(min(path for path in first.keys() | second.keys() if first.get(path) != second.get(path)))
+    places = {path: place for place, path in enumerate(values)}
+    return sorted(told, key=lambda path: (*_rank(path), places[path]))
+
+
+def _twins(records: Sequence[Mapping[str, Any]], told: set[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    """Two different settings that the entries do not tell apart."""
+    seen: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for record in records:
+        twin = seen.setdefault(tuple(record.get(path) for path in told), record)
+        if twin != record:
+            return twin, record
+    return None
+
+
+def _rank(path: str) -> tuple[int, int]:
+    if path in FIRST:
+        return 0, FIRST.index(path)
+    return (1, 0) if path.startswith("task.") else (2, 0)
+
+
+def column_names(paths: Sequence[str], records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The columns of SQL that hold these entries; of the evaluation seeds the path, as `seeds` counts training seeds."""
+    names = entry_names(TRIALS.names, records)
+    return {path: path if names[path] == "seeds" else names[path] for path in paths}
+
+
+def entry_column(name: str, values: Iterable[Any]) -> Column:
+    """A column for an entry with these values: texts are aligned to the left."""
+    return Column(name, WORDS if any(isinstance(value, str) for value in values) else VALUE)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The table
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def metrics_of(trials: pd.DataFrame) -> list[str]:
+    """The metrics of a table of these trials, the most telling first; each has a value in some trial."""
+    names: list[str] = []
+    for spec in trials.drop_duplicates("task")["spec"]:
+        task = task_of(spec)
+        names += _metrics(trials, Abilities() if task is None else task.abilities())
+    return [name for name in dict.fromkeys(names) if name in trials and trials[name].notna().any()]
+
+
+def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:
+    tail = abilities.tail
+    percentile = f"{tail}_p95" if abilities.measures.get(tail) == "high" else f"{tail}_p5"
+    jumping = percentile == "success_p5" and _jumps(percentile, trials.get(percentile, ()))
+    steady = ["success_worst5", "failed_inputs"] if jumping else []
+    votes = [int(match[1]) for name in trials if (match := re.fullmatch(r"majority_(\d+)", name))]
+    return [tail, percentile, *steady, *(f"majority_{group}" for group in sorted(votes)[-1:]), "success", "loss"]
 
 
 def means(trials: pd.DataFrame) -> Table:
-    """Means over training seeds, and over whatever else a row does not name.
+    """The settings of trials as a table.
 
     Args:
-        trials: Rows of the store; failed trials are left out.
+        trials: At least one row of the store.
     """
-    sound = trials[trials["status"] != "failed"]
-    stopped = int((sound["status"] == "stopped").sum())
-    metrics = [name for name in METRICS if name in sound and sound[name].notna().any()]
-    keys = ["task", "baseline", "q", "m", "status"]
-    groups = list(sound.groupby(keys, sort=True))
-    columns = (
-        Column("task"), Column("baseline"), Column("q", VALUE), Column("m", VALUE),
-        *(Column(name, MEAN) for name in metrics), Column("trials", TRIALS),
-    )  # fmt: skip
-    rows = tuple(_row(key, group, metrics) for key, group in groups[:MAX_ROWS])
+    return settings_table(settings(named_frame(trials)))
+
+
+def fitting(table: Table, most: int) -> Table:
+    """The table without the last metrics, but for the first metric, where it is wider than `most`; a note names them."""
+    metrics = [column.title for column in table.columns if column.form is MEAN]
+    table, left_out = narrowed(table, most, metrics[1:])
+    note = f"no room for {', '.join(left_out)}" if left_out else ""
+    return table._replace(note="; ".join(filter(None, (table.note, note))))
+
+
+def settings_table(listed: Sequence[Setting], leading: Sequence[tuple[Column, Sequence[Any]]] = ()) -> Table:
+    """Settings as a table, in the order given.
+
+    Args:
+        listed: At least one setting.
+        leading: Columns that come before all others, with a value for each setting.
+    """
+    trials = pd.concat([setting.rows for setting in listed])
+    records = [setting.entries for setting in listed]
+    paths = varying(records)
+    names = column_names(paths, records)
+    metrics = metrics_of(trials)
+    several = len({setting.status for setting in listed}) > 1
+    columns = [
+        *(column for column, _ in leading),
+        *(entry_column(names[path], (record.get(path) for record in records)) for path in paths[:MAX_VARYING]),
+        Column("seeds", VALUE),
+        *([Column("status", STATUS)] if several else []),
+        *(Column(name, MEAN) for name in metrics),
+    ]
+    rows = [
+        (
+            *(values[place] for _, values in leading),
+            *(setting.entries.get(path) for path in paths[:MAX_VARYING]),
+            len(setting.rows),
+            *([setting.status] if several else []),
+            *map(setting.mean, metrics),
+        )
+        for place, setting in enumerate(listed[:MAX_ROWS])
+    ]
     notes = []
-    if stopped:
-        notes.append(f"stopped early: {counted(stopped, 'trial')} of {len(sound):,}, in rows of their own")
-    if len(groups) > MAX_ROWS:
-        notes.append(f"and {counted(len(groups) - MAX_ROWS, 'row')} more; python -m sweeper.query shows them all")
-    return Table("", columns, rows, "; ".join(notes))
+    if any(isinstance(value, Mean) and value.deviation is not None for row in rows for value in row):
+        notes.append("mean ± standard deviation over training seeds")
+    if len(paths) > MAX_VARYING:
+        notes.append(f"without a column: {', '.join(names[path] for path in paths[MAX_VARYING:])}")
+    if len(listed) > MAX_ROWS:
+        notes.append(f"and {counted(len(listed) - MAX_ROWS, 'row')} more; python -m sweeper.query shows them all")
+    return Table(_title(listed), tuple(columns), tuple(rows), "; ".join(notes))
 
 
-def _row(key: Hashable, group: pd.DataFrame, metrics: list[str]) -> tuple[Any, ...]:
-    task, baseline, q, m, status = cast(tuple[Any, ...], key)
-    values = (None if math.isnan(mean) else float(mean) for mean in group[metrics].mean())
-    return task, baseline, float(q), int(m), *values, Trials(len(group), status)
+def _title(listed: Sequence[Setting]) -> str:
+    """What all settings share, such as "coloring · transformer · 5,000 steps · finished"."""
+
+    def shared(path: str) -> list[Any]:
+        values = {setting.entries.get(path) for setting in listed}
+        return [value for value in values if len(values) == 1 and value is not None]
+
+    parts = [*shared("task.name"), *shared("model.name"), *shared("baseline")]
+    parts += [counted(steps, "step") for steps in shared("steps")]
+    statuses = {setting.status for setting in listed}
+    return " · ".join([*parts, *(statuses if len(statuses) == 1 else ())])

@@ -9,18 +9,22 @@ import datetime
 import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import rich.table
 from rich import box
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
 from sweeper.messages import duration, printable
 
 logger = logging.getLogger(__name__)
+
+GAP = 2
+"""Blanks between two columns on a terminal."""
 
 RecordT = TypeVar("RecordT")
 
@@ -142,6 +146,24 @@ def without_empty_columns(table: Table) -> Table:
         return table
     rows = texts(table)
     return _only(table, [place for place in range(len(table.columns)) if any(row[place] for row in rows)])
+
+
+def width(table: Table) -> int:
+    """How many columns of a terminal the table takes."""
+    heads = [tuple(printable(column.title) for column in table.columns)]
+    cells = zip(*(heads + texts(table)), strict=True)
+    return sum(max(map(cell_len, column)) for column in cells) + GAP * (len(table.columns) - 1)
+
+
+def narrowed(table: Table, most: int, optional: Collection[str]) -> tuple[Table, list[str]]:
+    """The table without as many of the optional columns, from the last one on, as make it fit; and their titles."""
+    left_out: list[str] = []
+    for title in reversed([column.title for column in table.columns if column.title in optional]):
+        if width(table) <= most:
+            break
+        left_out.insert(0, title)
+        table = _only(table, [place for place, column in enumerate(table.columns) if column.title != title])
+    return table, left_out
 
 
 def _without_drawings(table: Table) -> Table:

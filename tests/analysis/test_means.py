@@ -1,22 +1,31 @@
-"""The table at the end of a sweep: means over training seeds, stopped trials apart from finished ones."""
+"""The table of settings at the end of a sweep: a column for what varies, deviations over seeds, no mean of percentiles
+that jump."""
 
 import io
+import math
 
 import pandas as pd
+import pytest
 from rich.console import Console
 
 from sweeper.analysis import means as module
-from sweeper.analysis.means import means
+from sweeper.analysis.means import Mean, fitting, means, with_deviation
 from sweeper.analysis.table import terminal, texts
 from sweeper.store.store import Store
 from tests.results import failure, result
 
 
-def rows(tmp_path, *results) -> pd.DataFrame:
-    store = Store.open(tmp_path / "store")
-    for trial in results:
-        store.commit(trial)
-    return store.trials().to_pandas()
+@pytest.fixture
+def rows(tmp_path):
+    """Makes the rows of a store that holds these results."""
+
+    def committed(*results) -> pd.DataFrame:
+        store = Store.open(tmp_path / "store")
+        for trial in results:
+            store.commit(trial)
+        return store.trials().to_pandas()
+
+    return committed
 
 
 def shown(table) -> list[dict[str, str]]:
@@ -24,49 +33,142 @@ def shown(table) -> list[dict[str, str]]:
     return [dict(zip(titles, row, strict=True)) for row in texts(table)]
 
 
-def test_seeds_of_one_combination_are_averaged(tmp_path):
+def test_what_varies_is_a_column_and_what_is_shared_the_title(rows):
     table = means(
         rows(
-            tmp_path,
             result(metrics={"success": 0.5}),
             result({"seed": 1}, metrics={"success": 0.75}),
-            result({"objective": {"q": "inf", "m": 2}}, metrics={}),
-            failure({"seed": 2}),
+            result({"objective": {"q": "inf", "m": 2}}, metrics={"success": 1.0}),
+            result({"objective": {"q": "inf", "m": 2}, "seed": 1}, metrics={}),
         )
     )
+    assert table.title == "coloring · transformer · Aq_R · 250 steps · finished"
     assert shown(table) == [
-        {"task": "coloring", "baseline": "Aq_R", "q": "3", "m": "2", "success": "0.625", "trials": "2"},
-        {"task": "coloring", "baseline": "Aq_R", "q": "inf", "m": "2", "success": "", "trials": "1"},
+        {"q": "3", "seeds": "2", "success": "0.62 ± 0.18"},
+        {"q": "inf", "seeds": "2", "success": "1"},
     ]
-    assert table.note == ""
-    assert [row[4] for row in table.rows] == [0.625, None], "cells keep their values"
+    assert table.note == "mean ± standard deviation over training seeds"
+    mean = table.rows[0][2]
+    assert mean == Mean(0.625, pytest.approx(math.sqrt(2 * 0.125**2)), 0.5, 0.75), "cells keep their values"
 
 
-def test_stopped_trials_are_never_averaged_with_finished_ones(tmp_path):
+def test_entries_of_the_task_and_of_the_optimiser_are_columns(rows):
+    def recall(keys, rate, weight_decay=0.0):
+        optimizer = {"learning_rate": rate, "weight_decay": weight_decay}
+        return result({"task": {"name": "recall", "keys": keys}, "optimizer": optimizer}, metrics={"success": 0.5})
+
+    table = means(rows(recall(8, 1e-2), recall(4, 1e-2), recall(4, 1e-3), recall(4, 1e-3, 0.1)))
+    assert [list(row.values())[:3] for row in shown(table)] == [
+        ["4", "0.001", "0"],
+        ["4", "0.001", "0.1"],
+        ["4", "0.01", "0"],
+        ["8", "0.01", "0"],
+    ]
+    assert [column.title for column in table.columns][:4] == ["keys", "learning_rate", "weight_decay", "seeds"]
+
+
+def test_settings_of_two_tasks_differ_in_what_both_have(rows):
+    table = means(rows(result(), result({"task": {"name": "recall", "keys": 4}})))
+    assert [column.title for column in table.columns][:2] == ["task", "seeds"]
+
+
+def test_an_entry_that_only_some_settings_have_tells_them_apart(rows):
+    annealed = {"objective": {"q": 3.0, "final_q": 9.0, "m": 2}}
+    table = means(rows(result(), result(annealed)))
+    assert [(row["final_q"], row["seeds"]) for row in shown(table)] == [("", "1"), ("9", "1")]
+
+
+def test_the_number_of_evaluation_seeds_is_not_called_as_the_number_of_trainings(rows):
+    table = means(rows(result(), result({"evaluation": {"seeds": 20, "votes": [3]}})))
+    assert [column.title for column in table.columns][:2] == ["evaluation.seeds", "seeds"]
+
+
+def test_trials_of_unlike_status_are_never_averaged(rows):
     table = means(
         rows(
-            tmp_path,
             result(metrics={"success": 1.0}),
             result({"seed": 1}, metrics={"success": 0.0}, status="stopped"),
             result({"seed": 2}, metrics={"success": 0.5}, status="stopped"),
+            failure({"seed": 3}),
         )
     )
-    assert [(row["success"], row["trials"]) for row in shown(table)] == [("1", "1"), ("0.25", "2 stopped")]
-    assert table.note == "stopped early: 2 trials of 3, in rows of their own"
+    assert [(row["status"], row["seeds"], row["success"]) for row in shown(table)] == [
+        ("finished", "1", "1"),
+        ("stopped", "2", "0.2 ± 0.4"),
+        ("failed", "1", ""),
+    ]
 
 
-def test_a_long_table_is_cut_and_says_so(tmp_path, monkeypatch):
+def test_a_percentile_that_jumps_is_not_averaged(rows):
+    def trained(seed, baseline, percentile, worst, failed):
+        metrics = {"success": 0.9, "success_p5": percentile, "success_worst5": worst, "failed_inputs": failed}
+        return result({"seed": seed, "baseline": baseline}, metrics=metrics)
+
+    table = means(
+        rows(
+            trained(0, "AE_R", 0.0, 0.0, 0.06),
+            trained(1, "AE_R", 1.0, 0.2, 0.04),
+            trained(0, "Aq_R", 0.6, 0.5, 0.0),
+            trained(1, "Aq_R", 0.7, 0.5, 0.0),
+        )
+    )
+    average, tail = shown(table)
+    assert average["success_p5"] == "0 to 1"
+    assert average["success_worst5"] == "0.10 ± 0.14"
+    assert average["failed_inputs"] == "0.050 ± 0.014"
+    assert tail["success_p5"] == "0.65 ± 0.07"
+
+
+def test_metrics_that_do_not_jump_stand_in_only_where_they_are_needed(rows):
+    metrics = {"success": 0.9, "success_p5": 0.6, "success_worst5": 0.5, "failed_inputs": 0.0, "loss": 0.1}
+    table = means(rows(result(metrics=metrics | {"majority_3": 0.9, "majority_30": 0.95})))
+    assert [column.title for column in table.columns] == ["seeds", "success", "success_p5", "majority_30", "loss"]
+
+
+def test_a_task_is_judged_by_its_own_quantity(rows):
+    grid = {
+        "task": {"name": "gridworld", "height": 3, "width": 3, "horizon": 9},
+        "optimizer": {"name": "pgpe"},
+        "model": {"name": "transformer"},
+    }
+    table = means(rows(result(grid, metrics={"reward": -20.5, "reward_p5": -25.0, "loss": 20.5, "success": 0.0})))
+    assert shown(table) == [{"seeds": "1", "reward": "-20.5", "reward_p5": "-25", "success": "0", "loss": "20.5"}]
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "text"),
+    [
+        (0.78412, 0.03, "0.78 ± 0.03"),
+        (0.78412, 0.0123, "0.784 ± 0.012"),
+        (0.5, None, "0.5"),
+        (1.0, 0.0, "1 ± 0"),
+        (0.00902, 0.0041, "0.009 ± 0.004"),
+        (4.2e-7, 3e-8, "(4.2 ± 0.3)e-7"),
+        (0.891234, 2e-9, "0.8912 ± 2e-09"),
+        (1234.5, 56.0, "1234 ± 56"),
+        (0.0, 0.25, "0.0 ± 0.2"),
+        (-25.0, 1.5, "-25.0 ± 1.5"),
+        (math.inf, None, "inf"),
+    ],
+)
+def test_a_deviation_says_which_digits_of_the_mean_count(mean, deviation, text):
+    assert with_deviation(mean, deviation) == text
+
+
+def test_a_long_table_is_cut_and_says_so(rows, monkeypatch):
     monkeypatch.setattr(module, "MAX_ROWS", 2)
-    table = means(rows(tmp_path, *(result({"objective": {"q": float(q), "m": 2}}) for q in range(1, 5))))
+    table = means(rows(*(result({"objective": {"q": float(q), "m": 2}}) for q in range(1, 5))))
     assert len(table.rows) == 2
     assert table.note == "and 2 rows more; python -m sweeper.query shows them all"
 
 
-def test_nine_columns_fit_a_terminal(tmp_path):
-    metrics = dict.fromkeys(module.METRICS, 0.12345)
-    table = means(rows(tmp_path, result(metrics=metrics), result({"seed": 1}, metrics=metrics, status="stopped")))
+def test_a_terminal_gets_the_first_metrics_and_the_names_of_the_others(rows):
+    metrics = dict.fromkeys(("success_worst5", "failed_inputs", "majority_30", "loss"), 0.12345)
+    jumping = [result({"seed": i}, metrics=metrics | {"success": 0.1 * i, "success_p5": i}) for i in (0, 1)]
+    table = fitting(means(rows(*jumping)), 80)
     console = Console(width=80, file=io.StringIO(), record=True)
     console.print(terminal(table))
     lines = console.export_text().splitlines()
-    assert len(lines[0].split()) == 9
+    assert lines[1].split() == ["seeds", "success", "success_p5", "success_worst5", "failed_inputs", "majority_30"]
     assert max(map(len, lines)) <= 80
+    assert table.note.endswith("no room for loss")
