@@ -186,7 +186,7 @@ def _rank(path: str) -> tuple[int, int]:
 
 
 def column_names(paths: Sequence[str], records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The columns of SQL that hold these entries; of the evaluation seeds the path, as `seeds` counts training seeds."""
+    """The columns of SQL that hold these entries; of evaluation seeds the path, as `seeds` counts training seeds."""
     names = entry_names(TRIALS.names, records)
     return {path: path if names[path] == "seeds" else names[path] for path in paths}
 
@@ -215,7 +215,7 @@ def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:
     percentile = f"{tail}_p95" if abilities.measures.get(tail) == "high" else f"{tail}_p5"
     jumping = percentile == "success_p5" and _jumps(percentile, trials.get(percentile, ()))
     steady = ["success_worst5", "failed_inputs"] if jumping else []
-    votes = [int(match[1]) for name in trials if (match := re.fullmatch(r"majority_(\d+)", name))]
+    votes = [int(match[1]) for name in trials if (match := re.fullmatch(r"majority_(\d+)", str(name)))]
     return [tail, percentile, *steady, *(f"majority_{group}" for group in sorted(votes)[-1:]), "success", "loss"]
 
 
@@ -229,7 +229,7 @@ def means(trials: pd.DataFrame) -> Table:
 
 
 def fitting(table: Table, most: int) -> Table:
-    """The table without the last metrics, but for the first metric, where it is wider than `most`; a note names them."""
+    """The table without as many of the last metrics as make it fit, never without the first; a note names them."""
     metrics = [column.title for column in table.columns if column.form is MEAN]
     table, left_out = narrowed(table, most, metrics[1:])
     note = f"no room for {', '.join(left_out)}" if left_out else ""

@@ -49,7 +49,7 @@ def test_what_varies_is_a_column_and_what_is_shared_the_title(rows):
     ]
     assert table.note == "mean ± standard deviation over training seeds"
     mean = table.rows[0][2]
-    assert mean == Mean(0.625, pytest.approx(math.sqrt(2 * 0.125**2)), 0.5, 0.75), "cells keep their values"
+    assert mean == Mean(0.625, math.sqrt(2 * 0.125**2), 0.5, 0.75), "cells keep their values"
 
 
 def test_entries_of_the_task_and_of_the_optimiser_are_columns(rows):
