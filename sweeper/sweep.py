@@ -7,7 +7,6 @@ A start plans, launches what is pending, and says what came out. What happens me
 import collections
 import dataclasses
 import re
-from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +16,12 @@ from pyarrow.fs import LocalFileSystem
 from rich.console import Console
 
 from sweeper import events, listeners
-from sweeper.analysis import cost
+from sweeper.analysis import cost, unfinished
 from sweeper.analysis.means import fitting, means
 from sweeper.analysis.results import Results, finite_values
 from sweeper.analysis.table import Table, terminal
 from sweeper.interruption import Interruption
-from sweeper.messages import counted, printable, printable_lines
+from sweeper.messages import counted, printable_lines
 from sweeper.packs import checkpoint, other_code, plan
 from sweeper.space import panel_checks, search_space
 from sweeper.space.problems import SearchSpaceError
@@ -35,8 +34,6 @@ from sweeper.trial.trial_spec import TrialSpec
 
 if TYPE_CHECKING:
     from sweeper import launch
-
-MAX_REASONS = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -299,45 +296,33 @@ def _report(start: _Start, launched: "launch.Launched | None") -> int:
         output.table(means(frame))
     for line in _figures(spec, store, source):
         output.say(line)
-    reasons: dict[str, list[str]] = defaultdict(list)
-    for row in failed.to_dict("records"):
-        reasons[f"{row['error_kind']}: {row['error_message']}"].append(row["trial_id"])
-    told = set(failed["trial_id"]) | set(finished["trial_id"])
-    if spec.search.early_stopping is not None:
-        told |= set(stopped["trial_id"])
-    for loss in launched.losses if launched else ():
-        # One sentence for a full disk, whichever files it refused.
-        text = re.sub(re.escape(store.root) + r"/[^\s:]+", f"files in {store.root}", loss.reason)
-        reasons[text] += [key for key in loss.trial_ids if key not in told]
-        told.update(loss.trial_ids)
-    unfinished = [key for key in stopped["trial_id"] if key not in told]
-    if unfinished:
-        reasons["stopped early by another sweep, and not run to the end"] += unfinished
-        told.update(unfinished)
-    missing = [key for key in source.planned if key not in told]
-    if missing and launched and launched.refused:
-        reasons["not run, as nothing could be committed any more"] += missing
-    elif missing:
-        reasons["no row, although its worker reported the end"] += missing
+    lost = [_lost(store, loss) for loss in launched.losses] if launched else []
+    refused = launched is not None and launched.refused
+    reasons = unfinished.unfinished(source.planned, frame, source.done - {"failed"}, lost, refused)
     for text in source.impossible:
         output.complain(f"a setting that cannot be trained was left out: {text}")
-    count = sum(map(len, reasons.values()))
-    if not count:
+    planned = counted(len(source.planned), "trial")
+    if not reasons:
         ending = f", {len(stopped):,} of them stopped early" if len(stopped) else ""
-        output.say(f"{len(finished) + len(stopped):,} of {counted(len(source.planned), 'trial')} committed{ending}")
+        output.say(f"{len(finished) + len(stopped):,} of {planned} committed{ending}")
         return 0
-    output.complain(f"{count:,} of {len(source.planned):,} trials are not finished:")
-    for text, keys in sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]:
-        if keys:
-            others = f" and {len(keys) - 1:,} more" if len(keys) > 1 else ""
-            output.complain(f"  {len(keys):,} x {printable(text)} (trial {keys[0]}{others})")
+    verb = "is" if len(source.planned) == 1 else "are"
+    output.complain(f"{sum(map(len, reasons.values())):,} of {planned} {verb} not finished:")
+    for line in unfinished.lines(reasons):
+        output.complain(f"  {line}")
     if len(failed):
         output.complain("  failed trials are run again with --retry-failed")
     return 1
 
 
+def _lost(store: Store, loss: "launch.Loss") -> unfinished.LostTrials:
+    """The lost trials, with one sentence for a full disk, whichever files it refused."""
+    reason = re.sub(re.escape(store.root) + r"/[^\s:]+", f"files in {store.root}", loss.reason)
+    return unfinished.LostTrials(loss.trial_ids, reason)
+
+
 def _figures(spec: SweepSpec, store: Store, source: plan.Source) -> list[str]:
-    """Draws the panels that the space declares; returns what there is to say about them."""
+    """Draw the panels that the space declares; returns lines with the files and with remarks."""
     if not spec.panels:
         return []
     from sweeper.analysis import figures

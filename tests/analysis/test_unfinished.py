@@ -1,0 +1,54 @@
+"""Every trial of a sweep that is not finished has one reason."""
+
+import pandas as pd
+import pytest
+
+from sweeper.analysis.unfinished import MAX_REASONS, LostTrials, lines, unfinished
+
+PLANNED = ("a", "b", "c", "d", "e", "f")
+
+
+def rows(**statuses: str) -> pd.DataFrame:
+    table = pd.DataFrame({"trial_id": list(statuses), "status": list(statuses.values())})
+    failed = table["status"] == "failed"
+    return table.assign(error_kind=failed.map({True: "ValueError"}), error_message=failed.map({True: "no"}))
+
+
+ROWS = rows(a="finished", b="failed", c="stopped", d="finished")
+LOST = (LostTrials(("d", "e"), "disk full"),)
+
+
+def test_each_trial_has_one_reason():
+    assert unfinished(PLANNED, ROWS, done=(), lost=LOST, refused=False) == {
+        "ValueError: no": ["b"],
+        "disk full": ["e"],
+        "stopped early by another sweep, and not run to the end": ["c"],
+        "no row, although its worker reported the end": ["f"],
+    }
+
+
+def test_a_sweep_that_stops_trials_early_is_done_with_them():
+    reasons = unfinished(PLANNED, ROWS, done=("stopped",), lost=LOST, refused=True)
+    assert reasons == {
+        "ValueError: no": ["b"], "disk full": ["e"], "not run, as nothing could be committed any more": ["f"],
+    }  # fmt: skip
+
+
+def test_nothing_is_unfinished_when_all_rows_are_there():
+    assert unfinished(("a",), rows(a="finished"), (), (), refused=False) == {}
+    assert unfinished((), rows(), (), (), refused=False) == {}
+    assert lines({}) == []
+
+
+def test_frequent_reasons_come_first_and_cannot_steer_a_terminal():
+    reasons = {f"reason {number}": ["x"] for number in range(MAX_REASONS)} | {"\x1b[2J": ["a", "b", "c"]}
+    assert lines(reasons)[:2] == [r"3 x \x1b[2J (trial a and 2 more)", "1 x reason 0 (trial x)"]
+    assert len(lines(reasons)) == MAX_REASONS
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_every_trial_is_counted(early_stopping):
+    done = ("stopped",) if early_stopping else ()
+    reasons = unfinished(PLANNED, ROWS, done, LOST, refused=False)
+    unexplained = set(PLANNED) - {trial_id for trial_ids in reasons.values() for trial_id in trial_ids}
+    assert unexplained == {"a", "d"} | ({"c"} if early_stopping else set())
