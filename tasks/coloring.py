@@ -113,8 +113,8 @@ class Task(contracts.Task):
         digits = self.vertices ** jnp.arange(5)
 
         def of_paths(cycle: Integer[Array, " vertex"]) -> contracts.Outcomes:
-            found = position[_paths(cycle.astype(jnp.int32)) @ digits]
-            return cycle_outcomes(probabilities[found], variance[found])
+            places = position[_paths(cycle.astype(jnp.int32)) @ digits]
+            return cycle_outcomes(probabilities[places], variance[places])
 
         return jax.lax.map(of_paths, inputs, batch_size=64)
 

@@ -297,16 +297,16 @@ def _logits(tables: Tables, inputs: Inputs) -> Float[Array, "input seed bit"]:
             own, value = token
             own_query, own_memory, own_key, own_message = jnp.split(_looked_up(own, value), parts)
             memory = memory + own_memory
-            found = _read(own_query, memory)
-            key, message = own_key + tables.to_key.T @ found, own_message + tables.to_message.T @ found
+            attended = _read(own_query, memory)
+            key, message = own_key + tables.to_key.T @ attended, own_message + tables.to_message.T @ attended
             return (memory, messages + _outer(key, message)), None
 
         nothing = jnp.zeros((head * len(last.message), query.shape[1]))
         (memory, messages), _ = jax.lax.scan(remember, (jnp.zeros_like(last.memory), nothing), (rows, values))
-        found = _read(last.query, memory + last.memory)
-        ask = _looked_up(tables.last_query, query) + tables.to_query.T @ found
-        key, message = last.key + tables.to_key.T @ found, last.message + tables.to_message.T @ found
-        direct = _looked_up(tables.direct, query) + tables.to_logits.T @ found + tables.bias[:, None]
+        attended = _read(last.query, memory + last.memory)
+        ask = _looked_up(tables.last_query, query) + tables.to_query.T @ attended
+        key, message = last.key + tables.to_key.T @ attended, last.message + tables.to_message.T @ attended
+        direct = _looked_up(tables.direct, query) + tables.to_logits.T @ attended + tables.bias[:, None]
         return direct + _read(ask, messages + _outer(key, message))
 
     per_seed = {"tokens": tables.tokens, "last": tables.last, "last_query": tables.last_query, "direct": tables.direct}
@@ -340,10 +340,10 @@ def _read(query: Float[Array, "f input"], memory: Float[Array, "pair input"]) ->
     return functools.reduce(jnp.add, jnp.split(products, len(query)))
 
 
-def _read_transposed(memory: Float[Array, "pair input"], found: Float[Array, "g input"]) -> Float[Array, "f input"]:
-    """memory @ found of every input, for a flattened memory."""
-    products = (memory * jnp.tile(found, (len(memory) // len(found), 1))).reshape(-1, *found.shape)
-    return functools.reduce(jnp.add, (products[:, column] for column in range(len(found))))
+def _read_transposed(memory: Float[Array, "pair input"], attended: Float[Array, "g input"]) -> Float[Array, "f input"]:
+    """memory @ attended of every input, for a flattened memory."""
+    products = (memory * jnp.tile(attended, (len(memory) // len(attended), 1))).reshape(-1, *attended.shape)
+    return functools.reduce(jnp.add, (products[:, column] for column in range(len(attended))))
 
 
 _outer.defvjp(

@@ -76,25 +76,25 @@ def metrics(columns: dict[str, np.ndarray], measures: Mapping[str, Literal["low"
         measures: Which of the columns are measures of the task, and whether their low or high values are bad.
     """
     bad = {"loss": "high", **measures}
-    found: dict[str, float] = {}
+    values_by_name: dict[str, float] = {}
     for name, column in columns.items():
         values = column.astype(np.float64)
         if name == "wrong_entropy":
             # Without a wrong answer there is nothing whose spread could be averaged, and no number is better than 0.
             if (wrong := columns["success"] < 1).any():
-                found[name] = float(values[wrong].mean())
+                values_by_name[name] = float(values[wrong].mean())
             continue
-        found[name] = float(values.mean())
+        values_by_name[name] = float(values.mean())
         if name in bad:
             high = bad[name] == "high"
-            found[f"{name}_p95" if high else f"{name}_p5"] = float(np.percentile(values, 95 if high else 5))
-            found[f"{name}_worst"] = float(values.max() if high else values.min())
+            values_by_name[f"{name}_p95" if high else f"{name}_p5"] = float(np.percentile(values, 95 if high else 5))
+            values_by_name[f"{name}_worst"] = float(values.max() if high else values.min())
         elif name != "variance":
-            found[f"{name}_p5"] = float(np.percentile(values, 5))
+            values_by_name[f"{name}_p5"] = float(np.percentile(values, 5))
     success = np.sort(columns["success"].astype(np.float64))
-    found["success_worst5"] = float(success[: max(1, round(0.05 * len(success)))].mean())
-    found["failed_inputs"] = float((success == 0).mean())
-    return found
+    values_by_name["success_worst5"] = float(success[: max(1, round(0.05 * len(success)))].mean())
+    values_by_name["failed_inputs"] = float((success == 0).mean())
+    return values_by_name
 
 
 def _per_input(

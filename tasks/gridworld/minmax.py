@@ -86,13 +86,13 @@ def randomised(grid: Grid) -> MinMax:
         if value <= lower + TOLERANCE:
             break
         # With some weight on every treasure; walks would otherwise not care when they see those of weight zero.
-        found = _search(world, 0.98 * treasure + 0.02 * uniform, np.inf, BEAM)
-        new = _improving(world.symmetric(found.costs), treasure, value)
+        searched = _search(world, 0.98 * treasure + 0.02 * uniform, np.inf, BEAM)
+        new = _improving(world.symmetric(searched.costs), treasure, value)
         if not len(new):
-            found = _search(world, treasure, value - TOLERANCE, EXHAUSTIVE)
-            if found.nothing_missed and not len(found.costs):
+            searched = _search(world, treasure, value - TOLERANCE, EXHAUSTIVE)
+            if searched.nothing_missed and not len(searched.costs):
                 break
-            new = _improving(world.symmetric(found.costs), treasure, value)
+            new = _improving(world.symmetric(searched.costs), treasure, value)
             if not len(new):
                 raise UncertifiedError(f"{grid}: the randomised min-max lies between {lower} and {value}")
         costs = np.concatenate([costs, new])
@@ -111,9 +111,9 @@ def best_average(grid: Grid) -> float:
     uniform = np.full(grid.cells - 1, 1 / (grid.cells - 1))
     best = np.inf
     for beam in (BEAM, EXHAUSTIVE):
-        found = _search(world, uniform, best - TOLERANCE, beam)
-        best = min(best, *(found.costs @ uniform)) if len(found.costs) else best
-    if not found.nothing_missed:
+        searched = _search(world, uniform, best - TOLERANCE, beam)
+        best = min(best, *(searched.costs @ uniform)) if len(searched.costs) else best
+    if not searched.nothing_missed:
         raise UncertifiedError(f"{grid}: the best average is at most {best}")
     return float(best)
 
@@ -129,10 +129,10 @@ def deterministic(grid: Grid) -> int:
     worst = int(2 * world.distance.max())
     while True:
         for beam in (BEAM, EXHAUSTIVE):
-            found = _search(world, np.zeros(grid.cells - 1), np.inf, beam, worst - world.distance)
-            if len(found.costs):
+            searched = _search(world, np.zeros(grid.cells - 1), np.inf, beam, worst - world.distance)
+            if len(searched.costs):
                 return worst
-            if found.nothing_missed:
+            if searched.nothing_missed:
                 break
         else:
             raise UncertifiedError(f"{grid}: the best deterministic worst case is at least {worst}")
