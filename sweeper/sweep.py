@@ -29,6 +29,7 @@ from sweeper.space.remarks import remarks
 from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError, SweepRecord
+from sweeper.store.superseded import supersede
 from sweeper.trial import provenance
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -177,7 +178,7 @@ def _planned(options: Options, spec: SweepSpec, store: Store, output: Output) ->
         output.say(f"  {other_code.sentence(store, others, seals, options.recompute_other_code)}")
     if others and options.recompute_other_code:
         if not options.dry_run:
-            store.supersede(others)
+            supersede(store, others)
         for key in others:
             del committed[key]
         source, _ = _source(spec, store, committed, done)
@@ -327,9 +328,8 @@ def _figures(spec: SweepSpec, store: Store, source: plan.Source) -> list[str]:
         return []
     from sweeper.analysis import figures
 
-    folder = (
-        Path(store.root) / "figures" if isinstance(store.filesystem, LocalFileSystem) else Path("figures").resolve()
-    )
+    local = isinstance(store.files.filesystem, LocalFileSystem)
+    folder = Path(store.root) / "figures" if local else Path("figures").resolve()
     results = Results.of_store(store).only(source.planned)
     report = figures.draw(results, spec.panels, folder / spec.name)
     lines = [f"figure: {path}" for path in report.paths if path.suffix == ".png"]

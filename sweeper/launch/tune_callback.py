@@ -22,6 +22,7 @@ from sweeper.launch.failures import Loss, commit_failed, reason
 from sweeper.launch.job import Job
 from sweeper.launch.protocol import Failed, Lost, decoded, encoded, report_of
 from sweeper.packs.plan import Work
+from sweeper.store.standing_rows import standing_statuses
 from sweeper.store.store import StoreError
 
 MAX_WORKER_DEATHS = 3
@@ -146,10 +147,12 @@ class SweepCallback(NotSaved, tune.Callback):
         self._deaths[pack_id] += 1
         self._stream.emit(events.WorkerDied(pack_id, _names(work), started=True))
         with contextlib.suppress(OSError, StoreError):  # then committed trials are evaluated once more
-            standing = self._job.store.standing(work.pack.part(work.pending).trials) if work.pending else {}
+            pending = work.pack.part(work.pending).trials if work.pending else ()
             # A stopped row of another sweep may stand until this sweep has run its trial to the end.
             rows: dict[str, Status] = {
-                key: status for key, status in standing.items() if status in self._job.source.done
+                key: status
+                for key, status in standing_statuses(self._job.store, pending).items()
+                if status in self._job.source.done
             }
             self._tell_commits(pack_id, rows)
             left = tuple(name for name in work.pending if name not in rows)

@@ -31,7 +31,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyarrow import fs
 
 from sweeper.messages import redacted
 from sweeper.store.addresses import open_files
@@ -53,10 +52,8 @@ from sweeper.store.schema import (
     Status,
     TrialResult,
 )
-from sweeper.store.sealed_parquet import Seal, unsealed
-from sweeper.store.superseded import move_away
+from sweeper.store.sealed_parquet import Seal
 from sweeper.store.sweep_records import SweepRecord, read_records, write_record
-from sweeper.store.threads import in_threads
 from sweeper.store.trials_table import trials_table
 from sweeper.store.upkeep import inspected, remove_doubles, sound_entries
 from sweeper.trial import trial_spec
@@ -120,12 +117,8 @@ class Store:
         return self._files
 
     @property
-    def filesystem(self) -> fs.FileSystem:
-        return self._files.filesystem
-
-    @property
     def root(self) -> str:
-        """Path of the store inside `filesystem`."""
+        """Path of the store inside the filesystem of `files`."""
         return self._files.root
 
     def __repr__(self) -> str:
@@ -165,26 +158,6 @@ class Store:
         elif present is not None:
             self._files.delete(f"outcomes/{seal.name}")
         return publish(self._files, seal, trial_table(seal.trial_id, result), details)
-
-    def supersede(self, trial_ids: Iterable[str]) -> None:
-        """Move the rows of trials, with their curves and outcomes, to `superseded/`: the trials are pending again.
-
-        Raises:
-            StoreError: the store cannot be written, or another process is compacting it.
-        """
-        move_away(self._files, self.entries(trial_ids))
-
-    def standing(self, trials: Iterable[trial_spec.TrialSpec]) -> dict[str, Status]:
-        """Status of those trials whose own file holds a row that did not fail, by id; compacted rows are not read."""
-
-        def sound(trial: trial_spec.TrialSpec) -> tuple[str, Status] | None:
-            seal = _bare_seal(trial, "failed")
-            present = self.read_bytes(f"trials/{seal.name}")
-            if present is None or not stands(present, "failed"):
-                return None
-            return seal.trial_id, unsealed(present, "trials").status
-
-        return dict(row for row in in_threads(sound, list(trials)) if row is not None)
 
     # ----------------------------------------------------------------------------------------------------------------
     # Read

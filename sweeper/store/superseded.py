@@ -8,22 +8,22 @@ row, which no reader looks at.
 
 from collections.abc import Iterable
 
-from sweeper.store.committed_rows import Entry
 from sweeper.store.compacted_files import dissolve
-from sweeper.store.files import DurableFiles, StoreError
+from sweeper.store.files import StoreError
 from sweeper.store.schema import SCHEMAS
+from sweeper.store.store import Store
 
 UNKNOWN = "unknown"
 """Folder of rows whose code is not known."""
 
 
-def move_away(files: DurableFiles, entries: Iterable[Entry]) -> None:
-    """Move rows with their curves and outcomes; compacted files that hold any of them are dissolved first.
+def supersede(store: Store, trial_ids: Iterable[str]) -> None:
+    """Move the rows of trials with their curves and outcomes; compacted files that hold such rows are dissolved first.
 
     Raises:
         StoreError: the store cannot be written, another process is compacting it, or a compacted file is damaged.
     """
-    rows = list(entries)
+    files, rows = store.files, store.entries(trial_ids)
     holders = {entry.place.file.name: (entry.place.file, entry.data) for entry in rows if entry.place is not None}
     for seal, data in holders.values():
         with files.exclusively() as hold:

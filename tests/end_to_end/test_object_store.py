@@ -88,7 +88,7 @@ class DeletedAfterOpening:
 def test_an_object_that_is_deleted_while_it_is_read_is_absent(s3):
     store = Store.open(s3.url("deleted"))
     store.write_bytes("checkpoints/pack.ckpt", b"state")
-    store.files.filesystem = DeletedAfterOpening(store.filesystem)
+    store.files.filesystem = DeletedAfterOpening(store.files.filesystem)
     assert store.read_bytes("checkpoints/pack.ckpt") is None
 
 

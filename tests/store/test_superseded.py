@@ -5,6 +5,7 @@ import pytest
 from sweeper.store import compaction
 from sweeper.store.files import StoreError
 from sweeper.store.store import Store
+from sweeper.store.superseded import supersede
 from sweeper.trial import fingerprint
 from sweeper.trial.trial_spec import trial_id
 from tests.results import PROVENANCE, result
@@ -39,7 +40,7 @@ def test_rows_and_seals_bear_the_fingerprint(store):
 def test_superseded_trials_are_pending_and_kept_as_files(store, tmp_path):
     first, *others = (trial_id(_result(seed).trial) for seed in range(4))
     before = store.trials(others)
-    store.supersede([first])
+    supersede(store, [first])
     assert set(store.committed()) == set(others)
     assert store.trials() == before
     assert set(store.curves().column("trial_id").to_pylist()) == set(others)
@@ -54,9 +55,9 @@ def test_superseded_trials_are_pending_and_kept_as_files(store, tmp_path):
 
 def test_a_second_supersession_keeps_both(store, tmp_path):
     first = trial_id(_result(0).trial)
-    store.supersede([first])
+    supersede(store, [first])
     store.commit(_result(0, MENDED))
-    store.supersede([first])
+    supersede(store, [first])
     assert len(list((tmp_path / "results" / "superseded").glob(f"*/trials/**/{first}.parquet"))) == 2
 
 
@@ -67,5 +68,5 @@ def test_nothing_moves_while_the_store_is_compacted(tmp_path, monkeypatch):
     compaction.compact(store)
     before = store.committed()
     with store.files.exclusively(), pytest.raises(StoreError, match="another process is compacting"):
-        store.supersede(before)
+        supersede(store, before)
     assert store.committed() == before
