@@ -14,6 +14,7 @@ A start takes the digests once, as `Code`. Rows and checkpoints bear the fingerp
 
 import ast
 import contextlib
+import functools
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -181,14 +182,10 @@ class _Sources:
         """Digest of a file, and the modules that it may import."""
         if file not in self._read:
             data = file.path.read_bytes()
-            digest, imported = _digest(data), ()
             if file.path.suffix == ".py":
-                # Python will say what is wrong with a file when it is loaded.
-                with contextlib.suppress(SyntaxError, ValueError):
-                    tree = ast.parse(data)
-                    package = PurePosixPath(file.name).parent.parts
-                    digest, imported = _digest(json.dumps(_plain(tree)).encode()), tuple(_imported(tree, package))
-            self._read[file] = digest, imported
+                self._read[file] = _meaning(data, PurePosixPath(file.name).parent.parts)
+            else:
+                self._read[file] = _digest(data), ()
         return self._read[file]
 
 
@@ -199,6 +196,16 @@ def _installed(top: str) -> list[Path]:
     except (ImportError, ValueError):
         return []
     return [Path(folder) for folder in (spec.submodule_search_locations or [])] if spec else []
+
+
+@functools.cache  # a process captures its code several times, and hardly a file differs in between
+def _meaning(data: bytes, package: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Digest of what a Python file in a package says, and the modules that it may import."""
+    # Python will say what is wrong with a file when it is loaded.
+    with contextlib.suppress(SyntaxError, ValueError):
+        tree = ast.parse(data)
+        return _digest(json.dumps(_plain(tree)).encode()), tuple(_imported(tree, package))
+    return _digest(data), ()
 
 
 def _imported(tree: ast.AST, package: tuple[str, ...]) -> Iterator[str]:

@@ -287,6 +287,7 @@ def test_nothing_is_executed_that_a_store_wrote(tmp_path):
     assert re.findall(r'<[a-z][^>]* (?:src|href)=(?!"(?:data:|#))[^>]*', text) == []
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_page_of_the_sweeps_asked_for(tmp_path):
     panels = "panels: [{kind: curve, name: average, x: q, metric: success, split: baseline}]\n"
     store = filled(tmp_path / "store", result({"seed": 7}), text=panels)

@@ -13,6 +13,8 @@ from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.results import result
 
+pytestmark = pytest.mark.slow
+
 LONG = {
     "a cross join": "select count(*) from range(1000000) a, range(1000000) b, range(1000000) c where a.range < b.range",
     "a recursion": "with recursive r(n) as (select 1 union all select n + 1 from r) select max(n) from r",

@@ -15,6 +15,8 @@ from sweeper.trial import plugins, provenance
 from sweeper.trial.trial_spec import trial_id
 from tests.results import failure
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\rgone\u202e"
 """Sets the title, rings, clears the screen, in the 8-bit form too, and writes over the line."""
 

@@ -18,6 +18,8 @@ from sweeper.space import search_space
 from sweeper.space.resources import Resources
 from sweeper.trial import fingerprint, plugins
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def signals() -> Iterator[None]:

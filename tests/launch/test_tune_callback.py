@@ -22,6 +22,8 @@ from tests.launch.workers import Worker, whole
 from tests.results import result
 from tests.trials import coloring_trial
 
+pytestmark = pytest.mark.slow
+
 
 class Heard:
     """A listener that keeps all events."""

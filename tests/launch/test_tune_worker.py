@@ -16,6 +16,8 @@ from sweeper.trial import provenance
 from tests.launch.workers import Worker, whole
 from tests.trials import coloring_trial
 
+pytestmark = pytest.mark.slow
+
 
 def test_work_survives_the_way_to_a_worker():
     pack = Pack((coloring_trial(objective={"q": math.inf, "m": 2}), coloring_trial(objective={"q": 1.1, "m": 2})))

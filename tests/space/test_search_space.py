@@ -742,6 +742,7 @@ def mutated(draw: st.DrawFn) -> str:
 FUZZ = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.slow
 @given(text=mutated())
 @example(text='? "\\U00110000"\n: 1')
 @example(text="%YAML 99999999999999999999.1\n---\na: 1")

@@ -66,6 +66,7 @@ def compacted_file(results, kind):
     return name
 
 
+@pytest.mark.slow
 def test_what_is_compacted_reads_as_before(results):
     ids = fill(results)
     results.commit(failure({"seed": 99}))
@@ -184,6 +185,7 @@ def cut_at(moment, patch):
             patch.setattr(kind, name, guarded(getattr(kind, name)))
 
 
+@pytest.mark.slow
 def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(compaction, "LEFTOVER_SECONDS", -1)
     monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
@@ -207,6 +209,7 @@ def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(tmp_
     assert moment == 2 * 2 * (2 + 2 * GROUP), "each of two groups: two writes, and two deletions a trial"
 
 
+@pytest.mark.slow
 def test_a_crash_before_and_after_every_operation_of_parting(tmp_path, monkeypatch):
     """A trial with damaged outcomes leaves its compacted file."""
     monkeypatch.setattr(compaction, "LEFTOVER_SECONDS", -1)
@@ -261,6 +264,7 @@ def test_a_second_compactor_is_refused_and_the_lock_dies_with_its_owner(tmp_path
     assert compact(results).trials == 6
 
 
+@pytest.mark.slow
 def test_two_compactors_of_a_bucket_lose_nothing(s3, tmp_path, monkeypatch):
     """Nothing can keep them apart: the second has not seen the files of the first, which dies before it deletes."""
     monkeypatch.setattr(compaction, "LEFTOVER_SECONDS", -1)
