@@ -54,6 +54,7 @@ def _planned(results: Path, *options: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_rows_of_other_code_are_told_and_kept(results):
     lines = _planned(results)
     assert (
@@ -63,6 +64,7 @@ def test_rows_of_other_code_are_told_and_kept(results):
     assert "  3 done · 1 to run" in lines
 
 
+@pytest.mark.slow
 def test_rows_of_other_code_are_computed_again_if_that_is_asked_for(results):
     lines = _planned(results, "--recompute-other-code")
     assert any(line.endswith("moved to superseded/ and computed again") for line in lines)
@@ -70,6 +72,7 @@ def test_rows_of_other_code_are_computed_again_if_that_is_asked_for(results):
     assert len(Store.open(results).committed()) == 3  # this was a dry run
 
 
+@pytest.mark.slow
 def test_rows_of_this_code_are_nothing_to_speak_of(tmp_path):
     (tmp_path / "space.yaml").write_text(SPACE)
     _commit(Store.open(tmp_path / "results"), 0, code=CODE)

@@ -98,6 +98,7 @@ def _environment(**changes: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in ours} | changes
 
 
+@pytest.mark.slow
 def test_the_package_takes_one_name_and_holds_every_module(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"sweeper"}
