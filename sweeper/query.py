@@ -1,6 +1,13 @@
-"""`python -m sweeper.query "SQL"`: ask the store in SQL (`sweeper.analysis.sql`).
+"""`python -m sweeper.query QUESTION`: ask the store in SQL, or one of the ready questions.
 
-Exit codes: 0; 2 for a query or a store that makes no sense, with one message; 130 after Ctrl-C.
+    query "select q, avg(success) from trials where status = 'finished' group by q"
+    query best [SWEEP]      the settings of a sweep, best first
+    query show TRIAL        all about one trial; the beginning of its id suffices
+    query curves TRIAL      its training curves
+
+SQL is read by `sweeper.analysis.sql`, ready questions by `sweeper.analysis.ready_questions`.
+
+Exit codes: 0; 2 for a question or a store that makes no sense, with one message; 130 after Ctrl-C.
 """
 
 import os
@@ -11,12 +18,22 @@ import typer
 
 from sweeper.messages import printable_lines
 
+READY = {"best": "best [SWEEP]", "show": "show TRIAL", "curves": "curves TRIAL"}
+"""The ready questions, and how each is asked."""
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()
 def query(
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT over trials, all_trials, curves and outcomes.")],
+    question: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUESTION",
+            help="One SELECT over trials, all_trials, sweeps, curves and outcomes, in quotes; or "
+            "best [SWEEP], show TRIAL, curves TRIAL.",
+        ),
+    ],
     results: Annotated[
         str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")
     ] = "results",
@@ -24,9 +41,9 @@ def query(
         Literal["table", "csv", "json", "parquet"], typer.Option("--format", help="How to print the answer.")
     ] = "table",
 ) -> None:
-    """Ask the store in SQL."""
+    """Ask the store in SQL, or for the best settings of a sweep, a trial, or its curves."""
     try:
-        _print_answer(sql, results, form)
+        _print_answer(question, results, form)
         sys.stdout.flush()
     except KeyboardInterrupt:
         # At once: a function of the database that does not look up until its end would be waited for.
@@ -34,19 +51,55 @@ def query(
         os._exit(130)
 
 
-def _print_answer(sql: str, results: str, form: str) -> None:
-    from sweeper.analysis.answer_formats import PRINTERS, SHOWN
-    from sweeper.analysis.sql import QueryError, table
+def _print_answer(question: list[str], results: str, form: str) -> None:
+    from sweeper.analysis.sql import QueryError
     from sweeper.store.store import StoreError
 
     try:
         if form == "parquet" and sys.stdout.isatty():
             raise QueryError("parquet is not for a terminal: redirect the output, or choose another --format")
-        answer = table(sql, results, rows=SHOWN + 1 if form == "table" else None)
+        if question[0] in READY:
+            _answer_ready(question[0], question[1:], results, form)
+        elif len(question) == 1:
+            _answer_sql(question[0], results, form)
+        else:
+            raise QueryError("put the SELECT in quotes, or ask " + ", ".join(READY.values()))
     except (QueryError, StoreError) as error:
         print(printable_lines(str(error)), file=sys.stderr)
         raise typer.Exit(2) from None
-    PRINTERS[form](answer)
+
+
+def _answer_sql(sql: str, results: str, form: str) -> None:
+    from sweeper.analysis.answer_formats import PRINTERS, SHOWN, print_table
+    from sweeper.analysis.sql import table
+
+    if form == "table":
+        print_table(table(sql, results, rows=SHOWN + 1), sql)
+    else:
+        PRINTERS[form](table(sql, results))
+
+
+def _answer_ready(name: str, names: list[str], results: str, form: str) -> None:
+    from sweeper.analysis import ready_questions
+    from sweeper.analysis.answer_formats import PRINTERS, console
+    from sweeper.analysis.sql import QueryError
+    from sweeper.analysis.table import terminal
+    from sweeper.store.store import Store
+
+    if len(names) > 1 or (name != "best" and not names):
+        raise QueryError(f"ask {READY[name]}")
+    store, screen = Store.existing(results), console()
+    match name:
+        case "best":
+            answer = ready_questions.best(store, names[0] if names else None, screen.width)
+        case "show":
+            answer = ready_questions.show(store, names[0])
+        case _:
+            answer = ready_questions.curves(store, names[0])
+    if form == "table":
+        screen.print(terminal(answer.people, rule=False))
+    else:
+        PRINTERS[form](answer.programs)
 
 
 if __name__ == "__main__":

@@ -5,28 +5,113 @@ import datetime
 import decimal
 import json
 import math
+import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from sweeper.analysis.table import Column, Form, Table, terminal
+from sweeper.analysis.results import JSON_COLUMNS, PROVENANCE, extra_metrics
+from sweeper.analysis.table import Column, Form, Table, narrowed, terminal, texts, width
 from sweeper.messages import printable
+from sweeper.store.store import METRICS, TIMINGS, TRIALS
 
 SHOWN = 200
 """Rows that are printed as a table; the other formats print all."""
 
 
-def _print_table(answer: pa.Table) -> None:
-    # Piped into a file nothing should be cut to the width of a terminal that is not there.
-    console = Console(width=None if sys.stdout.isatty() else 100_000, highlight=False)
-    columns = tuple(Column(field.name, NUMBER if _numeric(field.type) else TEXT) for field in answer.schema)
-    console.print(terminal(Table("", columns, tuple(_rows(answer.slice(0, SHOWN)))), rule=False))
+def print_table(answer: pa.Table, sql: str) -> None:
+    """Print the answer to a query for people.
+
+    A column that the query names is printed whatever it holds. Of the columns that a `*` brought, provenance and empty
+    columns are left out, what is the same in all rows is said once, trial ids are cut where the table is too wide, and
+    what still does not fit the terminal is named. A single row that does not fit is printed as a list.
+    """
+    screen = console()
+    brought = {name for name in answer.column_names if _brought(name, sql)}
+    table, remarks = _shortened(answer.slice(0, SHOWN), brought)
+    no_room: list[str] = []
+    if brought and width(table) > screen.width and len(table.rows) == 1:
+        names, values = [column.title for column in table.columns], texts(table)[0]
+        table = Table("", (Column("name"), Column("value")), tuple(zip(names, values, strict=True)))
+    elif brought and width(table) > screen.width:
+        table, no_room = narrowed(_with_short_ids(table, brought), screen.width, brought - {"trial_id"})
+    screen.print(terminal(table, rule=False))
+    if no_room:
+        remarks.append(f"no room for {', '.join(no_room)}")
     if answer.num_rows > SHOWN:
-        print(f"the first {SHOWN} rows; --format csv, json or parquet prints all", file=sys.stderr)
+        remarks.append(f"the first {SHOWN} rows; --format csv, json or parquet prints all")
+    for remark in remarks:
+        print(printable(remark), file=sys.stderr)
+
+
+def console() -> Console:
+    """Where people read answers. Piped into a file nothing is cut to the width of a terminal that is not there."""
+    return Console(width=None if sys.stdout.isatty() else 100_000, highlight=False)
+
+
+def _brought(name: str, sql: str) -> bool:
+    """Whether a `*` of the query brought the column: it is a name, and the query does not name it."""
+    return name.replace(".", "_").isidentifier() and re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE) is None
+
+
+def _shortened(answer: pa.Table, brought: set[str]) -> tuple[Table, list[str]]:
+    """The answer as a table without what says nothing, and what there is to say once."""
+    left_out = brought & {*PROVENANCE, *JSON_COLUMNS}
+    kept = [place for place, name in enumerate(answer.column_names) if name not in left_out]
+    own = _own_metrics(answer)
+    kept.sort(key=lambda place: _order(answer.column_names[place], own) if answer.column_names[place] in brought else 0)
+    values = {place: answer.column(place).to_pylist() for place in kept}
+    dull = [place for place in kept if answer.column_names[place] in brought and len(set(map(str, values[place]))) == 1]
+    shared: list[str] = []
+    if answer.num_rows == 1:
+        dull = [place for place in dull if values[place] == [None]]
+    if len(dull) < len(kept):
+        kept = [place for place in kept if place not in dull]
+        shared = [
+            f"{answer.column_names[place]} {_text(values[place][0])}" for place in dull if values[place][0] is not None
+        ]
+    fields = [answer.field(place) for place in kept]
+    heads = tuple(Column(field.name, NUMBER if _numeric(field.type) else TEXT) for field in fields)
+    rows = tuple(zip(*(values[place] for place in kept), strict=True))
+    remarks = [f"the same in all rows: {', '.join(shared)}"] if shared else []
+    if left_out:
+        remarks.append("without provenance: name its columns, or take --format csv, json or parquet")
+    return Table("", heads, rows), remarks
+
+
+def _with_short_ids(table: Table, brought: set[str]) -> Table:
+    """The table with the beginnings of trial ids, where a `*` brought them: as much as tells them apart."""
+    titles = [column.title for column in table.columns]
+    if "trial_id" not in brought & {*titles}:
+        return table
+    place = titles.index("trial_id")
+    ids = {str(row[place]) for row in table.rows}
+    length = next((n for n in range(8, 20) if len({trial_id[:n] for trial_id in ids}) == len(ids)), 20)
+    rows = tuple((*row[:place], f"{str(row[place])[:length]}…", *row[place + 1 :]) for row in table.rows)
+    return table._replace(rows=rows)
+
+
+def _own_metrics(answer: pa.Table) -> set[str]:
+    """Columns of metrics that the store has no column for, where a `*` brought them."""
+    if "extra_metrics" not in answer.column_names:
+        return set()
+    names = {name for text in answer["extra_metrics"].to_pylist() for name in extra_metrics(text)}
+    return names | {f"metrics.{name}" for name in names}
+
+
+def _order(name: str, own_metrics: Collection[str]) -> int:
+    """Where a column stands that a `*` brought: what was trained, what came out, what it cost."""
+    if name in METRICS:
+        return 2
+    if name in own_metrics:
+        return 3
+    if name in TIMINGS:
+        return 4
+    return 0 if name in TRIALS.names else 1
 
 
 def _numeric(kind: pa.DataType) -> bool:
@@ -83,9 +168,8 @@ def _print_parquet(answer: pa.Table) -> None:
 
 
 PRINTERS: dict[str, Callable[[pa.Table], None]] = {
-    "table": _print_table,
     "csv": _print_csv,
     "json": _print_json,
     "parquet": _print_parquet,
 }
-"""How to print an answer, by the name of the format."""
+"""How to print an answer for programs, by the name of the format."""

@@ -4,9 +4,9 @@ A setting is what trials have in common that differ in the training seed alone. 
 are columns, whatever they are; what all settings share stands in the title. A mean never joins trials of different
 status: a stopped trial was trained for fewer steps, a failed one has no metrics.
 
-A percentile over inputs of a model that always gives the same answer is 0 or 1. A mean of such percentiles describes no
-training, so the cell then says from where to where the training seeds reach, and the table has two metrics that do not
-jump: `success_worst5` and `failed_inputs`.
+A percentile over inputs of a model that always gives the same answer is 0 or 1. The mean of a 0 and a 1 describes no
+training, so the cell then says "0 to 1". Where any percentile is 0 or 1, the table has two metrics that do not jump:
+`success_worst5` and `failed_inputs`.
 """
 
 import math
@@ -49,7 +49,7 @@ class Mean(NamedTuple):
         deviation: The standard deviation between seeds (that of a sample); None for a single seed.
         lowest: The lowest seed.
         highest: The highest seed.
-        jumps: Whether the metric is a percentile that is 0 or 1 for some seeds and something else for others.
+        jumps: Whether the metric is a percentile that is 0 for some seeds and 1 for others.
     """
 
     mean: float
@@ -98,12 +98,8 @@ def mean_of(metric: str, values: Iterable[float]) -> Mean | None:
         return None
     lowest, highest = min(known), max(known)
     deviation = statistics.stdev(known) if len(known) > 1 and math.isfinite(highest - lowest) else None
-    return Mean(statistics.fmean(known), deviation, lowest, highest, _jumps(metric, known) and lowest < highest)
-
-
-def _jumps(metric: str, values: Iterable[float]) -> bool:
-    """Whether the metric is a percentile, of which any value is 0 or 1."""
-    return metric.endswith("_p5") and any(value in (0, 1) for value in values)
+    jumps = metric.endswith("_p5") and {0.0, 1.0} <= set(known)
+    return Mean(statistics.fmean(known), deviation, lowest, highest, jumps)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -213,8 +209,8 @@ def metrics_of(trials: pd.DataFrame) -> list[str]:
 def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:
     tail = abilities.tail
     percentile = f"{tail}_p95" if abilities.measures.get(tail) == "high" else f"{tail}_p5"
-    jumping = percentile == "success_p5" and _jumps(percentile, trials.get(percentile, ()))
-    steady = ["success_worst5", "failed_inputs"] if jumping else []
+    extreme = percentile == "success_p5" and percentile in trials and trials[percentile].isin([0, 1]).any()
+    steady = ["success_worst5", "failed_inputs"] if extreme else []
     votes = [int(match[1]) for name in trials if (match := re.fullmatch(r"majority_(\d+)", str(name)))]
     return [tail, percentile, *steady, *(f"majority_{group}" for group in sorted(votes)[-1:]), "success", "loss"]
 
@@ -236,18 +232,27 @@ def fitting(table: Table, most: int) -> Table:
     return table._replace(note="; ".join(filter(None, (table.note, note))))
 
 
-def settings_table(listed: Sequence[Setting], leading: Sequence[tuple[Column, Sequence[Any]]] = ()) -> Table:
+def settings_table(
+    listed: Sequence[Setting],
+    leading: Sequence[tuple[Column, Sequence[Any]]] = (),
+    first: str = "",
+    most: int = MAX_ROWS,
+) -> Table:
     """Settings as a table, in the order given.
 
     Args:
         listed: At least one setting.
         leading: Columns that come before all others, with a value for each setting.
+        first: A metric that comes before the others.
+        most: Rows of the table; a note says how many are left out.
     """
     trials = pd.concat([setting.rows for setting in listed])
     records = [setting.entries for setting in listed]
     paths = varying(records)
     names = column_names(paths, records)
     metrics = metrics_of(trials)
+    if first in trials:
+        metrics = [first, *(name for name in metrics if name != first)]
     several = len({setting.status for setting in listed}) > 1
     columns = [
         *(column for column, _ in leading),
@@ -264,15 +269,15 @@ def settings_table(listed: Sequence[Setting], leading: Sequence[tuple[Column, Se
             *([setting.status] if several else []),
             *map(setting.mean, metrics),
         )
-        for place, setting in enumerate(listed[:MAX_ROWS])
+        for place, setting in enumerate(listed[:most])
     ]
     notes = []
     if any(isinstance(value, Mean) and value.deviation is not None for row in rows for value in row):
         notes.append("mean ± standard deviation over training seeds")
     if len(paths) > MAX_VARYING:
         notes.append(f"without a column: {', '.join(names[path] for path in paths[MAX_VARYING:])}")
-    if len(listed) > MAX_ROWS:
-        notes.append(f"and {counted(len(listed) - MAX_ROWS, 'row')} more; python -m sweeper.query shows them all")
+    if len(listed) > most:
+        notes.append(f"and {counted(len(listed) - most, 'row')} more; python -m sweeper.query best shows them all")
     return Table(_title(listed), tuple(columns), tuple(rows), "; ".join(notes))
 
 

@@ -44,6 +44,15 @@ CARRIED = {
 }
 """Entries of the specification that a column of the store carries under a name of its own."""
 
+PROVENANCE = (
+    "pack_id", "lanes", "device", "commit", "dirty", "lock_hash", "versions", "command", "started", "finished",
+    "schema_version", "fingerprint", "task_version", "model_version", "numerics_version",
+)  # fmt: skip
+"""Columns of `trials` that say where a row comes from."""
+
+JSON_COLUMNS = ("spec", "extra_metrics")
+"""Columns of `trials` whose entries have columns of their own in named rows."""
+
 CURVE_COLUMNS = ["trial_id", "step", "metric", "value"]
 
 CACHED = 2**14
@@ -146,6 +155,11 @@ def column_of(path: str, columns: Collection[str]) -> str:
     raise KeyError(path)
 
 
+def metric_column(metric: str, columns: Collection[str]) -> str | None:
+    """The column, among those of named rows, that holds a metric; None if no column does."""
+    return next((name for name in (f"metrics.{metric}", metric) if name in columns), None)
+
+
 def _keys(records: Iterable[Mapping[str, Any]]) -> list[str]:
     """All keys of the records, in the order of first appearance."""
     return list(dict.fromkeys(key for record in records for key in record))
@@ -235,7 +249,7 @@ def _task(text: str) -> Task | None:
 def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> list[float]:
     """The metric of those of the trials that are finished and have a finite value of it."""
     rows = named(store.trials(map(trial_id, chosen)))
-    name = next((name for name in (f"metrics.{metric}", metric) if name in rows.column_names), None)
+    name = metric_column(metric, rows.column_names)
     if name is None:
         return []
     pairs = zip(rows["status"].to_pylist(), rows[name].to_pylist(), strict=True)

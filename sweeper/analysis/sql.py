@@ -1,11 +1,12 @@
 """Questions to a store in SQL.
 
-Four views stand ready. `trials` has one row a trial: the columns of the store, and as further columns every entry of
+Five views stand ready. `trials` has one row a trial: the columns of the store, and as further columns every entry of
 the trial's specification and every metric that has no column of its own. It shows the current versions of tasks, models
-and numerics; `all_trials` shows all versions. `curves` and `outcomes` are scanned where they lie, so that a query reads
-the files and columns it asks for and no others.
+and numerics; `all_trials` shows all versions. `sweeps` has one row for every trial that the latest start of a sweep
+planned, whether it is committed or not. `curves` and `outcomes` are scanned where they lie, so that a query reads the
+files and columns it asks for and no others.
 
-SQL may come from anywhere: it can read the four views and nothing else. The database lives in memory, DuckDB's access
+SQL may come from anywhere: it can read these views and nothing else. The database lives in memory, DuckDB's access
 to files, network, extensions and Python objects is switched off, its configuration is locked, and only a single SELECT
 is run. (DuckDB may spill an intermediate result to a temporary folder of its own, which is removed afterwards.)
 """
@@ -34,7 +35,7 @@ def frame(sql: str, results: str | Path | Store = "results") -> pd.DataFrame:
     """The answer to a query as a pandas frame.
 
     Args:
-        sql: One SELECT over the views `trials`, `all_trials`, `curves` and `outcomes`.
+        sql: One SELECT over the views.
         results: A store, or its folder or URL.
 
     Raises:
@@ -53,7 +54,7 @@ def table(sql: str, results: str | Path | Store = "results", rows: int | None = 
         except duckdb.Error as error:
             unreadable = _UNREADABLE.search(str(error))
             if unreadable is None:
-                raise QueryError(str(error)) from error
+                raise QueryError(_explained(str(error))) from error
         # A file is damaged, or was replaced since the store was listed. The other trials are still there to be asked.
         store.verify("curves" if unreadable[1] == "curves" else "outcomes")
         try:
@@ -62,7 +63,16 @@ def table(sql: str, results: str | Path | Store = "results", rows: int | None = 
             raise QueryError(str(error)) from error
 
 
+def _explained(message: str) -> str:
+    """The message, and where a sweep is named if that was the question."""
+    if _NO_SWEEP.search(message) is None:
+        return message
+    hint = "select avg(success) from trials join sweeps using (trial_id) where sweep = 'x' and status = 'finished'"
+    return f"{message}\n\nthe view sweeps says which trials a sweep has, such as\n  {hint}"
+
+
 _LOCKS = ("enable_external_access=false", "python_enable_replacements=false", "lock_configuration=true")
+_NO_SWEEP = re.compile(r'column "sweep" not found', re.IGNORECASE)
 _UNREADABLE = re.compile(r"the stream registered as '(curves|outcomes)' failed")
 
 
@@ -116,9 +126,25 @@ class View(NamedTuple):
     empty: pa.Table
 
 
+SWEEPS = pa.schema([("sweep", pa.string()), ("trial_id", pa.string())])
+"""Columns of `sweeps`."""
+
+
+def sweeps(store: Store) -> pa.Table:
+    """The view `sweeps`: name and trial of every trial that the latest start of a sweep planned.
+
+    A trial that several sweeps plan has a row for each of them, and a trial that is not committed has rows, too.
+    """
+    latest = {record.name: record.trial_ids for record in store.sweeps()}
+    names = [name for name, trial_ids in latest.items() for _ in trial_ids]
+    trial_ids = [trial_id for trial_ids in latest.values() for trial_id in trial_ids]
+    return pa.table([pa.array(names, pa.string()), pa.array(trial_ids, pa.string())], schema=SWEEPS)
+
+
 VIEWS = {
     "trials": View(trials, TRIALS.empty_table()),
     "all_trials": View(all_trials, TRIALS.empty_table()),
+    "sweeps": View(sweeps, SWEEPS.empty_table()),
     "curves": View(lambda store: store.dataset("curves"), CURVES.empty_table()),
     "outcomes": View(lambda store: store.dataset("outcomes"), OUTCOMES.empty_table()),
 }

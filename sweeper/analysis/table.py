@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import rich.table
 from rich import box
 from rich.cells import cell_len
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from sweeper.messages import duration, printable
@@ -203,13 +203,13 @@ def terminal(table: Table, rule: bool = True) -> RenderableType:
         return Text(printable(f"{table.title}: {table.note}"))
     table = _without_drawings(table)
     drawn = rich.table.Table(
-        title=Text(printable(table.title)) if table.title else None, title_justify="left",
-        box=box.SIMPLE_HEAD if rule else None, show_edge=False, pad_edge=False, collapse_padding=rule,
-        caption=Text(printable(table.note)) if table.note else None, caption_justify="left",
-    )  # fmt: skip
+        box=box.SIMPLE_HEAD if rule else None, show_edge=False, pad_edge=False, collapse_padding=rule
+    )
     for column in table.columns:
         justify = "right" if column.form.numeric else "left"
         drawn.add_column(Text(printable(column.title)), justify=justify, overflow="fold")
     for row in texts(table):
         drawn.add_row(*map(Text, row))
-    return drawn
+    above = [Text(printable(table.title), style="italic")] if table.title else []
+    below = [Text(printable(table.note), style="dim")] if table.note else []
+    return Group(*above, drawn, *below)

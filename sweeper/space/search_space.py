@@ -76,6 +76,14 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> SweepSpec:
     """
     try:
         text = _text(Path(path))
+    except Refused as refused:
+        raise SearchSpaceError(str(path), [refused.problem]) from None
+    return of_text(path, text, overrides)
+
+
+def of_text(path: str | Path, text: str, overrides: Sequence[str] = ()) -> SweepSpec:
+    """The search space with this text; arguments and errors are those of `read`, which reads the text from `path`."""
+    try:
         root = document_tree(text)
         for override in overrides:
             root = overridden(root, override)

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from sweeper.analysis import means as module
-from sweeper.analysis.means import Mean, fitting, means, with_deviation
+from sweeper.analysis.means import Mean, fitting, means, settings, settings_table, with_deviation
+from sweeper.analysis.results import named_frame
 from sweeper.analysis.table import terminal, texts
 from sweeper.store.store import Store
 from tests.results import failure, result
@@ -155,11 +155,11 @@ def test_a_deviation_says_which_digits_of_the_mean_count(mean, deviation, text):
     assert with_deviation(mean, deviation) == text
 
 
-def test_a_long_table_is_cut_and_says_so(rows, monkeypatch):
-    monkeypatch.setattr(module, "MAX_ROWS", 2)
-    table = means(rows(*(result({"objective": {"q": float(q), "m": 2}}) for q in range(1, 5))))
+def test_a_long_table_is_cut_and_says_so(rows):
+    frame = named_frame(rows(*(result({"objective": {"q": float(q), "m": 2}}) for q in range(1, 5))))
+    table = settings_table(settings(frame), most=2)
     assert len(table.rows) == 2
-    assert table.note == "and 2 rows more; python -m sweeper.query shows them all"
+    assert table.note == "and 2 rows more; python -m sweeper.query best shows them all"
 
 
 def test_a_terminal_gets_the_first_metrics_and_the_names_of_the_others(rows):

@@ -13,16 +13,17 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from sweeper import query
-from sweeper.analysis import answer_formats, sql
+from sweeper.analysis import answer_formats, ready_questions, sql
 from sweeper.analysis import results as results_frame
 from sweeper.analysis.sql import QueryError
 from sweeper.store import store
-from sweeper.store.store import Store, StoreError
+from sweeper.store.store import Store, StoreError, SweepRecord
 from sweeper.trial.trial_spec import trial_id
-from tests.results import failure, outcomes, result
+from tests.results import PROVENANCE, failure, outcomes, result
 
 
 @pytest.fixture(scope="module")
@@ -155,9 +156,169 @@ def test_the_table(results):
 
 
 def test_a_wide_table_is_not_cut_and_text_is_no_markup(results):
-    done = asked(results, "select * from trials order by seed")
+    done = asked(results, "select *, command from trials order by seed")
     assert done.stdout.count("python -m sweeper.run search_spaces/quickstart.yaml") == 3
     assert "[red]no markup[/red]" in done.stdout
+
+
+def test_a_star_leaves_out_provenance_unless_the_query_names_it(results):
+    star = "select * from trials order by seed"
+    heads = asked(results, star).stdout.splitlines()[0].split()
+    assert not {*results_frame.PROVENANCE, *results_frame.JSON_COLUMNS} & {*heads}
+    assert "--format csv" in asked(results, star).stderr
+    assert "device" in asked(results, "select *, device from trials").stdout.splitlines()[0].split()
+    for text in ("select *, commit from trials", "from trials where commit is not null"):
+        assert "commit" in asked(results, text).stdout.splitlines()[0].split()
+    assert "commit" in asked(results, "--format", "csv", star).stdout.splitlines()[0].split(",")
+
+
+def test_a_star_says_once_what_all_rows_share_and_shows_settings_before_metrics(results):
+    done = asked(results, "select * from trials order by seed")
+    heads = done.stdout.splitlines()[0].split()
+    assert "the same in all rows: task coloring, baseline Aq_R, model transformer, m 2," in done.stderr
+    assert heads[:5] == ["trial_id", "status", "q", "seed", "error_kind"]
+    assert "variance" not in heads, "no row has a value"
+    named = asked(results, "select task, * from trials order by seed").stdout.splitlines()[0].split()
+    assert named[0] == "task", "a column that the query names stays"
+
+
+def test_a_star_fits_the_terminal(results, monkeypatch):
+    monkeypatch.setattr(answer_formats, "console", lambda: Console(width=60, highlight=False))
+    done = asked(results, "select * from trials order by seed")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 4
+    assert max(map(len, lines)) <= 60
+    assert lines[1].startswith(f"{trial_id(result().trial)[:8]}… ")
+    assert "no room for" in done.stderr
+    single = asked(results, "select * from trials where seed = 0").stdout.splitlines()
+    assert ["q", "3"] in [line.split() for line in single]
+
+
+def test_expressions_beside_a_star_stay(results):
+    done = asked(results, "select *, 1 + 1, upper(task) from trials")
+    heads = done.stdout.splitlines()[0]
+    assert "(1 + 1)" in heads
+    assert "upper(task)" in heads.lower()
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Sweeps and ready questions
+# --------------------------------------------------------------------------------------------------------------------
+
+SPACE = """
+trial:
+  task: {name: coloring, vertices: 5}
+  model: {name: transformer, width: 4, key_size: 4}
+  baseline: Aq_R
+  objective: {q: {choice: [2, 3]}, m: 2}
+  optimizer: {warmup_steps: 10}
+  steps: 250
+  batch_size: 8
+  evaluation: {seeds: 10, votes: [3]}
+  seed: {seeds: 2}
+"""
+
+
+def trained(q, seed, **metrics):
+    return result({"objective": {"q": q, "m": 2}, "seed": seed}, metrics=metrics)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """Two sweeps that share a trial; of one trial there is no row, and of one setting only one seed of two."""
+    filled = Store.open(tmp_path_factory.mktemp("swept") / "results")
+    trials = [
+        trained(2.0, 0, success=0.5, success_worst5=0.1),
+        trained(2.0, 1, success=0.6, success_worst5=0.2),
+        trained(3.0, 0, success=0.4, success_worst5=0.3),
+        trained(3.0, 1, success=0.5, success_worst5=0.3),
+        trained(4.0, 0, success=1.0, success_worst5=1.0),
+    ]
+    for trial in trials:
+        filled.commit(trial)
+    ids = [trial_id(trial.trial) for trial in trials]
+    for name, planned in {"small": [ids[0], "0" * 20], "all": [*ids[1:], ids[0]]}.items():
+        for planned_then in (ids[4:], planned):
+            filled.record_sweep(
+                SweepRecord(name=name, text=SPACE, overrides=(), trial_ids=tuple(planned_then), provenance=PROVENANCE)
+            )
+    return filled
+
+
+def test_a_sweep_is_what_its_latest_start_planned(swept):
+    frame = sql.frame("select seed from trials join sweeps using (trial_id) where sweep = 'small'", swept)
+    assert frame["seed"].tolist() == [0]
+    planned = sql.frame("select sweep, count(*) as n from sweeps group by sweep order by sweep", swept)
+    assert planned.to_dict("list") == {"sweep": ["all", "small"], "n": [5, 2]}
+
+
+def test_who_looks_for_a_sweep_in_trials_is_told_where_it_is(swept):
+    done = asked(swept, "select avg(success) from trials where sweep = 'all'")
+    assert done.exit_code == 2
+    assert "join sweeps using (trial_id) where sweep = 'x'" in done.stderr
+
+
+def test_the_best_settings_of_a_sweep(swept):
+    lines = asked(swept, "best", "all").stdout.splitlines()
+    assert lines[0].startswith("all: 2 settings by highest success_worst5")
+    assert lines[1].split() == ["rank", "q", "seeds", "success_worst5", "success"]
+    assert [line.replace(" ± ", "±").split() for line in lines[2:4]] == [
+        ["1", "3", "2", "0.3±0", "0.45±0.07"],
+        ["2", "2", "2", "0.15±0.07", "0.55±0.07"],
+    ]
+    assert "1 more with too few finished seeds" in lines[4]
+    (first, second) = csv.DictReader(io.StringIO(asked(swept, "best", "all", "--format", "csv").stdout))
+    assert (first["rank"], first["q"], second["success_worst5"]) == ("1", "3.0", str((0.1 + 0.2) / 2))
+    assert float(second["success_worst5_deviation"]) == pytest.approx(math.sqrt(0.005))
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (["best"], "name a sweep: best NAME (known: all, small)"),
+        (["best", "al"], "the store has no sweep 'al'; did you mean 'all'? (known: all, small)"),
+        (["best", "all", "small"], "ask best [SWEEP]"),
+        (["show"], "ask show TRIAL"),
+        (["show", "xyz"], "no committed trial has an id that begins with 'xyz'"),
+        (["curves", ""], "'' begins the ids of 5 trials: "),
+        (["select", "1"], "put the SELECT in quotes, or ask best [SWEEP], show TRIAL, curves TRIAL"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_one_message(swept, question, message):
+    done = asked(swept, *question)
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+def test_all_about_a_trial(swept):
+    shared = trial_id(trained(2.0, 0).trial)
+    lines = [line.split() for line in asked(swept, "show", shared[:6]).stdout.splitlines()]
+    assert ["sweeps", "all,", "small"] in lines
+    assert ["setting", "task", "coloring"] in lines
+    assert ["vertices", "5"] in lines
+    assert ["metrics", "success", "0.5"] in lines
+    assert ["lanes", "2"] in lines
+    (record,) = json.loads(asked(swept, "show", shared, "--format", "json").stdout)
+    assert (record["trial_id"], record["sweeps"], record["vertices"]) == (shared, ["all", "small"], 5)
+
+
+def test_a_failed_trial_shows_its_message(results):
+    lines = asked(results, "show", trial_id(failure({"seed": 2}).trial)).stdout.splitlines()
+    assert any(line.split()[:2] == ["error_message", "[red]no"] for line in lines)
+
+
+def test_the_curves_of_a_trial(swept):
+    trial = trial_id(trained(4.0, 0).trial)
+    lines = asked(swept, "curves", trial[:8]).stdout.splitlines()
+    assert [line.split() for line in lines] == [[trial], ["step", "train_loss"], ["100", "0.2"], ["200", "0.1"]]
+    rows = csv.reader(io.StringIO(asked(swept, "curves", trial, "--format", "csv").stdout))
+    assert list(rows) == [["step", "train_loss"], ["100", "0.2"], ["200", "0.1"]]
+
+
+def test_of_a_long_curve_some_points_are_shown_with_its_ends():
+    places = ready_questions._spread_out(1000)
+    assert (places[0], places[-1], len(places)) == (0, 999, ready_questions.SHOWN_STEPS)
+    assert ready_questions._spread_out(3) == [0, 1, 2]
 
 
 def test_text_of_a_store_cannot_command_the_terminal(results):
@@ -310,5 +471,5 @@ def test_a_store_that_is_not_there(tmp_path):
 
 
 def test_an_empty_store_has_all_views(tmp_path):
-    for name in ("trials", "curves", "outcomes"):
+    for name in ("trials", "sweeps", "curves", "outcomes"):
         assert sql.frame(f"select trial_id from {name}", tmp_path).empty

@@ -1,0 +1,142 @@
+"""The settings of a sweep, best first.
+
+A setting is ranked by the mean of one metric over its training seeds. A setting with fewer finished seeds than others
+is not ranked: the mean over the seeds that went well would reward a setting for those that failed, and one lucky seed
+would beat the mean of several.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import pandas as pd
+
+from sweeper.analysis.means import Mean, Setting, settings
+from sweeper.analysis.results import current, metric_column, named_frame, task_of
+from sweeper.space import search_space
+from sweeper.space.problems import SearchSpaceError
+from sweeper.space.search import AdaptiveSearch, Search
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.store.store import Store, SweepRecord
+from sweeper.trial.contracts import Abilities
+
+TIE_BREAKERS = {"success_worst5": -1, "success": -1, "loss": 1}
+"""Of settings that the metric does not tell apart the first is higher (-1) or lower (1) in these, taken in turn."""
+
+
+class Goal(NamedTuple):
+    """What makes a setting good.
+
+    Attributes:
+        metric: Its mean over the training seeds is compared.
+        mode: Whether a large or a small mean is good.
+    """
+
+    metric: str
+    mode: Literal["min", "max"]
+
+    def text(self) -> str:
+        """Such as "highest success_p5"."""
+        return f"{'highest' if self.mode == 'max' else 'lowest'} {self.metric}"
+
+
+class Ranked(NamedTuple):
+    """A setting with its place.
+
+    Attributes:
+        setting: Finished trials of one setting.
+        mean: Of the goal's metric.
+        rank: One more than the number of settings with a better mean; equal means share a rank.
+    """
+
+    setting: Setting
+    mean: Mean
+    rank: int
+
+
+class Ranking(NamedTuple):
+    """The settings of a sweep, best first.
+
+    Attributes:
+        goal: What they are ranked by.
+        ranked: The settings with the most finished training seeds.
+        others: Number of settings that could not be ranked.
+        seeds: Number of training seeds of every ranked setting.
+    """
+
+    goal: Goal
+    ranked: tuple[Ranked, ...]
+    others: int
+    seeds: int
+
+    @property
+    def ties(self) -> int:
+        """How many settings share the first rank with the first."""
+        return sum(each.rank == 1 for each in self.ranked) - 1
+
+
+def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
+    """The settings of trials with named columns, best first."""
+    column = metric_column(goal.metric, trials.columns)
+    every = settings(trials)
+    count = len({tuple(setting.entries.items()) for setting in every})
+    finished = [setting for setting in every if setting.status == "finished"]
+    valued = [(setting, mean) for setting in finished if column and (mean := _complete(setting, column)) is not None]
+    seeds = max((len(setting.rows) for setting, _ in valued), default=0)
+    competing = [(setting, mean) for setting, mean in valued if len(setting.rows) == seeds]
+    sign = -1 if goal.mode == "max" else 1
+    competing.sort(key=lambda pair: (sign * pair[1].mean, *_tie(pair[0])))
+    ranked: list[Ranked] = []
+    for place, (setting, mean) in enumerate(competing, start=1):
+        equal = ranked and ranked[-1].mean.mean == mean.mean
+        ranked.append(Ranked(setting, mean, ranked[-1].rank if equal else place))
+    return Ranking(goal, tuple(ranked), count - len(ranked), seeds)
+
+
+def _complete(setting: Setting, column: str) -> Mean | None:
+    """The mean of the metric; None if a training seed has no finite value."""
+    values = setting.rows[column].astype(float)
+    return setting.mean(column) if values.map(math.isfinite).all() else None
+
+
+def _tie(setting: Setting) -> list[float]:
+    means = [(sign, setting.mean(metric)) for metric, sign in TIE_BREAKERS.items()]
+    return [math.inf if mean is None else sign * mean.mean for sign, mean in means]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Sweeps of a store
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def recorded_space(record: SweepRecord) -> SweepSpec | None:
+    """The search space of a start; None if this checkout cannot read it."""
+    try:
+        return search_space.of_text(f"{record.name}.yaml", record.text, record.overrides)
+    except SearchSpaceError:
+        return None
+
+
+def trials_of(store: Store, trial_ids: Sequence[str]) -> pd.DataFrame:
+    """The trials with these ids that are committed and of the current versions, with named columns."""
+    return named_frame(current(store.trials(trial_ids)).to_pandas())
+
+
+def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
+    """What the settings of a sweep are ranked by.
+
+    That is what an adaptive search improves, or what `search.metric` says. Otherwise it is the tail of what the task is
+    judged by: of success the mean over the worst 5 % of the inputs, which unlike a percentile does not jump.
+
+    Args:
+        search: How the sweep takes its settings, if that is known.
+        trials: At least one trial, with named columns.
+    """
+    if isinstance(search, AdaptiveSearch) or (search is not None and "metric" in search.model_fields_set):
+        return Goal(search.metric, search.mode)
+    task = task_of(trials["spec"].iloc[0])
+    abilities = Abilities() if task is None else task.abilities()
+    if abilities.tail == "success":
+        return Goal("success_worst5", "max")
+    bad = abilities.measures[abilities.tail]
+    return Goal(f"{abilities.tail}_p95", "min") if bad == "high" else Goal(f"{abilities.tail}_p5", "max")

@@ -1,0 +1,195 @@
+"""Questions to a store that need no SQL: the best settings of a sweep, all about one trial, the curves of one trial.
+
+An `Answer` is a table for people and the same as Arrow columns for programs.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from sweeper.analysis.means import Mean, fitting, settings_table
+from sweeper.analysis.ranking import goal_of, ranking, recorded_space, trials_of
+from sweeper.analysis.results import PROVENANCE, column, named
+from sweeper.analysis.sql import QueryError
+from sweeper.analysis.sweeps import starts_by_name
+from sweeper.analysis.table import COUNT, NUMBER, VALUE, Column, Form, Table
+from sweeper.messages import counted, did_you_mean, nearest_name
+from sweeper.store.store import METRICS, TIMINGS, TRIALS, Store, SweepRecord
+
+SHOWN_SETTINGS = 20
+"""Settings of a sweep that are shown to people."""
+
+SHOWN_STEPS = 40
+"""Points of a curve that are shown to people."""
+
+
+class Answer(NamedTuple):
+    """The answer to a ready question.
+
+    Attributes:
+        people: For a terminal.
+        programs: All of it.
+    """
+
+    people: Table
+    programs: pa.Table
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The best settings of a sweep
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def best(store: Store, sweep: str | None, width: int) -> Answer:
+    """The settings of a sweep, best first.
+
+    Args:
+        store: The store.
+        sweep: Name of the sweep; None for the only sweep of the store.
+        width: Columns of the terminal.
+
+    Raises:
+        QueryError: there is no such sweep, there are several, or none of its settings has finished.
+        StoreError: the store cannot be read.
+    """
+    record = _latest_start(store, sweep)
+    trials = trials_of(store, record.trial_ids)
+    if not len(trials):
+        raise QueryError(f"no trial of the sweep '{record.name}' is committed")
+    space = recorded_space(record)
+    ranked = ranking(trials, goal_of(None if space is None else space.search, trials))
+    if not ranked.ranked:
+        raise QueryError(f"no setting of the sweep '{record.name}' has a finished trial with {ranked.goal.metric}")
+    listed = [each.setting for each in ranked.ranked]
+    ranks = (Column("rank", VALUE), [each.rank for each in ranked.ranked])
+    table = settings_table(listed, [ranks], first=ranked.goal.metric, most=len(listed))
+    title = f"{record.name}: {counted(len(listed), 'setting')} by {ranked.goal.text()} · {table.title}"
+    notes = [table.note, f"{ranked.others:,} more with too few finished seeds" if ranked.others else ""]
+    if len(listed) > SHOWN_SETTINGS:
+        notes.append(f"the first {SHOWN_SETTINGS} of {len(listed):,}; --format csv, json or parquet prints all")
+    people = table._replace(title=title, rows=table.rows[:SHOWN_SETTINGS], note="; ".join(filter(None, notes)))
+    return Answer(fitting(people, width), _columns(table))
+
+
+def _latest_start(store: Store, sweep: str | None) -> SweepRecord:
+    starts = starts_by_name(store.sweeps())
+    names = ", ".join(starts) or "none"
+    if sweep is None:
+        if len(starts) != 1:
+            raise QueryError(f"name a sweep: best NAME (known: {names})")
+        (sweep,) = starts
+    if sweep not in starts:
+        raise QueryError(
+            f"the store has no sweep '{sweep}'{did_you_mean(nearest_name(sweep, starts))} (known: {names})"
+        )
+    return starts[sweep][-1]
+
+
+def _columns(table: Table) -> pa.Table:
+    """The values of a table of settings; a mean and its deviation are two columns."""
+    columns: dict[str, pa.Array] = {}
+    for head, values in zip(table.columns, zip(*table.rows, strict=True), strict=True):
+        if any(isinstance(value, Mean) for value in values):
+            columns[head.title] = column([None if value is None else value.mean for value in values])
+            columns[f"{head.title}_deviation"] = column(
+                [None if value is None else value.deviation for value in values]
+            )
+        else:
+            columns[head.title] = column(values)
+    return pa.table(columns)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# One trial
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def trial_with_prefix(store: Store, prefix: str) -> str:
+    """The id of the one committed trial that begins with the prefix.
+
+    Raises:
+        QueryError: none does, or several do.
+    """
+    ids = sorted({entry.seal.trial_id for entry in store.entries()})
+    matching = [trial_id for trial_id in ids if trial_id.startswith(prefix)]
+    if len(matching) == 1 or prefix in matching:
+        return prefix if prefix in matching else matching[0]
+    if not matching:
+        raise QueryError(f"no committed trial has an id that begins with '{prefix}'")
+    shown = ", ".join(matching[:5]) + (", …" if len(matching) > 5 else "")
+    raise QueryError(f"'{prefix}' begins the ids of {counted(len(matching), 'trial')}: {shown}")
+
+
+def show(store: Store, prefix: str) -> Answer:
+    """All that the store says of a trial, in whichever sweeps it is.
+
+    Raises:
+        QueryError: no trial, or more than one, has an id that begins with the prefix.
+        StoreError: the store cannot be read.
+    """
+    trial_id = trial_with_prefix(store, prefix)
+    row = named(store.trials([trial_id]))
+    starts = starts_by_name(store.sweeps())
+    sweeps = [name for name, records in starts.items() if trial_id in records[-1].trial_ids]
+    programs = row.append_column("sweeps", pa.array([sweeps], pa.list_(pa.string())))
+    (values,) = programs.to_pylist()
+    of_setting = TRIALS.names[2 : TRIALS.names.index("spec")]
+    own = [name for name in row.column_names if name not in TRIALS.names]
+    metrics = [*METRICS, *_metric_names(values["extra_metrics"], own)]
+    sections = {
+        "trial": ["trial_id", "status", "sweeps", "error_kind", "error_message", "error_step"],
+        "setting": [*of_setting, *(name for name in own if name not in metrics)],
+        "metrics": metrics,
+        "cost": list(TIMINGS),
+        "provenance": list(PROVENANCE),
+    }
+    rows = [
+        (section if place == 0 else None, name, values[name])
+        for section, names in sections.items()
+        for place, name in enumerate(name for name in names if values[name] not in (None, []))
+    ]
+    people = Table("", (Column(""), Column("name"), Column("value", ANY)), tuple(rows))
+    return Answer(people, programs)
+
+
+def _metric_names(extra_metrics: str | None, own: Sequence[str]) -> list[str]:
+    names = json.loads(extra_metrics or "{}")
+    return [name for name in own if name.removeprefix("metrics.") in names]
+
+
+def _any_text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) else str(value)
+
+
+ANY = Form(_any_text)
+
+
+def curves(store: Store, prefix: str) -> Answer:
+    """The training curves of a trial, one row a step and one column a curve.
+
+    Raises:
+        QueryError: no trial, or more than one, has an id that begins with the prefix, or the trial has no curves.
+        StoreError: the store cannot be read.
+    """
+    trial_id = trial_with_prefix(store, prefix)
+    points = store.curves([trial_id]).to_pandas()
+    if not len(points):
+        raise QueryError(f"the store has no curves of the trial {trial_id}")
+    wide = points.pivot(index="step", columns="metric", values="value").reset_index()
+    programs = pa.Table.from_pandas(wide, preserve_index=False)
+    places = _spread_out(programs.num_rows)
+    columns = tuple(Column(name, NUMBER if name != "step" else COUNT) for name in programs.column_names)
+    rows = tuple(zip(*(programs.take(places)[name].to_pylist() for name in programs.column_names), strict=True))
+    note = f"{len(places)} of {programs.num_rows:,} points; --format csv, json or parquet prints all"
+    return Answer(Table(trial_id, columns, rows, note if len(places) < programs.num_rows else ""), programs)
+
+
+def _spread_out(count: int) -> list[int]:
+    """At most `SHOWN_STEPS` places among so many, the first and the last included."""
+    if count <= SHOWN_STEPS:
+        return list(range(count))
+    return [round(place * (count - 1) / (SHOWN_STEPS - 1)) for place in range(SHOWN_STEPS)]
