@@ -68,8 +68,10 @@ def _hole(kind: Any, content: Node, location: tuple[Any, ...], problems: list[Pr
 
     value = content.value
     if kind == "seeds":
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_SETTINGS:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             return refuse(content, f"expected the number of training seeds, 1 or more, got {shown(value)}")
+        if value > MAX_SETTINGS:
+            return refuse(content, f"must be at most {MAX_SETTINGS:,} training seeds, got {value:,}")
         return Hole("seeds", [content])
     if not isinstance(value, list):
         return refuse(content, f"expected a list{' of two ends' if kind in RANGES else ''}, got {shown(value)}")

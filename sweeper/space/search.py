@@ -59,8 +59,6 @@ class Search(Spec, abc.ABC):
             raise ValueError(f"trials: a {self.method} is run whole; the number of settings is for methods that draw")
         if self.DRAWS and self.trials is None:
             raise ValueError(f"method: '{self.method}' needs search.trials, the number of settings to draw")
-        if "metric" in self.model_fields_set and "mode" not in self.model_fields_set:
-            raise ValueError(f"metric: say with search.mode whether '{self.metric}' is to be min or max")
         return self
 
 

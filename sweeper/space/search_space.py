@@ -11,8 +11,10 @@ Invariants:
     - The set of trials does not depend on the order of keys.
 """
 
+import contextlib
 import itertools
 import math
+import re
 import typing
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -47,6 +49,9 @@ from sweeper.training import evaluation
 from sweeper.trial.trial_spec import TrialSpec
 
 MAX_BYTES = 2**20
+
+ANCHORS = "x-"
+"""Keys at the top that begin so hold values for aliases, and nothing else."""
 
 
 class _Document(BaseModel):
@@ -97,8 +102,7 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        others = [str(other) for folder in (path.parent, Path("search_spaces")) for other in folder.glob("*.yaml")]
-        raise Refused("", f"there is no such file{did_you_mean(nearest_name(str(path), others))}", None) from None
+        raise Refused("", f"there is no such file{did_you_mean(_nearest_space(path))}", None) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise Refused("", f"cannot be read: {reason}", None) from None
@@ -111,6 +115,18 @@ def _text(path: Path) -> str:
         raise Refused("", f"not UTF-8: the byte {content[error.start]:#04x} cannot stand here", line) from None
 
 
+def _nearest_space(path: Path) -> str | None:
+    """The search space whose name is most like that of a missing file, in the same folder or among those shipped."""
+    spaces: dict[str, Path] = {}
+    for folder in (path.parent, Path("search_spaces")):
+        for other in sorted(folder.glob("*.y*ml")):
+            with contextlib.suppress(OSError):
+                if re.search(rb"^trial *:", other.read_bytes()[:MAX_BYTES], re.MULTILINE):
+                    spaces.setdefault(other.stem, other)
+    nearest = nearest_name(path.stem, spaces)
+    return str(spaces[nearest]) if nearest else None
+
+
 def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> SweepSpec:
     """The space of a document; each check presumes that those before it have found nothing."""
 
@@ -120,8 +136,9 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
 
     if root.value is None:
         raise Refused("", "the file is empty", None)
-    if isinstance(root.value, dict) and "name" not in root.value:
-        root = replace(root, value=root.value | {"name": Node(path.stem, "name", None)})
+    if isinstance(root.value, dict):
+        entries = {key: entry for key, entry in root.value.items() if not str(key).startswith(ANCHORS)}
+        root = replace(root, value={"name": Node(path.stem, "name", None)} | entries)
     try:
         document = _Document.model_validate(plain(root))
     except ValidationError as error:
@@ -135,7 +152,7 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     stop_at(problems + _without_effect(overrides, variants))
     stop_at(_too_many(document.search, variants) + _undrawable(document.search, variants))
     stop_at(_illegal_values(variants))
-    stop_at(_unknown_metric(document.search, root, variants))
+    stop_at(_wrong_metric(document.search, root, variants))
     return SweepSpec(
         name=document.name,
         description=document.description,
@@ -194,9 +211,11 @@ def _without_effect(overrides: Sequence[str], variants: Sequence[Node]) -> list[
 
     if not overrides:
         return []
+    anchors = "has no effect: aliases are written out before a --set"
+    problems = [Problem(text.partition("=")[0], anchors, text) for text in overrides if text.startswith(ANCHORS)]
     effective = {origin for variant in variants for origin in origins(variant)}
     message = "has no effect: every variant, or a later --set, says otherwise"
-    return [
+    return problems + [
         Problem(override.partition("=")[0], message, override)
         for override in overrides
         if override.startswith(("trial", "variants")) and override not in effective
@@ -229,7 +248,8 @@ def _undrawable(search: Search, variants: Sequence[Node]) -> list[Problem]:
     ]
 
 
-def _unknown_metric(search: Search, root: Node, variants: Sequence[Node]) -> list[Problem]:
+def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> list[Problem]:
+    """A metric that no trial will have, and a metric without a word on whether it is to be small or large."""
     if "metric" not in search.model_fields_set:
         return []
     known = ["train_loss"]
@@ -237,9 +257,13 @@ def _unknown_metric(search: Search, root: Node, variants: Sequence[Node]) -> lis
         # Of all baselines this one has voters, and so every metric that the others have.
         trial = plain(next(holes.probes(variant))) | {"baseline": "Aq_R"}
         known += evaluation.metric_names(TrialSpec.model_validate(trial))
-    if search.metric in known:
-        return []
     at = descendant(root, ("search", "metric"))
-    names = ", ".join(dict.fromkeys(known))
-    hint = did_you_mean(nearest_name(search.metric, known))
-    return [Problem(at.path, f"unknown metric {shown(search.metric)}{hint} (known: {names})", at.where)]
+    metric, problems = shown(search.metric), []
+    if search.metric not in known:
+        names = ", ".join(dict.fromkeys(known))
+        hint = did_you_mean(nearest_name(search.metric, known))
+        problems.append(Problem(at.path, f"unknown metric {metric}{hint} (known: {names})", at.where))
+    if "mode" not in search.model_fields_set:
+        message = f"is missing: write 'mode: max' if {metric} is to become large, 'mode: min' if small"
+        problems.append(Problem("search.mode", message, at.where))
+    return problems

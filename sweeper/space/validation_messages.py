@@ -37,6 +37,8 @@ _BOUND = {
     "less_than": ("below", "lt"),
     "less_than_equal": ("at most", "le"),
 }
+_SEVERAL = re.compile(rf"({SCALARS['int']}|{SCALARS['float']})(, *({SCALARS['int']}|{SCALARS['float']}))+")
+"""Several numbers with commas between them."""
 
 
 Roots = Mapping[str, Any]
@@ -68,10 +70,12 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel],
                 record = _record_at(annotation, node, location[:-1])
                 nearest = _nearest_key(location[-1], record, node, roots)
                 known = f" (known: {', '.join(record.model_fields)})" if record else ""
+                if len(location) == 1 and annotation is not TrialSpec and not nearest:
+                    known += "; a key that only holds an anchor begins with x-"
                 message = f"unknown key {shown(location[-1])}{did_you_mean(nearest)}{known}"
                 problems.append(Problem(_key_path(at.path, location[-1]), message, at.where))
                 meant.add((*location[:-1], nearest))
-            case kind if kind in _SINGLE and (message := _failed_hole(value, annotation)):
+            case kind if kind in _SINGLE and (message := _failed_hole(value, annotation, kind)):
                 problems.append(Problem(at.path, message, at.where))
             case "int_type" if re.search(r"\.(log_)?uniform\[\d\]$", at.path):
                 problems.append(Problem(at.path, "an integer belongs here; draw it with {int: [a, b]}", at.where))
@@ -85,6 +89,8 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel],
             case kind if kind in _BOUND:
                 words, key = _BOUND[kind]
                 problems.append(Problem(at.path, f"must be {words} {context[key]:.10g}, got {shown(value)}", at.where))
+            case "string_pattern_mismatch":
+                problems.append(Problem(at.path, _no_file_name(value, context["pattern"]), at.where))
             case "finite_number":
                 problems.append(Problem(at.path, f"must be finite, got {shown(value)}", at.where))
             case "invalid_key":
@@ -120,7 +126,12 @@ def _key_path(path: str, key: Any) -> str:
 
 def _alternatives(names: Sequence[str]) -> str:
     """Such as "'grid', 'random' or 'optuna'"."""
-    *others, last = (f"'{name}'" for name in names)
+    return _listed([f"'{name}'" for name in names])
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """Such as "a, b or c"."""
+    *others, last = texts
     return f"{', '.join(others)} or {last}" if others else last
 
 
@@ -128,8 +139,22 @@ def _lowered(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _failed_hole(value: Any, annotation: Any) -> str | None:
-    """What to say of a mapping that stands where a single value belongs."""
+def _no_file_name(value: str, pattern: str) -> str:
+    """What to say of a name that cannot be the name of a file, with the nearest name that can."""
+    space = " " if " " in pattern else ""
+    nearest = re.sub(rf"[^A-Za-z0-9{space}._-]+", "-", value).lstrip("._- ")
+    signs = f"letters, digits, {'spaces, ' if space else ''}'.', '_' and '-'"
+    return f"may have {signs}, the first a letter or a digit, got {shown(value)}{did_you_mean(nearest)}"
+
+
+def _failed_hole(value: Any, annotation: Any, expected: str) -> str | None:
+    """What to say of a mapping that stands where a single value belongs.
+
+    Args:
+        value: What stands there.
+        annotation: The record that is read.
+        expected: The type of pydantic's error.
+    """
     if not isinstance(value, dict) or not value:
         return None
     key = next(iter(value))
@@ -137,9 +162,18 @@ def _failed_hole(value: Any, annotation: Any) -> str | None:
         return f"'{key}' fits inside trial and variants only"
     if key == "seeds":
         return "'seeds' fits trial.seed only; elsewhere write {choice: [...]}"
+    if annotation is TrialSpec and len(value) == 2 and (ends := _numbers(value.values())):
+        kinds = ("int",) if expected == "int_type" else ("uniform", "log_uniform", "int")
+        return f"a range is written {_listed([f'{{{kind}: [{ends[0]}, {ends[1]}]}}' for kind in kinds])}"
     nearest = nearest_name(key, RESERVED)
     known = f"(known: {', '.join(RESERVED)})"
     return f"a single value belongs here, and {shown(key)} opens no hole{did_you_mean(nearest)} {known}"
+
+
+def _numbers(values: Iterable[Any]) -> list[int | float] | None:
+    """The values, if all of them are numbers; nodes count as what they hold."""
+    numbers = [value.value if isinstance(value, Node) else value for value in values]
+    return numbers if all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers) else None
 
 
 def _advice(at: Node, expected: str, annotation: Any) -> str:
@@ -147,6 +181,8 @@ def _advice(at: Node, expected: str, annotation: Any) -> str:
         return "; to try several values write {choice: [...]}"
     if isinstance(at.value, str) and "number" in expected and re.fullmatch(SCALARS["float"], at.value):
         return "; write it without quotes"
+    if isinstance(at.value, str) and annotation is TrialSpec and _SEVERAL.fullmatch(at.value):
+        return f"; to try several values write {{choice: [{', '.join(re.split(', *', at.value))}]}}"
     return ""
 
 
@@ -156,7 +192,7 @@ def _raised(error: Exception, at: Node, annotation: Any) -> Problem:
     if isinstance(error, plugins.PluginError):
         at = descendant(at, ("name",))
     elif isinstance(at.value, dict) and len(at.value) == 1 and nearest_name(next(iter(at.value)), RESERVED):
-        return Problem(at.path, _failed_hole(at.value, annotation) or message, at.where)
+        return Problem(at.path, _failed_hole(at.value, annotation, "value_error") or message, at.where)
     elif match := re.match(r"([a-z]\w*): (.*)", message):
         blamed = descendant(at, (match[1],))
         if blamed is not at:

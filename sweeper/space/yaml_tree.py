@@ -181,6 +181,10 @@ def document_tree(text: str, path: str = "", override: str | None = None) -> Nod
                     if not isinstance(key_tree, yaml.ScalarNode):
                         raise Refused(path, "a key must be a word or a number", override or key_line)
                     key = _scalar(key_tree, path, override)
+                    if key == "<<" and key_tree.style is None:
+                        raise Refused(path, _NO_MERGE_KEYS, override or key_line)
+                    if isinstance(key, int | float) and tree.flow_style and _is_absent(value_tree):
+                        raise Refused(*_cut_by_commas(tree, entries, path), override or key_line)
                     if key is None or isinstance(key, bool):
                         raise Refused(path, f"a key must be a word or a number, not {shown(key)}", override or key_line)
                     entry_path = joined(path, key)
@@ -200,6 +204,29 @@ def document_tree(text: str, path: str = "", override: str | None = None) -> Nod
                 raise Refused(path, f"the tag {shortened(tree.tag)} is not supported", where)
 
     return node(tree, path, tree.start_mark.line + 1, 0)
+
+
+_NO_MERGE_KEYS = (
+    "YAML 1.2 has no merge keys (<<): write the entries out, repeat a whole value by an alias (model: *shared), "
+    "or use variants, which are merged over trial"
+)
+
+
+def _is_absent(tree: yaml.Node) -> bool:
+    """Whether nothing is written where this value belongs."""
+    return isinstance(tree, yaml.ScalarNode) and tree.value == "" and tree.style is None
+
+
+def _cut_by_commas(tree: yaml.MappingNode, before: dict[Any, Node], path: str) -> tuple[str, str]:
+    """Path and message of a mapping such as `{q: 1,10}`, in which 10 is a key."""
+    rest = [key.value for key, value in tree.value if _is_absent(value)]
+    last = next(reversed(before.items()), None)
+    if last is None:
+        return path, f"{rest[0]} stands where a key belongs; a list is written in brackets"
+    key, node = last
+    values = f"[{', '.join([str(node.value), *rest])}]"
+    several = values if key in RESERVED else f"{{choice: {values}}}"
+    return node.path, f"in braces a comma ends the value, so that {rest[0]} is read as a key; write {several}"
 
 
 def joined(path: str, key: Any) -> str:

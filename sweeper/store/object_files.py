@@ -23,11 +23,15 @@ class ObjectFiles(DurableFiles):
         Raises:
             StoreError: the scheme is unknown, or the address names no bucket.
         """
-        if address.startswith("s3://") and "allow_delayed_open=" not in address:
-            # Without it pyarrow opens a multipart upload even for a kilobyte; with it a small file is a single PUT.
-            address += "&allow_delayed_open=true" if "?" in address else "?allow_delayed_open=true"
+        opened = address
+        if address.startswith("s3://"):
+            if not address.removeprefix("s3://").partition("?")[0].partition("/")[0]:
+                raise StoreError(f"{redacted(address)} names no bucket: write s3://bucket/folder")
+            if "allow_delayed_open=" not in address:
+                # Without it pyarrow opens a multipart upload even for a kilobyte; with it a small file is a single PUT.
+                opened += "&allow_delayed_open=true" if "?" in address else "?allow_delayed_open=true"
         with explained("open", address):
-            filesystem, root = fs.FileSystem.from_uri(address)
+            filesystem, root = fs.FileSystem.from_uri(opened)
         if not root.strip("/"):
             raise StoreError(f"{redacted(address)} names no bucket")
         return cls(address, filesystem, root.rstrip("/"))

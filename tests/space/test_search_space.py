@@ -135,7 +135,12 @@ MISTAKES = {
         "search.metric",
         "did you mean 'majority_30'?",
     ),
-    "metric without a mode": ("method: grid", "metric: loss", "search.metric", "'loss' is to be min or max"),
+    "metric without a mode": (
+        "method: grid",
+        "metric: loss",
+        "search.mode",
+        "'mode: max' if 'loss' is to become large",
+    ),
     "unknown kind of panel": ("resources:", "panels: [{kind: curv}]\nresources:", "panels[0].kind", "mean 'curve'?"),
     "panel without a kind": ("resources:", "panels: [{name: a}]\nresources:", "panels[0].kind", "is missing"),
     "typo in a panel": (
@@ -144,7 +149,20 @@ MISTAKES = {
         "panels[0].bin",
         "did you mean 'bins'?",
     ),
-    "name that is no folder": ("name: small", "name: ../small", "name", "'../small'"),
+    "name that is no folder": ("name: small", "name: ../small", "name", "'../small'; did you mean 'small'?"),
+    "name of two folders": (
+        "name: small",
+        "name: a/b",
+        "name",
+        "the first a letter or a digit, got 'a/b'; did you mean",
+    ),
+    "panel whose name is no file": (
+        "resources:",
+        "panels: [{kind: histogram, name: 1/2 left, metric: success, split: q}]\nresources:",
+        "panels[0].name",
+        "spaces, '.', '_' and '-', the first a letter or a digit, got '1/2 left'; did you mean '1-2 left'?",
+    ),
+    "key that holds an anchor": ("name: small", "shared: &x 4\nname: small", "shared", "an anchor begins with x-"),
     # values
     "negative q": ("[1, 2.5,", "[1, -2.5,", "trial.objective.q.choice[1]", "must be at least 1, got -2.5"),
     "q that is not a number": ("[1, 2.5,", "[1, .nan,", "trial.objective.q.choice[1]", "got nan"),
@@ -156,6 +174,20 @@ MISTAKES = {
     "no for a boolean": ("attention: softmax", "mlp: no", "variants[1].model.mlp", "true or false, got 'no'"),
     "nothing for a number": ("m: 4", "m:", "trial.objective.m", "expected an integer, got nothing"),
     "list for a number": ("m: 4", "m: [4, 5]", "trial.objective.m", "got a list; to try several values write {choice"),
+    "commas in braces": (
+        "objective:\n    q: {choice: [1, 2.5, inf]}\n    m: 4",
+        "objective: {q: 1,10, m: 4}",
+        "trial.objective.q",
+        "so that 10 is read as a key; write {choice: [1, 10]}",
+    ),
+    "commas in a choice": ("[1, 2.5, inf]", "1, 2.5, 7", "trial.objective.q.choice", "write [1, 2.5, 7]"),
+    "commas without a key": ("{learning_rate: 1e-3}", "{1, 2}", "trial.optimizer", "1 stands where a key belongs"),
+    "commas outside of braces": (
+        "m: 4",
+        "m: 1,10",
+        "trial.objective.m",
+        "'1,10'; to try several values write {choice: [1",
+    ),
     "mapping for a number": ("steps: 300", "steps: {a: 1}", "trial.steps", "'a' opens no hole"),
     "unknown optimizer": ("{learning_rate: 1e-3}", "{name: pgp}", "trial.optimizer.name", "did you mean 'pgpe'?"),
     "key of another optimizer": (
@@ -241,6 +273,13 @@ MISTAKES = {
     ),
     "range in a grid": ("1e-3", "{uniform: [0, 1]}", "trial.optimizer.learning_rate", "needs search.method random"),
     "range upside down": ("m: 4", "m: {int: [9, 4]}", "trial.objective.m.int", "upside down: 9 is above 4"),
+    "range of min and max": (
+        "1e-3",
+        "{min: 1, max: 10}",
+        "trial.optimizer.learning_rate",
+        "a range is written {uniform: [1, 10]}, {log_uniform: [1, 10]} or {int: [1, 10]}",
+    ),
+    "integers of min and max": ("m: 4", "m: {min: 1, max: 9}", "trial.objective.m", "a range is written {int: [1, 9]}"),
     "range of one": ("1e-3", "{uniform: [1, 1]}", "trial.optimizer.learning_rate.uniform", "both ends are 1"),
     "range of three": ("1e-3", "{uniform: [1, 2, 3]}", "trial.optimizer.learning_rate.uniform", "two ends, got 3"),
     "range that is no list": ("1e-3", "{uniform: 5}", "trial.optimizer.learning_rate.uniform", "list of two ends"),
@@ -250,6 +289,12 @@ MISTAKES = {
     "logarithm of 0": ("1e-3", "{log_uniform: [0, 1]}", "trial.optimizer.learning_rate.log_uniform[0]", "above 0"),
     "seeds where they do not fit": ("steps: 300", "steps: {seeds: 5}", "trial.steps", "fits trial.seed only"),
     "no seeds": ("{seeds: 2}", "{seeds: 0}", "trial.seed.seeds", "1 or more, got 0"),
+    "seeds without end": (
+        "{seeds: 2}",
+        "{seeds: 10000000}",
+        "trial.seed.seeds",
+        "at most 1,000,000 training seeds, got 10",
+    ),
     "seeds as a list": ("{seeds: 2}", "{seeds: [1, 2]}", "trial.seed.seeds", "1 or more, got a list"),
     "far too many settings": ("{seeds: 2}", "{seeds: 999999}", "trial", "47,999,952 settings are too many"),
     "variant twice": ("- {}", "- {}\n  - {}", "variants[1]", "repeats variants[0]"),
@@ -276,7 +321,7 @@ MISTAKES = {
     "control character": ("m: 4", "m: 4\x07", "", "is not allowed in YAML"),
     "half a character": ("name: small", 'name: "\\ud800"', "name", "half of a character"),
     "escape out of range": ("name: small", 'name: "\\UFFFFFFFF"', "", "not valid YAML"),
-    "merge key": ("m: 4", "<<: {m: 4}", "trial.objective.'<<'", "unknown key"),
+    "merge key": ("m: 4", "<<: {m: 4}", "trial.objective", "no merge keys (<<): write the entries out, repeat a whole"),
     "alias of itself": ("{name: coloring, vertices: 5}", "&a {name: coloring, vertices: *a}", None, "an alias hold"),
     "deep nesting": ("m: 4", "m: " + "[" * 500 + "]" * 500, "", "nested deeper than 40 levels"),
 }
@@ -350,6 +395,28 @@ def test_a_missing_file_is_told_with_the_nearest_name(tmp_path):
         read(tmp_path / "colouring.yaml")
 
 
+@pytest.mark.parametrize("name", ["quickstart", "quickstart.yml", "Quickstart.yaml", "spaces/quickstrat.yaml"])
+def test_a_shipped_space_is_proposed_without_folder_or_suffix(name, monkeypatch):
+    monkeypatch.chdir(SPACES.parent)
+    with pytest.raises(SearchSpaceError, match=r"no such file; did you mean 'search_spaces/quickstart\.yaml'\?"):
+        read(name)
+
+
+def test_no_file_is_proposed_that_is_no_search_space(monkeypatch):
+    monkeypatch.chdir(SPACES.parent)
+    assert Path("cluster.yaml").exists()
+    with pytest.raises(SearchSpaceError, match=r"no such file$"):
+        read("cluster1.yaml")
+
+
+def test_a_metric_without_mode_is_told_together_with_its_name(space):
+    with pytest.raises(SearchSpaceError) as caught:
+        space(VALID.replace("method: grid", "metric: accuracy"))
+    unknown, mode = caught.value.problems
+    assert "unknown metric 'accuracy' (known: train_loss" in unknown.message
+    assert (mode.path, mode.where) == ("search.mode", _line_of(VALID, "search:"))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -385,6 +452,16 @@ def test_aliases_are_written_out_within_bounds(space, monkeypatch):
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
     with pytest.raises(SearchSpaceError, match="more than 2,000 values, counting what aliases repeat"):
         space("\n".join(lines))
+
+
+def test_keys_at_the_top_may_hold_anchors(space):
+    plain = space(VALID).expand()
+    text = "x-rate: &rate 1e-3\nx-task:\n  - &task {name: coloring, vertices: 5}\n" + VALID
+    text = text.replace("learning_rate: 1e-3", "learning_rate: *rate")
+    text = text.replace("  task: {name: coloring, vertices: 5}", "  task: *task")
+    assert space(text).expand() == plain
+    with pytest.raises(SearchSpaceError, match=r"--set x-rate=1: x-rate: has no effect: aliases are written out"):
+        space(text, ["x-rate=1"])
 
 
 def test_values_are_read_by_the_core_schema_of_yaml(space):

@@ -489,6 +489,14 @@ def test_addresses_that_make_no_sense_are_refused(url):
         Store.open(url)
 
 
+@pytest.mark.parametrize("url", ["s3://", "s3:///results", "s3://?region=x", "s3://bucket/x?region=a&nonsense=1"])
+def test_a_refused_address_is_shown_as_it_was_given(url):
+    with pytest.raises(StoreError, match=re.escape(url) + "[ :]") as caught:
+        Store.open(url)
+    assert "allow_delayed_open" not in str(caught.value)
+    assert ("write s3://bucket/folder" in str(caught.value)) == ("bucket/x" not in url)
+
+
 # --------------------------------------------------------------------------------------------------------------------
 # Damage
 # --------------------------------------------------------------------------------------------------------------------
