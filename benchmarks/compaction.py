@@ -1,9 +1,10 @@
 """What a store of many trials costs to resume and to ask, before and after compaction.
 
-    python -m benchmarks.compaction [--trials 10000] [--folder FOLDER]
+    python -m benchmarks.compaction [--trials 10000] [--network-bytes 10000] [--folder FOLDER]
 
-Makes a store of colouring trials with a curve of 20 points and 12 outcomes each, without any training, and prints wall
-and CPU seconds of a resume scan, of all rows and of all curves, with the number of files and the peak memory.
+Makes a store of colouring trials with a curve of 20 points, 12 outcomes and a network each, without any training, and
+prints wall and CPU seconds of a resume scan, of all rows and of all curves, with the number of files and the peak
+memory. `--network-bytes 0` leaves the networks out.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from sweeper.store.compaction import compact
@@ -33,8 +35,9 @@ TRIAL = {
 }
 
 
-def fill(store: Store, trials: int) -> None:
-    """Commit so many trials."""
+def fill(store: Store, trials: int, network_bytes: int) -> None:
+    """Commit so many trials, with networks of so many bytes."""
+    network = {"weight": np.ones(network_bytes // 4, np.float32)} if network_bytes else None
     origin, now = provenance.capture(["benchmark"]), datetime.datetime.now(datetime.UTC)
     outcomes = pa.table({"input": range(12), "success": pa.array([i / 12 for i in range(12)], pa.float32())})
     template = TrialSpec.model_validate(TRIAL)
@@ -43,8 +46,8 @@ def fill(store: Store, trials: int) -> None:
         trial = template.model_copy(update={"seed": seed})
         store.commit(
             TrialResult(
-                trial, "finished", {"success": 0.5, "loss": seed / trials}, curves, outcomes, {"steps_done": 2000.0},
-                None, origin, "0" * 20, 1, "cpu", now, now,
+                trial, "finished", {"success": 0.5, "loss": seed / trials}, curves, outcomes, network,
+                {"steps_done": 2000.0}, None, origin, "0" * 20, 1, "cpu", now, now,
             )
         )  # fmt: skip
 
@@ -62,12 +65,15 @@ def main() -> None:
     """Fill, measure, compact, measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=10_000)
+    parser.add_argument("--network-bytes", type=int, default=10_000)
     parser.add_argument("--folder", help="where the store is made; the system's temporary folder if not given")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         store = Store.open(folder)
         print("| what | wall s | CPU s | peak MB so far |\n|---|---|---|---|")
-        timed(f"commit of {arguments.trials:,}", lambda: fill(store, arguments.trials))
+        timed(f"commit of {arguments.trials:,}", lambda: fill(store, arguments.trials, arguments.network_bytes))
+        size = sum(path.stat().st_size for path in Path(folder, "networks").rglob("*.safetensors"))
+        print(f"| bytes of networks: {size:,} | | | |")
         for _ in range(2):
             files = sum(path.is_file() for kind in ("trials", "curves") for path in Path(folder, kind).rglob("*"))
             timed(f"resume scan, {files:,} files of rows and curves", store.committed)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from chaos import pack
@@ -135,7 +136,8 @@ def files_damaged(checkout: Path, folder: Path, times: int, draw: random.Random)
     missed = lost = 0
     for _ in range(times):
         before = set(store.committed())
-        path = draw.choice([path for path in sorted(results.rglob("*.parquet")) if "quarantine" not in path.parts])
+        files = sorted(path for ending in ("parquet", "safetensors") for path in results.rglob(f"*.{ending}"))
+        path = draw.choice([path for path in files if "quarantine" not in path.parts])
         state = path.stat()
         path.write_bytes(_spoiled(path.read_bytes(), draw))
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
@@ -147,6 +149,7 @@ def files_damaged(checkout: Path, folder: Path, times: int, draw: random.Random)
             # A bit of a footer that no reader of its table needs; only the digest of the whole file tells.
             store.verify("curves")
             store.verify("outcomes")
+            store.verify("networks")
             after = set(store.committed())
         hit = before - after
         missed += not hit
@@ -171,6 +174,7 @@ def _result(seed: int) -> TrialResult:
     return TrialResult(
         trial, "finished", {"success": 0.5}, [(50, "train_loss", 0.5), (100, "train_loss", 0.25)],
         pa.table({"input": [0, 1], "success": pa.array([0.25, 0.75], pa.float32())}),
+        {"weight": np.full(16, seed, np.float32)},
         {"steps_done": 100.0}, None, _provenance(), "0" * 20, 1, "cpu", now, now,
     )  # fmt: skip
 

@@ -22,6 +22,9 @@ PROVENANCE = Provenance(
 STARTED = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 
 
+WEIGHTS = {"layer.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "layer.bias": np.zeros(3, np.float32)}
+
+
 def outcomes(inputs: int = 12, **columns: Any) -> pa.Table:
     """Outcomes of a few inputs; `columns` replace or add some."""
     values = {"success": np.linspace(0, 1, inputs), "loss": np.geomspace(1e-4, 1, inputs)} | columns
@@ -36,6 +39,7 @@ def result(trial: dict[str, Any] | None = None, **changes: Any) -> TrialResult:
         "metrics": {"success": 0.75, "success_p5": 0.5, "train_loss": 0.01},
         "curves": [(100, "train_loss", 0.2), (200, "train_loss", 0.1)],
         "outcomes": outcomes(),
+        "network": WEIGHTS,
         "timings": {"steps_done": 250.0, "wall_seconds": 2.5, "peak_memory_bytes": 1e8},
         "error": None,
         "provenance": PROVENANCE,
@@ -51,4 +55,4 @@ def result(trial: dict[str, Any] | None = None, **changes: Any) -> TrialResult:
 def failure(trial: dict[str, Any] | None = None, **error: Any) -> TrialResult:
     """The same trial, failed."""
     described = {"kind": "divergence", "message": "divergence at step 7", "step": 7} | error
-    return result(trial, status="failed", metrics={}, outcomes=None, error=described)
+    return result(trial, status="failed", metrics={}, outcomes=None, network=None, error=described)

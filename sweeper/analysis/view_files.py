@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from sweeper.analysis.results import trials
-from sweeper.store.schema import Kind
+from sweeper.store.schema import TableKind
 from sweeper.store.store import Store
 
 FORMATS = (".parquet", ".csv")
@@ -25,7 +25,7 @@ FORMATS = (".parquet", ".csv")
 _ATTEMPTS = 5  # of scanning a store that is being compacted; each compaction can spoil one
 
 
-def write_view(store: Store, view: Kind, path: Path) -> int:
+def write_view(store: Store, view: TableKind, path: Path) -> int:
     """Write a view of a store as one file, in place of a file of the same name.
 
     Args:
@@ -58,7 +58,7 @@ def write_view(store: Store, view: Kind, path: Path) -> int:
     return rows
 
 
-def _write(store: Store, view: Kind, path: Path, suffix: str) -> int:
+def _write(store: Store, view: TableKind, path: Path, suffix: str) -> int:
     schema, batches = _batches(store, view)
     convert = _texts if suffix == ".csv" else _typed
     schema = convert(schema.empty_table()).schema
@@ -71,7 +71,7 @@ def _write(store: Store, view: Kind, path: Path, suffix: str) -> int:
     return rows
 
 
-def _batches(store: Store, view: Kind) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def _batches(store: Store, view: TableKind) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     if view == "trials":
         table = trials(store)
         return table.schema, iter(table.to_batches())

@@ -53,6 +53,7 @@ def commit_failed(store: Store, provenance: Provenance, work: Work, error: dict[
                 metrics={},
                 curves=[],
                 outcomes=None,
+                network=None,
                 timings={},
                 error=error,
                 provenance=provenance,

@@ -111,8 +111,9 @@ class PackTrainable(tune.Trainable):
         """
         if self._provenance.code is not None:
             self._code.require(self._provenance.code, work.pack.trials[0])
+        resources = self._resources
         destination = pack_run.Destination(
-            self._opened(), self._provenance, self._resources.checkpoint_seconds, self._resources.outcomes
+            self._opened(), self._provenance, resources.checkpoint_seconds, resources.outcomes, resources.networks
         )
         return pack_run.opened(work.pack, work.pending, destination, self._trainer(work.pack))
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from sweeper.messages import counted
-from sweeper.store.sealed_parquet import Seal
+from sweeper.store.seal import Seal
 from sweeper.store.store import Store
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.trial_spec import TrialSpec

@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from sweeper.events import PackProgressed
 from sweeper.packs import checkpoint, process_memory
+from sweeper.packs.network_weights import weights_of
 from sweeper.packs.pack_training import PackTraining, after_stride, lane_curves, restored, started
 from sweeper.packs.packing import Pack, lane, stack
 from sweeper.store.store import Status, Store, StoreError, TrialResult
@@ -49,12 +50,14 @@ class Destination:
         provenance: What every row says of its origin.
         checkpoint_seconds: Longest training time that a death may cost.
         outcomes: Whether the outcome of every evaluation input is stored too.
+        networks: Whether the weights of the trained network are stored too.
     """
 
     store: Store
     provenance: Provenance
     checkpoint_seconds: float = 60.0
     outcomes: bool = True
+    networks: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +68,7 @@ class _LaneResult:
     step: int
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
     outcomes: pa.Table | None = None
+    network: Mapping[str, np.ndarray] | None = None
     error: Mapping[str, Any] | None = None
     evaluation_seconds: float | None = None
     evaluation_cpu_seconds: float = 0.0
@@ -188,6 +192,7 @@ class PackRun:
             metrics=result.metrics,
             curves=curves,
             outcomes=result.outcomes,
+            network=result.network,
             timings=timings,
             error=result.error,
             provenance=self.destination.provenance,
@@ -223,6 +228,7 @@ class PackRun:
             step=self.training.step,
             metrics=metrics,
             outcomes=pa.table(table) if self.destination.outcomes else None,
+            network=weights_of(model) if self.destination.networks else None,
             evaluation_seconds=time.monotonic() - begun,
             evaluation_cpu_seconds=time.process_time() - cpu_begun,
         )

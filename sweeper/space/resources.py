@@ -20,6 +20,7 @@ class Resources(Spec):
             pack's own process works while they wait, so that its `cpus` are not reserved beside them. 0: it does all.
         checkpoint_seconds: Time between two checkpoints of a pack.
         outcomes: Whether the results of every single evaluation input are kept.
+        networks: Whether the trained networks are kept.
     """
 
     lanes: Count | None = None
@@ -28,6 +29,7 @@ class Resources(Spec):
     population_workers: Annotated[int, Field(ge=0)] = 0
     checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0
     outcomes: bool = True
+    networks: bool = True
 
     def bundles(self) -> list[dict[str, float]]:
         """What a pack reserves: of its own process, which may be nothing, and of each population worker."""

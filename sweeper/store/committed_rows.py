@@ -17,15 +17,8 @@ from sweeper.store.file_names import is_compacted, is_file_name, title
 from sweeper.store.files import DurableFiles, FileState
 from sweeper.store.quarantine import Damage
 from sweeper.store.schema import RANK, Detail
-from sweeper.store.sealed_parquet import (
-    CompactedSeal,
-    DamagedError,
-    DetailFile,
-    Member,
-    Seal,
-    unsealed,
-    unsealed_compacted,
-)
+from sweeper.store.seal import CompactedSeal, DamagedError, DetailFile, Member, Seal
+from sweeper.store.sealed_parquet import unsealed, unsealed_compacted
 from sweeper.store.threads import in_threads
 
 logger = logging.getLogger(__name__)
@@ -72,7 +65,10 @@ class Entry(NamedTuple):
     place: Place | None
 
     def detail(self, kind: Detail) -> tuple[str, DetailFile | None]:
-        """Name of the file that holds the trial's curves or outcomes, and what the row says of that file."""
+        """The trial's curves, outcomes or network: name of the row that the file belongs to, and what the row says.
+
+        The row is a compacted one where the curves are compacted; `file_names.file_path` makes the file's name.
+        """
         if kind == "curves" and self.place is not None:
             return self.place.file.name, self.place.file.curves
         return self.seal.name, self.seal.detail(kind)

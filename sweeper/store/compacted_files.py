@@ -12,8 +12,9 @@ from sweeper.store.details import damage_in, present
 from sweeper.store.files import DurableFiles, StoreError
 from sweeper.store.publication import publish, stands
 from sweeper.store.quarantine import Damage
-from sweeper.store.schema import Detail
-from sweeper.store.sealed_parquet import CompactedSeal, digest_of
+from sweeper.store.schema import DetailTable
+from sweeper.store.seal import CompactedSeal
+from sweeper.store.sealed_parquet import digest_of
 
 logger = logging.getLogger(__name__)
 
@@ -65,10 +66,10 @@ def dissolve(files: DurableFiles, seal: CompactedSeal, data: bytes, without: Col
         present_row = files.read(f"trials/{own.name}")
         if member.trial_id in without or (present_row is not None and stands(present_row, own.status)):
             continue
-        details: dict[Detail, pa.Table] = {}
+        tables: dict[DetailTable, pa.Table] = {}
         if curves is not None and member.curves_group is not None:
-            details["curves"] = curves.read_row_group(member.curves_group).replace_schema_metadata(None)
-        publish(files, own, rows.slice(position, 1), details)
+            tables["curves"] = curves.read_row_group(member.curves_group).replace_schema_metadata(None)
+        publish(files, own, rows.slice(position, 1), tables)
     names = [seal.of(member).name for member in seal.members if member.trial_id not in without]
     if len(present(files, "trials", names, few=True)) < len(names):
         raise StoreError("another process is compacting this store")

@@ -2,8 +2,8 @@
 
 A store of 10,000 trials is 20,000 little files, and reading them takes seconds. This moves rows and curves of finished
 and stopped trials, a hundred of one task and baseline at a time, into compacted files: one of rows and one of curves,
-in the same folder, with the same columns. Whatever fills no hundred stays as it is. Outcomes stay too: they are large,
-and a query of some trials opens only their files. Failed rows stay because they may be replaced.
+in the same folder, with the same columns. Whatever fills no hundred stays as it is. Outcomes and networks stay too:
+they are large, and whoever asks for some trials opens only their files. Failed rows stay because they may be replaced.
 
 Steps, each of which leaves a store that is whole:
 
@@ -37,7 +37,8 @@ from sweeper.store.files import LEFTOVER_SECONDS, StoreError
 from sweeper.store.quarantine import set_aside
 from sweeper.store.rows import ENCODINGS
 from sweeper.store.schema import IN_FILE, RANK, SCHEMA_VERSION
-from sweeper.store.sealed_parquet import CompactedSeal, DamagedError, Member, digest_of, sealed, unsealed
+from sweeper.store.seal import CompactedSeal, DamagedError, Member
+from sweeper.store.sealed_parquet import digest_of, sealed, unsealed
 from sweeper.store.store import Store
 
 TOGETHER = 100
@@ -121,7 +122,10 @@ def _moved(store: Store, entries: list[Entry]) -> bool:
         if table is not None and table.num_rows:
             group = len(curves)
             curves.append(table)
-        members.append(Member(seal.trial_id, seal.status, group, seal.outcomes, seal.outcome_columns, seal.fingerprint))
+        member = Member(
+            seal.trial_id, seal.status, group, seal.outcomes, seal.outcome_columns, seal.fingerprint, seal.networks
+        )
+        members.append(member)
     digest = hashlib.blake2b(b"".join(entry.data for entry in entries), digest_size=10).hexdigest()
     first, mark = entries[0].seal, None
     seal = CompactedSeal("curves", SCHEMA_VERSION, f"compacted-{digest}", first.task, first.baseline, None, ())

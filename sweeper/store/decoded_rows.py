@@ -13,7 +13,8 @@ from pydantic_core import from_json
 from sweeper.store.expansion import ROWS_LIMIT, expanded_bytes
 from sweeper.store.quarantine import Damage
 from sweeper.store.schema import IN_FILE
-from sweeper.store.sealed_parquet import Seal, footer_start
+from sweeper.store.seal import Seal
+from sweeper.store.sealed_parquet import footer_start
 
 _COMPARED = ["trial_id", "status", "spec", "extra_metrics"]
 

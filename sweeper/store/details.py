@@ -1,8 +1,8 @@
-"""Curves and outcomes of committed trials: whether their files are sound and the row's own, and scanning them in place.
+"""Details of committed trials: whether their files are sound and the row's own, and scanning tables in place.
 
-A row names its curves and outcomes by digest. A sound file with another digest is of another run of the trial, which
-died before its row or lost against the row that stands: it is left out, as if the trial had none. Rows from before
-digests take any sound file.
+A row names its curves, outcomes and network by digest. A sound file with another digest is of another run of the
+trial, which died before its row or lost against the row that stands: it is left out, as if the trial had none. Rows
+from before digests take any sound file.
 """
 
 import logging
@@ -19,21 +19,13 @@ from pyarrow import fs
 
 from sweeper.store.committed_rows import Entry
 from sweeper.store.expansion import DETAIL_LIMIT, expanded_bytes
-from sweeper.store.file_names import is_compacted
+from sweeper.store.file_names import file_path, is_compacted
 from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles, FileState
 from sweeper.store.quarantine import Damage
-from sweeper.store.schema import SCHEMAS, Detail, Kind
-from sweeper.store.sealed_parquet import (
-    END,
-    CompactedSeal,
-    DamagedError,
-    DetailFile,
-    Seal,
-    digest_of,
-    is_whole,
-    unsealed,
-    unsealed_compacted,
-)
+from sweeper.store.schema import SCHEMAS, Detail, DetailTable, TableKind
+from sweeper.store.seal import CompactedSeal, DamagedError, DetailFile, Seal
+from sweeper.store.sealed_network import LARGEST_NETWORK, network_digest, unsealed_network
+from sweeper.store.sealed_parquet import END, digest_of, is_whole, unsealed, unsealed_compacted
 from sweeper.store.threads import in_threads
 
 logger = logging.getLogger(__name__)
@@ -44,31 +36,56 @@ _FORMAT = ds.ParquetFileFormat(
 
 
 def damage_in(files: DurableFiles, kind: Detail, name: str) -> Damage | None:
-    """What is wrong with a file of curves or outcomes, which is read to the last byte; a missing file is sound."""
+    """What is wrong with a detail, which is read to the last byte; a missing file is sound."""
     checked = _checked(files, kind, name)
     return checked if isinstance(checked, Damage) else None
 
 
 def _checked(files: DurableFiles, kind: Detail, name: str) -> Damage | str | None:
-    """The digest of a whole file of curves or outcomes, or what is wrong with it; None if the file is missing."""
-    data = files.read(f"{kind}/{name}")
+    """The digest of a whole file, or what is wrong with it; None if the file is missing."""
     try:
-        if data is not None:
-            (unsealed_compacted if is_compacted(name) else unsealed)(data, kind, name)
+        data = network_at(files, name) if kind == "networks" else files.read(f"{kind}/{name}")
+        if data is None:
+            return None
+        if kind == "networks":
+            return unsealed_network(data, name)
+        (unsealed_compacted if is_compacted(name) else unsealed)(data, kind, name)
     except DamagedError as error:
         return Damage(kind, name, str(error))
-    return None if data is None else digest_of(data)
+    return digest_of(data)
+
+
+def network_at(files: DurableFiles, name: str) -> bytes | None:
+    """The file of the network that belongs to a row, unproven; None if it is missing.
+
+    Raises:
+        DamagedError: the file is larger than networks are.
+    """
+    path = file_path("networks", name)
+    size = files.filesystem.get_file_info(files.path(path)).size
+    if size is not None and size > LARGEST_NETWORK:
+        raise DamagedError(f"has {size:,} bytes, too many for a network")
+    return files.read(path)
+
+
+def digest_at(files: DurableFiles, kind: Detail, name: str) -> str | None:
+    """The digest that a detail carries, unproven; None without a file."""
+    if kind == "networks":
+        data = files.read(file_path(kind, name))
+        return None if data is None else network_digest(data)
+    end = files.read_end(f"{kind}/{name}", END)
+    return None if end is None else digest_of(end)
 
 
 class DamagedDetail(NamedTuple):
-    """A damaged file of curves or outcomes, and the trials whose it is."""
+    """A damaged file, and the trials whose it is."""
 
     damage: Damage
     entries: list[Entry]
 
 
 class CheckedDetails(NamedTuple):
-    """What reading files of curves or outcomes to the last byte came to.
+    """What reading details to the last byte came to.
 
     Attributes:
         damaged: The damaged files.
@@ -80,7 +97,7 @@ class CheckedDetails(NamedTuple):
 
 
 def checked_details(files: DurableFiles, kind: Detail, entries: Iterable[Entry]) -> CheckedDetails:
-    """Read the trials' curves or outcomes to the last byte."""
+    """Read the trials' details of a kind to the last byte."""
     owners: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         owners[entry.detail(kind)[0]].append(entry)
@@ -100,19 +117,19 @@ def _names(file: DetailFile | None, digest: str | None) -> bool:
 
 
 def modified_details(listed: Mapping[str, FileState], kind: Detail, entries: Iterable[Entry]) -> list[Entry]:
-    """Trials whose curves or outcomes, as listed, have another size than their row says, or were modified after it."""
+    """Trials whose detail, as listed, has another size than their row says, or was modified after it."""
     modified = []
     for entry in entries:
         name, file = entry.detail(kind)
-        state = listed.get(f"{kind}/{name}")
+        state = listed.get(file_path(kind, name))
         if state is not None and (file is None or state.size != file.bytes or state.modified > entry.modified):
             modified.append(entry)
     return modified
 
 
 def abandoned(files: DurableFiles, kind: Detail, entry: Entry) -> bool:
-    """Whether the file in the place of a trial's curves or outcomes is too old to wait for a row that names it."""
-    info = files.filesystem.get_file_info(files.path(f"{kind}/{entry.detail(kind)[0]}"))
+    """Whether the file in the place of a trial's detail is too old to wait for a row that names it."""
+    info = files.filesystem.get_file_info(files.path(file_path(kind, entry.detail(kind)[0])))
     return info.mtime_ns is not None and info.mtime_ns < (time.time() - LEFTOVER_SECONDS) * 1e9
 
 
@@ -128,7 +145,7 @@ class Scan(NamedTuple):
     left_out: list[Entry]
 
 
-def scanned_details(files: DurableFiles, kind: Detail, entries: Sequence[Entry], few: bool) -> Scan | None:
+def scanned_details(files: DurableFiles, kind: DetailTable, entries: Sequence[Entry], few: bool) -> Scan | None:
     """The curves or outcomes of the trials as a dataset, or None if a row has moved since the entries were read.
 
     Args:
@@ -160,7 +177,7 @@ def scanned_details(files: DurableFiles, kind: Detail, entries: Sequence[Entry],
     return Scan(ds.FileSystemDataset(fragments, schema, _FORMAT, files.filesystem), left_out)
 
 
-def _is_own(files: DurableFiles, kind: Detail, name: str, file: DetailFile | None) -> bool:
+def _is_own(files: DurableFiles, kind: DetailTable, name: str, file: DetailFile | None) -> bool:
     """Whether a file carries the digest that the row names, and is small enough to be decoded.
 
     A small file is proven whole as well. A file without a footer is left to the scan, which refuses it.
@@ -180,7 +197,7 @@ def _is_own(files: DurableFiles, kind: Detail, name: str, file: DetailFile | Non
     return size <= DETAIL_LIMIT
 
 
-def _fragment(files: DurableFiles, kind: Detail, name: str, entries: list[Entry]) -> ds.ParquetFileFragment:
+def _fragment(files: DurableFiles, kind: DetailTable, name: str, entries: list[Entry]) -> ds.ParquetFileFragment:
     """The part of a dataset that one file holds, with what is known of its rows without opening it."""
     trial, place = pc.field("trial_id"), entries[0].place
     seal: Seal | CompactedSeal = entries[0].seal
@@ -194,7 +211,7 @@ def _fragment(files: DurableFiles, kind: Detail, name: str, entries: list[Entry]
     return _FORMAT.make_fragment(files.path(f"{kind}/{name}"), files.filesystem, within, row_groups)
 
 
-def present(files: DurableFiles, kind: Kind, names: Sequence[str], few: bool) -> set[str]:
+def present(files: DurableFiles, kind: TableKind, names: Sequence[str], few: bool) -> set[str]:
     """Those of the files below the folder of `kind` that are there."""
     if few:
         known = files.filesystem.get_file_info([files.path(f"{kind}/{name}") for name in names])

@@ -1,10 +1,15 @@
-"""Names of the parquet files of a store, below the folders `trials`, `curves` and `outcomes`.
+"""Names of the files of a store, below the folders `trials`, `curves`, `outcomes` and `networks`.
 
 task=<t>/baseline=<b>/<trial_id>.parquet             a trial's own file
 task=<t>/baseline=<b>/compacted-<digest>.parquet     the rows or curves of many trials
+task=<t>/baseline=<b>/<trial_id>.safetensors         the weights of a trial's network
+
+The name of a trial's row stands for the trial: `file_path` makes the names of its other files of it.
 """
 
 import re
+
+from sweeper.store.schema import Kind
 
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 TRIAL_ID = r"[0-9a-f]{20}"
@@ -21,6 +26,11 @@ def file_name(task: str, baseline: str, title: str) -> str:
 def is_file_name(name: str) -> bool:
     """Whether a store has files of this name."""
     return _NAME.fullmatch(name) is not None
+
+
+def file_path(kind: Kind, name: str) -> str:
+    """The file of a kind, relative to the root, that belongs to the row of this name below `trials`."""
+    return f"{kind}/{name.removesuffix('.parquet') + '.safetensors' if kind == 'networks' else name}"
 
 
 def is_compacted(name: str) -> bool:

@@ -1,39 +1,53 @@
-"""Publishing a trial: its curves and outcomes first, then its row, which is the commit and names them by digest.
+"""Publishing a trial: its details first, then its row, which is the commit and names them by digest.
 
-Two processes may publish one trial at the same time, and write over each other's curves and outcomes. The row decides:
-afterwards each looks which row stands. The process whose row it is publishes its curves and outcomes again if they were
-written over; the other takes its own back. Between these steps, and if one of the two dies, readers leave out curves
-and outcomes that the row does not name.
+Details are curves, outcomes and the network. Two processes may publish one trial at the same time, and write over each
+other's details. The row decides: afterwards each looks which row stands. The process whose row it is publishes its
+details again if they were written over; the other takes its own back. Between these steps, and if one of the two dies,
+readers leave out details that the row does not name.
 """
 
 import dataclasses
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 
+from sweeper.store.details import digest_at
+from sweeper.store.file_names import file_path
 from sweeper.store.files import DurableFiles
 from sweeper.store.rows import ENCODINGS
-from sweeper.store.schema import RANK, Detail, Status
-from sweeper.store.sealed_parquet import END, DamagedError, Seal, SealedFile, digest_of, sealed, unsealed
+from sweeper.store.schema import RANK, Detail, DetailTable, Status
+from sweeper.store.seal import DamagedError, Seal, SealedFile
+from sweeper.store.sealed_network import sealed_network
+from sweeper.store.sealed_parquet import sealed, unsealed
 
 
-def publish(files: DurableFiles, seal: Seal, row: pa.Table, details: Mapping[Detail, pa.Table]) -> bool:
+def publish(
+    files: DurableFiles,
+    seal: Seal,
+    row: pa.Table,
+    tables: Mapping[DetailTable, pa.Table],
+    network: Mapping[str, np.ndarray] | None = None,
+) -> bool:
     """Publish a trial, unless its file holds a row that stands.
 
     Args:
         files: The files of the store.
         seal: The seal of the row; it need not name the details.
         row: The row.
-        details: The curves and outcomes that are published with it.
+        tables: The curves and outcomes that are published with it.
+        network: The weights that are published with it; None leaves alone what is there.
 
     Returns:
         Whether the row was published.
     """
     published: dict[Detail, SealedFile] = {}
-    for kind, table in details.items():
-        bare = dataclasses.replace(seal, kind=kind, curves=None, outcomes=None)
-        published[kind] = sealed([table], bare, ENCODINGS[kind](table))
-        files.write(f"{kind}/{seal.name}", published[kind].data)
+    for kind, table in tables.items():
+        published[kind] = sealed([table], seal.bare(kind), ENCODINGS[kind](table))
+    if network is not None:
+        published["networks"] = sealed_network(network, seal.bare("networks"))
+    for kind, file in published.items():
+        files.write(file_path(kind, seal.name), file.data)
     seal = dataclasses.replace(seal, **{kind: file.mark for kind, file in published.items()})
     data = sealed([row], seal, ENCODINGS["trials"](row)).data
     done = files.write(f"trials/{seal.name}", data, keep=lambda present: stands(present, seal.status))
@@ -53,15 +67,9 @@ def _settle(files: DurableFiles, name: str, published: Mapping[Detail, SealedFil
     for kind, file in published.items():
         named = seal.detail(kind)
         if named is None or not named.is_file(file.mark.digest):
-            files.delete(f"{kind}/{name}", only=file.data)
-        elif named.digest is not None and _digest_at(files, f"{kind}/{name}") != named.digest:
-            files.write(f"{kind}/{name}", file.data)
-
-
-def _digest_at(files: DurableFiles, path: str) -> str | None:
-    """The digest that a file carries; None without a file."""
-    end = files.read_end(path, END)
-    return None if end is None else digest_of(end)
+            files.delete(file_path(kind, name), only=file.data)
+        elif named.digest is not None and digest_at(files, kind, name) != named.digest:
+            files.write(file_path(kind, name), file.data)
 
 
 def stands(present: bytes, status: Status) -> bool:

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sweeper.store.file_names import is_compacted
+from sweeper.store.file_names import file_path, is_compacted
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.schema import SCHEMAS, Detail, Kind
+from sweeper.store.schema import KINDS, Detail, Kind
 
 logger = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ class Damage(NamedTuple):
 
     Attributes:
         kind: The folder that the file is in.
-        name: Its name below that folder.
+        name: The name below `trials` of the row that it belongs to.
         reason: What is wrong with it, such as "is empty".
         compacted_too: Whether the trial has a sound row in a compacted file, to which its outcomes belong.
     """
@@ -32,17 +32,18 @@ def set_aside(files: DurableFiles, damages: Iterable[Damage]) -> None:
 
     A file that cannot be moved stays, and readers leave it out.
     """
+    compacted: tuple[Kind, ...] = ("trials", "curves")
     for damage in damages:
         if damage.compacted_too:
-            folders, what = ["trials", "curves"], "it was set aside in quarantine/; its trial has another row"
+            kinds, what = compacted, "it was set aside in quarantine/; its trial has another row"
         elif is_compacted(damage.name):
-            folders, what = ["trials", "curves"], "all trials in it were set aside in quarantine/ and are pending again"
+            kinds, what = compacted, "all trials in it were set aside in quarantine/ and are pending again"
         else:
-            folders, what = list(SCHEMAS), "its trial was set aside in quarantine/ and is pending again"
-        file, reason = f"{damage.kind}/{damage.name}", " ".join(damage.reason.split())
+            kinds, what = KINDS, "its trial was set aside in quarantine/ and is pending again"
+        file, reason = file_path(damage.kind, damage.name), " ".join(damage.reason.split())
         try:
-            for folder in folders:
-                files.move(f"{folder}/{damage.name}", f"quarantine/{folder}/{damage.name}")
+            for kind in kinds:
+                files.move(file_path(kind, damage.name), f"quarantine/{file_path(kind, damage.name)}")
         except StoreError as error:
             logger.warning("damaged: %r %s; it is left out, but %s", file, reason, error)
         else:
@@ -50,8 +51,8 @@ def set_aside(files: DurableFiles, damages: Iterable[Damage]) -> None:
 
 
 def set_aside_foreign(files: DurableFiles, kind: Detail, name: str) -> None:
-    """Move curves or outcomes of another run out of the way; the trial in whose place they are stays committed."""
-    file = f"{kind}/{name}"
+    """Move a detail of another run out of the way; the trial in whose place it is stays committed."""
+    file = file_path(kind, name)
     try:
         files.move(file, f"quarantine/{file}")
     except StoreError as error:

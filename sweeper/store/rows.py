@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sweeper.store.schema import IN_FILE, METRICS, OUTCOMES, SCHEMA_VERSION, TIMINGS, Kind, TrialResult
+from sweeper.store.schema import IN_FILE, METRICS, OUTCOMES, SCHEMA_VERSION, TIMINGS, TableKind, TrialResult
 from sweeper.trial import trial_spec
 
 
@@ -123,7 +123,7 @@ def _outcome_encoding(table: pa.Table) -> dict[str, Any]:
     }
 
 
-ENCODINGS: dict[Kind, Callable[[pa.Table], dict[str, Any]]] = {
+ENCODINGS: dict[TableKind, Callable[[pa.Table], dict[str, Any]]] = {
     "trials": _trial_encoding,
     "curves": _curve_encoding,
     "outcomes": _outcome_encoding,

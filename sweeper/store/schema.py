@@ -12,8 +12,9 @@ are read and compacted together.
 import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+import numpy as np
 import pyarrow as pa
 
 from sweeper.events import Status
@@ -23,8 +24,14 @@ from sweeper.trial.provenance import Provenance
 SCHEMA_VERSION = 1
 """Grows when a column changes its meaning or goes away; a new column that may be null needs no new version."""
 
-Detail = Literal["curves", "outcomes"]
+DetailTable = Literal["curves", "outcomes"]
+Detail = Literal[DetailTable, "networks"]
+"""What a trial may have beside its row: two tables, and the weights of its network."""
+
+TableKind = Literal["trials", DetailTable]
 Kind = Literal["trials", Detail]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""Folders of a store whose files belong to trials."""
 
 RANK: dict[Status, int] = {"failed": 0, "stopped": 1, "finished": 2}
 """Of two rows of one trial the row of the higher rank stands."""
@@ -70,7 +77,7 @@ CURVES = pa.schema([
 OUTCOMES = pa.schema([("trial_id", pa.string()), *PARTITION, ("input", pa.int32())])
 """Columns that every `outcomes` file has, one row per trial and input; the float32 columns depend on the task."""
 
-SCHEMAS: dict[Kind, pa.Schema] = {"trials": TRIALS, "curves": CURVES, "outcomes": OUTCOMES}
+SCHEMAS: dict[TableKind, pa.Schema] = {"trials": TRIALS, "curves": CURVES, "outcomes": OUTCOMES}
 IN_FILE = {
     kind: pa.schema([field for field in schema if field.name not in PARTITION.names])
     for kind, schema in SCHEMAS.items()
@@ -89,6 +96,7 @@ class TrialResult:
         curves: Step, metric and value of every point.
         outcomes: Per evaluation input: an `input` column of integers, and columns of floats between which only single
             precision matters. None if they are not kept.
+        network: The weights of the trained network by name. None if they are not kept.
         timings: Value by name, some or all of `TIMINGS`.
         error: For a failed trial: its `kind`, `message` and `step` (None if it failed outside of training).
         provenance: Where the result comes from.
@@ -104,6 +112,7 @@ class TrialResult:
     metrics: Mapping[str, float]
     curves: Sequence[tuple[int, str, float]]
     outcomes: pa.Table | None
+    network: Mapping[str, np.ndarray] | None
     timings: Mapping[str, float]
     error: Mapping[str, Any] | None
     provenance: Provenance

@@ -3,18 +3,19 @@
     trials/task=<t>/baseline=<b>/<trial_id>.parquet      one row: what was trained and what came out; it is the commit
     trials/task=<t>/baseline=<b>/compacted-<…>.parquet   the rows of many trials, written by `compaction`
     curves/…  outcomes/…                                 the same names below: training curves, one row per input
+    networks/task=<t>/baseline=<b>/<trial_id>.safetensors  the weights of the trained network
     sweeps/<name>/                                       what was planned, one record per start
     checkpoints/                                         of unfinished packs
     quarantine/                                          damaged files, set aside
     superseded/                                          rows that were to be computed again by other code
 
-A trial's curves and outcomes are published before its row, and every reader starts from the rows: without a row there
-is no trial, whatever else lies in the folder. A row that says `finished` is never replaced. A `stopped` one gives way
-to a finished one only, a `failed` one to any other.
+A trial's curves, outcomes and network are published before its row, and every reader starts from the rows: without a
+row there is no trial, whatever else lies in the folder. A row that says `finished` is never replaced. A `stopped` one
+gives way to a finished one only, a `failed` one to any other.
 
 Every file is sealed (see `sealed_parquet`): whole or damaged is told by its bytes alone. A trial with a damaged file is
 set aside as a whole, with a warning, and is pending again; a damaged compacted file is set aside with all of its
-trials. Curves and outcomes that are simply missing were deleted to save room: their trial stays.
+trials. Curves, outcomes and networks that are simply missing were deleted to save room: their trial stays.
 
 A row may be compacted, or moved back, while the store is read; no trial can slip through (see `committed_rows`).
 
@@ -36,6 +37,7 @@ from sweeper.messages import redacted
 from sweeper.store.addresses import open_files
 from sweeper.store.committed_rows import FEW, Entry, Reading, read_entries
 from sweeper.store.details import scanned_details
+from sweeper.store.file_names import file_path
 from sweeper.store.files import DurableFiles, StoreError
 from sweeper.store.patience import Patience
 from sweeper.store.publication import publish, stands
@@ -49,10 +51,11 @@ from sweeper.store.schema import (
     TIMINGS,
     TRIALS,
     Detail,
+    DetailTable,
     Status,
     TrialResult,
 )
-from sweeper.store.sealed_parquet import Seal
+from sweeper.store.seal import Seal
 from sweeper.store.sweep_records import SweepRecord, read_records, write_record
 from sweeper.store.trials_table import trials_table
 from sweeper.store.upkeep import inspected, remove_doubles, sound_entries
@@ -129,7 +132,7 @@ class Store:
         return self._files.exists()
 
     def commit(self, result: TrialResult) -> bool:
-        """Publish a trial: its curves and outcomes, then its row, each atomically and durably.
+        """Publish a trial: its curves, outcomes and network, then its row, each atomically and durably.
 
         May be called again for the same trial, from any process, at any time.
 
@@ -140,6 +143,7 @@ class Store:
 
         Raises:
             StoreError: the store cannot be written. The trial is then not committed, and no committed one has suffered.
+            ValueError: the network is too large to be kept.
         """
         return self._patience.until_done(lambda: self._commit(result))
 
@@ -150,14 +154,16 @@ class Store:
         present = self._files.read(f"trials/{seal.name}")
         if present is not None and stands(present, result.status):
             return False
-        details: dict[Detail, pa.Table] = {"curves": curves_table(seal.trial_id, result.curves)}
+        tables: dict[DetailTable, pa.Table] = {"curves": curves_table(seal.trial_id, result.curves)}
         if result.outcomes is not None:
-            outcomes = details["outcomes"] = outcomes_table(seal.trial_id, result.outcomes)
+            outcomes = tables["outcomes"] = outcomes_table(seal.trial_id, result.outcomes)
             columns = tuple(name for name in outcomes.column_names if name not in OUTCOMES.names)
             seal = dataclasses.replace(seal, outcome_columns=columns)
         elif present is not None:
             self._files.delete(f"outcomes/{seal.name}")
-        return publish(self._files, seal, trial_table(seal.trial_id, result), details)
+        if result.network is None and present is not None:
+            self._files.delete(file_path("networks", seal.name))
+        return publish(self._files, seal, trial_table(seal.trial_id, result), tables, result.network)
 
     # ----------------------------------------------------------------------------------------------------------------
     # Read
@@ -210,7 +216,7 @@ class Store:
         """
         return self._read("outcomes", trial_ids)
 
-    def _read(self, kind: Detail, trial_ids: Iterable[str] | None) -> pa.Table:
+    def _read(self, kind: DetailTable, trial_ids: Iterable[str] | None) -> pa.Table:
         wanted = None if trial_ids is None else list(trial_ids)
         for _ in range(_ATTEMPTS):
             # A file is damaged, or was compacted since the store was listed.
@@ -219,7 +225,7 @@ class Store:
             self.verify(kind, wanted)
         return self.dataset(kind, wanted).to_table()
 
-    def dataset(self, kind: Detail, trial_ids: Iterable[str] | None = None) -> ds.Dataset:
+    def dataset(self, kind: DetailTable, trial_ids: Iterable[str] | None = None) -> ds.Dataset:
         """The curves or outcomes of committed trials as a dataset: a scan reads only what it asks for.
 
         A filter on `trial_id`, `task` or `baseline` leaves out whole files without opening them.
@@ -234,14 +240,15 @@ class Store:
                 return scan.dataset
 
     def verify(self, kind: Detail, trial_ids: Iterable[str] | None = None) -> list[str]:
-        """Read the curves or outcomes to the last byte; set aside every trial with a damaged file.
+        """Read the curves, outcomes or networks to the last byte; set aside every trial with a damaged file.
 
         Returns:
             Ids of the trials set aside, and of the trials in whose place lies a file of another run, which is left out.
         """
         inspection = inspected(self._files, kind, self.entries(trial_ids))
         for entry in inspection.foreign:
-            logger.warning("%r is of another run than its trial's row: left out", f"{kind}/{entry.detail(kind)[0]}")
+            path = file_path(kind, entry.detail(kind)[0])
+            logger.warning("%r is of another run than its trial's row: left out", path)
         return inspection.damaged + [entry.seal.trial_id for entry in inspection.foreign]
 
     # ----------------------------------------------------------------------------------------------------------------

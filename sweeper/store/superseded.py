@@ -1,16 +1,19 @@
 """Rows that are to be computed again by other code are moved below `superseded/`, and their trials are pending again.
 
-    superseded/<fingerprint>/trials/…   curves/…   outcomes/…     the files as they were, by the code that made them
+    superseded/<fingerprint>/trials/…   curves/…   outcomes/…   networks/…
 
-The row of a trial moves first, so a crash in between leaves a pending trial and at most curves and outcomes without a
-row, which no reader looks at.
+Files stay as they were; the fingerprint is that of the code that made them.
+
+The row of a trial moves first, so a crash in between leaves a pending trial and at most details without a row, which no
+reader looks at.
 """
 
 from collections.abc import Iterable
 
 from sweeper.store.compacted_files import dissolve
+from sweeper.store.file_names import file_path
 from sweeper.store.files import StoreError
-from sweeper.store.schema import SCHEMAS
+from sweeper.store.schema import KINDS
 from sweeper.store.store import Store
 
 UNKNOWN = "unknown"
@@ -18,7 +21,7 @@ UNKNOWN = "unknown"
 
 
 def supersede(store: Store, trial_ids: Iterable[str]) -> None:
-    """Move the rows of trials with their curves and outcomes; compacted files that hold such rows are dissolved first.
+    """Move the rows of trials with all that belongs to them; compacted files that hold such rows are dissolved first.
 
     Raises:
         StoreError: the store cannot be written, another process is compacting it, or a compacted file is damaged.
@@ -33,6 +36,6 @@ def supersede(store: Store, trial_ids: Iterable[str]) -> None:
         if damage is not None:
             raise StoreError(f"'{damage.kind}/{damage.name}' {damage.reason}")
     for entry in rows:
-        for kind in SCHEMAS:
-            name = f"{kind}/{entry.seal.name}"
+        for kind in KINDS:
+            name = file_path(kind, entry.seal.name)
             files.move(name, f"superseded/{entry.seal.fingerprint or UNKNOWN}/{name}")

@@ -18,7 +18,7 @@ from pydantic_core import from_json
 from sweeper.messages import printable
 from sweeper.store.files import DurableFiles, FileState, StoreError
 from sweeper.store.schema import SCHEMA_VERSION
-from sweeper.store.sealed_parquet import check_version
+from sweeper.store.seal import check_version
 from sweeper.trial.provenance import Provenance
 
 logger = logging.getLogger(__name__)

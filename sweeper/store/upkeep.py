@@ -10,11 +10,12 @@ from sweeper.store.file_names import is_compacted, title
 from sweeper.store.files import DurableFiles
 from sweeper.store.quarantine import set_aside, set_aside_foreign
 from sweeper.store.schema import RANK, Detail
-from sweeper.store.sealed_parquet import DamagedError, unsealed
+from sweeper.store.seal import DamagedError
+from sweeper.store.sealed_parquet import unsealed
 
 
 class Inspection(NamedTuple):
-    """What reading curves or outcomes to the last byte came to.
+    """What reading details to the last byte came to.
 
     Attributes:
         damaged: Ids of trials with a damaged file; they were set aside.
@@ -26,7 +27,7 @@ class Inspection(NamedTuple):
 
 
 def inspected(files: DurableFiles, kind: Detail, entries: Iterable[Entry]) -> Inspection:
-    """Read curves or outcomes to the last byte, and set aside the trials with a damaged file."""
+    """Read details of a kind to the last byte, and set aside the trials with a damaged file."""
     checked = checked_details(files, kind, entries)
     set_aside(files, [details.damage for details in checked.damaged])
     owners = [entry for details in checked.damaged for entry in details.entries]
@@ -35,7 +36,7 @@ def inspected(files: DurableFiles, kind: Detail, entries: Iterable[Entry]) -> In
 
 
 def sound_entries(files: DurableFiles, entries: Sequence[Entry]) -> list[Entry]:
-    """Those of the trials whose curves and outcomes are not damaged.
+    """Those of the trials whose details are not damaged.
 
     Only files that were modified after their row, or have another size than the row says, are read. Files of another
     run that are too old to be waiting for a row are set aside; their trials stay.

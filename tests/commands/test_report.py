@@ -56,6 +56,7 @@ def result(success=0.5, **changes):
         metrics={"success": success, "success_p5": success / 2},
         curves=[],
         outcomes=pa.table({"input": pa.array(range(4), pa.int32()), "success": np.float32([0, success, success, 1])}),
+        network=None,
         timings={},
         error=None,
         provenance=ORIGIN,

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sweeper import messages, query
+from sweeper.store.file_names import file_path
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import plugins
 from sweeper.trial.trial_spec import trial_id
@@ -34,7 +35,7 @@ def writes(s3, folder):
 
 def test_a_commit_is_one_put_to_each_final_key_and_the_row_comes_last(s3):
     assert Store.open(s3.url("commit")).commit(result())
-    puts = [("PUT", f"{kind}/{PLACE}", "") for kind in ("curves", "outcomes", "trials")]
+    puts = [("PUT", file_path(kind, PLACE), "") for kind in ("curves", "networks", "outcomes", "trials")]
     assert sorted(writes(s3, "commit")) == puts
     assert writes(s3, "commit")[-1] == puts[-1]
 

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from sweeper.packs import checkpoint, pack_run, process_memory
+from sweeper.packs.network_weights import network_of
 from sweeper.packs.pack_run import Destination, PackRun, run_pack
 from sweeper.packs.packing import Pack
+from sweeper.store.networks import NoNetworkError, stored_weights
 from sweeper.store.store import Store, StoreError
 from sweeper.training import evaluation, gradient
 from sweeper.trial import plugins, provenance
@@ -63,6 +65,24 @@ def test_every_trial_becomes_a_row_with_curves_and_outcomes(undisturbed):
     assert len(outcomes) == 3 * 12
     for name, group in outcomes.groupby("trial_id"):
         np.testing.assert_allclose(group["success"].mean(), rows[name]["success"], rtol=1e-3)
+
+
+def test_every_trial_leaves_the_network_that_was_evaluated(undisturbed):
+    rows = {row["trial_id"]: row for row in undisturbed.trials().to_pylist()}
+    for trial, entry in zip(TRIALS, map(undisturbed.entries, [[trial_id(trial)] for trial in TRIALS]), strict=True):
+        network = network_of(trial, stored_weights(undisturbed, entry[0]))
+        metrics, _ = evaluation.evaluate(trial, network)
+        row = rows[trial_id(trial)]
+        assert metrics["loss"] == row["loss"]
+        assert metrics["success"] == row["success"]
+
+
+def test_networks_can_be_left_out(tmp_path):
+    store = Store.open(tmp_path)
+    run_pack(Pack(TRIALS[:1]), Destination(store, ORIGIN, networks=False))
+    assert store.listing("networks") == []
+    with pytest.raises(NoNetworkError):
+        stored_weights(store, store.entries()[0])
 
 
 def test_training_lowers_the_loss(undisturbed):

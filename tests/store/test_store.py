@@ -36,10 +36,13 @@ from sweeper.store import (
     sweep_records,
     trials_table,
 )
+from sweeper.store.networks import stored_weights
 from sweeper.store.rows import ENCODINGS, trial_table
+from sweeper.store.seal import CompactedSeal, Member, Seal
+from sweeper.store.sealed_network import network_digest
 from sweeper.store.store import Store, StoreError, SweepRecord
 from sweeper.trial.trial_spec import canonical, trial_id
-from tests.results import PROVENANCE, STARTED, failure, outcomes, result
+from tests.results import PROVENANCE, STARTED, WEIGHTS, failure, outcomes, result
 
 FINISHED, OTHER = trial_id(result().trial), trial_id(result({"seed": 1}).trial)
 PLACE = "task=coloring/baseline=Aq_R"
@@ -442,6 +445,8 @@ def test_a_crash_at_any_moment_of_a_commit_loses_only_that_commit(tmp_path, monk
         assert results.curves([OTHER]).num_rows == 2
         if now.get(FINISHED) == "finished":
             assert results.outcomes([FINISHED]).num_rows == 12
+            (entry,) = results.entries([FINISHED])
+            assert stored_weights(results, entry).keys() == WEIGHTS.keys()
         results.commit(result())
         assert results.committed() == {OTHER: "finished", FINISHED: "finished"}
         assert results.outcomes().num_rows == 24
@@ -614,7 +619,7 @@ def test_a_whole_file_in_the_wrong_place_is_damage(local):
 
 def resealed(table, change):
     """A row with another seal, and the digest that belongs to it."""
-    seal = sealed_parquet.Seal("trials", 1, FINISHED, "coloring", "Aq_R", "finished")
+    seal = Seal("trials", 1, FINISHED, "coloring", "Aq_R", "finished")
     return sealed_parquet.sealed([table], change(seal), ENCODINGS["trials"](table)).data
 
 
@@ -637,12 +642,14 @@ def test_a_seal_is_canonical_json_with_a_version(local):
     ]
     (entry,) = local.entries()
     curves, kept = (sealed_parquet.digest_of(file(local, kind).read_bytes()) for kind in ("curves", "outcomes"))
+    network = file(local, "networks").with_suffix(".safetensors").read_bytes()
     assert value == {
-        "version": 2, "kind": "trials", "schema_version": 1, "trial_id": FINISHED, "task": "coloring",
+        "version": 3, "kind": "trials", "schema_version": 1, "trial_id": FINISHED, "task": "coloring",
         "baseline": "Aq_R", "status": "finished", "outcome_columns": ["success", "loss"],
             "fingerprint": None,
         "curves": {"bytes": file(local, "curves").stat().st_size, "digest": curves},
         "outcomes": {"bytes": file(local, "outcomes").stat().st_size, "digest": kept},
+        "networks": {"bytes": len(network), "digest": network_digest(network)},
     }  # fmt: skip
     text = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
     assert text in entry.data, "one spelling: sorted keys, no spaces"
@@ -659,9 +666,10 @@ def test_programs_from_before_keyed_seals_refuse_the_store(local):
 
 def test_a_newer_form_of_seal_is_refused_and_not_touched(local, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(sealed_parquet, "SEAL_VERSION", 3)
+        patch.setattr(sealed_parquet, "SEAL_VERSION", 4)
+        patch.setattr("sweeper.store.seal.SEAL_VERSION", 4)
         local.commit(result())
-    with pytest.raises(StoreError, match="seal version 3"):
+    with pytest.raises(StoreError, match="seal version 4"):
         local.committed()
     assert file(local, "trials").exists()
 
@@ -746,7 +754,7 @@ def test_columns_of_a_newer_program_are_left_out(local):
 
 def sealed_by_hand(data, text, word=b"seal"):
     """A file with another text in the place of the seal's list, and the digest that belongs to it."""
-    seal = re.compile(rb'\{"digest":"([0-9a-f]{32})","' + word + rb'":(\["keyed",2\])\}')
+    seal = re.compile(rb'\{"digest":"([0-9a-f]{32})","' + word + rb'":(\["keyed",3\])\}')
     place = seal.search(data)
     assert place is not None
     changed = data[: place.start(2)] + text + data[place.end(2) :]
@@ -772,9 +780,9 @@ def test_a_seal_that_makes_no_sense_costs_its_own_file(local, text, caplog):
 
 
 def test_a_seal_of_a_member_cannot_name_a_file_elsewhere(local):
-    seal = sealed_parquet.CompactedSeal(
+    seal = CompactedSeal(
         "trials", 1, f"compacted-{'0' * 20}", "coloring", "Aq_R", None,
-        (sealed_parquet.Member("../../../../x", "finished", None, None, ()),),
+        (Member("../../../../x", "finished", None, None, ()),),
     )  # fmt: skip
     data = sealed_parquet.sealed([row_table()], seal, {}).data
     local.write_bytes(f"trials/{seal.name}", data)
@@ -789,7 +797,7 @@ def bomb(table, column, size):
 
 def test_a_small_row_that_expands_to_gigabytes_is_not_decoded(local, caplog):
     local.commit(result({"seed": 1}))
-    seal = sealed_parquet.Seal("trials", 1, FINISHED, "coloring", "Aq_R", "finished")
+    seal = Seal("trials", 1, FINISHED, "coloring", "Aq_R", "finished")
     table = bomb(row_table(), "command", expansion.ROWS_LIMIT + 1)
     data = sealed_parquet.sealed([table], seal, {"compression": "zstd", "use_dictionary": False}).data
     assert len(data) < 100_000

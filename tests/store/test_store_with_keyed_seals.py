@@ -7,6 +7,7 @@ import pytest
 
 from sweeper.store import compaction
 from sweeper.store.compaction import compact
+from sweeper.store.networks import NoNetworkError, stored_weights
 from sweeper.store.store import Store
 
 WRITTEN = Path(__file__).parent / "fixtures" / "store_keyed_seals"
@@ -42,6 +43,13 @@ def test_rows_curves_and_outcomes_are_read(store):
     assert store.verify("curves") == store.verify("outcomes") == []
     (record,) = store.sweeps()
     assert set(record.trial_ids) == set(store.committed())
+
+
+def test_its_trials_say_that_they_have_no_network(store):
+    assert store.verify("networks") == []
+    for entry in store.entries():
+        with pytest.raises(NoNetworkError, match="older program" if entry.seal.status != "failed" else "failed"):
+            stored_weights(store, entry)
 
 
 def test_it_can_be_compacted_further(store, monkeypatch):

@@ -45,8 +45,8 @@ def test_superseded_trials_are_pending_and_kept_as_files(store, tmp_path):
     assert store.trials() == before
     assert set(store.curves().column("trial_id").to_pylist()) == set(others)
     folder = tmp_path / "results" / "superseded" / CODE.fingerprint(_result(0).trial)
-    kept = sorted(path.relative_to(folder).parts[0] for path in folder.rglob(f"{first}.parquet"))
-    assert kept == ["curves", "outcomes", "trials"]
+    kept = sorted(path.relative_to(folder).parts[0] for path in folder.rglob(f"{first}.*"))
+    assert kept == ["curves", "networks", "outcomes", "trials"]
     again = _result(0, MENDED, metrics={"success": 0.25})
     assert store.commit(again)
     assert store.trials([first])["success"].to_pylist() == [0.25]

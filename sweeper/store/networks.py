@@ -1,0 +1,41 @@
+"""Reading the networks of committed trials."""
+
+import numpy as np
+
+from sweeper.store.committed_rows import Entry
+from sweeper.store.details import network_at
+from sweeper.store.files import StoreError
+from sweeper.store.seal import DamagedError
+from sweeper.store.sealed_network import unsealed_network, weights_of
+from sweeper.store.store import Store
+
+
+class NoNetworkError(StoreError):
+    """A trial without a network in the store; the message says why, as what follows the trial's name."""
+
+
+def stored_weights(store: Store, entry: Entry) -> dict[str, np.ndarray]:
+    """The weights of a committed trial's network, by name; the arrays can only be read.
+
+    A trial with a damaged network is set aside.
+
+    Raises:
+        NoNetworkError: there is none.
+        StoreError: the store cannot be read.
+    """
+    name, file = entry.detail("networks")
+    if entry.seal.status == "failed":
+        raise NoNetworkError("failed, and has no network")
+    if file is None:
+        raise NoNetworkError("has no network: it was trained with resources.networks: false, or by an older program")
+    try:
+        data = network_at(store.files, name)
+        digest = None if data is None else unsealed_network(data, name)
+        if data is None:
+            raise NoNetworkError("has no network any more: its file was deleted")
+        if not file.is_file(digest):
+            raise NoNetworkError("has no network: the file in its place is of another run")
+        return weights_of(data)
+    except DamagedError as error:
+        store.verify("networks", [entry.seal.trial_id])
+        raise NoNetworkError(f"has a damaged network, which {error}") from error
