@@ -22,23 +22,26 @@ def interruptible(work: Callable[[], ResultT], interrupt: Callable[[], None]) ->
         interrupt: Asks the work to end; called in this thread when a signal raises an exception here. The exception
             goes on after the work has ended, or after a few seconds.
     """
-    ended: list[tuple[ResultT, None] | tuple[None, BaseException]] = []
+    outcomes: list[tuple[ResultT, None] | tuple[None, BaseException]] = []
+    # Python 3.11 and 3.12 take a thread whose `join` was interrupted for one that has ended.
+    ended = threading.Event()
 
     def run() -> None:
         try:
-            ended.append((work(), None))
+            outcomes.append((work(), None))
         except BaseException as error:  # belongs to the thread that waits
-            ended.append((None, error))
+            outcomes.append((None, error))
+        finally:
+            ended.set()
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    threading.Thread(target=run, daemon=True).start()
     try:
-        thread.join()
+        ended.wait()
     except BaseException:
         interrupt()
-        thread.join(GRACE_SECONDS)
+        ended.wait(GRACE_SECONDS)
         raise
-    match ended.pop():
+    match outcomes.pop():
         case (_, BaseException() as error):
             try:
                 raise error
