@@ -17,7 +17,8 @@ from rich.console import Console
 
 from sweeper import events, listeners
 from sweeper.analysis import cost, unfinished
-from sweeper.analysis.means import fitting, means
+from sweeper.analysis.best_setting import ending
+from sweeper.analysis.means import fitting
 from sweeper.analysis.results import Results, finite_values
 from sweeper.analysis.table import Table, terminal
 from sweeper.interruption import Interruption
@@ -294,7 +295,10 @@ def _report(start: _Start, launched: "launch.Launched | None") -> int:
     frame = store.trials(source.planned).to_pandas()
     finished, stopped, failed = (frame[frame["status"] == status] for status in ("finished", "stopped", "failed"))
     if len(frame):
-        output.table(means(frame))
+        table, lines = ending(frame, spec, start.options.results, start.options.address)
+        output.table(table)
+        for line in lines:
+            output.say(line)
     for line in _figures(spec, store, source):
         output.say(line)
     lost = [_lost(store, loss) for loss in launched.losses] if launched else []
@@ -304,8 +308,8 @@ def _report(start: _Start, launched: "launch.Launched | None") -> int:
         output.complain(f"a setting that cannot be trained was left out: {text}")
     planned = counted(len(source.planned), "trial")
     if not reasons:
-        ending = f", {len(stopped):,} of them stopped early" if len(stopped) else ""
-        output.say(f"{len(finished) + len(stopped):,} of {planned} committed{ending}")
+        early = f", {len(stopped):,} of them stopped early" if len(stopped) else ""
+        output.say(f"{len(finished) + len(stopped):,} of {planned} committed{early}")
         return 0
     verb = "is" if len(source.planned) == 1 else "are"
     output.complain(f"{sum(map(len, reasons.values())):,} of {planned} {verb} not finished:")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.results import entries, entry_names, named_frame, task_of
+from sweeper.analysis.results import entries, entry_names, task_of
 from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
 from sweeper.messages import counted
 from sweeper.store.store import TRIALS
@@ -215,15 +215,6 @@ def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:
     return [tail, percentile, *steady, *(f"majority_{group}" for group in sorted(votes)[-1:]), "success", "loss"]
 
 
-def means(trials: pd.DataFrame) -> Table:
-    """The settings of trials as a table.
-
-    Args:
-        trials: At least one row of the store.
-    """
-    return settings_table(settings(named_frame(trials)))
-
-
 def fitting(table: Table, most: int) -> Table:
     """The table without as many of the last metrics as make it fit, never without the first; a note names them."""
     metrics = [column.title for column in table.columns if column.form is MEAN]
@@ -277,7 +268,9 @@ def settings_table(
     if len(paths) > MAX_VARYING:
         notes.append(f"without a column: {', '.join(names[path] for path in paths[MAX_VARYING:])}")
     if len(listed) > most:
-        notes.append(f"and {counted(len(listed) - most, 'row')} more; python -m sweeper.query best shows them all")
+        notes.append(
+            f"and {counted(len(listed) - most, 'row')} more; python -m sweeper.query best, --format csv, has all"
+        )
     return Table(_title(listed), tuple(columns), tuple(rows), "; ".join(notes))
 
 

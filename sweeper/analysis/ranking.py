@@ -11,14 +11,19 @@ from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.means import Mean, Setting, settings
+from sweeper.analysis.means import Mean, Setting, settings, settings_table
 from sweeper.analysis.results import current, metric_column, named_frame, task_of
+from sweeper.analysis.table import VALUE, Column, Table
+from sweeper.messages import counted
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.search import AdaptiveSearch, Search
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.contracts import Abilities
+
+SHOWN_SETTINGS = 20
+"""Settings of a sweep that are shown to people."""
 
 TIE_BREAKERS = {"success_worst5": -1, "success": -1, "loss": 1}
 """Of settings that the metric does not tell apart the first is higher (-1) or lower (1) in these, taken in turn."""
@@ -102,6 +107,22 @@ def _complete(setting: Setting, column: str) -> Mean | None:
 def _tie(setting: Setting) -> list[float]:
     means = [(sign, setting.mean(metric)) for metric, sign in TIE_BREAKERS.items()]
     return [math.inf if mean is None else sign * mean.mean for sign, mean in means]
+
+
+def ranked_settings(sweep: str, ranked: Ranking, most: int = SHOWN_SETTINGS) -> Table:
+    """The ranked settings of a sweep as a table, best first.
+
+    Args:
+        sweep: Its name, for the title.
+        ranked: At least one setting.
+        most: Rows of the table.
+    """
+    listed = [each.setting for each in ranked.ranked]
+    ranks = (Column("rank", VALUE), [each.rank for each in ranked.ranked])
+    table = settings_table(listed, [ranks], first=ranked.goal.metric, most=most)
+    others = f"{counted(ranked.others, 'setting')} without a rank: too few finished seeds" if ranked.others else ""
+    title = f"{sweep}: {counted(len(listed), 'setting')} by {ranked.goal.text()} · {table.title}"
+    return table._replace(title=title, note="; ".join(filter(None, (table.note, others))))
 
 
 # --------------------------------------------------------------------------------------------------------------------

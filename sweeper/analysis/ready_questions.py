@@ -9,17 +9,14 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from sweeper.analysis.means import Mean, fitting, settings_table
-from sweeper.analysis.ranking import goal_of, ranking, recorded_space, trials_of
+from sweeper.analysis.means import Mean, fitting
+from sweeper.analysis.ranking import SHOWN_SETTINGS, goal_of, ranked_settings, ranking, recorded_space, trials_of
 from sweeper.analysis.results import PROVENANCE, column, named
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.sweeps import starts_by_name
-from sweeper.analysis.table import COUNT, NUMBER, VALUE, Column, Form, Table
+from sweeper.analysis.table import COUNT, NUMBER, Column, Form, Table
 from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.store.store import METRICS, TIMINGS, TRIALS, Store, SweepRecord
-
-SHOWN_SETTINGS = 20
-"""Settings of a sweep that are shown to people."""
 
 SHOWN_STEPS = 40
 """Points of a curve that are shown to people."""
@@ -62,15 +59,9 @@ def best(store: Store, sweep: str | None, width: int) -> Answer:
     ranked = ranking(trials, goal_of(None if space is None else space.search, trials))
     if not ranked.ranked:
         raise QueryError(f"no setting of the sweep '{record.name}' has a finished trial with {ranked.goal.metric}")
-    listed = [each.setting for each in ranked.ranked]
-    ranks = (Column("rank", VALUE), [each.rank for each in ranked.ranked])
-    table = settings_table(listed, [ranks], first=ranked.goal.metric, most=len(listed))
-    title = f"{record.name}: {counted(len(listed), 'setting')} by {ranked.goal.text()} · {table.title}"
-    notes = [table.note, f"{ranked.others:,} more with too few finished seeds" if ranked.others else ""]
-    if len(listed) > SHOWN_SETTINGS:
-        notes.append(f"the first {SHOWN_SETTINGS} of {len(listed):,}; --format csv, json or parquet prints all")
-    people = table._replace(title=title, rows=table.rows[:SHOWN_SETTINGS], note="; ".join(filter(None, notes)))
-    return Answer(fitting(people, width), _columns(table))
+    every = ranked_settings(record.name, ranked, most=len(ranked.ranked))
+    shown = ranked_settings(record.name, ranked, most=SHOWN_SETTINGS)
+    return Answer(fitting(shown, width), _columns(every))
 
 
 def _latest_start(store: Store, sweep: str | None) -> SweepRecord:

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from sweeper.analysis.means import Mean, fitting, means, settings, settings_table, with_deviation
+from sweeper.analysis.means import Mean, fitting, settings, settings_table, with_deviation
 from sweeper.analysis.results import named_frame
-from sweeper.analysis.table import terminal, texts
+from sweeper.analysis.table import Table, terminal, texts
 from sweeper.store.store import Store
 from tests.results import failure, result
 
@@ -26,6 +26,10 @@ def rows(tmp_path):
         return store.trials().to_pandas()
 
     return committed
+
+
+def means(rows: pd.DataFrame) -> Table:
+    return settings_table(settings(named_frame(rows)))
 
 
 def shown(table) -> list[dict[str, str]]:
@@ -159,7 +163,7 @@ def test_a_long_table_is_cut_and_says_so(rows):
     frame = named_frame(rows(*(result({"objective": {"q": float(q), "m": 2}}) for q in range(1, 5))))
     table = settings_table(settings(frame), most=2)
     assert len(table.rows) == 2
-    assert table.note == "and 2 rows more; python -m sweeper.query best shows them all"
+    assert table.note == "and 2 rows more; python -m sweeper.query best, --format csv, has all"
 
 
 def test_a_terminal_gets_the_first_metrics_and_the_names_of_the_others(rows):

@@ -266,7 +266,7 @@ def test_the_best_settings_of_a_sweep(swept):
         ["1", "3", "2", "0.3±0", "0.45±0.07"],
         ["2", "2", "2", "0.15±0.07", "0.55±0.07"],
     ]
-    assert "1 more with too few finished seeds" in lines[4]
+    assert "1 setting without a rank: too few finished seeds" in lines[4]
     (first, second) = csv.DictReader(io.StringIO(asked(swept, "best", "all", "--format", "csv").stdout))
     assert (first["rank"], first["q"], second["success_worst5"]) == ("1", "3.0", str((0.1 + 0.2) / 2))
     assert float(second["success_worst5_deviation"]) == pytest.approx(math.sqrt(0.005))

@@ -1,0 +1,139 @@
+"""The best setting of a search in words, and the command that trains it again with other training seeds.
+
+The best of many is also the luckiest of many, so its number means little before the setting was trained again.
+"""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from sweeper.analysis.means import column_names, settings, settings_table, varying, with_deviation
+from sweeper.analysis.ranking import Ranking, goal_of, ranked_settings, ranking
+from sweeper.analysis.results import named_frame
+from sweeper.analysis.table import Table, value_text
+from sweeper.messages import counted, redacted
+from sweeper.space.holes import Hole, holes_in
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.space.yaml_tree import Node
+
+LEAST_SEEDS = 5
+"""Training seeds of the repetition, unless the search had more."""
+
+
+def ending(trials: pd.DataFrame, space: SweepSpec, results: str, address: str | None) -> tuple[Table, list[str]]:
+    """The table at the end of a sweep, and lines about its best setting if it was a search.
+
+    Args:
+        trials: At least one row of the store.
+        space: The space.
+        results: Folder or URL of the store, as it was typed.
+        address: Cluster, as it was typed.
+    """
+    frame = named_frame(trials)
+    if space.search.DRAWS:
+        ranked = ranking(frame, goal_of(space.search, frame))
+        if ranked.ranked:
+            return ranked_settings(space.name, ranked), best_setting(ranked, space, results, address)
+    return settings_table(settings(frame)), []
+
+
+def best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> list[str]:
+    """Lines about the best setting: how good it is among how many, what it is, and how to train it again.
+
+    Args:
+        ranked: At least one setting.
+        space: The search.
+        results: Folder or URL of the store, as it was typed.
+        address: Cluster, as it was typed.
+    """
+    best = ranked.ranked[0]
+    records = [each.setting.entries for each in ranked.ranked]
+    paths = varying(records)
+    names = column_names(paths, records)
+    over = f"mean of {counted(ranked.seeds, 'seed')}" if ranked.seeds > 1 else "1 seed"
+    among = f"rank 1 of {counted(len(ranked.ranked), 'setting')}"
+    if ranked.ties:
+        among += f", equal to {counted(ranked.ties, 'other')}"
+    if ranked.others:
+        among += f"; {ranked.others:,} more without a rank"
+    value = with_deviation(best.mean.mean, best.mean.deviation)
+    written = [
+        f"  {names[path]}: {value_text(best.setting.entries[path])}" for path in paths if path in best.setting.entries
+    ]
+    return [
+        f"best setting by {ranked.goal.text()} ({over}): {value} ({among})",
+        *written,
+        "the best of many is also the luckiest of many; this trains it again with other seeds:",
+        f"  {repetition(ranked, space, results, address)}",
+    ]
+
+
+def repetition(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> str:
+    """The command that trains the best setting with other training seeds, as the sweep `<name>-best`."""
+    best = ranked.ranked[0].setting
+    trained = [int(seed) for seed in best.rows["seed"]]
+    first = max(trained) + 1
+    seeds = range(first, first + max(len(trained), LEAST_SEEDS))
+    fixed = {"name": f"{space.name}-best", "search": "{method: grid}"}
+    fixed |= filling(space, json.loads(best.rows["spec"].iloc[0]), seeds)
+    kept = [override for override in space.overrides if not _replaced(override.partition("=")[0], fixed)]
+    words = ["python", "-m", "sweeper.run", str(space.path), "--results", redacted(results)]
+    words += [] if address is None else ["--address", address]
+    for override in [*kept, *(f"{path}={value}" for path, value in fixed.items())]:
+        words += ["--set", override]
+    return shlex.join(words)
+
+
+def _replaced(path: str, fixed: Mapping[str, str]) -> bool:
+    """Whether an entry, or an entry above it, is overridden in its turn."""
+    return any(path == other or path.startswith((f"{other}.", f"{other}[")) for other in fixed)
+
+
+def filling(space: SweepSpec, trial: Mapping[str, Any], seeds: Sequence[int]) -> dict[str, str]:
+    """The overrides that make a grid of one setting from a space: values as YAML, by path.
+
+    Args:
+        space: The space.
+        trial: The canonical trial of the setting.
+        seeds: Its training seeds.
+    """
+    choice = {"choice": list(seeds)}
+    if any(_is_variant(node) for variant in space.variants for node in _nodes(variant)):
+        parts = {key for variant in space.variants for key in variant.value}
+        only = {key: value for key, value in trial.items() if key in parts} | {"seed": choice}
+        return {"variants": json.dumps([only])}
+    (whole,) = space.variants
+    return dict(_holes_filled(whole, trial, "trial")) | {"trial.seed": json.dumps(choice)}
+
+
+def _holes_filled(node: Node, value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """The values in place of the holes of a tree. An entry that the canonical trial leaves out is null."""
+    if isinstance(node.value, Hole):
+        yield path, json.dumps(value)
+    elif isinstance(node.value, dict):
+        for key, entry in node.value.items():
+            yield from _holes_filled(entry, None if value is None else value.get(key), f"{path}.{key}")
+    elif any(True for _ in holes_in(node)):
+        yield path, json.dumps(value)
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    yield node
+    match node.value:
+        case dict() as entries:
+            below: Sequence[Node] = list(entries.values())
+        case list() as below:
+            pass
+        case Hole(options=below):
+            pass
+        case _:
+            return
+    for entry in below:
+        yield from _nodes(entry)
+
+
+def _is_variant(node: Node) -> bool:
+    return node.path.startswith("variants")

@@ -1,0 +1,126 @@
+"""A search ends with its best setting, its rank, and a command that trains exactly this setting with other seeds."""
+
+import dataclasses
+import json
+import shlex
+
+import pytest
+
+from sweeper.analysis.best_setting import ending
+from sweeper.analysis.table import texts
+from sweeper.space import search_space
+from sweeper.store.store import Store
+from sweeper.trial.record import canonical
+from tests.results import result
+
+SPACE = """
+trial:
+  task: {name: coloring, vertices: 5}
+  model: {name: transformer, width: 4, key_size: 4}
+  baseline: Aq_R
+  objective: {q: {log_uniform: [1, 30]}, m: 2}
+  optimizer: {learning_rate: {log_uniform: [1e-6, 1e-1]}, warmup_steps: 10}
+  steps: 250
+  batch_size: 8
+  evaluation: {seeds: 10, votes: [3]}
+  seed: {seeds: 2}
+search: {method: random, trials: 6, metric: loss, mode: min}
+"""
+
+NESTED = SPACE.replace(
+    "learning_rate: {log_uniform: [1e-6, 1e-1]}, warmup_steps: 10",
+    "choice: [{eps: 1e-3}, {eps: {uniform: [0.1, 0.2]}, beta1: 0.5}]",
+)
+
+VARIANTS = (
+    SPACE
+    + """
+variants:
+  - {}
+  - {model: {width: 8}, optimizer: {learning_rate: {choice: [0.5, 0.25]}}, baseline: AE_R}
+  - {model: {name: deep_sets}}
+"""
+)
+
+
+@pytest.fixture
+def searched(tmp_path):
+    """Writes a space and makes rows of all of its trials; the third setting has the lowest loss."""
+
+    def made(text, overrides=(), losses=(5.0, 4.0, 1.0, 3.0, 6.0, 2.0)):
+        path = tmp_path / "rates.yaml"
+        path.write_text(text)
+        space = search_space.read(path, overrides)
+        store = Store.open(tmp_path / "results")
+        for place, trial in enumerate(space.expand().trials):
+            loss = losses[place // 2]
+            if loss is not None:
+                committed = result(metrics={"loss": loss + 0.1 * (place % 2), "success": 0.5})
+                store.commit(dataclasses.replace(committed, trial=trial))
+        return space, store.trials().to_pandas()
+
+    return made
+
+
+def retrained(lines) -> tuple[dict, list[int]]:
+    """The setting that the last line trains, and its training seeds."""
+    words = shlex.split(lines[-1])
+    assert words[:3] == ["python", "-m", "sweeper.run"]
+    overrides = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
+    space = search_space.read(words[3], overrides)
+    assert space.name == "rates-best"
+    trials = space.expand().trials
+    settings = {json.dumps(canonical(trial.model_copy(update={"seed": 0}))) for trial in trials}
+    (setting,) = settings
+    return json.loads(setting), [int(trial.seed) for trial in trials]
+
+
+@pytest.mark.parametrize("text", [SPACE, NESTED, VARIANTS], ids=["leaves", "nested", "variants"])
+@pytest.mark.parametrize("best", range(6))
+def test_the_command_trains_the_best_setting_with_other_seeds(searched, text, best):
+    losses = [2.0 + place for place in range(6)]
+    losses[best] = 1.0
+    space, rows = searched(text, losses=losses)
+    trial = space.expand().trials[2 * best]
+    _, lines = ending(rows, space, "results", None)
+    setting, seeds = retrained(lines)
+    assert setting == canonical(trial.model_copy(update={"seed": 0}))
+    assert seeds == [2, 3, 4, 5, 6]
+
+
+def test_what_is_said_of_the_best_setting(searched):
+    space, rows = searched(SPACE, losses=(5.0, 4.0, 1.0, 3.0, 6.0, None))
+    best = space.expand().trials[4]
+    table, lines = ending(rows, space, "my results", "10.0.0.1:6379")
+    assert lines[0] == "best setting by lowest loss (mean of 2 seeds): 1.05 ± 0.07 (rank 1 of 5 settings)"
+    assert lines[1:3] == [f"  q: {best.objective.q:g}", f"  learning_rate: {best.optimizer.learning_rate:g}"]
+    assert "--results 'my results' --address 10.0.0.1:6379 " in lines[-1]
+    assert [row[0] for row in texts(table)] == ["1", "2", "3", "4", "5"]
+    assert table.title.startswith("rates: 5 settings by lowest loss")
+
+
+def test_settings_with_fewer_seeds_have_no_rank_and_equal_ones_share_it(searched):
+    space, rows = searched(SPACE, losses=(1.0, 1.0, 2.0, 3.0, 4.0, 5.0))
+    without = rows[rows["loss"] != 2.1]
+    _, lines = ending(without, space, "results", None)
+    assert "(rank 1 of 5 settings, equal to 1 other; 1 more without a rank)" in lines[0]
+
+
+def test_overrides_of_the_search_stay_unless_the_command_replaces_them(searched):
+    overrides = ("trial.steps=300", "search.trials=6", "trial.objective.q={choice: [2, 4]}", "name=other")
+    space, rows = searched(SPACE, overrides)
+    space = dataclasses.replace(space, name="rates")
+    _, lines = ending(rows, space, "results", None)
+    setting, _ = retrained(lines)
+    assert (setting["steps"], setting["objective"]["q"]) == (300, space.expand().trials[4].objective.q)
+    assert "search.trials" not in lines[-1]
+
+
+def test_a_grid_names_no_winner(searched):
+    text = SPACE.replace("log_uniform: [1, 30]", "choice: [1, 2, 3]").replace(
+        "log_uniform: [1e-6, 1e-1]", "choice: [1, 2]"
+    )
+    space, rows = searched(text.replace("method: random, trials: 6", "method: grid"))
+    table, lines = ending(rows, space, "results", None)
+    assert lines == []
+    assert "rank" not in [column.title for column in table.columns]
