@@ -34,8 +34,9 @@ NUMERICS = ("sweeper.training", "sweeper.trial.record", "sweeper.trial.contracts
 LIBRARIES = ("evosax", "flax", "jax", "jaxlib", "optax")
 """Packages whose version is part of every fingerprint."""
 
-NO_NUMERICS = ("sweeper.messages", "sweeper.trial.plugins")
-"""Modules that compute no numbers although numerics import them: how code is found, and how its mistakes are told."""
+NO_NUMERICS = ("sweeper.messages", "sweeper.trial.plugins", "sweeper.packs")
+"""Modules that compute no numbers although numerics import them: how code is found, how its mistakes are told, and what
+`sweeper.load` imports."""
 
 
 class OtherCodeError(RuntimeError):

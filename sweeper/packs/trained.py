@@ -1,0 +1,79 @@
+"""A trained trial as Python has it: its specification, its row, and its network as a function that can be called."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sweeper.packs.network_weights import OtherNetworkError, network_of
+from sweeper.store.networks import NoNetworkError, stored_weights
+from sweeper.store.store import Store
+from sweeper.trial import plugins
+from sweeper.trial.contracts import Network
+from sweeper.trial.trial_spec import TrialSpec, trial_id
+
+
+class LoadError(ValueError):
+    """A trial that cannot be loaded; the message is one sentence for whoever asked for it."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trial with its network.
+
+    Attributes:
+        trial: What was trained, with its task: `trial.task.sample_seeds(key, 3)` draws three seeds r.
+        network: The network with the trained weights. Called with the tokens of one sequence and a mask of which token
+            reads which, it returns the logits of every token (`sweeper.trial.contracts.Network`).
+        row: The trial's row in the store: value by column of `trials`, null as None.
+    """
+
+    trial: TrialSpec
+    network: Network
+    row: dict[str, Any]
+
+
+def load(name: str, results: str | Path | Store = "results") -> Trained:
+    """A trained trial from a store; `sweeper.load` is this function.
+
+    Args:
+        name: The trial's id.
+        results: A store, or its folder or URL.
+
+    Raises:
+        LoadError: the trial has no row or no network, or this checkout has no such task or model, or other versions.
+        StoreError: there is no store, or it cannot be read.
+    """
+    store = results if isinstance(results, Store) else Store.existing(results)
+    rows = store.trials([name]).to_pylist()
+    entries = store.entries([name])
+    if not rows or not entries:
+        raise LoadError(f"there is no trial {name} in {store.url}")
+    trial = current_trial(rows[0])
+    try:
+        return Trained(trial, network_of(trial, stored_weights(store, entries[0])), rows[0])
+    except NoNetworkError as error:
+        raise LoadError(f"trial {name} {error}") from error
+    except OtherNetworkError as error:
+        raise LoadError(f"trial {name}: {error}") from error
+
+
+def current_trial(row: dict[str, Any]) -> TrialSpec:
+    """The trial of a row of `trials`, if its specification means in this checkout what it meant when it was trained.
+
+    Raises:
+        LoadError: it does not, or this checkout lacks the task or the model.
+    """
+    try:
+        trial = TrialSpec.model_validate(json.loads(row["spec"]))
+    except (plugins.PluginError, ValidationError) as error:
+        reason = str(error).splitlines()[0]
+        raise LoadError(f"trial {row['trial_id']} cannot be made by this checkout: {reason}") from error
+    if trial_id(trial) != row["trial_id"]:
+        raise LoadError(
+            f"trial {row['trial_id']} is of another version of its task, its model or the numerics than this checkout: "
+            f"load it with the code of commit {row['commit'] or 'unknown'}"
+        )
+    return trial

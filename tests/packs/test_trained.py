@@ -1,0 +1,72 @@
+"""`sweeper.load`: a network that can be called, and one sentence where there is none."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import pytest
+
+import sweeper
+from sweeper.packs.pack_run import Destination, run_pack
+from sweeper.packs.packing import Pack
+from sweeper.packs.trained import LoadError
+from sweeper.store.store import Store, StoreError
+from sweeper.trial import provenance
+from sweeper.trial.trial_spec import trial_id
+from tests.results import WEIGHTS, result
+from tests.trials import coloring_trial
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "networks.md"
+TRIAL = coloring_trial(steps=20)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A folder in which a sweep left its store."""
+    folder = tmp_path_factory.mktemp("project")
+    run_pack(Pack((TRIAL,)), Destination(Store.open(folder / "results"), provenance.capture(["test"])))
+    return folder
+
+
+def test_a_loaded_trial_is_the_trial_with_its_network(folder):
+    trained = sweeper.load(trial_id(TRIAL), folder / "results")
+    assert trained.trial == TRIAL
+    assert trained.row["status"] == "finished"
+    logits = TRIAL.task.logits(trained.network, TRIAL.task.evaluation_inputs()[0], jnp.full(5, 0.5))
+    assert logits.shape == (5, 3)
+
+
+def test_the_example_of_the_document_runs(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    (example,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    exec(compile(example, str(DOCUMENT), "exec"), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert all(re.fullmatch(r"\[[012]( [012]){4}\] \d edges of equal colours", line) for line in lines)
+
+
+def test_whoever_cannot_be_loaded_is_told_why_in_one_sentence(tmp_path, monkeypatch):
+    store = Store.open(tmp_path)
+    with pytest.raises(StoreError, match="there is no results store"):
+        sweeper.load("0" * 20, tmp_path / "nowhere")
+    store.commit(result(network=None))
+    store.commit(result({"seed": 1}, network=WEIGHTS))
+    without, other = (trial_id(result({"seed": seed}).trial) for seed in (0, 1))
+    with pytest.raises(LoadError, match=f"there is no trial {'0' * 20}"):
+        sweeper.load("0" * 20, tmp_path)
+    with pytest.raises(LoadError, match=rf"trial {without} has no network: .*resources\.networks: false"):
+        sweeper.load(without, tmp_path)
+    with pytest.raises(LoadError, match="the model transformer of this checkout builds another network"):
+        sweeper.load(other, tmp_path)
+    monkeypatch.setattr(type(TRIAL.task), "VERSION", 2)
+    with pytest.raises(LoadError, match=f"another version .* commit {result().provenance.commit}"):
+        sweeper.load(other, tmp_path)
+
+
+def test_importing_sweeper_imports_nothing_heavy():
+    heavy = "import sys, sweeper; print([name for name in ('jax', 'numpy', 'pyarrow', 'ray') if name in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert json.loads(told.stdout) == []
