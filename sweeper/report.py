@@ -1,5 +1,7 @@
 """`python -m sweeper.report`: draw a store, and put it beside what was published (`sweeper.analysis.report`).
 
+With `--diff A B` it compares two sweeps or two stores instead (`sweeper.analysis.difference`).
+
 Exit codes: 0 when at least one panel was drawn, 1 when there was nothing to draw, 2 for input that cannot be read.
 """
 
@@ -29,13 +31,19 @@ def report(
     compare: Annotated[
         bool, typer.Option("--compare", help="Write and print every published number beside the measured one.")
     ] = False,
+    diff: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="A B", help="Compare two sweeps of the store, or two stores, and draw nothing."),
+    ] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="PAGE.html", dir_okay=False, help="Write the report as one page as well.")
     ] = None,
 ) -> None:
     """Draw the panels of sweeps, say what they advise, and compare with published numbers."""
-    from sweeper.analysis.report import write_report
+    from sweeper.analysis.report import print_difference, write_report
 
+    if diff is not None:
+        raise typer.Exit(print_difference(results, *diff))
     raise typer.Exit(write_report(results, out, space or [], sweep or [], palette, compare, html))
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from sweeper.analysis import comparison, figures, page, seeds_needed, votes_needed
+from sweeper.analysis import comparison, difference, figures, page, seeds_needed, votes_needed
 from sweeper.analysis.comparison import Published
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import Table, failed, markdown, terminal
@@ -112,6 +112,22 @@ def write_report(
     if not any(section.report.paths for section in sections):
         printer.line("nothing to draw: no panel of these sweeps has a finished trial")
         return 1
+    return 0
+
+
+def print_difference(results: str, a: str, b: str) -> int:
+    """Print how two sweeps of a store, or two stores, differ; returns the exit code of the command."""
+    try:
+        sides = difference.side(a, results), difference.side(b, results)
+    except (difference.DifferenceError, StoreError) as error:
+        Console(stderr=True, soft_wrap=True, highlight=False).print(printable_lines(str(error)), markup=False)
+        return 2
+    printer = Printer()
+    for line in difference.shared_trials(*sides):
+        printer.line(line)
+    for table in difference.tables(*sides):
+        printer.line("")
+        printer.table(table)
     return 0
 
 

@@ -1,0 +1,242 @@
+"""Two sweeps, or two stores, beside each other: which settings differ, which trials they share, how the metrics moved.
+
+Settings are compared by all of their entries. An entry that has one value throughout A and another throughout B, such
+as the number of steps, is named once, and settings that are equal in everything else stand beside each other.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from sweeper.analysis.means import (
+    MAX_ROWS,
+    MEAN,
+    Mean,
+    Setting,
+    column_names,
+    entry_column,
+    metrics_of,
+    settings,
+    varying,
+    with_deviation,
+)
+from sweeper.analysis.ranking import trials_of
+from sweeper.analysis.results import current, named_frame
+from sweeper.analysis.sweeps import starts_by_name
+from sweeper.analysis.table import TEXT, Column, Form, Table, value_text
+from sweeper.messages import counted, did_you_mean, nearest_name, redacted
+from sweeper.store.store import METRICS, Store, StoreError
+
+MAX_VALUES = 6
+"""Values of an entry that are listed; of more the ends are."""
+
+
+class DifferenceError(ValueError):
+    """A comparison that cannot be made; the message is written for whoever asked for it."""
+
+
+class Side(NamedTuple):
+    """One of the two that are compared.
+
+    Attributes:
+        name: As it was asked for.
+        trials: Its committed trials of the current versions, with named columns.
+    """
+
+    name: str
+    trials: pd.DataFrame
+
+
+def side(name: str, results: str) -> Side:
+    """The sweep of this name in a store, or else the store at this address.
+
+    Args:
+        name: Name of a sweep that is recorded in `results`, or folder or URL of another store.
+        results: Folder or URL of the store.
+
+    Raises:
+        DifferenceError: the name is neither, or there is no trial.
+        StoreError: a store cannot be read.
+    """
+    store = Store.open(results)
+    starts = starts_by_name(store.sweeps()) if store.exists() else {}
+    if name in starts:
+        trials = trials_of(store, starts[name][-1].trial_ids)
+    else:
+        try:
+            trials = named_frame(current(Store.existing(name).trials()).to_pandas())
+        except StoreError as error:
+            hint = did_you_mean(nearest_name(name, starts))
+            known = ", ".join(starts) or "none"
+            place = redacted(results)
+            message = f"'{redacted(name)}' is no store, and no sweep of {place}{hint} (known: {known})"
+            raise DifferenceError(message) from error
+    if not len(trials):
+        raise DifferenceError(f"'{redacted(name)}' has no committed trial")
+    return Side(redacted(name), trials)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Trials
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def shared_trials(a: Side, b: Side) -> list[str]:
+    """Sentences on the trials that both have, and on those that only one has."""
+    left, right = (frame.set_index("trial_id") for frame in (a.trials, b.trials))
+    both = left.index.intersection(right.index)
+    only = [f"{len(frame) - len(both):,} only in {name}" for name, frame in ((a.name, left), (b.name, right))]
+    lines = [f"{counted(len(both), 'trial')} in both, {', '.join(only)}"]
+    names = ["status", *METRICS]
+    differ = int((left.loc[both, names].fillna(-1) != right.loc[both, names].fillna(-1)).any(axis=1).sum())
+    if differ:
+        lines.append(f"{differ:,} of the trials in both have other numbers in {b.name} than in {a.name}")
+    return lines
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Settings
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def differing_entries(a: Side, b: Side) -> Table:
+    """The entries of which a value is in one of the two only."""
+    left, right = _records(a.trials), _records(b.trials)
+    every = [*left, *right]
+    paths = [path for path in varying(every) if _values(left, path) != _values(right, path)]
+    names = column_names(paths, every)
+    rows = []
+    for path in paths:
+        in_a, in_b = _values(left, path), _values(right, path)
+        rows.append((names[path], _listed(in_a - in_b), _listed(in_a & in_b), _listed(in_b - in_a)))
+    columns = (Column("entry"), Column(f"only in {a.name}"), Column("in both"), Column(f"only in {b.name}"))
+    note = "" if rows else "every entry has the same values in both"
+    return Table("Which settings differ", columns if rows else (), tuple(rows), note)
+
+
+def _records(trials: pd.DataFrame) -> list[Mapping[str, Any]]:
+    return [setting.entries for setting in settings(trials)]
+
+
+def _values(records: Sequence[Mapping[str, Any]], path: str) -> set[Any]:
+    return {record.get(path) for record in records}
+
+
+def _listed(values: set[Any]) -> str:
+    if len(values) <= MAX_VALUES:
+        ordered = sorted(values, key=lambda value: (not isinstance(value, int | float), str(type(value)), value))
+        return ", ".join("none" if value is None else value_text(value) for value in ordered)
+    if all(isinstance(value, int | float) for value in values):
+        return f"{len(values):,} values from {value_text(min(values))} to {value_text(max(values))}"
+    return f"{len(values):,} values"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Metrics
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class Move(NamedTuple):
+    """How a mean moved from A to B.
+
+    Attributes:
+        difference: The mean in B less the mean in A.
+        error: The standard error of the difference by the spread between seeds; None where a side has one seed.
+    """
+
+    difference: float
+    error: float | None
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the mean moved by more than two standard errors."""
+        return self.error is not None and abs(self.difference) > 2 * self.error
+
+    def text(self) -> str:
+        """Such as "+0.020 ± 0.004 *"; the star marks what is beyond two standard errors."""
+        sign = "+" if self.difference > 0 else ""
+        return f"{sign}{with_deviation(self.difference, self.error)}{' *' if self.beyond else ''}"
+
+
+MOVED = Form(Move.text, numeric=True, order=lambda move: move.difference, striking=lambda move: move.beyond)
+
+
+def moved_metrics(a: Side, b: Side) -> Table:
+    """The metrics of the settings that both have, with the spread between seeds."""
+    left, right = _finished(a.trials), _finished(b.trials)
+    fixed = {
+        path
+        for path in {path for setting in (*left, *right) for path in setting.entries}
+        if len(_values(_entries(left), path)) == 1 == len(_values(_entries(right), path))
+    }
+    partners = {_key(setting, fixed): setting for setting in right}
+    partnered = [(setting, partners[key]) for setting in left if (key := _key(setting, fixed)) in partners]
+    pairs = [pair for pair in partnered if not _same_rows(*pair)]
+    same, unpaired = len(partnered) - len(pairs), (len(left) - len(partnered), len(right) - len(partnered))
+    notes = [f"{counted(same, 'setting')} with the same trials and numbers in both, left out"] if same else []
+    if any(unpaired):
+        notes.append(f"without a partner: {counted(unpaired[0], 'setting')} of {a.name}, {unpaired[1]:,} of {b.name}")
+    title = "How the metrics moved"
+    if not pairs:
+        return Table(title, (), (), "; ".join(notes))
+    records = [setting.entries for setting, _ in pairs]
+    paths = varying(records)
+    names = column_names(paths, records)
+    metrics = metrics_of(pd.concat([a.trials, b.trials]))
+    rows = [
+        (*(first.entries.get(path) for path in paths), metric, *cells)
+        for first, second in pairs
+        for metric in metrics
+        if (cells := _cells(first, second, metric)) is not None
+    ]
+    columns = (
+        *(entry_column(names[path], (record.get(path) for record in records)) for path in paths),
+        Column("metric", TEXT),
+        Column(a.name, MEAN),
+        Column(b.name, MEAN),
+        Column("moved", MOVED),
+        Column("seeds", TEXT),
+    )
+    notes.insert(0, "mean ± standard deviation over training seeds; moved ± its standard error, * beyond two of them")
+    if len(rows) > MAX_ROWS:
+        notes.append(f"and {counted(len(rows) - MAX_ROWS, 'row')} more")
+    return Table(title, columns, tuple(rows[:MAX_ROWS]), "; ".join(notes))
+
+
+def _same_rows(first: Setting, second: Setting) -> bool:
+    """Whether both have the same trials with the same numbers."""
+    left, right = (setting.rows.set_index("trial_id")[list(METRICS)].sort_index() for setting in (first, second))
+    return left.equals(right)
+
+
+def _finished(trials: pd.DataFrame) -> list[Setting]:
+    return settings(trials[trials["status"] == "finished"])
+
+
+def _entries(listed: Sequence[Setting]) -> list[Mapping[str, Any]]:
+    return [setting.entries for setting in listed]
+
+
+def _key(setting: Setting, fixed: set[str]) -> frozenset[tuple[str, Any]]:
+    """What two settings must have in common to be compared."""
+    return frozenset((path, value) for path, value in setting.entries.items() if path not in fixed)
+
+
+def _cells(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Move, str] | None:
+    """Both means, how they moved, and the numbers of seeds; None if a side has no value."""
+    left, right = first.mean(metric), second.mean(metric)
+    if left is None or right is None:
+        return None
+    counts = len(first.rows), len(second.rows)
+    error = None
+    if left.deviation is not None and right.deviation is not None:
+        error = math.sqrt(left.deviation**2 / counts[0] + right.deviation**2 / counts[1])
+    move = Move(right.mean - left.mean, error)
+    return left, right, move, str(counts[0]) if counts[0] == counts[1] else f"{counts[0]}, {counts[1]}"
+
+
+def tables(a: Side, b: Side) -> list[Table]:
+    """The comparison: entries that differ, and metrics that moved."""
+    return [differing_entries(a, b), moved_metrics(a, b)]
