@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from sweeper.packs.packing import lane, stack
-from sweeper.training import evaluation, gradient
+from sweeper.training import evaluation, gradient, voting
 from sweeper.training.compilation import compiled
 from sweeper.trial.contracts import Network, Task
 from sweeper.trial.trial_spec import TrialSpec
@@ -126,9 +126,13 @@ def full_evaluation() -> tuple[float, float]:
             return coloring.cycle_outcomes(probabilities, probabilities.var(axis=-1).mean(axis=1))
 
         outcomes = jax.lax.map(of_cycle, cycles, batch_size=64)
-        votes = [evaluation.vote_success(task, cycles, outcomes.answers, k, "joint") for k in trial.evaluation.votes]
-        ballots = evaluation.ballot_statistics(outcomes.correct, outcomes.answers).values()
-        return [column.mean() for column in (outcomes.correct, outcomes.sampled, outcomes.loss, *ballots, *votes)]
+        rules, answers = task.abilities().voting, outcomes.answers
+        votes = [voting.vote_success(rules, cycles, answers, size, "joint").amount for size in trial.evaluation.votes]
+        groups = voting.random_groups(len(seeds), voting.sizes_of(len(seeds), trial.evaluation.votes))
+        ballots = voting.count_ballots(outcomes.correct, answers, groups)
+        estimates = [estimate.by_input.amount for estimate in ballots.estimates.values()]
+        columns = outcomes.correct, outcomes.sampled, outcomes.loss, ballots.margin.amount, ballots.wrong_entropy
+        return [column.mean() for column in (*columns, *votes, *estimates)]
 
     sample = inputs[:: len(inputs) // SAMPLE][:SAMPLE]
     plain = compiled(plain_outcomes, model, sample)

@@ -260,7 +260,9 @@ def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> list[
     at = descendant(root, ("search", "metric"))
     metric, problems = shown(search.metric), []
     if search.metric not in known:
-        names = ", ".join(dict.fromkeys(known))
+        # Tails and errors of a listed metric would make the list three times as long.
+        plain_names = [name for name in dict.fromkeys(known) if name.rpartition("_")[0] not in known]
+        names = f"{', '.join(plain_names)}; most of them also with _p5 or _p95"
         hint = did_you_mean(nearest_name(search.metric, known))
         problems.append(Problem(at.path, f"unknown metric {metric}{hint} (known: {names})", at.where))
     if "mode" not in search.model_fields_set:

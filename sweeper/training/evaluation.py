@@ -1,24 +1,45 @@
 """The evaluation protocol: what one trained network does on the whole evaluation set.
 
 Every input gets its share of right answers over the evaluation seeds, and the metrics of a trial are averages over
-inputs and the bad tail: the 5th percentile of a success, the 95th of a loss. Votes are taken in disjoint groups of
-seeds. A single-seed model is evaluated with its own r_0; it has no voters, hence no vote metrics. A task may measure
-more than success and loss, or have no answers to vote on.
+inputs and the bad tail: the 5th percentile of a success, the 95th of a loss. Two kinds of votes are measured: those of
+disjoint groups of seeds, as in the paper (`majority_30`), and the success of k votes estimated from all seeds
+(`votes_30`, see `sweeper.training.voting`). A single-seed model is evaluated with its own r_0; it has no voters, hence
+no vote metrics. A task may measure more than success and loss, or have no answers to vote on.
 
-All that is random comes from the trial's own evaluation stream, so a trial is evaluated alike wherever it was trained.
+Seeds r come from the trial's own evaluation stream, and the groups that vote are the same for all trials, so a trial is
+evaluated alike wherever it was trained.
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Integer, PyTree
+from jaxtyping import Array, Float
 
-from sweeper.training import compilation
-from sweeper.trial.contracts import Network, Voting, VotingRule
+from sweeper.training import compilation, voting
+from sweeper.training.best_seed import best_seed
+from sweeper.training.voting import Share
+from sweeper.trial.contracts import Network, Outcomes
 from sweeper.trial.trial_spec import TrialSpec
+
+Column = Share | Float[Array, " input"]
+
+
+class Measured(NamedTuple):
+    """What the program of an evaluation computes.
+
+    Attributes:
+        columns: One entry per input, of which metrics are made and which are stored.
+        only_metrics: The same, of which metrics are made only; they may be of some of the inputs.
+        kept: Columns that are only stored.
+        groups: The average success of every group of voters, by the name of the column that the groups estimate.
+    """
+
+    columns: dict[str, Column]
+    only_metrics: dict[str, Column]
+    kept: Mapping[str, Float[Array, " input"]]
+    groups: dict[str, Float[Array, "shuffle group"]]
 
 
 def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict[str, np.ndarray]]:
@@ -31,51 +52,65 @@ def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict
     Returns:
         The metrics by name, and float32 columns by name with one entry per evaluation input: `success`, `any_seed`,
         `loss` and the task's own measures and kept columns; of a task with answers `sampled` and `variance`, and of a
-        model with voters `margin`, `wrong_entropy`, `part_margin` if parts are voted on one by one, and one per vote
-        and group size such as `majority_5`.
+        model with voters `margin`, `wrong_entropy`, `part_margin` if parts are voted on one by one, and two per vote
+        and group size such as `majority_5` and `votes_5`.
     """
-    program = compilation.kept(_per_input, trial, network)
-    columns, kept = jax.tree.map(np.asarray, program(trial, network))
+    program = compilation.kept(_measured, trial, network)
+    measured = jax.tree.map(np.asarray, program(trial, network))
+    columns, only_metrics = _values(measured.columns), _values(measured.only_metrics)
     abilities = trial.task.abilities()
-    protocol = metrics(columns, abilities.measures)
-    return protocol | abilities.own_metrics(protocol), columns | kept
+    protocol = metrics(columns | only_metrics, abilities.measures, measured.groups)
+    return protocol | abilities.own_metrics(protocol), columns | measured.kept
 
 
 def metric_names(trial: TrialSpec) -> list[str]:
     """Names of all metrics that `evaluate` can report of a trial; nothing is trained, compiled or run."""
-
-    def columns(trial: TrialSpec) -> dict[str, Float[Array, " input"]]:
-        return _per_input(trial, trial.model.build(trial.task, trial.keys().weights))[0]
-
+    shapes = _shapes(trial)
     # No input solved and every answer wrong: then no metric is left out.
-    nothing = {name: np.zeros(1) for name in jax.eval_shape(columns, trial)}
+    nothing = {name: np.zeros(1) for name in {**shapes.columns, **shapes.only_metrics}}
     abilities = trial.task.abilities()
-    protocol = metrics(nothing, abilities.measures)
+    protocol = metrics(nothing, abilities.measures, {name: np.zeros((1, 2)) for name in shapes.groups})
     return [*protocol, *abilities.own_metrics(protocol)]
 
 
 def outcome_names(trial: TrialSpec) -> list[str]:
     """Names of all columns that `evaluate` returns of a trial's inputs; nothing is trained, compiled or run."""
-
-    def columns(trial: TrialSpec) -> dict[str, Float[Array, " input"]]:
-        per_input, kept = _per_input(trial, trial.model.build(trial.task, trial.keys().weights))
-        return {**per_input, **kept}
-
-    return list(jax.eval_shape(columns, trial))
+    shapes = _shapes(trial)
+    return [*shapes.columns, *shapes.kept]
 
 
-def metrics(columns: dict[str, np.ndarray], measures: Mapping[str, Literal["low", "high"]] = {}) -> dict[str, float]:
+def _shapes(trial: TrialSpec) -> Measured:
+    """`_measured` of an untrained network, with shapes in place of numbers."""
+
+    def measured(trial: TrialSpec) -> Measured:
+        return _measured(trial, trial.model.build(trial.task, trial.keys().weights))
+
+    return jax.eval_shape(measured, trial)
+
+
+def _values(columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    return {name: column.values() if isinstance(column, Share) else column for name, column in columns.items()}
+
+
+def metrics(
+    columns: Mapping[str, np.ndarray],
+    measures: Mapping[str, Literal["low", "high"]] = {},
+    groups: Mapping[str, np.ndarray] = {},
+) -> dict[str, float]:
     """Averages and bad tails of the per-input columns; `wrong_entropy` over the inputs on which some seed is wrong.
 
     Percentiles interpolate linearly. Beside the percentile, which jumps between 0 and 1 for a deterministic model,
-    stand the share of inputs on which every seed fails and the mean over the worst 5 % of the inputs. Of the loss and
-    of the task's own measures there is also the worst input, `loss_worst`: what q = inf trains.
+    stand the share of inputs on which every seed fails and the mean over the worst 5 % of the inputs. Of the losses, of
+    the best single seed and of the task's own measures there is also the worst input, as `loss_worst`: what q = inf
+    trains. The tail of the variance is its 95th percentile.
 
     Args:
         columns: One entry per input.
         measures: Which of the columns are measures of the task, and whether their low or high values are bad.
+        groups: For some columns the average success of every group of voters, `[shuffle, group]`; of these columns
+            there is the standard error of the average, as `votes_30_se`.
     """
-    bad = {"loss": "high", **measures}
+    bad = {"loss": "high", "best_seed": "low", "best_seed_loss": "high", **measures}
     values_by_name: dict[str, float] = {}
     for name, column in columns.items():
         values = column.astype(np.float64)
@@ -85,22 +120,19 @@ def metrics(columns: dict[str, np.ndarray], measures: Mapping[str, Literal["low"
                 values_by_name[name] = float(values[wrong].mean())
             continue
         values_by_name[name] = float(values.mean())
+        high = name == "variance" or bad.get(name) == "high"
+        values_by_name[f"{name}_p95" if high else f"{name}_p5"] = float(np.percentile(values, 95 if high else 5))
         if name in bad:
-            high = bad[name] == "high"
-            values_by_name[f"{name}_p95" if high else f"{name}_p5"] = float(np.percentile(values, 95 if high else 5))
             values_by_name[f"{name}_worst"] = float(values.max() if high else values.min())
-        elif name != "variance":
-            values_by_name[f"{name}_p5"] = float(np.percentile(values, 5))
+        if name in groups:
+            values_by_name[f"{name}_se"] = voting.standard_error(groups[name])
     success = np.sort(columns["success"].astype(np.float64))
     values_by_name["success_worst5"] = float(success[: max(1, round(0.05 * len(success)))].mean())
     values_by_name["failed_inputs"] = float((success == 0).mean())
     return values_by_name
 
 
-def _per_input(
-    trial: TrialSpec, network: Network
-) -> tuple[dict[str, Float[Array, " input"]], Mapping[str, Float[Array, " input"]]]:
-    """The columns that metrics are made of, and those that are only kept."""
+def _measured(trial: TrialSpec, network: Network) -> Measured:
     task, keys = trial.task, trial.keys()
     if trial.single_seed:
         seeds = task.sample_seeds(keys.fixed_seed, 1)
@@ -108,9 +140,9 @@ def _per_input(
         seeds = task.sample_seeds(keys.evaluation, trial.evaluation.seeds)
     inputs = task.evaluation_inputs()
     outcomes = task.outcomes(network, inputs, seeds)
-    columns = {
-        "success": outcomes.correct.mean(axis=1),
-        "any_seed": outcomes.correct.any(axis=1).astype(jnp.float32),
+    columns: dict[str, Column] = {
+        "success": Share.of_seeds(outcomes.correct),
+        "any_seed": Share.of_seeds(outcomes.correct.any(axis=1, keepdims=True)),
         "loss": outcomes.loss.mean(axis=1),
         **{name: values.mean(axis=1) for name, values in outcomes.measures.items()},
     }
@@ -118,69 +150,34 @@ def _per_input(
         columns["sampled"] = outcomes.sampled.mean(axis=1)
     if outcomes.variance is not None:
         columns["variance"] = outcomes.variance
-    voting = task.abilities().voting
-    if voting is not None and outcomes.answers is not None and not trial.single_seed:
-        columns |= ballot_statistics(outcomes.correct, outcomes.answers)
-        if "partwise" in voting.rules.values():
-            columns["part_margin"] = part_margin(voting.right_parts(inputs, outcomes.answers))
-        for name, rule in voting.rules.items():
-            for group in trial.evaluation.votes:
-                columns[f"{name}_{group}"] = vote_success(voting, inputs, outcomes.answers, group, rule)
-    return columns, outcomes.kept
+    measured = Measured(columns, {}, outcomes.kept, {})
+    if not trial.single_seed:
+        measured.only_metrics.update(best_seed(outcomes.correct, outcomes.loss))
+        _add_votes(measured, trial, inputs, outcomes)
+    return measured
 
 
-def ballot_statistics(
-    correct: Bool[Array, "input seed"], answers: Integer[Array, "input seed part"]
-) -> dict[str, Float[Array, " input"]]:
-    """How the seeds of each input are divided among whole answers: what decides whether a vote of them can win.
-
-    Returns:
-        `margin`, the share of seeds that give the most frequent right answer, less that of the most frequent wrong
-        one: voting with ever more seeds ends right where it is positive (the paper's section 2). `wrong_entropy`, the
-        entropy in bits of the wrong answers, 0 where none is wrong: a vote can be won by fewer right answers the more
-        the wrong ones are spread. With n wrong answers the entropy is at most log2(n), so few seeds understate it.
-    """
-    seeds = correct.shape[1]
-
-    def of_input(case: tuple[Bool[Array, " seed"], Integer[Array, "seed part"]]) -> dict[str, Float[Array, ""]]:
-        right, cast = case
-        equal = (cast[:, None] == cast).all(axis=-1).sum(axis=1)  # at least 1, as each equals itself
-        wrong = (~right).sum()
-        # Equal answers are equally wrong, so the mean of -log2(share) over wrong seeds is the entropy of their answers.
-        entropy = jnp.where(right, 0.0, jnp.log2(wrong / equal)).sum() / jnp.maximum(wrong, 1)
-        lead = jnp.where(right, equal, 0).max() - jnp.where(right, 0, equal).max()
-        return {"margin": jnp.clip(lead / seeds, -1, 1), "wrong_entropy": entropy}
-
-    return jax.lax.map(of_input, (correct, answers), batch_size=256)
-
-
-def part_margin(right: Bool[Array, "input seed part"]) -> Float[Array, " input"]:
-    """Share of seeds with the weakest part of their answer right, less the share with it wrong.
-
-    A vote on each part by itself, with ever more seeds, ends right where it is positive.
-    """
-    # In single precision seven sevenths may be more than 1.
-    return jnp.clip(2 * right.mean(axis=1) - 1, -1, 1).min(axis=-1)
-
-
-def vote_success(
-    voting: Voting, inputs: PyTree, answers: Integer[Array, "input seed part"], group: int, rule: VotingRule
-) -> Float[Array, " input"]:
-    """Share of the disjoint groups of `group` seeds whose vote is right.
-
-    `joint` takes the most frequent whole answer, `partwise` the most frequent value of each part; among equally
-    frequent ones the one cast first wins. Seeds left over after the last full group do not vote.
-    """
-    groups = answers.shape[1] // group
-
-    def winners(ballots: Integer[Array, "seed part"]) -> Integer[Array, "group part"]:
-        cast = ballots[: groups * group].reshape(groups, group, -1)
-        agrees = cast[:, :, None] == cast[:, None]
-        if rule == "joint":
-            first = agrees.all(axis=-1).sum(axis=2).argmax(axis=1)
-            return jnp.take_along_axis(cast, first[:, None, None], axis=1)[:, 0]
-        first = agrees.sum(axis=2).argmax(axis=1)
-        return jnp.take_along_axis(cast, first[:, None], axis=1)[:, 0]
-
-    voted = jax.lax.map(winners, answers, batch_size=256)
-    return voting.right(inputs, voted).mean(axis=1)
+def _add_votes(measured: Measured, trial: TrialSpec, inputs: Any, outcomes: Outcomes) -> None:
+    """What is known of votes, for a task with answers."""
+    rules = trial.task.abilities().voting
+    if rules is None or outcomes.answers is None:
+        return
+    seeds, named = trial.evaluation.seeds, trial.evaluation.votes
+    sizes = voting.sizes_of(seeds, named)
+    groups = voting.random_groups(seeds, sizes)
+    ballots = voting.count_ballots(outcomes.correct, outcomes.answers, groups)
+    estimates = {"joint": ballots.estimates}
+    measured.columns.update(margin=ballots.margin, wrong_entropy=ballots.wrong_entropy)
+    if "partwise" in rules.rules.values():
+        right = rules.right_parts(inputs, outcomes.answers)
+        measured.columns["part_margin"] = voting.part_margin(right)
+        estimates["partwise"] = voting.partwise_estimates(right, groups)
+    for name, rule in rules.rules.items():
+        for group in named:
+            votes = voting.vote_success(rules, inputs, outcomes.answers, group, rule)
+            measured.columns[f"{name}_{group}"] = votes
+        for size in sizes:
+            estimate = voting.single_votes(outcomes.correct) if size == 1 else estimates[rule][size]
+            column = f"{voting.estimate_name(name)}_{size}"
+            (measured.columns if size in named else measured.only_metrics)[column] = estimate.by_input
+            measured.groups[column] = estimate.by_group

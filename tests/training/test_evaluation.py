@@ -1,38 +1,14 @@
-"""Votes and metrics against obvious Python."""
-
-import collections
+"""Metrics against obvious Python."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.training.evaluation import ballot_statistics, evaluate, metric_names, metrics, part_margin, vote_success
-from sweeper.trial.contracts import Voting
+from sweeper.training.best_seed import best_seed
+from sweeper.training.evaluation import evaluate, metric_names, metrics, outcome_names
+from sweeper.training.voting import GROUPS, SIZES, Share
 from tests.trials import coloring_trial
-
-ONLY_ZEROS = Voting(lambda inputs, answers: answers == 0, wrong_answers=8, parts=2)
-
-
-def _mode(items):
-    counts = collections.Counter(items)  # keeps the order in which items were first seen
-    return counts.most_common(1)[0][0]
-
-
-@pytest.mark.parametrize("rule", ["joint", "partwise"])
-@pytest.mark.parametrize("group", [1, 3, 5])
-def test_votes_equal_counting(rule, group):
-    answers = np.random.default_rng(0).integers(0, 3, (20, 11, 2))
-    found = jax.jit(lambda ballots: vote_success(ONLY_ZEROS, None, ballots, group, rule))(jnp.asarray(answers))
-    for ballots, share in zip(answers, np.asarray(found), strict=True):
-        wins = []
-        for start in range(0, 11 // group * group, group):
-            cast = ballots[start : start + group]
-            if rule == "joint":
-                wins.append(_mode([tuple(ballot) for ballot in cast]) == (0, 0))
-            else:
-                wins.append(all(_mode(list(part)) == 0 for part in cast.T))
-        assert share == pytest.approx(np.mean(wins))
 
 
 @pytest.mark.parametrize("baseline", ["Aq_R", "Aq_r0"])
@@ -60,43 +36,6 @@ def test_the_mean_of_the_worst_does_not_jump_where_the_percentile_does():
         assert found["success_worst5"] == pytest.approx(worst)
 
 
-def test_margin_and_entropy_of_wrong_answers_equal_counting():
-    draw = np.random.default_rng(0)
-    answers = draw.integers(0, 2, (6, 12, 2))
-    answers[0], answers[1] = 0, 1  # never wrong; always wrong in the same way
-    correct = (answers == 0).all(axis=-1)
-    found = jax.jit(ballot_statistics)(jnp.asarray(correct), jnp.asarray(answers))
-    for index, (cast, right) in enumerate(zip(answers, correct, strict=True)):
-        counts = collections.Counter(map(tuple, cast))
-        right_count = counts.pop((0, 0), 0)
-        shares = np.array(list(counts.values())) / max(1, (~right).sum())
-        assert found["wrong_entropy"][index] == pytest.approx(-(shares * np.log2(shares)).sum(), abs=1e-6)
-        assert found["margin"][index] == pytest.approx((right_count - max(counts.values(), default=0)) / 12)
-    assert found["margin"][0] == 1
-    assert found["margin"][1] == -1
-
-
-def test_of_several_right_answers_only_the_most_frequent_counts_for_the_margin():
-    answers = jnp.asarray([[0, 0, 1, 1, 1, 2, 2, 3]])[..., None]  # 0 and 1 are right
-    found = jax.jit(ballot_statistics)(answers[..., 0] < 2, answers)
-    assert found["margin"][0] == pytest.approx(1 / 8)
-
-
-def test_the_margin_of_the_weakest_part_equals_counting():
-    right = np.random.default_rng(0).random((20, 11, 3)) < [0.4, 0.7, 0.9]
-    found = jax.jit(part_margin)(jnp.asarray(right))
-    for cast, margin in zip(right, np.asarray(found), strict=True):
-        assert margin == pytest.approx(min((sum(part) - sum(~part)) / 11 for part in cast.T), abs=1e-6)
-
-
-@pytest.mark.parametrize("seeds", [7, 13, 30, 100])
-def test_a_perfect_margin_is_no_more_than_one(seeds):
-    """In single precision 7 / 7 can be more than 1, and no bound on votes is defined beyond."""
-    right = jnp.ones((2, seeds, 3), bool)
-    assert jax.jit(part_margin)(right).max() <= 1
-    assert jax.jit(ballot_statistics)(right[..., 0], jnp.zeros((2, seeds, 1), int))["margin"].max() <= 1
-
-
 def test_margins_of_parts_are_measured_where_parts_are_voted_on():
     recall = coloring_trial(task={"name": "recall", "keys": 2, "value_bits": 2})
     columns = evaluate(recall, jax.jit(lambda trial: trial.model.build(trial.task, trial.keys().weights))(recall))
@@ -110,3 +49,69 @@ def test_the_entropy_of_wrong_answers_is_averaged_over_inputs_that_have_some():
     columns = {"success": np.array([1, 0.5, 0.0], np.float32), "wrong_entropy": np.array([0, 1, 2], np.float32)}
     assert metrics(columns)["wrong_entropy"] == pytest.approx(1.5)
     assert "wrong_entropy" not in metrics({name: column[:1] for name, column in columns.items()})
+
+
+def evaluated(**changes):
+    trial = coloring_trial(**changes)
+    return evaluate(trial, jax.jit(lambda trial: trial.model.build(trial.task, trial.keys().weights))(trial))
+
+
+@pytest.mark.parametrize("seeds", [7, 13, 41, 100])
+def test_an_input_that_every_seed_solves_has_a_success_of_one(seeds):
+    """A mean in single precision may be 0.99999994, and the input would then count among those with a wrong seed."""
+    share = jax.jit(Share.of_seeds)(jnp.ones((1, seeds), bool)).values()
+    assert share == 1
+    columns = {"success": np.append(share, 0.5), "wrong_entropy": np.array([0.0, 2.0])}
+    assert metrics(columns)["wrong_entropy"] == 2
+
+
+def test_the_variance_has_a_tail():
+    variance = np.linspace(0, 1, 101, dtype=np.float32)
+    assert metrics({"success": variance, "variance": variance})["variance_p95"] == pytest.approx(0.95)
+
+
+def test_success_of_votes_is_estimated_beside_the_votes_of_the_paper():
+    found, columns = evaluated(evaluation={"seeds": 40, "votes": [5, 30]})
+    estimated = {int(name.removeprefix("votes_")) for name in found if name.removeprefix("votes_").isdigit()}
+    assert estimated == {5, *(size for size in SIZES if 2 * size <= 40)}  # 30 seeds have no second group of 30 among 40
+    assert {"majority_5", "majority_30", "votes_5_p5", "votes_5_se"} <= found.keys()
+    assert (found["votes_1"], found["votes_1_p5"]) == (found["success"], found["success_p5"])
+    # What the trial names is stored for every input; the other sizes are for curves over the number of votes.
+    assert {name for name in columns if name.startswith("votes")} == {"votes_5"}
+    assert set(outcome_names(coloring_trial(evaluation={"seeds": 40, "votes": [5, 30]}))) == set(columns)
+    assert len(np.unique(columns["votes_5"])) <= 2 * GROUPS + 1
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 5])
+def test_few_seeds_estimate_what_they_can(seeds):
+    found, _ = evaluated(evaluation={"seeds": seeds, "votes": [1]})
+    assert ("votes_1_se" in found) == (seeds > 1)
+    assert "votes_3" not in found
+    assert found["majority_1"] == pytest.approx(found["success"])
+
+
+def test_the_best_seed_is_chosen_on_one_half_and_judged_on_the_other():
+    random = np.random.default_rng(1)
+    correct, loss = random.random((41, 6)) < random.random(6), random.random((41, 6)).astype(np.float32)
+    found = jax.jit(best_seed)(jnp.asarray(correct), jnp.asarray(loss))
+    judges = np.sort(np.random.default_rng(0).permutation(41)[20:])
+    seed = np.delete(correct, judges, axis=0).sum(axis=0).argmax()
+    assert len(judges) == 21
+    np.testing.assert_array_equal(found["best_seed"].values(), correct[judges, seed])
+    np.testing.assert_array_equal(found["best_seed_loss"], loss[judges, seed])
+
+
+def test_of_equally_right_seeds_the_one_with_the_lowest_loss_is_the_best():
+    correct, loss = np.ones((10, 3), bool), np.tile([2.0, 1.0, 3.0], (10, 1))
+    found = jax.jit(best_seed)(jnp.asarray(correct), jnp.asarray(loss))
+    np.testing.assert_array_equal(found["best_seed_loss"], 1)
+    assert best_seed(jnp.asarray(correct[:1]), jnp.asarray(loss[:1])) == {}
+
+
+def test_success_tail_and_worst_of_the_best_seed_are_metrics():
+    found, columns = evaluated()
+    assert {"best_seed", "best_seed_p5", "best_seed_worst"} <= found.keys()
+    assert {"best_seed_loss", "best_seed_loss_p95", "best_seed_loss_worst"} <= found.keys()
+    assert found["best_seed_worst"] in (0, 1)
+    assert "best_seed" not in columns
+    assert not [name for name in metric_names(coloring_trial(baseline="Aq_r0")) if name.startswith("best_seed")]
