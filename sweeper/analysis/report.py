@@ -10,17 +10,22 @@ comparison of all published numbers to `comparison.csv` and `comparison.md`. Wit
 provenance of the trials, is one page as well.
 """
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from sweeper.analysis import comparison, difference, figures, page, seeds_needed, votes_needed
+from sweeper.analysis import comparison, difference, figures, importance, page, seeds_needed, votes_needed
 from sweeper.analysis.comparison import Published
-from sweeper.analysis.results import Results
+from sweeper.analysis.figures import parallel_coordinates
+from sweeper.analysis.means import settings, settings_table
+from sweeper.analysis.ranking import goal_of, ranking, recorded_space
+from sweeper.analysis.results import Results, current, named_frame
 from sweeper.analysis.table import Table, failed, markdown, terminal
 from sweeper.messages import counted, did_you_mean, nearest_name, printable, printable_lines, redacted
 from sweeper.space import search_space
@@ -40,12 +45,28 @@ class ReportError(ValueError):
 
 
 class Source(NamedTuple):
-    """Panels and the trials that they are drawn from."""
+    """A sweep or a search space, and the trials that it is drawn from.
+
+    Attributes:
+        name: Of the sweep.
+        panels: As declared.
+        results: The finished trials among those listed in `trial_ids`.
+        trial_ids: The trials, whatever became of them.
+        space: The search space; None if this checkout cannot read it.
+        remark: What is unusual about the trials.
+    """
 
     name: str
     panels: tuple[Panel, ...]
     results: Results
+    trial_ids: frozenset[str]
+    space: SweepSpec | None
     remark: str = ""
+
+    @property
+    def searched(self) -> bool:
+        """Whether settings were drawn, so that it can be asked what decides how good they are."""
+        return self.space is not None and self.space.search.DRAWS
 
 
 def write_report(
@@ -83,15 +104,23 @@ def write_report(
     except (ReportError, SearchSpaceError, StoreError, OSError) as error:
         Console(stderr=True, soft_wrap=True, highlight=False).print(printable_lines(str(error)), markup=False)
         return 2
+    searches = {source.name: _search(source, folder, palette) for source in drawn_from if source.searched}
     sections = [
-        page.Section(name, panels, chosen, figures.draw(chosen, panels, folder / name, palette))
-        for name, panels, chosen, _ in drawn_from
+        page.Section(
+            source.name,
+            source.panels,
+            source.results,
+            figures.draw(source.results, source.panels, folder / source.name, palette),
+            searches[source.name].figure if source.name in searches else None,
+        )
+        for source in drawn_from
+        if source.panels or source.searched
     ]
     together = figures.draw_together([section.report for section in sections], folder, palette)
     printer = Printer()
     _compare(printer, sections, folder, compare)
-    trial_ids = {trial_id for source in drawn_from for trial_id in source.results.trials["trial_id"]}
-    tables = advice(everything.only(trial_ids))
+    trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
+    tables = [*(search.importance for search in searches.values()), *advice(everything.only(trial_ids))]
     for table in tables:
         printer.line("")
         printer.table(table)
@@ -104,12 +133,15 @@ def write_report(
     if stopped := rows["status"].to_pylist().count("stopped"):
         store_has = f"stopped early: {counted(stopped, 'trial')} of the store"
         printer.line(f"{store_has}; only finished trials are in figures and averages")
-    for path in [*(path for section in sections for path in section.report.paths), *together]:
+    drawn = [path for section in sections for path in section.report.paths]
+    drawn += [path for search in searches.values() for path in search.paths]
+    for path in [*drawn, *together]:
         printer.line(f"figure: {path}")
     if html:
-        page.write(html, store, rows, sections, tables, () if spaces else sweeps)
+        reached = settings_tables(rows, drawn_from)
+        page.write(html, store, rows, sections, [*reached, *tables], () if spaces else sweeps)
         printer.line(f"page: {html}")
-    if not any(section.report.paths for section in sections):
+    if not drawn:
         printer.line("nothing to draw: no panel of these sweeps has a finished trial")
         return 1
     return 0
@@ -149,9 +181,10 @@ def sources(store: Store, everything: Results, spaces: Sequence[Path], sweeps: S
     if sweeps or not spaces:
         for name in sweeps or latest:
             record = latest[name]
-            listed.append(Source(name, recorded_panels(record), everything.only(record.trial_ids)))
-    listed = [source for source in listed if source.panels]
-    if not listed:
+            ids = frozenset(record.trial_ids)
+            space = recorded_space(record)
+            listed.append(Source(name, recorded_panels(record), everything.only(ids), ids, space))
+    if not any(source.panels or source.searched for source in listed):
         named = ", ".join([*map(str, spaces), *(sweeps if spaces else sweeps or latest)])
         raise ReportError(f"no panels are declared in {named}" if named else "the store has no sweep; give a --space")
     return listed
@@ -169,9 +202,9 @@ def _of_space(store: Store, everything: Results, spec: SweepSpec) -> Source:
     ):
         results = everything.only(ids)
         if len(results.trials):
-            return Source(spec.name, spec.panels, results, remark)
+            return Source(spec.name, spec.panels, results, frozenset(ids), spec, remark)
     remark = "none of its trials is finished; drawn from every trial of the store"
-    return Source(spec.name, spec.panels, everything, remark)
+    return Source(spec.name, spec.panels, everything, frozenset(everything.trials["trial_id"]), spec, remark)
 
 
 def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
@@ -228,6 +261,50 @@ def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, w
     comparison.write_csv(entries, csv_file)
     markdown_file.write_text(markdown(table), encoding="utf-8")
     printer.line(f"{count}: {csv_file}, {markdown_file}")
+
+
+class Search(NamedTuple):
+    """What a report has to say of a search.
+
+    Attributes:
+        importance: The entries that decided how good its settings are.
+        paths: The files of its figure.
+        figure: The figure for the page, None if no setting is ranked.
+    """
+
+    importance: Table
+    paths: tuple[Path, ...]
+    figure: page.SearchFigure | None
+
+
+def _search(source: Source, folder: Path, palette: figures.PaletteName) -> Search:
+    """What the settings of a search say, with its figure drawn into a folder of its own."""
+    space, trials = source.space, source.results.trials
+    assert space is not None
+    title = f"What decides the settings of {source.name}"
+    if not len(trials):
+        return Search(Table(title, (), (), "no trial is finished"), (), None)
+    ranked = ranking(trials, goal_of(space.search, trials))
+    if not ranked.ranked:
+        return Search(Table(title, (), (), f"no trial has {ranked.goal.metric}"), (), None)
+    table = _attempted(title, lambda: importance.importance_table(source.name, ranked, space))
+    paths = parallel_coordinates.draw(ranked, space, folder / source.name, palette)
+    caption = f"{counted(len(ranked.ranked), 'setting')} by {ranked.goal.text()}"
+    figure = page.SearchFigure(caption, paths[0], trials)
+    return Search(table, tuple(paths), figure)
+
+
+def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[Table]:
+    """What the settings of each sweep reached."""
+
+    def table(source: Source) -> Table:
+        reached = settings(every[every["trial_id"].isin(source.trial_ids)])
+        made = settings_table(reached)
+        return made._replace(title=f"Settings of {source.name}", note="; ".join(filter(None, (made.title, made.note))))
+
+    every = named_frame(current(rows).to_pandas())
+    shown = [source for source in listed if every["trial_id"].isin(source.trial_ids).any()]
+    return [_attempted(f"Settings of {source.name}", functools.partial(table, source)) for source in shown]
 
 
 def advice(results: Results) -> list[Table]:

@@ -53,7 +53,7 @@ def test_shared_trials_are_counted_and_settings_without_a_partner_named(store):
     _, lines, _ = told(store, "short", "more")
     assert lines[0] == "2 trials in both, 2 only in short, 3 only in more"
     assert ["q", "2", "3", "4"] in [line.split() for line in lines]
-    text = " ".join(lines)
+    text = " ".join(" ".join(lines).split())
     assert "1 setting with the same trials and numbers in both, left out" in text
     assert "without a partner: 1 setting of short, 1 of more" in text
 

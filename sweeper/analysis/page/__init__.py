@@ -25,7 +25,7 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from sweeper.analysis import comparison
-from sweeper.analysis.page.chapters import Chapter, Section, chapter, published
+from sweeper.analysis.page.chapters import Chapter, SearchFigure, Section, chapter, published
 from sweeper.analysis.page.kinds import EVERYTHING, Kind, Kinds, Row, choices, kind_of, kinds_named
 from sweeper.analysis.page.listings import failed_trials, trials
 from sweeper.analysis.page.origins import launches, trial_origins
@@ -36,7 +36,7 @@ from sweeper.messages import duration, redacted
 from sweeper.store.store import Store
 from sweeper.trial import provenance
 
-__all__ = ["Section", "write"]
+__all__ = ["SearchFigure", "Section", "write"]
 
 
 def write(

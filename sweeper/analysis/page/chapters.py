@@ -2,6 +2,7 @@
 
 import base64
 import collections
+from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
@@ -21,6 +22,20 @@ PIXELS_PER_CSS_PIXEL = figures.DOTS_PER_INCH / 125
 """At 125 pixels to the inch the 8-point text of the figures is as large as that of the tables."""
 
 
+class SearchFigure(NamedTuple):
+    """The settings of a search as parallel coordinates.
+
+    Attributes:
+        caption: What is shown.
+        png: The file.
+        trials: The trials behind it.
+    """
+
+    caption: str
+    png: Path
+    trials: pd.DataFrame
+
+
 class Section(NamedTuple):
     """The figures of a sweep or a search space.
 
@@ -29,12 +44,14 @@ class Section(NamedTuple):
         panels: As declared.
         results: The trials that they were drawn from.
         report: What was drawn.
+        search: The settings, if it is a search.
     """
 
     name: str
     panels: tuple[Panel, ...]
     results: Results
     report: Report
+    search: SearchFigure | None = None
 
 
 class Figure(NamedTuple):
@@ -73,7 +90,8 @@ def chapter(section: Section) -> Chapter:
         _figure(section, drawing, drawn[drawing.panel.name].read_bytes(), tuple(notes[drawing.panel.name]))
         for drawing in section.report.drawn
     )
-    return Chapter(section.name, shown, tuple(left_out))
+    searched = () if section.search is None else (_search_figure(section.search),)
+    return Chapter(section.name, (*shown, *searched), tuple(left_out))
 
 
 def published(section: Section) -> list[tuple[Published, Kinds]]:
@@ -95,6 +113,10 @@ def _kinds(results: Results, *conditions: Where) -> Kinds:
         rows = chosen(results, *conditions)
     except NoData:
         return kinds_where(*conditions)
+    return _kinds_of(rows)
+
+
+def _kinds_of(rows: pd.DataFrame) -> Kinds:
     distinct = rows[["task", "baseline", "model"]].drop_duplicates()
     return frozenset(Kind(*map(str, kind)) for kind in distinct.itertuples(index=False))
 
@@ -104,10 +126,32 @@ def _series_kinds(section: Section, panel: Panel) -> dict[str, Kinds]:
     return {figures.plain(series.label): _kinds(section.results, panel.where, series.where) for series in panel.series}
 
 
-def _figure(section: Section, drawing: Drawing, png: bytes, notes: tuple[str, ...]) -> Figure:
-    panel = drawing.panel
+def _search_figure(search: SearchFigure) -> Figure:
+    png = search.png.read_bytes()
+    width, height = _size(png)
+    return Figure(
+        title="parallel coordinates",
+        caption=f"{search.caption}, one line a setting: the darker the better, the best in red",
+        behind=_behind(search.trials),
+        alternative=f"Parallel coordinates of the entries that differ and of the metric: {search.caption}.",
+        notes=(),
+        source="data:image/png;base64," + base64.b64encode(png).decode(),
+        width=width,
+        height=height,
+        kinds=_kinds_of(search.trials),
+    )
+
+
+def _size(png: bytes) -> tuple[int, int]:
+    """Width and height of a picture on the page."""
     # A PNG begins with eight bytes of signature and its header: width and height stand at bytes 16 and 20.
     width, height = (int.from_bytes(png[start : start + 4]) for start in (16, 20))
+    return round(width / PIXELS_PER_CSS_PIXEL), round(height / PIXELS_PER_CSS_PIXEL)
+
+
+def _figure(section: Section, drawing: Drawing, png: bytes, notes: tuple[str, ...]) -> Figure:
+    panel = drawing.panel
+    width, height = _size(png)
     by_series = _series_kinds(section, panel)
     kinds = frozenset().union(*by_series.values()) if by_series else _kinds(section.results, panel.where)
     return Figure(
@@ -117,8 +161,8 @@ def _figure(section: Section, drawing: Drawing, png: bytes, notes: tuple[str, ..
         alternative=drawing.alternative(),
         notes=notes,
         source="data:image/png;base64," + base64.b64encode(png).decode(),
-        width=round(width / PIXELS_PER_CSS_PIXEL),
-        height=round(height / PIXELS_PER_CSS_PIXEL),
+        width=width,
+        height=height,
         kinds=kinds,
     )
 

@@ -1,0 +1,153 @@
+"""The settings of a search as lines across parallel axes, one axis for every entry that differs and one for the metric.
+
+The colour of a line is the rank of its setting: the darker the better, and the best is thick and red.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator
+
+from sweeper.analysis.figures.layout import DOTS_PER_INCH
+from sweeper.analysis.figures.style import FAINT, PALETTES, RC, PaletteName, number
+from sweeper.analysis.importance import is_number, logarithmic_entries, used_entries, values_of
+from sweeper.analysis.means import column_names, varying
+from sweeper.analysis.ranking import Ranking
+from sweeper.analysis.table import value_text
+from sweeper.messages import counted
+from sweeper.space.sweep_spec import SweepSpec
+
+MAX_AXES = 12
+"""Axes that can be told apart on one canvas."""
+
+WIDTH, HEIGHT = 1.35, 3.4
+"""Inches from one axis to the next, and of the canvas."""
+
+NONE = -0.12
+"""Where a setting stands on the axis of an entry that it does not use."""
+
+DECADES = 2
+"""A positive metric that spans so many powers of ten has a logarithmic axis."""
+
+
+class Axis(NamedTuple):
+    """One of the parallel axes.
+
+    Attributes:
+        title: What it shows.
+        places: Height between 0 and 1 of every setting, `NONE` where a setting has no value.
+        ticks: Height and text of every tick.
+    """
+
+    title: str
+    places: np.ndarray
+    ticks: tuple[tuple[float, str], ...]
+
+
+def axes_of(ranked: Ranking, space: SweepSpec) -> list[Axis]:
+    """The axes of a search: the entries that differ between its settings, and last the metric."""
+    records = [used_entries(each.setting.entries) for each in ranked.ranked]
+    paths = varying(records)[: MAX_AXES - 1]
+    names, logarithmic = column_names(paths, records), logarithmic_entries(space)
+    entries = [_entry_axis(names[path], path, records, path in logarithmic) for path in paths]
+    means = np.array([each.mean.mean for each in ranked.ranked])
+    wide = bool((means > 0).all()) and means.max() >= 10.0**DECADES * means.min()
+    return [*entries, _number_axis(ranked.goal.metric, means, wide)]
+
+
+def _entry_axis(name: str, path: str, records: Sequence[Mapping[str, Any]], logarithmic: bool) -> Axis:
+    values = values_of(records, path)
+    if len(values) > 2 and all(map(is_number, values)) and all(map(math.isfinite, values)):
+        return _number_axis(name, np.array([record.get(path, math.nan) for record in records], float), logarithmic)
+    heights = np.linspace(0, 1, len(values) + 2)[1:-1]
+    places = np.array([heights[values.index(record[path])] if path in record else NONE for record in records])
+    ticks = zip(map(float, heights), map(value_text, values), strict=True)
+    return Axis(name, places, (*ticks, *_none(places)))
+
+
+def _none(places: np.ndarray) -> list[tuple[float, str]]:
+    """A tick for settings without a value, if there are any."""
+    return [(NONE, "none")] if (places == NONE).any() else []
+
+
+def _number_axis(name: str, values: np.ndarray, logarithmic: bool) -> Axis:
+    logarithmic = logarithmic and bool((values[~np.isnan(values)] > 0).all())
+    scaled = np.log(values) if logarithmic else values
+    low, high = float(np.nanmin(scaled)), float(np.nanmax(scaled))
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    ends = (math.exp(low), math.exp(high)) if logarithmic else (low, high)
+    locator = _log_locator(*ends) if logarithmic and ends[1] >= 10 * ends[0] else MaxNLocator(5)
+    ticks: list[tuple[float, str]] = []
+    for value in map(float, locator.tick_values(*ends)):
+        place = (
+            ((math.log(value) if logarithmic else value) - low) / (high - low) if value > 0 or not logarithmic else -1
+        )
+        if -1e-9 <= place <= 1 + 1e-9:
+            ticks.append((place, number(round(value, 12))))
+    places = np.where(np.isnan(scaled), NONE, (scaled - low) / (high - low))
+    return Axis(name, places, (*ticks, *_none(places)))
+
+
+def _log_locator(low: float, high: float) -> LogLocator:
+    """Ticks at powers of ten, and between them where there are few of these."""
+    decades = math.log10(high / low)
+    return LogLocator(subs=(1, 2, 5) if decades < 2 else (1, 3) if decades < 3.5 else (1,), numticks=8)
+
+
+def draw(ranked: Ranking, space: SweepSpec, folder: Path, palette: PaletteName = "paper") -> list[Path]:
+    """Write the figure as `parallel-coordinates.png` and `.pdf` into a folder.
+
+    Args:
+        ranked: At least one setting.
+        space: The search.
+        folder: Made if it is not there.
+        palette: The colour of the best setting comes from it.
+
+    Returns:
+        The written files.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    axes = axes_of(ranked, space)
+    paths = [folder / f"parallel-coordinates.{suffix}" for suffix in ("png", "pdf")]
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(WIDTH * (len(axes) - 1) + 1.8, HEIGHT), dpi=DOTS_PER_INCH, layout="constrained")
+        _paint(figure.subplots(), axes, PALETTES[palette].shade("red", 0))
+        listed = f"{counted(len(ranked.ranked), 'setting')} of {space.name} by {ranked.goal.text()}"
+        title = f"{listed}; the darker the better, the best in red"
+        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+        figure.savefig(paths[0])
+        figure.savefig(paths[1], metadata={"CreationDate": None})
+    return paths
+
+
+def _paint(canvas: Axes, axes: Sequence[Axis], best: str) -> None:
+    heights = np.stack([axis.places for axis in axes], axis=1)
+    count = len(heights)
+    shades = matplotlib.colormaps["viridis"](np.linspace(0, 0.95, count))
+    faint = min(1.0, max(0.25, 30 / count))
+    for place in range(count - 1, -1, -1):  # the best line last, above all others
+        look: dict[str, Any] = {"color": shades[place], "linewidth": 0.9, "alpha": faint, "zorder": 2}
+        if place == 0:
+            look = {"color": best, "linewidth": 2.2, "zorder": 4}
+        canvas.plot(range(len(axes)), heights[place], marker="o", markersize=2.5, **look)
+    for place, axis in enumerate(axes):
+        canvas.axvline(place, color=FAINT, linewidth=0.8, zorder=3)
+        for height, text in axis.ticks:
+            canvas.annotate(
+                text, (place, height), (4, 0), textcoords="offset points", va="center", fontsize=7.5, zorder=5,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
+            )  # fmt: skip
+    canvas.set_xticks(range(len(axes)), [axis.title for axis in axes])
+    canvas.set_xlim(-0.15, len(axes) - 1 + 0.45)
+    canvas.set_ylim(heights.min() - 0.04, 1.04)
+    canvas.tick_params(axis="x", length=0)
+    canvas.yaxis.set_visible(False)
+    for spine in canvas.spines.values():
+        spine.set_visible(False)

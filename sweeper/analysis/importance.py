@@ -1,0 +1,133 @@
+"""Which entries decided how good the settings of a search are, by PED-ANOVA.
+
+PED-ANOVA (Watanabe, Bansal and Hutter, arXiv 2304.10255) asks of each entry how unlike its values among the best tenth
+of the settings are to its values among all settings. Of Optuna's evaluators it alone needs no further library.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sweeper.analysis.means import column_names, varying
+from sweeper.analysis.ranking import Ranking
+from sweeper.analysis.table import PER_CENT, Column, Table, value_text
+from sweeper.messages import counted
+from sweeper.space.holes import Hole
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.space.yaml_tree import Node
+from sweeper.trial.trial_spec import Baseline
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
+LEAST_SETTINGS = 10
+"""Of fewer settings the best tenth is less than one setting."""
+
+MAX_VALUES = 6
+"""Values of an entry that are listed; of more the ends are."""
+
+
+def logarithmic_entries(space: SweepSpec) -> set[str]:
+    """The entries that the search draws on a logarithmic scale, by dotted path."""
+    return {path for variant in space.variants for path in _logarithmic(variant, "")}
+
+
+def _logarithmic(node: Node, path: str) -> Iterator[str]:
+    match node.value:
+        case Hole(kind="log_uniform"):
+            yield path
+        case Hole(kind="choice", options=options):
+            for option in options:
+                yield from _logarithmic(option, path)
+        case dict() as entries:
+            for key, entry in entries.items():
+                yield from _logarithmic(entry, f"{path}.{key}".lstrip("."))
+
+
+def importances(ranked: Ranking, logarithmic: set[str]) -> dict[str, float]:
+    """The share of every entry that differs between the settings, the largest first; they add up to 1.
+
+    Args:
+        ranked: At least two settings.
+        logarithmic: Entries whose scale is logarithmic.
+    """
+    import optuna  # a second of import
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    records = [used_entries(each.setting.entries) for each in ranked.ranked]
+    paths = varying(records)
+    distributions = {path: _distribution(values_of(records, path), path in logarithmic) for path in paths}
+    study = optuna.create_study(direction="maximize" if ranked.goal.mode == "max" else "minimize")
+    for each, record in zip(ranked.ranked, records, strict=True):
+        params = {path: _parameter(record[path]) for path in paths if path in record}
+        drawn_from = {path: distributions[path] for path in params}
+        study.add_trial(optuna.trial.create_trial(params=params, distributions=drawn_from, value=each.mean.mean))
+    return optuna.importance.get_param_importances(study, evaluator=optuna.importance.PedAnovaImportanceEvaluator())
+
+
+def used_entries(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries without those that the baseline ignores, which a trial has at one fixed value."""
+    baseline = Baseline(record["baseline"])
+    ignored = set() if baseline.q_norm else {"objective.q", "objective.final_q"}
+    ignored |= set() if baseline.fresh_seeds else {"objective.m"}
+    return {path: value for path, value in record.items() if path not in ignored}
+
+
+def _parameter(value: Any) -> int | float | str:
+    """A value as a parameter of Optuna."""
+    return value if isinstance(value, int | float) else value_text(value)
+
+
+def values_of(records: Sequence[Mapping[str, Any]], path: str) -> list[Any]:
+    """The different values of an entry, sorted where they are numbers."""
+    values = list(dict.fromkeys(record[path] for record in records if path in record))
+    return sorted(values) if all(map(is_number, values)) else values
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _distribution(values: list[Any], logarithmic: bool) -> "BaseDistribution":
+    """What the values were drawn from, as far as the values tell."""
+    from optuna import distributions
+
+    if not all(map(is_number, values)) or len(values) <= 2:
+        return distributions.CategoricalDistribution([_parameter(value) for value in values])
+    low, high = values[0], values[-1]
+    if all(isinstance(value, int) for value in values):
+        return distributions.IntDistribution(low, high, log=logarithmic and low > 0)
+    return distributions.FloatDistribution(float(low), float(high), log=logarithmic and low > 0)
+
+
+def importance_table(sweep: str, ranked: Ranking, space: SweepSpec) -> Table:
+    """The entries of a search, the most important first, with the values tried and the best setting's."""
+    title = f"What decides {ranked.goal.metric} in {sweep}"
+    count = len(ranked.ranked)
+    if count < LEAST_SETTINGS:
+        return Table(
+            title, (), (), f"{counted(count, 'setting')} with all seeds are too few; it takes {LEAST_SETTINGS}"
+        )
+    records = [used_entries(each.setting.entries) for each in ranked.ranked]
+    shares = importances(ranked, logarithmic_entries(space))
+    names = column_names(list(shares), records)
+    rows = tuple(
+        (names[path], share, _tried(values_of(records, path)), _best(records[0], path))
+        for path, share in shares.items()
+    )
+    columns = (Column("entry"), Column("importance", PER_CENT), Column("tried"), Column("best setting"))
+    note = (
+        f"PED-ANOVA of {count:,} settings: how unlike the values of the best tenth of them are to those of all, "
+        "as shares of all entries. With few settings the shares are rough."
+    )
+    return Table(title, columns, rows, note)
+
+
+def _tried(values: list[Any]) -> str:
+    if len(values) <= MAX_VALUES:
+        return ", ".join(map(value_text, values))
+    ends = f", {value_text(values[0])} to {value_text(values[-1])}" if all(map(is_number, values)) else ""
+    return f"{len(values):,} values{ends}"
+
+
+def _best(record: Mapping[str, Any], path: str) -> str | None:
+    return value_text(record[path]) if path in record else None

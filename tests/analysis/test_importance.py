@@ -1,0 +1,118 @@
+"""What decided how good the settings of a search are: importances that find the entry that mattered, and the figure."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from sweeper.analysis.figures import parallel_coordinates
+from sweeper.analysis.figures.parallel_coordinates import NONE
+from sweeper.analysis.importance import LEAST_SETTINGS, importance_table, importances, logarithmic_entries
+from sweeper.analysis.ranking import Goal, ranking
+from sweeper.analysis.results import named_frame
+from sweeper.report import app
+from sweeper.space import search_space
+from sweeper.store.store import Store, SweepRecord
+from sweeper.trial.trial_spec import trial_id
+from tests.results import PROVENANCE, result
+
+SPACE = """
+trial:
+  task: {name: coloring, vertices: 5}
+  model: {name: transformer, width: 4, key_size: 4}
+  baseline: {choice: [Aq_R, AE_R]}
+  objective: {q: {log_uniform: [1, 30]}, m: 2}
+  optimizer: {learning_rate: {log_uniform: [1e-6, 1e-1]}, weight_decay: {uniform: [0, 1]}, warmup_steps: 10}
+  steps: 250
+  batch_size: 8
+  evaluation: {seeds: 10, votes: [3]}
+search: {method: random, trials: 40, metric: success, mode: max}
+"""
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """A search of 40 settings in which only the learning rate matters: success is best at 1e-3."""
+    folder = tmp_path_factory.mktemp("searched")
+    path = folder / "rates.yaml"
+    path.write_text(SPACE)
+    space = search_space.read(path)
+    store = Store.open(folder / "results")
+    trials = space.expand().trials
+    for trial in trials:
+        distance = abs(math.log10(trial.optimizer.learning_rate) + 3)
+        store.commit(dataclasses.replace(result(metrics={"success": 1 - distance / 5, "loss": 0.1}), trial=trial))
+    ids = tuple(trial_id(trial) for trial in trials)
+    store.record_sweep(SweepRecord(name="rates", text=SPACE, overrides=(), trial_ids=ids, provenance=PROVENANCE))
+    frame = named_frame(store.trials().to_pandas())
+    return store, space, frame, ranking(frame, Goal("success", "max"))
+
+
+def test_the_entry_that_mattered_is_the_most_important(searched):
+    _, space, _, ranked = searched
+    shares = importances(ranked, logarithmic_entries(space))
+    assert next(iter(shares)) == "optimizer.learning_rate"
+    assert set(shares) == {"optimizer.learning_rate", "optimizer.weight_decay", "objective.q", "baseline"}
+    assert shares["optimizer.learning_rate"] > 0.6
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares == importances(ranked, logarithmic_entries(space)), "no number depends on chance"
+
+
+def test_logarithmic_entries_are_found_inside_choices(tmp_path):
+    path = tmp_path / "nested.yaml"
+    optimizer = "choice: [{eps: {log_uniform: [1e-9, 1e-3]}}, {weight_decay: {uniform: [0, 1]}}]"
+    path.write_text(
+        SPACE[: SPACE.index("  optimizer")]
+        + f"  optimizer: {{{optimizer}}}\n  steps: 9\n"
+        + SPACE[SPACE.index("search") :]
+    )
+    assert logarithmic_entries(search_space.read(path)) == {"objective.q", "optimizer.eps"}
+
+
+def test_the_table_says_what_was_tried_and_what_was_best(searched):
+    _, space, _, ranked = searched
+    table = importance_table("rates", ranked, space)
+    assert table.title == "What decides success in rates"
+    rows = {row[0]: row for row in table.rows}
+    best = ranked.ranked[0].setting.entries
+    assert rows["learning_rate"][3] == f"{best['optimizer.learning_rate']:g}"
+    assert rows["baseline"][2] in ("Aq_R, AE_R", "AE_R, Aq_R")
+    assert rows["weight_decay"][2].startswith("40 values, ")
+
+
+def test_few_settings_have_no_importance(searched):
+    _, space, frame, _ = searched
+    few = ranking(frame.head(LEAST_SETTINGS - 1), Goal("success", "max"))
+    table = importance_table("rates", few, space)
+    assert (table.columns, table.note) == ((), "9 settings with all seeds are too few; it takes 10")
+
+
+def test_parallel_axes_show_every_setting(searched):
+    _, space, _, ranked = searched
+    axes = {axis.title: axis for axis in parallel_coordinates.axes_of(ranked, space)}
+    assert list(axes)[-1] == "success"
+    assert all(len(axis.places) == 40 for axis in axes.values())
+    rates = np.array([each.setting.entries["optimizer.learning_rate"] for each in ranked.ranked])
+    scaled = (np.log(rates) - np.log(rates.min())) / np.ptp(np.log(rates))
+    assert np.allclose(axes["learning_rate"].places, scaled), "a logarithmic axis"
+    ignored = np.array([each.setting.entries["baseline"] == "AE_R" for each in ranked.ranked])
+    assert (axes["q"].places[ignored] == NONE).all(), "a baseline that ignores q has none"
+    assert (axes["q"].places[~ignored] >= 0).all()
+
+
+def test_a_search_without_panels_has_a_report(searched, tmp_path):
+    store, *_ = searched
+    page = tmp_path / "page.html"
+    done = CliRunner().invoke(app, ["--results", store.url, "--out", str(tmp_path / "report"), "--html", str(page)])
+    assert done.exit_code == 0, done.output
+    assert "What decides success in rates" in done.stdout
+    assert {path.name for path in (tmp_path / "report" / "rates").iterdir()} == {
+        "parallel-coordinates.png",
+        "parallel-coordinates.pdf",
+    }
+    text = page.read_text()
+    assert "Parallel coordinates of the entries that differ and of the metric: 40 settings by highest success." in text
+    assert "Settings of rates" in text
+    assert "How many" not in done.stdout, "advice is about sweeps with panels"
