@@ -11,11 +11,12 @@ from typing import Annotated
 
 import typer
 
-from sweeper import __version__, compaction, export, query, report, run, status
+from sweeper import __version__, compaction, evaluate, export, query, report, run, status
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 for name, command in {
     "run": run.run,
+    "evaluate": evaluate.evaluate,
     "status": status.status,
     "query": query.query,
     "report": report.report,

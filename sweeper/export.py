@@ -17,7 +17,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def export(
     file: Annotated[Path, typer.Argument(help="What to write; the name ends in .parquet or .csv.")],
-    view: Annotated[Literal["trials", "curves", "outcomes"], typer.Option(help="What to export.")] = "trials",
+    view: Annotated[
+        Literal["trials", "evaluations", "curves", "outcomes"], typer.Option(help="What to export.")
+    ] = "trials",
     results: Annotated[
         str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")
     ] = "results",

@@ -30,7 +30,8 @@ def query(
         list[str],
         typer.Argument(
             metavar="QUESTION",
-            help="One SELECT over trials, all_trials, sweeps, curves and outcomes, in quotes; or "
+            help="One SELECT over trials, all_trials, sweeps, evaluations, curves and outcomes, "
+            "in quotes; or "
             "best [SWEEP], show TRIAL, curves TRIAL.",
         ),
     ],

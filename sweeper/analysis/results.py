@@ -29,6 +29,7 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import ValidationError
 
+from sweeper.analysis.evaluations import evaluation_rows
 from sweeper.store.store import Store
 from sweeper.trial import plugins, trial_spec
 from sweeper.trial.contracts import Task
@@ -75,6 +76,11 @@ def trials(store: Store) -> pa.Table:
 def all_trials(store: Store) -> pa.Table:
     """The view `all_trials`: as `trials`, with the rows of all versions."""
     return named(store.trials())
+
+
+def evaluations(store: Store) -> pa.Table:
+    """The view `evaluations`: as `trials`, one row for every trial and protocol by which its network was evaluated."""
+    return named(evaluation_rows(store, current(store.trials())))
 
 
 def current(rows: pa.Table) -> pa.Table:
@@ -265,11 +271,13 @@ class Results:
         outcomes: Values of an outcome for every input of a trial, or None where they were not stored; called with the
             trial's id and the name of the outcome.
         curves: Training curves of the trials with these ids, with columns `trial_id`, `step`, `metric`, `value`.
+        evaluations: Makes the table of all evaluations of stored networks, which has the columns of `trials`.
     """
 
     trials: pd.DataFrame
     outcomes: Callable[[str, str], np.ndarray | None]
     curves: Callable[[Sequence[str]], pd.DataFrame]
+    evaluations: Callable[[], pd.DataFrame] = pd.DataFrame
     _distributions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray] | None] = field(
         default_factory=dict, repr=False
     )
@@ -291,7 +299,13 @@ class Results:
         def curves(trial_ids: Sequence[str]) -> pd.DataFrame:
             return store.curves(trial_ids).to_pandas()
 
-        return cls.of_frame(current(store.trials() if rows is None else rows).to_pandas(), outcomes, curves)
+        table_of_trials = current(store.trials() if rows is None else rows)
+
+        @functools.cache  # panels share it
+        def evaluations() -> pd.DataFrame:
+            return named_frame(evaluation_rows(store, table_of_trials).to_pandas())
+
+        return replace(cls.of_frame(table_of_trials.to_pandas(), outcomes, curves), evaluations=evaluations)
 
     @classmethod
     def of_frame(
@@ -308,6 +322,13 @@ class Results:
     def only(self, trial_ids: Iterable[str]) -> "Results":
         """Those of the trials that are listed."""
         return replace(self, trials=self.trials[self.trials["trial_id"].isin(set(trial_ids))].reset_index(drop=True))
+
+    def of_evaluations(self) -> "Results":
+        """Evaluations of the networks of these trials in place of the trials."""
+        rows = self.evaluations()
+        if rows.empty:
+            return replace(self, trials=self.trials[:0])
+        return replace(self, trials=rows[rows["trial_id"].isin(set(self.trials["trial_id"]))].reset_index(drop=True))
 
     def distribution(self, trial_id: str, outcome: str) -> tuple[np.ndarray, np.ndarray] | None:
         """The different values of an outcome of a trial, rising, and how many inputs have each; None if not stored.

@@ -1,9 +1,10 @@
 """Questions to a store in SQL.
 
-Five views stand ready. `trials` has one row a trial: the columns of the store, and as further columns every entry of
+Six views stand ready. `trials` has one row a trial: the columns of the store, and as further columns every entry of
 the trial's specification and every metric that has no column of its own. It shows the current versions of tasks, models
 and numerics; `all_trials` shows all versions. `sweeps` has one row for every trial that the latest start of a sweep
-planned, whether it is committed or not. `curves` and `outcomes` are scanned where they lie, so that a query reads the
+planned, whether it is committed or not. `evaluations` has the columns of `trials` and one row for every evaluation of a
+stored network. `curves` and `outcomes` are scanned where they lie, so that a query reads the
 files and columns it asks for and no others.
 
 SQL may come from anywhere: it can read these views and nothing else. The database lives in memory, DuckDB's access
@@ -23,7 +24,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from sweeper.analysis.interruptible import interruptible
-from sweeper.analysis.results import all_trials, trials
+from sweeper.analysis.results import all_trials, evaluations, trials
 from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store
 
 
@@ -145,6 +146,7 @@ VIEWS = {
     "trials": View(trials, TRIALS.empty_table()),
     "all_trials": View(all_trials, TRIALS.empty_table()),
     "sweeps": View(sweeps, SWEEPS.empty_table()),
+    "evaluations": View(evaluations, TRIALS.empty_table()),
     "curves": View(lambda store: store.dataset("curves"), CURVES.empty_table()),
     "outcomes": View(lambda store: store.dataset("outcomes"), OUTCOMES.empty_table()),
 }

@@ -11,26 +11,29 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from sweeper.analysis.results import trials
-from sweeper.store.schema import TableKind
+from sweeper.analysis.results import evaluations, trials
+from sweeper.store.schema import DetailTable
 from sweeper.store.store import Store
+
+ViewName = Literal["trials", "evaluations", DetailTable]
 
 FORMATS = (".parquet", ".csv")
 
 _ATTEMPTS = 5  # of scanning a store that is being compacted; each compaction can spoil one
 
 
-def write_view(store: Store, view: TableKind, path: Path) -> int:
+def write_view(store: Store, view: ViewName, path: Path) -> int:
     """Write a view of a store as one file, in place of a file of the same name.
 
     Args:
         store: The store.
-        view: `trials` with its further columns, `curves` or `outcomes`.
+        view: `trials` or `evaluations` with their further columns, `curves` or `outcomes`.
         path: A file that ends in one of `FORMATS`. Lists are JSON text in a CSV file.
 
     Returns:
@@ -48,7 +51,7 @@ def write_view(store: Store, view: TableKind, path: Path) -> int:
             with contextlib.suppress(pa.ArrowException, FileNotFoundError):
                 rows = _write(store, view, temporary, path.suffix)
                 break
-            if view != "trials":
+            if view == "curves" or view == "outcomes":
                 store.verify(view)
         else:
             rows = _write(store, view, temporary, path.suffix)
@@ -58,7 +61,7 @@ def write_view(store: Store, view: TableKind, path: Path) -> int:
     return rows
 
 
-def _write(store: Store, view: TableKind, path: Path, suffix: str) -> int:
+def _write(store: Store, view: ViewName, path: Path, suffix: str) -> int:
     schema, batches = _batches(store, view)
     convert = _texts if suffix == ".csv" else _typed
     schema = convert(schema.empty_table()).schema
@@ -71,9 +74,9 @@ def _write(store: Store, view: TableKind, path: Path, suffix: str) -> int:
     return rows
 
 
-def _batches(store: Store, view: TableKind) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    if view == "trials":
-        table = trials(store)
+def _batches(store: Store, view: ViewName) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    if view == "trials" or view == "evaluations":
+        table = trials(store) if view == "trials" else evaluations(store)
         return table.schema, iter(table.to_batches())
     dataset = store.dataset(view)
     return dataset.schema, iter(dataset.to_batches())

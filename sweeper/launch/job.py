@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from sweeper.events import SweepPlanned
+from sweeper.packs.evaluation_plan import Protocol
 from sweeper.packs.plan import Source
 from sweeper.space.resources import Resources
 from sweeper.space.search import Asha
@@ -23,6 +24,7 @@ class Job:
         resources: What one pack takes.
         early_stopping: Settings of ASHA, where it is asked for.
         concurrency: At most so many packs at once; None for as many as fit.
+        protocol: Changes of the trials' protocols, by which their stored networks are evaluated; None to train them.
     """
 
     source: Source
@@ -32,3 +34,4 @@ class Job:
     resources: Resources
     early_stopping: Asha | None = None
     concurrency: int | None = None
+    protocol: Protocol | None = None

@@ -146,6 +146,8 @@ class SweepCallback(NotSaved, tune.Callback):
         pack_id = work.pack.pack_id
         self._deaths[pack_id] += 1
         self._stream.emit(events.WorkerDied(pack_id, _names(work), started=True))
+        if self._job.protocol is not None:
+            return  # the next worker passes over what this one has evaluated
         with contextlib.suppress(OSError, StoreError):  # then committed trials are evaluated once more
             pending = work.pack.part(work.pending).trials if work.pending else ()
             # A stopped row of another sweep may stand until this sweep has run its trial to the end.
@@ -177,6 +179,10 @@ class SweepCallback(NotSaved, tune.Callback):
         message = f"its worker died {self._deaths[pack_id]} times"
         if isinstance(error, OutOfMemoryError):
             message += ", out of memory"
+        if self._job.protocol is not None:
+            self._lose(work, message)  # an evaluation leaves no failed rows
+            self._end(trial)
+            return
         step = int((trial.last_result or {}).get("step", 0))
         try:
             commit_failed(

@@ -124,7 +124,13 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
     errors = TrialErrors()
     callback = SweepCallback(job, stream, interruption, orders, errors)
     scheduler = _EarlyStopping(job.early_stopping, orders) if job.early_stopping else None
-    given = {"orders": orders, "store": job.store.url, "provenance": job.provenance, "resources": job.resources}
+    given = {
+        "orders": orders,
+        "store": job.store.url,
+        "provenance": job.provenance,
+        "resources": job.resources,
+        "protocol": job.protocol,
+    }
     worker = tune.with_resources(
         tune.with_parameters(PackTrainable, **given), tune.PlacementGroupFactory(job.resources.bundles())
     )

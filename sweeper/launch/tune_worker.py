@@ -17,7 +17,9 @@ from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.population import Population
 from sweeper.launch.private_folder import private_folder
 from sweeper.launch.protocol import Failed, Lost, Order, Report, decoded
-from sweeper.packs import checkpoint, pack_run
+from sweeper.packs import checkpoint, evaluation_run, pack_run
+from sweeper.packs.evaluation_plan import Protocol
+from sweeper.packs.evaluation_run import EvaluationRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.space.resources import Resources
@@ -40,12 +42,13 @@ class PackTrainable(tune.Trainable):
 
         Args:
             config: The first pack, see `reset_config`.
-            launch: `orders`, `store`, `provenance` and `resources`, the same for all packs.
+            launch: `orders`, `store`, `provenance`, `resources` and `protocol`, the same for all packs.
         """
         self._orders = launch["orders"]
         self._store_url: str = launch["store"]
         self._provenance: Provenance = launch["provenance"]
         self._resources: Resources = launch["resources"]
+        self._protocol: Protocol | None = launch["protocol"]
         self._store: Store | None = None
         self._population: Population | None = None
         self._code = fingerprint.captured()
@@ -59,7 +62,7 @@ class PackTrainable(tune.Trainable):
             new_config: The work as made by `protocol.encoded`.
         """
         self._encoded = new_config
-        self._run: pack_run.PackRun | None = None
+        self._run: pack_run.PackRun | EvaluationRun | None = None
         self._progress: PackProgressed | None = None
         return True
 
@@ -78,7 +81,8 @@ class PackTrainable(tune.Trainable):
             if self._run is None:
                 work = decoded(self._encoded)
                 if not work.pending:  # an earlier worker died right after its last commit
-                    checkpoint.remove(self._opened(), work.pack.pack_id)
+                    if self._protocol is None:
+                        checkpoint.remove(self._opened(), work.pack.pack_id)
                     return Report(done=True)
                 self._run = self._started(work)
                 refused = self._run.refused_checkpoint
@@ -103,14 +107,16 @@ class PackTrainable(tune.Trainable):
         except RayError:
             return "carry on"
 
-    def _started(self, work: Work) -> pack_run.PackRun:
-        """The run of a pack.
+    def _started(self, work: Work) -> pack_run.PackRun | EvaluationRun:
+        """The run of a pack: its training, or the evaluation of its networks.
 
         Raises:
             OtherCodeError: this process does not run the code of the start.
         """
         if self._provenance.code is not None:
             self._code.require(self._provenance.code, work.pack.trials[0])
+        if self._protocol is not None:
+            return evaluation_run.opened(work, self._protocol, self._opened(), self._provenance)
         resources = self._resources
         destination = pack_run.Destination(
             self._opened(), self._provenance, resources.checkpoint_seconds, resources.outcomes, resources.networks
@@ -139,8 +145,13 @@ class PackTrainable(tune.Trainable):
         return self._store
 
     def _failed(self, error: Exception) -> Failed | Lost:
-        """Commit a failed row for every trial without a row, and say what became of that."""
+        """Commit a failed row for every trial without a row, and say what became of that.
+
+        An evaluation leaves no failed rows: its trials are as good as before.
+        """
         kind, message = type(error).__name__, reason(error)
+        if self._protocol is not None:
+            return Failed((), f"{kind}: {message}", _own_log())
         step, rows = (0, {}) if self._progress is None else (self._progress.step, self._progress.rows)
         try:
             work = decoded(self._encoded)

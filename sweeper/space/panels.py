@@ -152,13 +152,14 @@ class _Lines(_Published):
 
 
 class CurvePanel(_Lines):
-    """Averages and tails against a column."""
+    """Averages and tails against a column, of the rows of trials or of evaluations of their networks."""
 
     SOURCE = "column"
     COLUMNS = ("x",)
 
     kind: Literal["curve"]
     x: ColumnAxis
+    rows: Literal["trials", "evaluations"] = "trials"
 
 
 class HistoryPanel(_Lines):

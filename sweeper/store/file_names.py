@@ -3,6 +3,7 @@
 task=<t>/baseline=<b>/<trial_id>.parquet             a trial's own file
 task=<t>/baseline=<b>/compacted-<digest>.parquet     the rows or curves of many trials
 task=<t>/baseline=<b>/<trial_id>.safetensors         the weights of a trial's network
+task=<t>/baseline=<b>/<trial_id>-<protocol>.parquet  an evaluation of the network, below `evaluations`
 
 The name of a trial's row stands for the trial: `file_path` makes the names of its other files of it.
 """
@@ -18,14 +19,22 @@ COMPACTED = r"compacted-[0-9a-f]{20}"
 _NAME = re.compile(rf"task={IDENTIFIER}/baseline={IDENTIFIER}/(?:{TRIAL_ID}|{COMPACTED})\.parquet")
 
 
+_EVALUATION = re.compile(rf"task={IDENTIFIER}/baseline={IDENTIFIER}/{TRIAL_ID}-{TRIAL_ID}\.parquet")
+
+
 def file_name(task: str, baseline: str, title: str) -> str:
-    """The name of a file whose title is a trial's id, or `compacted-` and twenty digits."""
+    """The name of a file whose title is a trial's id, with a protocol or without, or `compacted-` and twenty digits."""
     return f"task={task}/baseline={baseline}/{title}.parquet"
 
 
 def is_file_name(name: str) -> bool:
     """Whether a store has files of this name."""
     return _NAME.fullmatch(name) is not None
+
+
+def is_evaluation_name(name: str) -> bool:
+    """Whether a store has files of this name below `evaluations`."""
+    return _EVALUATION.fullmatch(name) is not None
 
 
 def file_path(kind: Kind, name: str) -> str:

@@ -172,6 +172,40 @@ class CompactedSeal:
         )  # fmt: skip
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class EvaluationSeal:
+    """What the file of an evaluation of a stored network says of itself.
+
+    Attributes:
+        kind: "evaluations".
+        schema_version: Version of the columns.
+        trial_id: The trial.
+        task: Name of its task.
+        baseline: Its baseline.
+        protocol: Id of the protocol.
+        network: Digest of the network that was evaluated.
+        fingerprint: Fingerprint of the code that evaluated it; None where it is not known.
+        version: Version of the form of the seal.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    kind: Literal["evaluations"]
+    schema_version: int
+    trial_id: TrialId
+    task: Identifier
+    baseline: Identifier
+    protocol: TrialId
+    network: str
+    fingerprint: str | None
+    version: Literal[3] = SEAL_VERSION
+
+    @property
+    def name(self) -> str:
+        """The file below `evaluations`."""
+        return file_name(self.task, self.baseline, f"{self.trial_id}-{self.protocol}")
+
+
 class SealedFile(NamedTuple):
     """A file that is ready to be published.
 
@@ -184,15 +218,16 @@ class SealedFile(NamedTuple):
     mark: DetailFile
 
 
-AnySeal = Seal | CompactedSeal
+AnySeal = Seal | CompactedSeal | EvaluationSeal
 
-_FORMS: dict[str, TypeAdapter[Any]] = {"seal": TypeAdapter(Seal), "compacted": TypeAdapter(CompactedSeal)}
-"""What a seal of either word holds."""
+_WORDS: dict[type, str] = {Seal: "seal", CompactedSeal: "compacted", EvaluationSeal: "evaluation"}
+_FORMS: dict[str, TypeAdapter[Any]] = {word: TypeAdapter(form) for form, word in _WORDS.items()}
+"""What a seal of each word holds."""
 
 
 def word_of(seal: AnySeal) -> str:
     """The word that says which kind of seal a text is."""
-    return "seal" if isinstance(seal, Seal) else "compacted"
+    return _WORDS[type(seal)]
 
 
 def text_of(seal: AnySeal) -> str:

@@ -22,9 +22,11 @@ from sweeper.store import positional_seals
 from sweeper.store.schema import Kind
 from sweeper.store.seal import (
     SEAL_VERSION,
+    AnySeal,
     CompactedSeal,
     DamagedError,
     DetailFile,
+    EvaluationSeal,
     Seal,
     SealedFile,
     check_seal_version,
@@ -35,12 +37,12 @@ from sweeper.store.seal import (
     word_of,
 )
 
-_STAMP = re.compile(rb'\{"digest":"([0-9a-f]{32})","(seal|compacted)":(\[[^\x00-\x1f{}]*\])\}')
+_STAMP = re.compile(rb'\{"digest":"([0-9a-f]{32})","(seal|compacted|evaluation)":(\[[^\x00-\x1f{}]*\])\}')
 _SEAL = re.compile(rb'\{"baseline":[\x20-\x7e]*?,"version":\d+\}')
 _MAGIC = b"PAR1"
 
 
-def sealed(tables: Sequence[pa.Table], seal: Seal | CompactedSeal, options: dict[str, Any]) -> SealedFile:
+def sealed(tables: Sequence[pa.Table], seal: AnySeal, options: dict[str, Any]) -> SealedFile:
     """A parquet file with a row group or more for each table, sealed.
 
     Args:
@@ -88,6 +90,14 @@ def unsealed_compacted(data: bytes, kind: Kind, name: str) -> CompactedSeal:
     return seal
 
 
+def unsealed_evaluation(data: bytes, name: str) -> EvaluationSeal:
+    """The seal of an evaluation; arguments and errors are those of `unsealed`."""
+    seal = _proven(data, name)
+    if not isinstance(seal, EvaluationSeal) or seal.name != name:
+        raise DamagedError("is the file of another evaluation")
+    return seal
+
+
 END = 16 * 1024
 """So many of the last bytes of a file of curves or outcomes hold its digest."""
 
@@ -104,7 +114,7 @@ def is_whole(data: bytes) -> bool:
     return stamp is not None and digest_without(data, *stamp.span(1)) == stamp[1]
 
 
-def _proven(data: bytes, what: str) -> Seal | CompactedSeal:
+def _proven(data: bytes, what: str) -> AnySeal:
     """The seal of a whole file.
 
     Raises:

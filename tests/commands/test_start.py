@@ -24,7 +24,7 @@ finally:
 """
 
 
-@pytest.mark.parametrize("command", ["run", "status", "query", "report", "compaction", "__main__"])
+@pytest.mark.parametrize("command", ["run", "evaluate", "status", "query", "report", "compaction", "__main__"])
 def test_help_imports_nothing_heavy(command):
     done = subprocess.run(
         [sys.executable, "-c", HELP.format(heavy=HEAVY), f"sweeper.{command}"],
@@ -37,7 +37,7 @@ def test_help_imports_nothing_heavy(command):
 def test_the_program_has_every_command_and_says_its_version():
     assert CliRunner().invoke(app, ["--version"]).output == f"sweeper {__version__}\n"
     helped = CliRunner().invoke(app, ["--help"]).output
-    for command in ("run", "status", "query", "report", "compact"):
+    for command in ("run", "evaluate", "status", "query", "report", "compact"):
         assert f"│ {command} " in helped
         assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
     assert CliRunner().invoke(app, ["compact", "--results", "no/such/folder"]).exit_code == 2

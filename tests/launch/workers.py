@@ -17,7 +17,7 @@ class Worker(tune_worker.PackTrainable):
 
     def __init__(self, work: plan.Work, store: Path, orders: Iterable[protocol.Order] = ()):
         self.given = iter(orders)
-        context = {"orders": None, "store": str(store), "provenance": provenance.capture(["test"])}
+        context = {"orders": None, "store": str(store), "provenance": provenance.capture(["test"]), "protocol": None}
         self.setup(protocol.encoded(work), **context, resources=Resources(checkpoint_seconds=1e9))
 
     def _order(self, pack_id: str) -> protocol.Order:

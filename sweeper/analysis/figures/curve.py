@@ -32,6 +32,12 @@ class Curves(lines.Lines[CurvePanel]):
 
     @classmethod
     def of(cls, panel: CurvePanel, results: Results) -> "Curves":
+        if panel.rows == "evaluations":
+            results = results.of_evaluations()
+            if results.trials.empty:
+                note = selection.Note(panel.name, "", "no network is evaluated (python -m sweeper.evaluate)")
+                return cls(panel, lines.with_notes(panel, selection.Content((), (note,), ())))
+
         def drawn(index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
             x = selection.column(rows, panel.x.column)
             if panel.x.empty is not None:

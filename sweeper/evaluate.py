@@ -1,0 +1,103 @@
+"""`python -m sweeper.evaluate WHAT --seeds 1000 --votes 1,10,100`: evaluate stored networks by another protocol.
+
+WHAT is a search space, whose trials are evaluated, or ids of trials; `--where` chooses trials by a condition of SQL.
+Nothing is trained. What came out is the view `evaluations`. What has been evaluated is not evaluated again.
+
+Exit codes are those of `sweeper.run`: 0 when every network that was chosen is evaluated; 1 when some are not; 2 for
+input that makes no sense; 128 + n after signal n.
+"""
+
+import re
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sweeper.interruption import Interruption
+
+LIMIT_SECONDS = 25.0
+"""Reclaimed machines and Slurm leave 30 seconds between the first signal and the last."""
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def evaluate(
+    what: Annotated[
+        list[str] | None, typer.Argument(metavar="[SPACE.yaml | TRIAL...]", help="A search space, or ids of trials.")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Chooses trials: a condition on the view trials, such as q = 10.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Evaluation seeds r; without it those of the trial.")] = None,
+    votes: Annotated[
+        str | None, typer.Option(metavar="K,K...", help="Group sizes of the votes; without it those of the trial.")
+    ] = None,
+    results: Annotated[
+        str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")
+    ] = "results",
+    address: Annotated[
+        str | None,
+        typer.Option(help="Ray cluster: host:port, auto or local. Without it a running cluster, or else a local one."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be evaluated.")] = False,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Overrides an entry of the search space; repeatable."),
+    ] = None,
+    recompute_other_code: Annotated[
+        bool, typer.Option("--recompute-other-code", help="Make evaluations again that other code has made.")
+    ] = False,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="At most so many packs at once; without it as many as fit.")
+    ] = None,
+) -> None:
+    """Evaluate stored networks by another protocol, without training."""
+    named = what or []
+    ids = tuple(name for name in named if re.fullmatch("[0-9a-f]{20}", name))
+    spaces = [Path(name) for name in named if name not in ids]
+    if len(spaces) + bool(ids) + (where is not None) != 1:
+        raise typer.BadParameter("give one search space, or ids of trials, or --where")
+    interruption = Interruption()
+    interruption.listen()
+    interruption.leave_within(LIMIT_SECONDS)
+    try:
+        # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
+        from sweeper import evaluation_start
+        from sweeper.packs.evaluation_plan import Protocol
+
+        options = evaluation_start.Options(
+            space=spaces[0] if spaces else None,
+            trial_ids=ids,
+            where=where,
+            protocol=Protocol(seeds, None if votes is None else _group_sizes(votes)),
+            results=results,
+            address=address,
+            dry_run=dry_run,
+            overrides=tuple(overrides or ()),
+            recompute_other_code=recompute_other_code,
+            concurrency=concurrency,
+            argv=tuple(sys.argv),
+        )
+        code = evaluation_start.start(options, interruption)
+    except KeyboardInterrupt:
+        print("interrupted; the same command carries on", file=sys.stderr)
+        code = 128 + (interruption.signum or signal.SIGINT)
+    raise typer.Exit(code)
+
+
+def _group_sizes(text: str) -> tuple[int, ...]:
+    """The numbers in a list such as "1,10,100".
+
+    Raises:
+        typer.BadParameter: there are others than positive numbers.
+    """
+    if not re.fullmatch(r"[1-9]\d{0,8}(,[1-9]\d{0,8})*", text):
+        raise typer.BadParameter(f"--votes: expected numbers such as 1,10,100, got {text!r}")
+    return tuple(map(int, text.split(",")))
+
+
+if __name__ == "__main__":
+    app()

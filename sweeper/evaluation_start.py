@@ -1,0 +1,204 @@
+"""One start of an evaluation of stored networks, from the choice of trials to the table of what came out.
+
+It is to `sweeper.evaluate` what `sweeper.sweep` is to `sweeper.run`: networks go to the workers of a cluster in packs,
+and what has been evaluated is not evaluated again.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jax
+
+from sweeper import events, listeners
+from sweeper.analysis import sql
+from sweeper.analysis.evaluations import evaluation_rows
+from sweeper.analysis.means import settings, settings_table
+from sweeper.analysis.results import named_frame
+from sweeper.interruption import Interruption
+from sweeper.messages import counted
+from sweeper.packs.evaluation_plan import EvaluationPlan, Protocol, ProtocolError, evaluation_plan
+from sweeper.packs.plan import Listed
+from sweeper.space import search_space
+from sweeper.space.problems import SearchSpaceError
+from sweeper.space.resources import Resources
+from sweeper.space.search import AdaptiveSearch
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.store.evaluations import protocol_id
+from sweeper.store.store import Store, StoreError
+from sweeper.sweep import Output
+from sweeper.trial import provenance
+from sweeper.trial.provenance import Provenance
+from sweeper.trial.trial_spec import trial_id
+
+if TYPE_CHECKING:
+    from sweeper import launch
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The command line of `sweeper.evaluate`.
+
+    Attributes:
+        space: The search space whose trials are evaluated; None if they are chosen otherwise.
+        trial_ids: The trials that are evaluated, if they are named.
+        where: A condition of SQL on the view `trials` that chooses the trials; None if they are chosen otherwise.
+        protocol: Changes of the trials' protocols.
+    """
+
+    space: Path | None
+    trial_ids: tuple[str, ...]
+    where: str | None
+    protocol: Protocol
+    results: str
+    address: str | None
+    dry_run: bool
+    overrides: tuple[str, ...]
+    recompute_other_code: bool
+    concurrency: int | None
+    argv: tuple[str, ...]
+
+
+def start(options: Options, interruption: Interruption) -> int:
+    """Choose, evaluate and report; returns the exit code.
+
+    Raises:
+        KeyboardInterrupt: a signal came while no pack was running, or a second one.
+    """
+    output = Output()
+    jax.config.update("jax_platforms", "cpu")  # accelerators are the workers'
+    try:
+        store = Store.existing(options.results)
+        spec = None if options.space is None else search_space.read(options.space, options.overrides)
+        chosen = _chosen(options, spec, store)
+        resources = Resources() if spec is None else spec.resources
+        origin = provenance.capture(options.argv)
+        planned = _planned(options, chosen, resources, store, origin)
+    except (SearchSpaceError, StoreError, sql.QueryError, ProtocolError) as error:
+        output.complain(str(error))
+        return 2
+    name = "evaluation" if spec is None else spec.name
+    _say(output, name, planned, options.recompute_other_code)
+    if options.dry_run:
+        return 0
+    if planned.plan.work:
+        try:
+            _launched(options, name, resources, planned, store, origin, output, interruption)
+        except (_launch_error(), StoreError) as error:
+            output.complain(str(error))
+            return 1
+    try:
+        return _report(options, planned, store, origin, output, interruption)
+    except StoreError as error:
+        output.complain(str(error))
+        return 1
+
+
+def _chosen(options: Options, spec: SweepSpec | None, store: Store) -> list[str]:
+    """Ids of the chosen trials.
+
+    Raises:
+        SearchSpaceError, QueryError: the choice makes no sense.
+    """
+    if options.where is not None:
+        answer = sql.table(f"select trial_id from trials where ({options.where})", store)
+        return answer["trial_id"].to_pylist()
+    if spec is None:
+        return list(options.trial_ids)
+    if isinstance(spec.search, AdaptiveSearch):
+        starts = [record.trial_ids for record in store.sweeps() if record.name == spec.name]
+        return list(starts[-1]) if starts else []
+    return [trial_id(trial) for trial in spec.expand().trials]
+
+
+def _planned(
+    options: Options, chosen: Iterable[str], resources: Resources, store: Store, origin: Provenance
+) -> EvaluationPlan:
+    assert origin.code is not None
+    return evaluation_plan(store, chosen, options.protocol, origin.code, resources.lanes, options.recompute_other_code)
+
+
+def _say(output: Output, name: str, planned: EvaluationPlan, recompute: bool) -> None:
+    """How much there is to do, and what cannot be done."""
+    pending = sum(len(work.pending) for work in planned.plan.work)
+    done = len(planned.plan.committed)
+    output.say(f"{name}: {counted(len(planned.plan.trials), 'network')} · {done:,} evaluated · {pending:,} to evaluate")
+    if planned.other_code:
+        happens = "made again" if recompute else "kept; --recompute-other-code makes them again"
+        output.say(f"  {counted(len(planned.other_code), 'evaluation')} by other code: {happens}")
+    for reason, count in planned.left_out.items():
+        output.say(f"  left out: {counted(count, 'trial')}, of which each {reason}")
+
+
+def _launch_error() -> type[Exception]:
+    from sweeper import launch  # Ray takes seconds to import
+
+    return launch.LaunchError
+
+
+def _launched(
+    options: Options,
+    name: str,
+    resources: Resources,
+    planned: EvaluationPlan,
+    store: Store,
+    origin: Provenance,
+    output: Output,
+    interruption: Interruption,
+) -> "launch.Launched":
+    """Evaluate all packs on a cluster.
+
+    Raises:
+        LaunchError: there is no cluster that can run them.
+    """
+    from sweeper import launch
+
+    source = Listed(planned.plan)
+    done = len(planned.plan.committed)
+    event = events.SweepPlanned(name, trials=len(source.planned), done=done, failed=0, steps=source.steps)
+    job = launch.Job(
+        source=source,
+        planned=lambda: event,
+        store=store,
+        provenance=origin,
+        resources=resources,
+        concurrency=options.concurrency,
+        protocol=options.protocol,
+    )
+    with (
+        events.Stream(listeners.listeners(output.out), warn=output.complain) as stream,
+        launch.connected(options.address, resources, interruption) as address,
+    ):
+        stream.emit(event)
+        stream.emit(events.SweepStarted(address))
+        return launch.launch(job, stream, interruption)
+
+
+def _report(
+    options: Options,
+    planned: EvaluationPlan,
+    store: Store,
+    origin: Provenance,
+    output: Output,
+    interruption: Interruption,
+) -> int:
+    """Print the table and what is missing; returns the exit code."""
+    trials = planned.plan.trials
+    now = _planned(options, trials, Resources(), store, origin)
+    left = sum(len(work.pending) for work in now.plan.work)
+    if interruption.signum is not None:
+        output.say(f"interrupted with {counted(left, 'network')} to go; this command carries on:\n  {origin.command}")
+        return 128 + interruption.signum
+    protocols = {key: protocol_id(options.protocol.of(trial)) for key, trial in trials.items()}
+    frame = evaluation_rows(store, store.trials(protocols), protocols).to_pandas()
+    if len(frame):
+        output.table(settings_table(settings(named_frame(frame))))
+    lost = sum(now.left_out.values())
+    if left or lost:
+        output.complain(f"{left + lost:,} of {counted(len(trials), 'network')} are not evaluated")
+        for reason, count in now.left_out.items():
+            output.complain(f"  {counted(count, 'trial')}, of which each {reason}")
+        return 1
+    output.say(f'{counted(len(trials), "network")} evaluated; python -m sweeper.query "from evaluations" shows all')
+    return 0

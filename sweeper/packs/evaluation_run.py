@@ -1,0 +1,119 @@
+"""Evaluating the stored networks of a pack by another protocol, one trial after another.
+
+It has the interface of `pack_run.PackRun`, so that whatever runs packs runs evaluations too. A trial is the unit: it is
+evaluated and committed, and a run that starts again passes over what was committed by the same code. So an evaluation
+needs no checkpoint.
+"""
+
+import dataclasses
+import datetime
+import time
+
+import jax
+
+from sweeper.events import PackProgressed
+from sweeper.packs import process_memory
+from sweeper.packs.evaluation_plan import Protocol, with_protocol
+from sweeper.packs.network_weights import network_of
+from sweeper.packs.plan import Work
+from sweeper.store.evaluations import EvaluationResult, commit_evaluation, stored_evaluation
+from sweeper.store.networks import NoNetworkError, stored_weights
+from sweeper.store.store import Status, Store
+from sweeper.training import evaluation
+from sweeper.trial.provenance import Provenance
+from sweeper.trial.trial_spec import TrialSpec
+
+
+@dataclasses.dataclass
+class EvaluationRun:
+    """Evaluates and commits the pending trials of a pack.
+
+    Attributes:
+        work: The pack, and its trials without an evaluation.
+        protocol: Changes of their protocols.
+        store: Where networks come from and evaluations go.
+        provenance: What every evaluation says of its origin.
+        left: Ids of the trials that are still to be evaluated.
+        rows: Status of every trial that this run has evaluated, by id.
+        refused_checkpoint: None: there are no checkpoints.
+    """
+
+    work: Work
+    protocol: Protocol
+    store: Store
+    provenance: Provenance
+    left: list[str]
+    rows: dict[str, Status] = dataclasses.field(default_factory=dict)
+    refused_checkpoint: None = None
+
+    def advance(self) -> PackProgressed:
+        """Evaluate and commit one trial. A trial that has lost its network is passed over."""
+        if self.left:
+            key = self.left.pop(0)
+            trial = next(trial for trial, name in self._lanes() if name == key)
+            if self._evaluated(key, trial):
+                self.rows[key] = "finished"
+        return self.progress()
+
+    def progress(self) -> PackProgressed:
+        """Where the run stands now; an evaluated trial counts as its training steps."""
+        steps, lanes = self.work.pack.trials[0].steps, len(self.work.pending)
+        return PackProgressed(
+            pack_id=self.work.pack.pack_id,
+            phase="evaluating" if self.left else "done",
+            step=steps * (lanes - len(self.left)) // max(1, lanes),
+            steps=steps,
+            lanes=lanes,
+            rows=dict(self.rows),
+            train_loss=float("nan"),
+            steps_per_second=0.0,
+        )
+
+    def checkpoint(self) -> None:
+        """Nothing: what was evaluated is committed."""
+
+    def stop_early(self) -> None:
+        """Nothing: an evaluation is not compared with others while it runs."""
+
+    def _lanes(self) -> list[tuple[TrialSpec, str]]:
+        return list(zip(self.work.pack.trials, self.work.pack.trial_ids, strict=True))
+
+    def _evaluated(self, key: str, trial: TrialSpec) -> bool:
+        """Whether the trial has an evaluation now."""
+        entries = self.store.entries([key])
+        if not entries or entries[0].seal.networks is None:
+            return False
+        digest, protocol = entries[0].seal.networks.digest, self.protocol.of(trial)
+        present = stored_evaluation(self.store, trial, protocol)
+        fingerprint = self.provenance.fingerprint(trial)
+        if present is not None and (present.network, present.fingerprint) == (digest, fingerprint):
+            return True  # by an earlier worker, which died
+        try:
+            network = network_of(trial, stored_weights(self.store, entries[0]))
+        except NoNetworkError:
+            return False
+        process_memory.forget_peak()
+        begun, cpu_begun = time.monotonic(), time.process_time()
+        metrics, _ = evaluation.evaluate(with_protocol(trial, protocol), network)
+        assert digest is not None  # rows that name networks name their digests
+        result = EvaluationResult(
+            trial=trial,
+            protocol=protocol,
+            network=digest,
+            metrics=metrics,
+            costs={
+                "evaluation_seconds": time.monotonic() - begun,
+                "cpu_seconds": time.process_time() - cpu_begun,
+                "peak_memory_bytes": process_memory.peak_bytes(),
+            },
+            provenance=self.provenance,
+            device=jax.devices()[0].device_kind,
+            finished=datetime.datetime.now(datetime.UTC),
+        )
+        commit_evaluation(self.store, result)
+        return True
+
+
+def opened(work: Work, protocol: Protocol, store: Store, provenance: Provenance) -> EvaluationRun:
+    """The evaluation of a pack."""
+    return EvaluationRun(work, protocol, store, provenance, list(work.pending))

@@ -1,0 +1,219 @@
+"""Evaluations of stored networks by other protocols: rows of their own, one file for each trial and protocol.
+
+    evaluations/task=<t>/baseline=<b>/<trial_id>-<protocol>.parquet
+
+The file names the network by digest. An evaluation counts while the trial's row names the same network: after the trial
+was trained again, its old evaluations are as if they were not there. An evaluation may be replaced, by newer code for
+instance. A damaged file is moved to `quarantine/` and costs nothing but itself.
+"""
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic_core import from_json
+
+from sweeper.store.committed_rows import LARGEST_ROW, Entry
+from sweeper.store.expansion import ROWS_LIMIT, expanded_bytes
+from sweeper.store.file_names import is_evaluation_name
+from sweeper.store.files import StoreError
+from sweeper.store.rows import ENCODINGS
+from sweeper.store.schema import SCHEMA_VERSION
+from sweeper.store.seal import DamagedError, EvaluationSeal
+from sweeper.store.sealed_parquet import sealed, unsealed_evaluation
+from sweeper.store.store import Store
+from sweeper.store.threads import in_threads
+from sweeper.trial.provenance import Provenance
+from sweeper.trial.record import canonical
+from sweeper.trial.trial_spec import Evaluation, TrialSpec, trial_id
+
+logger = logging.getLogger(__name__)
+
+IN_FILE = pa.schema([
+    ("trial_id", pa.string()), ("protocol", pa.string()), ("metrics", pa.string()), ("network", pa.string()),
+    ("evaluation_seconds", pa.float64()), ("cpu_seconds", pa.float64()), ("peak_memory_bytes", pa.int64()),
+    ("device", pa.string()), ("commit", pa.string()), ("dirty", pa.bool_()), ("lock_hash", pa.string()),
+    ("versions", pa.string()), ("command", pa.string()), ("fingerprint", pa.string()),
+    ("finished", pa.timestamp("us", tz="UTC")), ("schema_version", pa.int64()),
+])  # fmt: skip
+"""Columns of an evaluation: `protocol` and `metrics` are JSON, `network` is the digest of the network's file."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationResult:
+    """What a worker commits of a network that it has evaluated.
+
+    Attributes:
+        trial: The trial.
+        protocol: How its network was evaluated.
+        network: Digest of the network.
+        metrics: Value by name.
+        costs: `evaluation_seconds`, `cpu_seconds` and `peak_memory_bytes`.
+        provenance: Where the result comes from.
+        device: What it was evaluated on.
+        finished: When.
+    """
+
+    trial: TrialSpec
+    protocol: Evaluation
+    network: str
+    metrics: Mapping[str, float]
+    costs: Mapping[str, float]
+    provenance: Provenance
+    device: str
+    finished: datetime.datetime
+
+
+class StoredEvaluation(NamedTuple):
+    """An evaluation in the store.
+
+    Attributes:
+        seal: What its file says of itself.
+        data: The file.
+    """
+
+    seal: EvaluationSeal
+    data: bytes
+
+
+def protocol_id(protocol: Evaluation) -> str:
+    """Twenty hexadecimal digits that name a protocol."""
+    return hashlib.sha256(_protocol_text(protocol).encode()).hexdigest()[:20]
+
+
+def _protocol_text(protocol: Evaluation) -> str:
+    return json.dumps(canonical(protocol), sort_keys=True, separators=(",", ":"))
+
+
+def commit_evaluation(store: Store, result: EvaluationResult) -> None:
+    """Publish an evaluation, in place of an earlier one of the same trial and protocol.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    trial, fingerprint = result.trial, result.provenance.fingerprint(result.trial)
+    seal = EvaluationSeal(
+        "evaluations", SCHEMA_VERSION, trial_id(trial), trial.task.name, trial.baseline, protocol_id(result.protocol),
+        result.network, fingerprint,
+    )  # fmt: skip
+    # JSON has no infinity and no NaN: they are spelt out, as in rows of trials.
+    values = {name: float(value) for name, value in result.metrics.items()}
+    metrics = {name: value if math.isfinite(value) else str(value) for name, value in values.items()}
+    row = {
+        "trial_id": seal.trial_id,
+        "protocol": _protocol_text(result.protocol),
+        "metrics": json.dumps(metrics, sort_keys=True, separators=(",", ":")),
+        "network": result.network,
+        **result.costs,
+        "device": result.device,
+        **result.provenance.model_dump(include={"commit", "dirty", "lock_hash", "command"}),
+        "versions": json.dumps(result.provenance.versions, sort_keys=True, separators=(",", ":")),
+        "fingerprint": fingerprint,
+        "finished": result.finished,
+        "schema_version": SCHEMA_VERSION,
+    }
+    table = pa.Table.from_pylist([row], schema=IN_FILE)
+    store.write_bytes(f"evaluations/{seal.name}", sealed([table], seal, ENCODINGS["trials"](table)).data)
+
+
+def stored_evaluation(store: Store, trial: TrialSpec, protocol: Evaluation) -> EvaluationSeal | None:
+    """What the evaluation of a trial by a protocol says of itself; None without a sound one."""
+    seal = EvaluationSeal(
+        "evaluations", SCHEMA_VERSION, trial_id(trial), trial.task.name, trial.baseline, protocol_id(protocol), "", None
+    )
+    data = store.read_bytes(f"evaluations/{seal.name}")
+    try:
+        return None if data is None else unsealed_evaluation(data, seal.name)
+    except DamagedError:
+        return None
+
+
+def stored_evaluations(store: Store, entries: Iterable[Entry]) -> list[StoredEvaluation]:
+    """The evaluations of the networks that the rows of these trials name, in the order of their names.
+
+    Damaged files are set aside, with one warning each.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    networks = {entry.seal.trial_id: entry.seal.networks for entry in entries}
+    listed = store.files.listing("evaluations")
+    names = []
+    for path, state in sorted(listed.items()):
+        name = path.removeprefix("evaluations/")
+        if not is_evaluation_name(name):
+            logger.warning("%r is not a file of this store: ignored", path)
+        elif state.size > LARGEST_ROW:
+            _set_aside(store, name, f"has {state.size:,} bytes, too many for an evaluation")
+        else:
+            names.append(name)
+    evaluations = in_threads(lambda name: _read(store, name), names)
+    return [
+        evaluation
+        for evaluation in evaluations
+        if evaluation is not None
+        and (network := networks.get(evaluation.seal.trial_id)) is not None
+        and network.digest == evaluation.seal.network
+    ]
+
+
+def evaluations_table(store: Store, evaluations: Iterable[StoredEvaluation]) -> pa.Table:
+    """The rows of evaluations, with the columns of `IN_FILE`; damaged ones are set aside and left out."""
+    rows = in_threads(lambda evaluation: _decoded(store, evaluation), list(evaluations))
+    tables = [row for row in rows if row is not None]
+    return pa.concat_tables([IN_FILE.empty_table(), *tables]).combine_chunks()
+
+
+def _read(store: Store, name: str) -> StoredEvaluation | None:
+    data = store.files.read(f"evaluations/{name}")
+    if data is None:
+        return None
+    try:
+        return StoredEvaluation(unsealed_evaluation(data, name), data)
+    except DamagedError as error:
+        _set_aside(store, name, str(error))
+        return None
+
+
+def _decoded(store: Store, evaluation: StoredEvaluation) -> pa.Table | None:
+    """The row of an evaluation; None if it is not what its seal says, after it was set aside."""
+    seal = evaluation.seal
+    try:
+        file = pq.ParquetFile(pa.BufferReader(evaluation.data))
+        size = expanded_bytes(file.metadata)
+        if size > ROWS_LIMIT:
+            raise DamagedError(f"would take {size:,} bytes, too many for a row")
+        table = file.read(use_threads=False).replace_schema_metadata(None).select(IN_FILE.names)
+        (row,) = table.cast(IN_FILE).to_pylist()
+        if row["trial_id"] != seal.trial_id or row["network"] != seal.network:
+            raise DamagedError("has another trial or network than its seal")
+        text = row["protocol"]
+        if hashlib.sha256(text.encode()).hexdigest()[:20] != seal.protocol:
+            raise DamagedError("has another protocol than its seal")
+        if not _is_mapping(text) or not _is_mapping(row["metrics"]):
+            raise DamagedError("has a protocol or metrics that are none")
+        return table.cast(IN_FILE)
+    except (DamagedError, pa.ArrowException, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        _set_aside(store, seal.name, str(error))
+        return None
+
+
+def _is_mapping(text: Any) -> bool:
+    return isinstance(from_json(text), dict)
+
+
+def _set_aside(store: Store, name: str, reason: str) -> None:
+    """Moves a damaged evaluation out of the way; if it cannot be moved it stays, and is left out."""
+    file, what = f"evaluations/{name}", "it was set aside in quarantine/"
+    try:
+        store.files.move(file, f"quarantine/{file}")
+    except StoreError as error:
+        what = f"it is left out, but {error}"
+    logger.warning("damaged: %r %s; %s", file, " ".join(reason.split()), what)

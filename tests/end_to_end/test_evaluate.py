@@ -1,0 +1,93 @@
+"""The command `evaluate`, with real Ray: choose, evaluate, go on, and say what is missing."""
+
+import subprocess
+import sys
+
+import pytest
+
+from sweeper.analysis import sql
+from sweeper.store.store import Store
+from sweeper.trial import plugins
+
+pytestmark = pytest.mark.slow
+
+SPACE = """
+name: tiny
+trial:
+  task: {name: coloring, vertices: 5}
+  model: {name: transformer, width: 4, key_size: 4}
+  baseline: Aq_R
+  objective: {q: {choice: [3, 10]}, m: 2}
+  optimizer: {warmup_steps: 10}
+  steps: 20
+  batch_size: 8
+  evaluation: {seeds: 10, votes: [5]}
+  seed: {seeds: 2}
+"""
+
+
+def command(name, *arguments):
+    return subprocess.run(
+        [sys.executable, "-m", f"sweeper.{name}", *map(str, arguments)],
+        cwd=plugins.ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """The file of a sweep, and the options that name its store."""
+    folder = tmp_path_factory.mktemp("swept")
+    space = folder / "tiny.yaml"
+    space.write_text(SPACE)
+    done = command("run", space, "--results", folder / "results")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return space, ("--results", folder / "results")
+
+
+def test_networks_are_evaluated_by_space_by_condition_and_by_id(swept):
+    space, results = swept
+    store = Store.open(results[1])
+    protocol = ("--seeds", 40, "--votes", "1,5,20")
+    told = command("evaluate", space, *protocol, *results, "--dry-run")
+    assert (told.returncode, told.stdout) == (0, "tiny: 4 networks · 0 evaluated · 4 to evaluate\n")
+
+    told = command("evaluate", "--where", "q = 3", *protocol, *results)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "2 networks evaluated" in told.stdout
+    told = command("evaluate", space, *protocol, *results)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "tiny: 4 networks · 2 evaluated · 2 to evaluate" in told.stdout
+    rows = sql.table("select q, seed, seeds, votes, majority_20 from evaluations order by q, seed", store).to_pylist()
+    assert [(row["q"], row["seed"], row["seeds"], row["votes"]) for row in rows] == [
+        (q, seed, 40, [1, 5, 20]) for q in (3, 10) for seed in (0, 1)
+    ]
+    assert all(0 <= row["majority_20"] <= 1 for row in rows)
+
+    ids = sql.frame("select trial_id from trials order by trial_id", store)["trial_id"].tolist()
+    told = command("evaluate", *ids, *protocol, *results)
+    assert "4 evaluated · 0 to evaluate" in told.stdout, "nothing is left, and no cluster is started"
+    assert told.returncode == 0
+    assert len(store.committed()) == 4, "the trials are as they were"
+
+    store.delete(next(name for name in store.listing("networks") if ids[0] in name))
+    told = command("evaluate", ids[0], ids[1], "--seeds", 30, "--votes", "30", *results)
+    assert told.returncode == 0
+    assert "left out: 1 trial, of which each has no network any more: its file was deleted" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give one search space, or ids of trials, or --where"),
+        (["0" * 20, "--where", "q = 1"], "give one search space"),
+        (["no/such.yaml"], "no/such.yaml"),
+        (["--where", "nothing = 1"], "nothing"),
+        (["--where", "q = 3", "--seeds", "5", "--votes", "10"], "a group of 10 needs at least 10 evaluation seeds"),
+        (["--where", "q = 3", "--votes", "1,x"], "expected numbers such as 1,10,100"),
+    ],
+)
+def test_input_that_makes_no_sense_is_refused_in_one_sentence(swept, arguments, message):
+    told = command("evaluate", *arguments, *swept[1])
+    assert told.returncode == 2
+    assert message in " ".join(told.stderr.replace("│", " ").split())
+    assert "Traceback" not in told.stderr

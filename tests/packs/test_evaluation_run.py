@@ -1,0 +1,239 @@
+"""Stored networks are evaluated by other protocols: what is planned, what is committed, and what a repetition does."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+
+from sweeper.analysis import figures, sql
+from sweeper.analysis.results import Results
+from sweeper.packs import evaluation_run
+from sweeper.packs.evaluation_plan import Protocol, ProtocolError, evaluation_plan
+from sweeper.packs.pack_run import Destination, run_pack
+from sweeper.packs.packing import Pack
+from sweeper.space.panels import Panels
+from sweeper.store.evaluations import protocol_id, stored_evaluations
+from sweeper.store.files import DurableFiles
+from sweeper.store.store import Store
+from sweeper.store.superseded import supersede
+from sweeper.training import evaluation
+from sweeper.trial import provenance
+from sweeper.trial.trial_spec import trial_id
+from tests.results import failure, result
+from tests.trials import coloring_trial
+
+TRIALS = tuple(coloring_trial(seed=seed, steps=20) for seed in range(3))
+IDS = tuple(map(trial_id, TRIALS))
+ORIGIN = provenance.capture(["test"])
+MENDED = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"numerics": "mended"})})
+PROTOCOL = Protocol(seeds=20, votes=(1, 5))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A store of three trained trials."""
+    folder = tmp_path_factory.mktemp("trained")
+    run_pack(Pack(TRIALS), Destination(Store.open(folder), ORIGIN))
+    return folder
+
+
+@pytest.fixture
+def store(trained, tmp_path) -> Store:
+    """A store with the same rows and networks."""
+    copy = Store.open(tmp_path / "results")
+    original = Store.open(trained)
+    for kind in ("trials", "curves", "outcomes", "networks"):
+        for name in original.listing(kind):
+            copy.write_bytes(name, original.read_bytes(name))
+    return copy
+
+
+def planned(store, trial_ids=IDS, protocol=PROTOCOL, origin=ORIGIN, recompute=False):
+    return evaluation_plan(store, trial_ids, protocol, origin.code, None, recompute)
+
+
+def evaluate(store, origin=ORIGIN, **options):
+    """Evaluates all that is planned; how many trials that were."""
+    evaluated = 0
+    for work in planned(store, origin=origin, **options).plan.work:
+        run = evaluation_run.opened(work, options.get("protocol", PROTOCOL), store, origin)
+        while run.advance().phase != "done":
+            pass
+        evaluated += len(run.rows)
+    return evaluated
+
+
+def test_the_protocol_of_the_training_gives_the_numbers_of_the_row(store):
+    assert evaluate(store, protocol=Protocol()) == 3
+    both = sql.table(
+        "select e.success - t.success as success, e.loss - t.loss as loss, e.majority_3 - t.majority_3 as majority, "
+        "e.train_loss - t.train_loss as train_loss from evaluations e join trials t using (trial_id)",
+        store,
+    )
+    assert both.to_pylist() == [{"success": 0.0, "loss": 0.0, "majority": 0.0, "train_loss": 0.0}] * 3
+
+
+def test_another_protocol_gives_rows_of_its_own(store):
+    assert evaluate(store) == 3
+    rows = sql.table("from evaluations order by seed", store).to_pylist()
+    assert [row["trial_id"] for row in rows] == list(IDS)
+    for row in rows:
+        assert (row["seeds"], row["votes"]) == (20, [1, 5])
+        assert row["majority_1"] == pytest.approx(row["success"])
+        assert row["majority_5"] is not None
+        assert row["evaluation_seconds"] > 0
+        assert row["fingerprint"] == ORIGIN.fingerprint(TRIALS[0])
+    assert sql.frame("select count(*) as n from trials", store)["n"].tolist() == [3]
+    assert evaluate(store, protocol=Protocol(seeds=10)) == 3
+    counts = sql.frame("select trial_id, count(*) as n from evaluations group by all", store)
+    assert counts["n"].tolist() == [2, 2, 2]
+
+
+def test_what_is_evaluated_is_not_evaluated_again(store):
+    (work,) = planned(store).plan.work
+    run = evaluation_run.opened(work, PROTOCOL, store, ORIGIN)
+    progress = run.advance()
+    assert (progress.phase, len(progress.rows), progress.step) == ("evaluating", 1, 20 // 3)
+    assert evaluate(store) == 2, "the run ended before its time"
+    assert evaluate(store) == 0
+    again = evaluation_run.opened(work, PROTOCOL, store, ORIGIN)
+    before = {name: store.read_bytes(name) for name in store.listing("evaluations")}
+    while again.advance().phase != "done":
+        pass
+    assert again.rows == dict.fromkeys(IDS, "finished")
+    assert {name: store.read_bytes(name) for name in store.listing("evaluations")} == before
+
+
+def test_evaluations_of_other_code_are_kept_or_made_again(store, monkeypatch):
+    evaluate(store)
+    plan = planned(store, origin=MENDED)
+    assert set(plan.other_code) == set(IDS)
+    assert not plan.plan.work
+    measured = evaluation.evaluate
+    monkeypatch.setattr(
+        evaluation, "evaluate", lambda trial, network: (measured(trial, network)[0] | {"new_metric": 7.0}, {})
+    )
+    assert evaluate(store, origin=MENDED, recompute=True) == 3
+    assert sql.frame("select new_metric from evaluations", store)["new_metric"].tolist() == [7.0] * 3
+
+
+def test_trials_without_a_network_are_counted_by_reason(store):
+    store.commit(result({"seed": 7}, network=None))
+    store.commit(failure({"seed": 8}))
+    store.delete(next(name for name in store.listing("networks") if IDS[0] in name))
+    others = [trial_id(result({"seed": seed}).trial) for seed in (7, 8, 9)]
+    plan = planned(store, [*IDS, *others])
+    assert list(plan.plan.trials) == list(IDS[1:])
+    assert sorted(plan.left_out.values()) == [1, 1, 1, 1]
+    assert {reason.split(":")[0] for reason in plan.left_out} == {
+        "failed", "is not committed", "has no network", "has no network any more",
+    }  # fmt: skip
+
+
+def test_a_damaged_network_is_passed_over_and_its_trial_is_set_aside(store):
+    (work,) = planned(store).plan.work
+    name = next(name for name in store.listing("networks") if IDS[1] in name)
+    store.write_bytes(name, store.read_bytes(name)[:-1])
+    run = evaluation_run.opened(work, PROTOCOL, store, ORIGIN)
+    while run.advance().phase != "done":
+        pass
+    assert run.rows == {IDS[0]: "finished", IDS[2]: "finished"}
+    assert planned(store).left_out == {"is not committed": 1}
+
+
+def test_evaluations_of_an_old_network_do_not_count(store):
+    evaluate(store)
+    supersede(store, IDS[:1])
+    assert sql.frame("select count(*) as n from evaluations", store)["n"].tolist() == [2]
+    store.commit(result({"seed": 0, "steps": 20}))
+    assert sql.frame("select count(*) as n from evaluations", store)["n"].tolist() == [2]
+    assert [len(work.pending) for work in planned(store).plan.work] == [1]
+
+
+def test_a_protocol_that_makes_no_sense_is_refused(store):
+    with pytest.raises(ProtocolError, match="a group of 30 needs at least 30 evaluation seeds, not 20"):
+        planned(store, protocol=Protocol(seeds=20, votes=(30,)))
+
+
+def test_a_trial_of_other_versions_is_left_out(store, monkeypatch):
+    monkeypatch.setattr(type(TRIALS[0].task), "VERSION", 2)
+    (reason,) = planned(store).left_out
+    assert "another version" in reason
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Damage
+# --------------------------------------------------------------------------------------------------------------------
+
+DAMAGES = {
+    "emptied": lambda data: b"",
+    "truncated": lambda data: data[: len(data) // 2],
+    "flipped": lambda data: data[:40] + bytes([data[40] ^ 4]) + data[41:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_evaluation_costs_itself(store, damage, caplog):
+    evaluate(store)
+    name = next(name for name in store.listing("evaluations") if IDS[1] in name)
+    store.write_bytes(name, DAMAGES[damage](store.read_bytes(name)))
+    assert sql.frame("select count(*) as n from evaluations", store)["n"].tolist() == [2]
+    assert store.read_bytes(f"quarantine/{name}") is not None
+    assert sum(name in record.getMessage() for record in caplog.records) == 1
+    assert len(store.committed()) == 3
+    assert evaluate(store) == 1
+
+
+def test_an_evaluation_in_the_place_of_another_and_strange_files_do_not_count(store, caplog):
+    evaluate(store)
+    first, second = (next(name for name in store.listing("evaluations") if key in name) for key in IDS[:2])
+    store.write_bytes(first, store.read_bytes(second))
+    store.write_bytes("evaluations/notes.txt", b"x")
+    assert len(stored_evaluations(store, store.entries())) == 2
+    assert "is the file of another evaluation" in caplog.text
+    assert "'evaluations/notes.txt' is not a file of this store" in caplog.text
+
+
+def test_a_crash_before_and_after_every_write_loses_one_evaluation_at_most(store, monkeypatch):
+    class PowerCutError(BaseException):
+        pass
+
+    write = type(store.files).write
+    for moment in ("before", "after"):
+
+        def cut(files: DurableFiles, name: str, data: bytes, keep=None, moment=moment) -> bool:
+            if moment == "after":
+                write(files, name, data, keep)
+            raise PowerCutError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(store.files), "write", cut)
+            with pytest.raises(PowerCutError):
+                evaluate(store)
+        left = sum(len(work.pending) for work in planned(store).plan.work)
+        assert left == (3 if moment == "before" else 2)
+
+
+def test_protocols_have_ids_by_what_they_say():
+    trial = TRIALS[0]
+    assert protocol_id(Protocol().of(trial)) == protocol_id(trial.evaluation)
+    assert protocol_id(Protocol(seeds=11).of(trial)) != protocol_id(trial.evaluation)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Panels
+# --------------------------------------------------------------------------------------------------------------------
+
+PANEL = {"kind": "curve", "name": "seeds", "rows": "evaluations", "x": "seeds", "metric": "majority_1", "split": "q"}
+
+
+def test_panels_draw_evaluations_like_trials(store):
+    (panel,) = TypeAdapter(Panels).validate_python([PANEL])
+    without = figures.drawing(panel, Results.of_store(store))
+    assert not without.content
+    assert "no network is evaluated" in without.content.notes[0].text
+    for seeds in (10, 20):
+        evaluate(store, protocol=Protocol(seeds=seeds, votes=(1,)))
+    drawn = figures.drawing(panel, Results.of_store(store).only(IDS[:2]))
+    (series,) = drawn.content.series
+    assert series.counts() == {10: 2, 20: 2}
