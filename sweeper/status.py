@@ -24,7 +24,7 @@ def status(
 
     from sweeper.analysis.sweeps import failures, overview, starts_by_name
     from sweeper.analysis.table import terminal
-    from sweeper.messages import printable, printable_lines
+    from sweeper.messages import counted, printable, printable_lines
     from sweeper.store.store import Store, StoreError
 
     try:
@@ -46,7 +46,8 @@ def status(
             console.print(printable(f"{name}: {count:,} failed: {reason}"), markup=False)
     unplanned = committed.keys() - {trial_id for record in latest.values() for trial_id in record.trial_ids}
     if unplanned:
-        console.print(f"{len(unplanned):,} committed trials are not, or no longer, planned by a sweep")
+        verb = "is" if len(unplanned) == 1 else "are"
+        console.print(f"{counted(len(unplanned), 'committed trial')} {verb} not, or no longer, planned by a sweep")
     if not starts and not committed:
         console.print("the store is empty")
 

@@ -211,8 +211,17 @@ def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:
     percentile = f"{tail}_p95" if abilities.measures.get(tail) == "high" else f"{tail}_p5"
     extreme = percentile == "success_p5" and percentile in trials and trials[percentile].isin([0, 1]).any()
     steady = ["success_worst5", "failed_inputs"] if extreme else []
-    votes = [int(match[1]) for name in trials if (match := re.fullmatch(r"majority_(\d+)", str(name)))]
-    return [tail, percentile, *steady, *(f"majority_{group}" for group in sorted(votes)[-1:]), "success", "loss"]
+    return [tail, percentile, *steady, *_vote(trials), "success", "loss"]
+
+
+def _vote(trials: pd.DataFrame) -> list[str]:
+    """The vote of most seeds that all voters took: as estimated from all seeds, or in the paper's disjoint groups."""
+    sizes = [int(match[1]) for name in trials if (match := re.fullmatch(r"majority_(\d+)", str(name)))]
+    if not sizes:
+        return []
+    disjoint, estimated = f"majority_{max(sizes)}", f"votes_{max(sizes)}"
+    everywhere = estimated in trials and bool((trials[estimated].notna() | trials[disjoint].isna()).all())
+    return [estimated if everywhere else disjoint]
 
 
 def fitting(table: Table, most: int) -> Table:

@@ -158,6 +158,7 @@ def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
     task = task_of(trials["spec"].iloc[0])
     abilities = Abilities() if task is None else task.abilities()
     if abilities.tail == "success":
-        return Goal("success_worst5", "max")
+        # Rows of programs before `success_worst5` have the percentile only.
+        return Goal("success_worst5" if trials["success_worst5"].notna().any() else "success_p5", "max")
     bad = abilities.measures[abilities.tail]
     return Goal(f"{abilities.tail}_p95", "min") if bad == "high" else Goal(f"{abilities.tail}_p5", "max")

@@ -129,6 +129,18 @@ def test_metrics_that_do_not_jump_stand_in_only_where_they_are_needed(rows):
     assert [column.title for column in table.columns] == ["seeds", "success", "success_p5", "majority_30", "loss"]
 
 
+def test_votes_are_those_estimated_from_all_seeds_where_every_voter_has_them(rows):
+    votes = {"success": 0.9, "majority_30": 1.0, "majority_3": 0.9}
+    single = result({"baseline": "AE_r0"}, metrics={"success": 0.9})
+    estimated = result(metrics=votes | {"votes_30": 0.97, "votes_100": 1.0})
+    heads = [column.title for column in means(rows(single, estimated)).columns]
+    assert "votes_30" in heads
+    assert not {"majority_30", "votes_100"} & {*heads}
+    older = [column.title for column in means(rows(result({"seed": 1}, metrics=votes))).columns]
+    assert "majority_30" in older
+    assert "votes_30" not in older
+
+
 def test_a_task_is_judged_by_its_own_quantity(rows):
     grid = {
         "task": {"name": "gridworld", "height": 3, "width": 3, "horizon": 9},

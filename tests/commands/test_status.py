@@ -51,7 +51,7 @@ def test_failures_are_counted_by_reason(results):
     lines = shown(results.url).stdout.splitlines()
     assert "quick: 2 failed: divergence: divergence at step 7" in lines
     assert "quick: 1 failed: crash: [bold]odd[/bold]" in lines
-    assert "1 committed trials are not, or no longer, planned by a sweep" in lines
+    assert "1 committed trial is not, or no longer, planned by a sweep" in lines
 
 
 def test_an_empty_store_and_none_at_all(tmp_path):

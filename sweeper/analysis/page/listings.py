@@ -38,7 +38,9 @@ MAX_MESSAGE = 2_000
 MAX_VARYING = 8
 """Columns for settings that differ between the trials listed."""
 
-METRICS = ("success", "success_p5", "majority_30", "majority_30_p5", "loss", "loss_p95")
+METRICS = (
+    "success", "success_p5", "success_worst5", "failed_inputs", "majority_30", "majority_30_p5", "loss", "loss_p95",
+)  # fmt: skip
 """Metrics listed with the trials, where any trial has them."""
 
 SHARES = ("success", "sampled", "majority", "any_seed", "failed_inputs")
