@@ -23,10 +23,11 @@ from sweeper.analysis.results import Results, finite_values
 from sweeper.analysis.table import Table, terminal
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, printable_lines
-from sweeper.packs import checkpoint, other_code, plan
+from sweeper.packs import checkpoint, other_code, plan, trial_timing
 from sweeper.space import panel_checks, search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.remarks import remarks
+from sweeper.space.resources import Resources
 from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError, SweepRecord
@@ -189,12 +190,16 @@ def _planned(options: Options, spec: SweepSpec, store: Store, output: Output) ->
 def _run(start: _Start, interruption: Interruption) -> int:
     """Run what is pending; returns the exit code."""
     store, source, output, origin = start.store, start.source, start.output, start.origin
-    for line in [*_changes(store, start.spec.name, source.planned), *remarks(source.planned.values())]:
+    for line in [
+        *_changes(store, start.spec.name, source.planned),
+        *remarks(source.planned.values(), start.spec.search),
+    ]:
         output.say(line)
     pending = start.pending
     output.say(_state(start.settled, len(pending)))
     if start.options.dry_run:
-        output.say(f"  cost: {cost.estimate(store, [source.planned[key] for key in pending])}")
+        _refuse_what_does_not_fit(start)
+        output.say(f"  cost: {_cost(start)}")
         return 0
 
     _record(start)
@@ -209,6 +214,37 @@ def _run(start: _Start, interruption: Interruption) -> int:
     if launched is None or not launched.losses:
         checkpoint.sweep(store, source.finished)
     return _report(start, launched)
+
+
+def _refuse_what_does_not_fit(start: _Start) -> None:
+    """Refuse a pack that this machine cannot hold, if it is the machine that a start would use.
+
+    Raises:
+        _StartError: the pack will never fit.
+    """
+    resources = start.spec.resources
+    if resources.bundles() == Resources().bundles():
+        return  # any machine has one core, and Ray takes a second to import
+    from sweeper import launch
+
+    try:
+        launch.refuse_too_large(start.options.address, resources)
+    except launch.TooLarge as error:
+        raise _StartError(str(error), 2) from error
+
+
+def _cost(start: _Start) -> str:
+    """What the pending trials cost; this machine's cores tell nothing of a GPU."""
+
+    def timed(trial: TrialSpec) -> trial_timing.Timing:
+        start.output.say(f"  timing some steps of {trial.task.name} {trial.baseline} m={trial.objective.m}")
+        return trial_timing.timed(trial)
+
+    pending = [start.source.planned[key] for key in start.pending]
+    try:
+        return cost.estimate(start.store, pending, None if start.spec.resources.gpus else timed)
+    except Exception as error:  # whatever a task or a model raises; a start makes failed rows of it
+        return f"unknown, as a trial cannot be timed: {type(error).__name__}: {error}"
 
 
 def _launched(start: _Start, interruption: Interruption) -> "launch.Launched":

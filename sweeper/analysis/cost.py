@@ -1,46 +1,102 @@
-"""What pending trials may cost, told by the rows of trials like them."""
+"""What pending trials may cost: by the rows of trials like them, or by timing a few of them on this machine.
+
+Trials of one shape, equal in all but their traced values and their number of steps, cost the same for every step and
+every evaluation. A shape costs what its rows in the store say. Of the other shapes those with the most work are timed,
+until `PATIENCE_SECONDS` have passed; the rest is taken to cost what an average shape costs.
+"""
 
 import statistics
+import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 
 from sweeper.analysis.results import trial_of
 from sweeper.messages import counted, duration
+from sweeper.packs.trial_timing import Timing
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import TrialSpec
 
+PATIENCE_SECONDS = 20.0
+"""After so long no further shape is timed."""
 
-def estimate(store: Store, trials: Iterable[TrialSpec]) -> str:
-    """The cost of the trials in words: seconds of one worker, and how many trials nothing is known of.
 
-    A trial costs its steps times the median seconds of a step, and the median seconds of an evaluation, of the rows of
-    the same structure, whatever their number of steps.
+def estimate(store: Store, trials: Iterable[TrialSpec], timed: Callable[[TrialSpec], Timing] | None = None) -> str:
+    """The cost of the trials in words: seconds of one worker, and what is known of them.
+
+    Args:
+        store: Its rows tell what their shapes cost: the median of the seconds of a step, and of an evaluation.
+        trials: The trials to run.
+        timed: Times a trial on this machine; None where this machine says nothing of the workers.
     """
-    pending = list(trials)
-    if not pending:
+    by_shape: dict[Any, list[TrialSpec]] = defaultdict(list)
+    for trial in trials:
+        by_shape[_shape(trial)].append(trial)
+    if not by_shape:
         return "nothing to run"
-    shapes = {_shape(trial) for trial in pending}
-    per_step: dict[Any, list[float]] = defaultdict(list)
-    evaluation: dict[Any, list[float]] = defaultdict(list)
+    by_rows = _of_rows(store, by_shape)
+    unknown = [shape for shape in by_shape if shape not in by_rows]
+    by_timing = _by_timing({shape: by_shape[shape] for shape in unknown}, timed) if timed else {}
+    timings = by_rows | by_timing
+    if not timings:
+        return "unknown, the store has no trial of this structure yet"
+    rest = [shape for shape in unknown if shape not in by_timing]
+    if timed:
+        average = Timing(*(statistics.fmean(values) for values in zip(*timings.values(), strict=True)))
+        timings |= dict.fromkeys(rest, average)
+    seconds = sum(_seconds(by_shape[shape], timing) for shape, timing in timings.items())
+
+    def number(shapes: Iterable[Any]) -> str:
+        return counted(sum(len(by_shape[shape]) for shape in shapes), "trial")
+
+    sentence = f"about {duration(seconds)} of one worker"
+    if timed and unknown:
+        parts = [
+            (by_rows, "by rows of the store"),
+            (by_timing, "by steps timed here"),
+            (rest, "taken to cost the same"),
+        ]
+        return f"{sentence} ({', '.join(f'{number(shapes)} {how}' for shapes, how in parts if shapes)})"
+    return f"{sentence}, and {number(rest)} of unknown cost" if rest else sentence
+
+
+def _by_timing(shapes: Mapping[Any, Sequence[TrialSpec]], timed: Callable[[TrialSpec], Timing]) -> dict[Any, Timing]:
+    """What shapes cost by timing one trial of each, those with the most work first, until patience ends."""
+    timings, begun = {}, time.monotonic()
+    for shape in sorted(shapes, key=lambda shape: -_work(shapes[shape])):
+        timings[shape] = timed(shapes[shape][0])
+        if time.monotonic() - begun > PATIENCE_SECONDS:
+            break
+    return timings
+
+
+def _of_rows(store: Store, shapes: Mapping[Any, Any]) -> dict[Any, Timing]:
+    """What the shapes cost of which the store has rows."""
+    rows: dict[Any, list[Timing]] = defaultdict(list)
     for row in store.trials().select(["spec", "steps_done", "train_seconds", "evaluation_seconds"]).to_pylist():
         if row["train_seconds"] and row["evaluation_seconds"] and row["steps_done"]:
             trial = trial_of(row["spec"])
             if trial is not None and (shape := _shape(trial)) in shapes:
-                per_step[shape].append(row["train_seconds"] / row["steps_done"])
-                evaluation[shape].append(row["evaluation_seconds"])
-    known = [(trial, shape) for trial in pending if (shape := _shape(trial)) in per_step]
-    if not known:
-        return "unknown, the store has no trial of this structure yet"
-    seconds = sum(
-        trial.steps * statistics.median(per_step[shape]) + statistics.median(evaluation[shape])
-        for trial, shape in known
-    )
-    unknown = len(pending) - len(known)
-    rest = f", and {counted(unknown, 'trial')} of unknown cost" if unknown else ""
-    return f"about {duration(seconds)} of one worker{rest}"
+                rows[shape].append(Timing(row["train_seconds"] / row["steps_done"], row["evaluation_seconds"]))
+    return {
+        shape: Timing(*(statistics.median(values) for values in zip(*timings, strict=True)))
+        for shape, timings in rows.items()
+    }
+
+
+def _seconds(trials: Sequence[TrialSpec], timing: Timing) -> float:
+    return _steps(trials) * timing.step + len(trials) * timing.evaluation
+
+
+def _steps(trials: Sequence[TrialSpec]) -> int:
+    return sum(trial.steps for trial in trials)
+
+
+def _work(trials: Sequence[TrialSpec]) -> int:
+    """Something that grows with the time of training: how many pairs of an input and a seed the trials train on."""
+    return sum(trial.steps * trial.batch_size * trial.objective.m for trial in trials)
 
 
 def _shape(trial: TrialSpec) -> Any:

@@ -13,9 +13,19 @@ Invariants:
 """
 
 from sweeper.launch import ray_environment  # isort: skip  # before Ray
-from sweeper.launch.cluster import connected
+from sweeper.launch.cluster import connected, refuse_too_large
 from sweeper.launch.failures import LaunchError, Loss, TooLarge
 from sweeper.launch.job import Job
 from sweeper.launch.tune_driver import Launched, launch
 
-__all__ = ["Job", "LaunchError", "Launched", "Loss", "TooLarge", "connected", "launch", "ray_environment"]
+__all__ = [
+    "Job",
+    "LaunchError",
+    "Launched",
+    "Loss",
+    "TooLarge",
+    "connected",
+    "launch",
+    "ray_environment",
+    "refuse_too_large",
+]

@@ -97,6 +97,8 @@ def connected(address: str | None, resources: Resources, interruption: Interrupt
         TooLarge: this machine, used as a local cluster, cannot hold a pack.
     """
     cluster = running_cluster(address)
+    if cluster is None:
+        _refuse_too_large(resources)
     environment = worker_environment(resources)
     ended = contextlib.ExitStack()
     try:
@@ -111,8 +113,6 @@ def connected(address: str | None, resources: Resources, interruption: Interrupt
                 interruption.signum = signal.SIGTERM
             interruption.listen()
             interruption.check()
-            if cluster is None:
-                refuse_too_large(resources)
             with watched_head(cluster):
                 yield cluster
     finally:
@@ -122,18 +122,33 @@ def connected(address: str | None, resources: Resources, interruption: Interrupt
             ended.close()
 
 
-def refuse_too_large(resources: Resources) -> None:
-    """Compare a pack with all there is, which is no use where a cluster may grow.
+def refuse_too_large(address: str | None, resources: Resources) -> None:
+    """Refuse a pack that is larger than this machine, if a start would use this machine as a local cluster.
+
+    Nothing is started, and no cluster is asked: a cluster may grow.
+
+    Args:
+        address: See `running_cluster`.
+        resources: What one pack takes.
 
     Raises:
-        TooLarge: it will never fit.
+        TooLarge: this machine, used as a local cluster, cannot hold a pack.
     """
+    if address == "local" or (address is None and not os.environ.get("RAY_ADDRESS") and running_cluster(None) is None):
+        _refuse_too_large(resources)
+
+
+def _refuse_too_large(resources: Resources) -> None:
+    available = local_cluster.machine_resources()
     blamed = {"CPU": "population_workers" if resources.population_workers else "cpus", "GPU": "gpus"}
     for name, key in blamed.items():
         needed = sum(bundle.get(name, 0.0) for bundle in resources.bundles())
-        available = ray.cluster_resources().get(name, 0)
-        if needed > available:
-            raise TooLarge(f"resources.{key}: a pack takes {counted(needed, name)}, this machine has {available:g}")
+        if needed > available.get(name, 0):
+            cores = "--set resources.gpus=0 trains on its cores, " if name == "GPU" else ""
+            raise TooLarge(
+                f"resources.{key}: a pack takes {counted(needed, name)}, this machine has {available.get(name, 0):g}; "
+                f"{cores}--address on a cluster"
+            )
 
 
 def _start(environment: dict[str, str], snapshot: CodeSnapshot) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import ray
 from ray._private import ray_constants
+from ray._private.resource_and_label_spec import ResourceAndLabelSpec
 
 from sweeper.launch.failures import LaunchError, reason
 from sweeper.launch.private_folder import private_folder
@@ -55,6 +56,13 @@ def start(environment: Mapping[str, str]) -> None:
             ray.shutdown()
             if attempt == ATTEMPTS:
                 raise LaunchError(f"Ray did not start on this machine: {reason(error)}") from error
+
+
+def machine_resources() -> Mapping[str, float]:
+    """How many `CPU` and `GPU` a local cluster would have, as Ray counts them; Ray is not started."""
+    # Private, since Ray's public way to count is to start.
+    counts = ResourceAndLabelSpec().resolve(is_head=True, node_ip_address="127.0.0.1").to_resource_dict()
+    return {name: float(counts.get(name) or 0) for name in ("CPU", "GPU")}
 
 
 def _init(environment: Mapping[str, str]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sweeper.messages import printable
+from sweeper.messages import counted, printable
 
 MAX_SHOWN = 20
 
@@ -46,7 +46,7 @@ class SearchSpaceError(ValueError):
     def __str__(self) -> str:
         lines = [problem.line(self.source) for problem in self.problems[:MAX_SHOWN]]
         if len(self.problems) > MAX_SHOWN:
-            lines.append(f"{self.source}: and {len(self.problems) - MAX_SHOWN} more problems")
+            lines.append(f"{self.source}: and {counted(len(self.problems) - MAX_SHOWN, 'more problem')}")
         return "\n".join(lines)
 
 

@@ -3,11 +3,21 @@
 from collections.abc import Collection
 
 from sweeper.messages import counted
+from sweeper.space.search import Search
 from sweeper.trial.trial_spec import Adam, TrialSpec
 
 
-def remarks(trials: Collection[TrialSpec]) -> list[str]:
-    """A line for each kind of doubtful trial, with the path of the value."""
+def remarks(trials: Collection[TrialSpec], search: Search) -> list[str]:
+    """A line for each kind of doubtful trial, with the path of the value.
+
+    Args:
+        trials: The planned trials.
+        search: How their settings are taken.
+    """
+    return [*_never_warm(trials), *_never_stopped(trials, search)]
+
+
+def _never_warm(trials: Collection[TrialSpec]) -> list[str]:
     never_warm = [
         (trial.optimizer.warmup_steps, trial.steps)
         for trial in trials
@@ -19,4 +29,18 @@ def remarks(trials: Collection[TrialSpec]) -> list[str]:
     return [
         f"  trial.optimizer.warmup_steps: longer than the training of {counted(len(never_warm), 'trial')} "
         f"({warmup:,} of {steps:,} steps), whose learning rate never reaches its peak"
+    ]
+
+
+def _never_stopped(trials: Collection[TrialSpec], search: Search) -> list[str]:
+    if search.early_stopping is None:
+        return []
+    grace = search.early_stopping.grace_steps
+    short = [trial.steps for trial in trials if trial.steps <= grace]
+    if not short:
+        return []
+    subject = "1 trial is" if len(short) == 1 else f"{len(short):,} trials are"
+    return [
+        f"  search.early_stopping.grace_steps: {subject} never stopped early, as a training of {max(short):,} steps "
+        f"ends before step {grace + 1:,}"
     ]

@@ -15,6 +15,7 @@ import numpy as np
 
 _programs: dict[Any, Any] = {}
 _seconds = 0.0
+_cpu_seconds = 0.0
 
 
 def compiled(function: Callable[..., Any], *arguments: Any, runs_once: bool = False, **jit_options: Any) -> Any:
@@ -33,17 +34,23 @@ def kept(function: Callable[..., Any], *arguments: Any, static: tuple[Any, ...] 
         static: Further arguments that the program is made for.
         options: Of `compiled`.
     """
-    global _seconds
+    global _seconds, _cpu_seconds
     leaves, structure = jax.tree.flatten(arguments)
     key = (function, structure, static, tuple((np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves))
     if key not in _programs:
-        begun = time.monotonic()
+        begun, cpu_begun = time.monotonic(), time.process_time()
         positions = tuple(range(len(arguments), len(arguments) + len(static)))
         _programs[key] = compiled(function, *arguments, *static, static_argnums=positions, **options)
         _seconds += time.monotonic() - begun
+        _cpu_seconds += time.process_time() - cpu_begun
     return _programs[key]
 
 
 def seconds() -> float:
     """Time that `kept` has spent compiling in this process."""
     return _seconds
+
+
+def cpu_seconds() -> float:
+    """CPU time of all threads of this process while `kept` was compiling."""
+    return _cpu_seconds

@@ -9,7 +9,9 @@ import pytest
 from sweeper.analysis import cost, results
 from sweeper.analysis.figures import selection
 from sweeper.analysis.results import Results
+from sweeper.packs.trial_timing import Timing
 from sweeper.store.store import Store
+from sweeper.trial.trial_spec import TrialSpec
 from tests.results import failure, result
 from tests.trials import coloring_trial
 
@@ -83,6 +85,29 @@ def test_the_cost_is_told_by_rows_of_the_same_structure(tmp_path):
     assert cost.estimate(store, []) == "nothing to run"
     assert cost.estimate(store, [unknown]) == "unknown, the store has no trial of this structure yet"
     assert cost.estimate(store, [known, unknown]) == "about 4 min of one worker, and 1 trial of unknown cost"
+
+
+def test_the_cost_of_what_has_no_rows_is_timed(tmp_path, monkeypatch):
+    store = Store.open(tmp_path)
+    trials = [coloring_trial(seed=seed, batch_size=size, steps=1000) for size in (8, 16, 32) for seed in (0, 1)]
+    asked = []
+
+    def timed(trial: TrialSpec) -> Timing:
+        asked.append(trial.batch_size)
+        return Timing(step=trial.batch_size / 1000, evaluation=2.0)
+
+    # 2 x (1000 x 0.008 + 2) + 2 x (1000 x 0.016 + 2) + 2 x (1000 x 0.032 + 2) seconds
+    assert cost.estimate(store, trials, timed) == "about 2 min of one worker (6 trials by steps timed here)"
+    assert asked == [32, 16, 8]
+    monkeypatch.setattr(cost, "PATIENCE_SECONDS", -1.0)
+    sentence = "about 3 min of one worker (2 trials by steps timed here, 4 trials taken to cost the same)"
+    assert cost.estimate(store, trials, timed) == sentence
+    store.commit(result(timings={"steps_done": 250.0, "train_seconds": 2.0, "evaluation_seconds": 2.0}))
+    assert cost.estimate(store, trials, timed) == (
+        "about 2 min of one worker "
+        "(2 trials by rows of the store, 2 trials by steps timed here, 2 trials taken to cost the same)"
+    )
+    assert cost.estimate(store, trials[:2], timed) == "about 20 s of one worker"
 
 
 def test_rows_of_a_task_that_this_checkout_lacks_tell_no_cost(tmp_path, monkeypatch):

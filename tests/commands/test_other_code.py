@@ -12,26 +12,15 @@ from sweeper.trial import fingerprint, plugins, trial_spec
 from sweeper.trial.trial_spec import canonical, trial_id
 from tasks import coloring
 from tests.results import PROVENANCE, result
+from tests.starts import TIMINGS, with_seeds
 from tests.trials import coloring_trial
 
 CODE = fingerprint.captured()
 MENDED = CODE.model_copy(update={"numerics": "before the mend"})
-SPACE = """
-trial:
-  task: {name: coloring, vertices: 5}
-  model: {name: transformer, width: 4, key_size: 4}
-  baseline: Aq_R
-  objective: {q: 3, m: 2}
-  optimizer: {warmup_steps: 10}
-  steps: 250
-  batch_size: 8
-  evaluation: {seeds: 10, votes: [3]}
-  seed: {seeds: 4}
-"""
 
 
 def _commit(store: Store, seed: int, **provenance) -> None:
-    store.commit(result({"seed": seed}, provenance=PROVENANCE.model_copy(update=provenance)))
+    store.commit(result({"seed": seed}, provenance=PROVENANCE.model_copy(update=provenance), timings=TIMINGS))
 
 
 @pytest.fixture
@@ -41,7 +30,7 @@ def results(tmp_path: Path) -> Path:
     _commit(store, 0, code=CODE)
     _commit(store, 1, code=MENDED)
     _commit(store, 2, code=None, commit="abcdef0123", dirty=True)
-    (tmp_path / "space.yaml").write_text(SPACE)
+    (tmp_path / "space.yaml").write_text(with_seeds(4))
     return tmp_path / "results"
 
 
@@ -74,7 +63,7 @@ def test_rows_of_other_code_are_computed_again_if_that_is_asked_for(results):
 
 @pytest.mark.slow
 def test_rows_of_this_code_are_nothing_to_speak_of(tmp_path):
-    (tmp_path / "space.yaml").write_text(SPACE)
+    (tmp_path / "space.yaml").write_text(with_seeds(4))
     _commit(Store.open(tmp_path / "results"), 0, code=CODE)
     assert not any("other code" in line for line in _planned(tmp_path / "results"))
 

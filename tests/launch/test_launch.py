@@ -12,7 +12,7 @@ import pytest
 import ray
 
 from sweeper.interruption import Interruption
-from sweeper.launch import cluster, failures
+from sweeper.launch import cluster, failures, local_cluster
 from sweeper.launch.private_folder import private_folder
 from sweeper.space import search_space
 from sweeper.space.resources import Resources
@@ -160,18 +160,23 @@ def test_workers_import_a_copy_of_the_code_that_is_gone_afterwards():
         assert Path(task) == Path(root, "project", "tasks", "coloring.py")
         assert stat.S_IMODE(Path(root).stat().st_mode) == 0o700
         assert code == fingerprint.captured()
+        counted = {name: ray.cluster_resources().get(name, 0.0) for name in ("CPU", "GPU")}
+        assert counted == local_cluster.machine_resources()
     assert not Path(root).exists()
 
 
 def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):
-    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
-    cluster.refuse_too_large(Resources(cpus=2))
+    monkeypatch.setattr(local_cluster, "machine_resources", lambda: {"CPU": 2.0, "GPU": 0.0})
+    cluster.refuse_too_large("local", Resources(cpus=2))
     with pytest.raises(failures.TooLarge, match=r"resources\.cpus: a pack takes 4096 CPUs, this machine has 2"):
-        cluster.refuse_too_large(Resources(cpus=4096))
-    with pytest.raises(failures.TooLarge, match=r"resources\.gpus: a pack takes 1 GPU, this machine has 0"):
-        cluster.refuse_too_large(Resources(gpus=1.0))
-    cluster.refuse_too_large(Resources(population_workers=2))
+        cluster.refuse_too_large("local", Resources(cpus=4096))
+    with pytest.raises(failures.TooLarge, match=r"resources\.gpus: a pack takes 1 GPU, this machine has 0; --set reso"):
+        cluster.refuse_too_large("local", Resources(gpus=1.0))
+    cluster.refuse_too_large("local", Resources(population_workers=2))
     with pytest.raises(
         failures.TooLarge, match=r"resources\.population_workers: a pack takes 3 CPUs, this machine has"
     ):
-        cluster.refuse_too_large(Resources(population_workers=3))
+        cluster.refuse_too_large("local", Resources(population_workers=3))
+    cluster.refuse_too_large("head:6379", Resources(cpus=4096))  # a cluster may grow
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    cluster.refuse_too_large(None, Resources(cpus=4096))

@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sweeper.space import holes, optuna_search, yaml_tree
+from sweeper.space.grid_search import GridSearch
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.remarks import remarks
-from sweeper.space.search import AdaptiveSearch
+from sweeper.space.search import AdaptiveSearch, Asha
 from sweeper.space.search_space import read
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.trial_spec import TrialSpec, trial_id
@@ -685,9 +686,21 @@ def test_whole_numbers_in_real_fields_have_the_bounds_of_real_numbers(space):
 
 def test_a_warm_up_longer_than_the_training_is_told_with_its_path(space):
     short = space(VALID, ["trial.optimizer.warmup_steps={choice: [299, 300, 301]}"]).expand().trials
-    (line,) = remarks(short)
+    (line,) = remarks(short, GridSearch())
     assert line.strip().startswith("trial.optimizer.warmup_steps: longer than the training of 64 trials (301 of 300")
-    assert not remarks([trial for trial in short if trial.optimizer.warmup_steps <= 300])
+    assert not remarks([trial for trial in short if trial.optimizer.warmup_steps <= 300], GridSearch())
+
+
+def test_early_stopping_that_no_trial_lives_to_see_is_told_with_its_path(space):
+    trials = space(VALID, ["trial.optimizer.warmup_steps=1"]).expand().trials
+    (line,) = remarks(trials, GridSearch(early_stopping=Asha(grace_steps=300)))
+    assert line.strip() == (
+        "search.early_stopping.grace_steps: 64 trials are never stopped early, as a training of 300 steps ends before "
+        "step 301"
+    )
+    (line,) = remarks(trials[:1], GridSearch(early_stopping=Asha(grace_steps=1000)))
+    assert "1 trial is never stopped early, as a training of 300 steps ends before step 1,001" in line
+    assert not remarks(trials, GridSearch(early_stopping=Asha(grace_steps=299)))
 
 
 def test_a_real_range_does_not_fit_an_integer(space):

@@ -19,6 +19,7 @@ from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.layout import HEIGHT
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
+from sweeper.messages import counted
 from sweeper.space.panel_series import MapSeries
 from sweeper.space.panels import CellsPanel
 
@@ -58,7 +59,7 @@ class CellMaps(Drawing[CellsPanel, Cells]):
                 raise selection.NoData(f"the outcome '{metric}' of its inputs was not stored")
             if panel.first + len(values) > np.prod(shape):
                 raise selection.NoData(
-                    f"{len(values)} inputs from cell {panel.first} on do not fit {shape[0]} x {shape[1]}"
+                    f"{counted(len(values), 'input')} from cell {panel.first} on do not fit {shape[0]} x {shape[1]}"
                 )
             cells = np.full(np.prod(shape), np.nan)
             cells[panel.first : panel.first + len(values)] = values

@@ -1,0 +1,51 @@
+"""What a dry run says beyond the plan."""
+
+from pathlib import Path
+
+import pytest
+
+from sweeper.packs import trial_timing
+from tests.starts import SPACE, start
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> Path:
+    path = tmp_path / "space.yaml"
+    path.write_text(SPACE)
+    return path
+
+
+def test_the_cost_of_a_fresh_store_is_timed_on_the_spot(space, monkeypatch, capsys):
+    monkeypatch.setattr(trial_timing, "timed", lambda trial: trial_timing.Timing(step=0.1, evaluation=5.0))
+    assert start(space, dry_run=True) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2:] == [
+        "  timing some steps of coloring Aq_R m=2",
+        "  cost: about 30 s of one worker (1 trial by steps timed here)",
+    ]
+    assert not (space.parent / "results").exists()
+
+
+def test_a_trial_that_cannot_be_timed_costs_no_more_than_the_estimate(space, monkeypatch, capsys):
+    def timed(trial):
+        raise ValueError("no such colour")
+
+    monkeypatch.setattr(trial_timing, "timed", timed)
+    assert start(space, dry_run=True) == 0
+    assert "cost: unknown, as a trial cannot be timed: ValueError: no such colour" in capsys.readouterr().out
+
+
+@pytest.mark.slow  # imports Ray
+def test_a_pack_too_large_for_this_machine_is_refused_before_it_is_started(space, monkeypatch, capsys):
+    from sweeper.launch import local_cluster
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(local_cluster, "machine_resources", lambda: {"CPU": 2.0, "GPU": 0.0})
+    assert start(space, "resources.gpus=1", dry_run=True) == 2
+    printed = capsys.readouterr()
+    assert printed.err == (
+        "resources.gpus: a pack takes 1 GPU, this machine has 0; --set resources.gpus=0 trains on its cores, "
+        "--address on a cluster\n"
+    )
+    assert "0 done · 1 to run" in printed.out
+    assert "timing" not in printed.out

@@ -1,0 +1,43 @@
+"""Starts of a sweep in this process, of a search space whose trials are `tests.trials.coloring_trial`."""
+
+from pathlib import Path
+
+from sweeper import sweep
+from sweeper.interruption import Interruption
+
+SPACE = """
+trial:
+  task: {name: coloring, vertices: 5}
+  model: {name: transformer, width: 4, key_size: 4}
+  baseline: Aq_R
+  objective: {q: 3, m: 2}
+  optimizer: {warmup_steps: 10}
+  steps: 250
+  batch_size: 8
+  evaluation: {seeds: 10, votes: [3]}
+  seed: {seeds: 1}
+"""
+
+TIMINGS = {"steps_done": 250.0, "train_seconds": 2.0, "evaluation_seconds": 0.5}
+"""Of rows by which a start can tell what its trials cost; a dry run of other rows times some steps."""
+
+
+def with_seeds(count: int) -> str:
+    """The space with so many training seeds."""
+    return SPACE.replace("{seeds: 1}", f"{{seeds: {count}}}")
+
+
+def start(space: Path, *overrides: str, dry_run: bool = False) -> int:
+    """The exit code of `sweeper.run` with the store `results` beside the space."""
+    options = sweep.Options(
+        space=space,
+        results=str(space.parent / "results"),
+        address=None,
+        dry_run=dry_run,
+        overrides=overrides,
+        retry_failed=False,
+        recompute_other_code=False,
+        concurrency=None,
+        argv=("run",),
+    )
+    return sweep.start(options, Interruption())
