@@ -16,13 +16,19 @@ from sweeper.analysis.table import CODE, COUNT, VALUE, Column, Field, Form, Tabl
 MISS = 0.05
 """A share that is further than this from its published value is a miss."""
 
+RELATIVE_MISS, READING_ERROR = 0.1, 0.01
+"""A number of another unit, such as a loss or a number of steps, is a miss if it is further from its published value
+than this part of that value, and further than this part of the largest published number of its panel, which is how
+exactly a figure can be read."""
+
 
 class Comparison(NamedTuple):
     """One published number beside what was measured; `measured` is None where the store has no answer yet.
 
     `measured` is the mean over training seeds, `lowest` and `highest` are single seeds. Values are in the store's
     units (success between 0 and 1), and `percent` says whether the panel draws them as per cent. `seeds` is the number
-    of training seeds behind the number, `steps` lists the numbers of training steps.
+    of training seeds behind the number, `steps` lists the numbers of training steps, and `largest` is the largest
+    published number of the panel, without its sign.
     """
 
     panel: str
@@ -37,6 +43,7 @@ class Comparison(NamedTuple):
     steps: tuple[int, ...]
     percent: bool
     source: str
+    largest: float = 0.0
 
     @property
     def difference(self) -> float | None:
@@ -44,10 +51,28 @@ class Comparison(NamedTuple):
         return None if self.measured is None else self.measured - self.published
 
     @property
+    def tolerance(self) -> float | None:
+        """How far the measured may be from the published value without being a miss.
+
+        None where no panel says on what scale a difference counts: all its published numbers are 0.
+        """
+        if self.percent:
+            return MISS
+        largest = max(self.largest, abs(self.published))
+        return max(RELATIVE_MISS * abs(self.published), READING_ERROR * largest) if largest else None
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is a measured number, and a scale on which it may be a miss."""
+        return self.measured is not None and self.tolerance is not None
+
+    @property
     def missed(self) -> bool:
-        """Whether a measured share is far from its published value."""
+        """Whether the measured number is far from the published one."""
+        if self.difference is None or self.tolerance is None:
+            return False
         # 0.75 - 0.8 is a little more than 0.05 in floating point.
-        return self.percent and self.difference is not None and abs(self.difference) > MISS + 1e-9
+        return abs(self.difference) > self.tolerance * (1 + 1e-7)
 
     @property
     def both_zero(self) -> bool:
@@ -56,24 +81,39 @@ class Comparison(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """How many measured shares are near their published values, those that are 0 in both counted apart."""
+    """How many measured numbers are near their published values.
+
+    Attributes:
+        near: Shares within `MISS`.
+        compared: Shares that are measured, but for those that are 0 in both.
+        zeros: Shares that are 0 in both.
+        near_others: Numbers of other units that are no misses.
+        compared_others: Those that are measured.
+    """
 
     near: int
     compared: int
     zeros: int
+    near_others: int = 0
+    compared_others: int = 0
 
     def sentence(self) -> str:
         """The counts in words, without a full stop."""
         zeros = f"; {self.zeros:,} more are 0 in both" if self.zeros else ""
-        return f"{self.near:,} of {self.compared:,} percentages lie within {100 * MISS:g} points{zeros}"
+        others = (
+            f"; {self.near_others:,} of {self.compared_others:,} other numbers are near" if self.compared_others else ""
+        )
+        return f"{self.near:,} of {self.compared:,} percentages lie within {100 * MISS:g} points{zeros}{others}"
 
 
 def agreement(compared: Iterable[Comparison]) -> Agreement:
-    """The shares among published numbers that are measured, counted."""
-    shares = [comparison for comparison in compared if comparison.percent and comparison.measured is not None]
+    """The published numbers that are measured, counted."""
+    judged = [comparison for comparison in compared if comparison.judged]
+    shares = [comparison for comparison in judged if comparison.percent]
+    others = [comparison for comparison in judged if not comparison.percent]
     telling = [comparison for comparison in shares if not comparison.both_zero]
-    near = sum(not comparison.missed for comparison in telling)
-    return Agreement(near, len(telling), len(shares) - len(telling))
+    near, near_others = (sum(not comparison.missed for comparison in part) for part in (telling, others))
+    return Agreement(near, len(telling), len(shares) - len(telling), near_others, len(others))
 
 
 class Published(NamedTuple):
@@ -199,7 +239,9 @@ def measured_numbers(entries: Sequence[Published]) -> Table:
         *(_SEEDS, _STEPS, _SOURCE),
     )
     note = (
-        f"Measured is the mean over training seeds. A difference of more than {100 * MISS:g} points is set in bold. "
+        f"Measured is the mean over training seeds. A miss is set in bold: a difference of more than {100 * MISS:g} "
+        f"points; of a loss or a number of steps more than {100 * RELATIVE_MISS:g} % of the published value, and more "
+        f"than {100 * READING_ERROR:g} % of the largest published number of its panel. "
         "The drawing puts the measured mean (dot) and the range over single seeds (line) beside the published value "
         "(upright stroke): per cent from 0 to 100, other metrics from 0 to the largest of their panel."
     )

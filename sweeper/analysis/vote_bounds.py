@@ -70,6 +70,20 @@ def partwise_votes_needed(margin: float, parts: int, failure: float = 0.05) -> f
     return _votes(margin, parts, failure, "parts")
 
 
+def success_promised(votes: float, margin: float, rivals: int) -> float:
+    """Probability with which so many independent votes are right at least, by the bounds above.
+
+    Args:
+        votes: Number k of votes.
+        margin: D, of whole answers or of the weakest part, at most 1.
+        rivals: Wrong answers, or parts.
+
+    Returns:
+        At least 0; 0 where the margin is not positive.
+    """
+    return max(0.0, 1 - rivals * math.exp(-votes * margin**2 / 2)) if margin > 0 else 0.0
+
+
 def _votes(margin: float, rivals: int, failure: float, named: str) -> float:
     """Smallest k with rivals exp(-k margin^2 / 2) <= failure."""
     if not margin <= 1 or rivals < 1 or not 0 < failure < 1:

@@ -4,6 +4,7 @@ A panel is drawn when all trials are done, which is late to learn that a name wa
 sweep starts. A report draws what the panels share with the store, whatever made the rows.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -67,12 +68,20 @@ class _Names:
         """What is wrong with a name, if anything is."""
         if source == "column":
             return self._column_problem(name)
+        if source == "votes":
+            return self._votes_problem(name)
         known = {"curve": self.curves, "outcome": self.outcomes, "walk": self.outcomes}[source]
         if name in known or (source == "walk" and f"{name}_0_0" in known):
             return None
         what = "training curve" if source == "curve" else "outcome"
         listed = [known_name for known_name in known if source != "walk" or known_name.endswith("_0_0")]
         return f"unknown {what} {shown(name)}{did_you_mean(nearest_name(name, known))} (known: {', '.join(listed)})"
+
+    def _votes_problem(self, name: str) -> str | None:
+        known = dict.fromkeys(_NUMBERED.sub(r"\1", metric) for metric in self.metrics if _NUMBERED.search(metric))
+        if name in known:
+            return None
+        return f"unknown votes {shown(name)}{did_you_mean(nearest_name(name, known))} (known: {', '.join(known)})"
 
     def _column_problem(self, name: str) -> str | None:
         if name in ROW_COLUMNS or name in self.paths:
@@ -85,6 +94,9 @@ class _Names:
         known = [*ROW_COLUMNS, *self.metrics, *self.paths, *(path.rpartition(".")[2] for path in self.paths)]
         return f"unknown column {shown(name)}{did_you_mean(nearest_name(name, known))}"
 
+
+_NUMBERED = re.compile(r"_\d+(_p5)?$")
+"""The end of the name of a metric that is made of so many votes."""
 
 _NAMED = ("task", "model", "optimizer")
 """Entries of a trial whose name decides which further entries it has."""

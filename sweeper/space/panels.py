@@ -48,9 +48,9 @@ _FileName = Annotated[str, Field(pattern=_FILE_NAME, max_length=80)]
 _Bins = Annotated[int, Field(ge=1, le=1000)]
 
 
-Source = Literal["column", "curve", "outcome", "walk"]
-"""Where the values of a metric come from: columns of trials, training curves, or outcomes of inputs; those of a walk
-have a name with two numbers more, of the seed and of the step."""
+Source = Literal["column", "votes", "curve", "outcome", "walk"]
+"""Where the values of a metric come from: columns of trials, training curves, or outcomes of inputs. The columns of
+votes have a name with a number more, that of the votes; those of a walk have two more, of the seed and of the step."""
 
 
 class Panel(Declaration):
@@ -169,6 +169,22 @@ class HistoryPanel(_Lines):
 
     kind: Literal["history"]
     x: str = "Step"
+
+
+class VotesPanel(_Lines):
+    """Success against the number of votes k, with what the bounds of `sweeper.analysis.vote_bounds` promise beside it.
+
+    `metric` and `tail` name what `<metric>_<k>` and `<metric>_<k>_p5` are called without the number: `votes` and
+    `votes_p5`. `x` is the label of the axis.
+    """
+
+    SOURCE = "votes"
+
+    kind: Literal["votes"]
+    x: str = "Number of votes $k$"
+    y: ValueAxis = ValueAxis(label="Success (%)", percent=True, limits=(0.0, 100.0))
+    metric: Name = "votes"
+    tail: Name | None = "votes_p5"
 
 
 class HistogramPanel(_Published):
@@ -293,6 +309,7 @@ class CostPanel(Declaration):
 KINDS = (
     CurvePanel,
     HistoryPanel,
+    VotesPanel,
     HistogramPanel,
     HeatmapPanel,
     CellsPanel,

@@ -345,8 +345,36 @@ def test_shares_that_are_zero_in_both_are_counted_apart():
             compared(0.5, None), compared(0.0, 0.0, percent=False),
         ]
     )  # fmt: skip
-    assert found == (3, 4, 1)
+    assert found == (3, 4, 1, 0, 0)
     assert found.sentence() == "3 of 4 percentages lie within 5 points; 1 more are 0 in both"
+
+
+@pytest.mark.parametrize(
+    ("published", "largest", "measured", "missed"),
+    [
+        (0.0015, 0.0333, 0.0045, True),  # three times the loss
+        (0.0055, 0.0333, 0.0058, False),  # within 10 %
+        (0.0055, 0.0333, 0.0064, True),
+        (0.0015, 0.0333, 0.0018, False),  # 20 % off, and still as near as the figure can be read
+        (18.9, 39.0, 20.5, False),
+        (27.3, 39.0, 21.8, True),  # better is no hit either
+        (0.0, 0.1, 0.0005, False),
+        (0.0, 0.1, 0.02, True),
+        (0.0, 0.0, 0.02, False),  # no scale to judge by
+    ],
+)
+def test_numbers_that_are_no_shares_can_be_misses(published, largest, measured, missed):
+    compared = Comparison("P", "c", "loss", 1.0, published, measured, None, None, 1, (9,), False, "f", largest)
+    assert compared.missed == missed
+    assert agreement([compared])[3:] == ((not missed, 1) if largest else (0, 0))
+    if largest:
+        assert agreement([compared]).sentence().endswith(f"{1 - missed} of 1 other numbers are near")
+
+
+def test_the_scale_of_a_panel_is_its_largest_published_number():
+    references = [{"series": "A", "metric": "loss", "source": "f", "values": {1: 0.0015, 2: -0.0333}}]
+    one = panel(kind="curve", x="q", metric="loss", series=[{"label": "A"}], published=references)
+    assert {compared.largest for compared in drawing(one, results([trial(loss=0.0045)])).compare()} == {0.0333}
 
 
 def test_conditions_of_a_reason_are_those_that_tell():
@@ -462,6 +490,11 @@ def log_axis():
     return results(trials, outcomes), panels
 
 
+def voters(q):
+    ladder = {f"votes_{k}": min(1.0, 0.1 * q * k**0.1) for k in (1, 3, 5, 10, 20, 30, 50)}
+    return ladder | {f"{name}_p5": value / 2 for name, value in ladder.items()} | {"margin_p5": 0.1 * q}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "palette"),
@@ -472,6 +505,7 @@ def log_axis():
         ("single point", "paper"),
         ("uneven", "paper"),
         ("grid world", "colorblind"),
+        ("votes", "paper"),
     ],
 )
 def test_nothing_is_cut_and_no_text_runs_into_another(case, palette):
@@ -479,6 +513,10 @@ def test_nothing_is_cut_and_no_text_runs_into_another(case, palette):
         "paper": lambda: (paper_like(), PAPER),
         "log axis": log_axis,
         "uneven": lambda: (paper_like(2, [1, 3], [("Aq_r0", 3, 1), ("Aq_R", 3, 1), ("Aq_R", 3, 0)]), PAPER[:1]),
+        "votes": lambda: (
+            results([trial(q=q, seed=seed, extra=voters(q)) for q in (1.0, 3.0, 10.0) for seed in range(3)]),
+            [panel(kind="votes", title="Success of votes of $A_R$", split="q")],
+        ),
         "single point": lambda: (paper_like(seeds=1, qs=[10]), PAPER),
         "grid world": lambda: (
             walkers([walker(name, seed, reward=-8.0 - seed) for name in ("AE_R", "Aq_R") for seed in range(2)]),

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from sweeper.analysis.vote_bounds import partwise_votes_needed, votes_needed
+from sweeper.analysis.vote_bounds import partwise_votes_needed, success_promised, votes_needed
 
 ELECTIONS = 20_000
 
@@ -105,3 +105,12 @@ def test_values_out_of_range_are_refused(arguments):
         votes_needed(*arguments)
     with pytest.raises(ValueError, match="not all in range"):
         partwise_votes_needed(*arguments)
+
+
+@pytest.mark.parametrize("margin", [0.02, 0.3, 1.0])
+@pytest.mark.parametrize("rivals", [1, 31, 58_023])
+def test_what_is_promised_of_so_many_votes_is_what_they_were_needed_for(margin, rivals):
+    votes = votes_needed(margin, rivals, 0.05)
+    assert success_promised(votes, margin, rivals) >= 0.95
+    assert success_promised(votes - 1, margin, rivals) < 0.95
+    assert success_promised(1, -margin, rivals) == success_promised(1, 0.0, rivals) == 0

@@ -89,6 +89,29 @@ def test_names_that_no_trial_has_are_mistakes_with_their_place(space, before, af
     assert problem.where == SPACE[: SPACE.index(before)].count("\n") + 1
 
 
+def test_votes_are_named_without_their_number(space):
+    coloring = (
+        SPACE[: SPACE.index("  task:")]
+        + """\
+  task: {name: coloring, vertices: 5}
+  model: {name: transformer}
+  baseline: Aq_R
+  steps: 1
+  evaluation: {seeds: 10, votes: [3]}
+panels:
+  - {kind: votes, name: estimated, split: q}
+  - {kind: votes, name: disjoint, metric: majority, tail: majority_p5, split: q}
+"""
+    )
+    assert len(space(coloring).panels) == 2
+    for tail, message in (("majority_3_p5", "did you mean 'majority_p5'?"), ("vote_p5", "did you mean 'votes_p5'?")):
+        with pytest.raises(SearchSpaceError) as caught:
+            space(coloring.replace("tail: majority_p5", f"tail: {tail}"))
+        assert message in str(caught.value)
+    with pytest.raises(SearchSpaceError, match="unknown votes 'votes'"):
+        space(SPACE + "  - {kind: votes, name: none, split: q}\n")
+
+
 def test_an_override_is_named_as_the_place(space):
     with pytest.raises(SearchSpaceError, match="--set panels"):
         space(SPACE, ["panels[1].metric=loss"])

@@ -112,7 +112,7 @@ def test_infinity_is_written_inf_in_conditions_and_published_values():
         (CURVE.replace("color: blue", "color: navy"), "'red', 'blue'"),
         (
             CURVE.replace("kind: curve", "kind: cuve"),
-            "'curve', 'history', 'histogram', 'heatmap', 'cells', 'board', 'cost'",
+            "'curve', 'history', 'votes', 'histogram', 'heatmap', 'cells', 'board', 'cost'",
         ),
         (CURVE.replace("name: 5A", "name: a/b"), "pattern"),
         (CURVE.replace("name: 5A", "name: 9"), "string"),

@@ -26,6 +26,7 @@ from sweeper.analysis.figures.history import Histories
 from sweeper.analysis.figures.layout import DOTS_PER_INCH, compose
 from sweeper.analysis.figures.selection import Note
 from sweeper.analysis.figures.style import PALETTES, RC, PaletteName, plain
+from sweeper.analysis.figures.votes import VoteCurves
 from sweeper.analysis.results import Results
 from sweeper.space.panels import Panel
 
@@ -37,6 +38,7 @@ __all__ = [
 KINDS: dict[str, type[Drawing]] = {
     "curve": Curves,
     "history": Histories,
+    "votes": VoteCurves,
     "histogram": Histograms,
     "heatmap": HeatMaps,
     "cells": CellMaps,

@@ -62,7 +62,7 @@ class Curves(lines.Lines[CurvePanel]):
             for line in series.lines:
                 # The bands of averages and tails, one upon the other, could not be told apart.
                 banded = not (line.tail and len(series.lines) > 1)
-                self._paint_line(ax, line, place, shade, marker, banded)
+                self.paint_points(ax, line, place, shade, marker, banded)
         self.paint_references(ax, look, place)
         self._dress(ax, place)
         rows = self._count_rows()
@@ -82,39 +82,6 @@ class Curves(lines.Lines[CurvePanel]):
         published = {x for reference in self.panel.published for x in reference.values}
         return Scale.of(sorted(measured | published), self.panel.x.scale == "log")
 
-    def _paint_line(self, ax: Axes, line: Line, place: "Scale", shade: str, marker: str, banded: bool) -> None:
-        points = line.points()
-        x = np.array([place(value) for value in points.index])
-        if points["count"].max() > 1:
-            if banded:
-                low, high = self.spread(points)
-                ax.fill_between(x, low, high, color=shade, alpha=0.1, linewidth=0, zorder=2)
-            several = line.values[line.values["x"].isin(points.index[points["count"] > 1])]
-            ax.plot(
-                [place(value) for value in several["x"]],
-                several["value"].to_numpy() * self.panel.y.factor,
-                linestyle="none",
-                marker=marker,
-                markersize=2.6,
-                markeredgewidth=0,
-                color=shade,
-                alpha=0.35,
-                zorder=3,
-            )
-        ax.plot(
-            x,
-            points["mean"].to_numpy() * self.panel.y.factor,
-            color=shade,
-            linestyle=lines.DASHED if line.tail else "-",
-            linewidth=1.4,
-            marker=marker,
-            markersize=3.6,
-            markerfacecolor="white" if line.tail else shade,
-            markeredgecolor=shade,
-            markeredgewidth=0.9,
-            zorder=5,
-        )
-
     def _dress(self, ax: Axes, place: "Scale") -> None:
         """Labels, ticks, limits and grid."""
         x, y = self.panel.x, self.panel.y
@@ -132,13 +99,7 @@ class Curves(lines.Lines[CurvePanel]):
             ax.set_xlim(low - reach, high + reach)
         ax.set_xticks([place(value) for value in place.values], [style.number(value) for value in place.values])
         ax.xaxis.set_minor_locator(NullLocator())
-        if y.limits:
-            low, high = (
-                limit if given is None else given for given, limit in zip(y.limits, ax.get_ylim(), strict=True)
-            )
-            # Lines along a limit, such as a success of 100 %, must be seen whole; those along 0 lie on the axis anyway.
-            pad = 0.03 * (high - low) if y.scale == "linear" else 0.0
-            ax.set_ylim(low - pad * (None not in y.limits), high + pad)
+        self.set_limits(ax)
 
     def handle(self, series: LineSeries, look: Look, **line: Any) -> Line2D:
         shade, marker = look.shade(series.color, series.index), look.marker(series.index)

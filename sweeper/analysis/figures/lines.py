@@ -21,7 +21,7 @@ from sweeper.analysis.figures import crosses, exact_values, per_seed, selection,
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.space.panel_series import CurveSeries
-from sweeper.space.panels import CurvePanel, HistoryPanel
+from sweeper.space.panels import CurvePanel, HistoryPanel, VotesPanel
 
 WIDTH = 2.75
 """Width of the axes, in inches."""
@@ -29,7 +29,7 @@ WIDTH = 2.75
 DASHED = (0, (3.2, 1.6))
 """Line style of a tail."""
 
-LinesT = TypeVar("LinesT", CurvePanel, HistoryPanel)
+LinesT = TypeVar("LinesT", CurvePanel, HistoryPanel, VotesPanel)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ Content = selection.Content[LineSeries]
 
 
 def series_of(
-    panel: CurvePanel | HistoryPanel,
+    panel: CurvePanel | HistoryPanel | VotesPanel,
     index: int,
     series: CurveSeries,
     rows: pd.DataFrame,
@@ -92,7 +92,7 @@ def series_of(
     return LineSeries(index, series.label, series.color, tuple(lines), tuple(missing))
 
 
-def with_notes(panel: CurvePanel | HistoryPanel, content: Content) -> Content:
+def with_notes(panel: CurvePanel | HistoryPanel | VotesPanel, content: Content) -> Content:
     """The content with a note for every line and every exact value that is missing."""
     missing = [
         selection.Note(panel.name, series.label, reason) for series in content.series for reason in series.missing
@@ -120,6 +120,7 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
     def compare(self) -> list[Comparison]:
         lines = {(series.label, line.metric): line for series in self.content.series for line in series.lines}
         compared = []
+        largest = max((abs(x) for part in self.panel.published for x in part.values.values()), default=0.0)
         for reference in self.panel.published:
             line = lines.get((reference.series, reference.metric))
             for x, published in sorted(reference.values.items()):
@@ -140,6 +141,7 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
                         steps=() if line is None else selection.steps(self.trials_behind(line, x)),
                         percent=self.panel.y.percent,
                         source=reference.source,
+                        largest=largest,
                     )
                 )
         return compared
@@ -159,6 +161,53 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
 
     def spread_name(self) -> str:
         return "lowest to highest seed" if self.panel.band == "range" else "one standard deviation over seeds"
+
+    def paint_points(
+        self, axes: Axes, line: Line, place: Callable[[float], float], shade: str, marker: str, banded: bool
+    ) -> None:
+        """A line with a marker at each point, its single seeds, and with `banded` the band of their spread."""
+        points = line.points()
+        x = np.array([place(value) for value in points.index])
+        if points["count"].max() > 1:
+            if banded:
+                low, high = self.spread(points)
+                axes.fill_between(x, low, high, color=shade, alpha=0.1, linewidth=0, zorder=2)
+            several = line.values[line.values["x"].isin(points.index[points["count"] > 1])]
+            axes.plot(
+                [place(value) for value in several["x"]],
+                several["value"].to_numpy() * self.panel.y.factor,
+                linestyle="none",
+                marker=marker,
+                markersize=2.6,
+                markeredgewidth=0,
+                color=shade,
+                alpha=0.35,
+                zorder=3,
+            )
+        axes.plot(
+            x,
+            points["mean"].to_numpy() * self.panel.y.factor,
+            color=shade,
+            linestyle=DASHED if line.tail else "-",
+            linewidth=1.4,
+            marker=marker,
+            markersize=3.6,
+            markerfacecolor="white" if line.tail else shade,
+            markeredgecolor=shade,
+            markeredgewidth=0.9,
+            zorder=5,
+        )
+
+    def set_limits(self, axes: Axes) -> None:
+        """The vertical limits that the panel gives."""
+        y = self.panel.y
+        if y.limits:
+            low, high = (
+                limit if given is None else given for given, limit in zip(y.limits, axes.get_ylim(), strict=True)
+            )
+            # Lines along a limit, such as a success of 100 %, must be seen whole; those along 0 lie on the axis anyway.
+            pad = 0.03 * (high - low) if y.scale == "linear" else 0.0
+            axes.set_ylim(low - pad * (None not in y.limits), high + pad)
 
     def paint_references(self, axes: Axes, look: Look, place: Callable[[float], float]) -> None:
         """Published values of all series, whether measured or not, at `place` of their x; and exact values."""

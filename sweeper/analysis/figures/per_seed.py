@@ -7,6 +7,7 @@ A metric that a task derives from others (`Abilities.own_metrics`), and that a r
 it, is derived here by the same function.
 """
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -34,6 +35,30 @@ def metric(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
     except ValueError:
         raise NoData(f"'{x}' and '{name}' are not both numbers") from None
     return values.groupby(["x", "seed"])["value"].mean().reset_index()
+
+
+def votes(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Mean of a metric of k votes, such as `votes` for `votes_5` or `votes_p5` for `votes_5_p5`, at each k.
+
+    Returns:
+        One row per number of votes and seed, with columns `x`, `seed`, `value`.
+
+    Raises:
+        NoData: no trial has the metric for any number of votes.
+    """
+    tail = next((suffix for suffix in ("_p5", "_se") if name.endswith(suffix)), "")
+    base = name.removesuffix(tail)
+    named = re.compile(rf"{re.escape(base)}_(\d+){tail}")
+    columns = {match[0]: int(match[1]) for match in map(named.fullmatch, rows.columns) if match}
+    measured = {column: size for column, size in columns.items() if rows[column].notna().any()}
+    if not measured:
+        raise NoData(f"'{base}_<k>{tail}' was not measured for any number k of votes")
+    return pd.concat(
+        [
+            metric(rows.assign(votes=size), column, "votes")
+            for column, size in sorted(measured.items(), key=lambda item: item[1])
+        ]
+    )
 
 
 def _measured(rows: pd.DataFrame, name: str) -> pd.Series:

@@ -168,6 +168,8 @@ def _facts(
         if agreed.compared:
             near = f"percentages within {100 * comparison.MISS:g} points"
             facts.append((f"{agreed.near:,} of {agreed.compared:,}", near))
+        if agreed.compared_others:
+            facts.append((f"{agreed.near_others:,} of {agreed.compared_others:,}", "other numbers near"))
         if agreed.zeros:
             facts.append((f"{agreed.zeros:,}", "more percentages 0 in both"))
     return facts

@@ -1,0 +1,75 @@
+"""Success against the number of votes: its points, its error bars, and the bound beside it."""
+
+import numpy as np
+import pytest
+
+from sweeper.analysis.vote_bounds import success_promised
+from sweeper.space.panels import VotesPanel
+from tests.analysis.test_figures import composed, gathered, legends, panel, results, said, trial
+
+WRONG = 3**10 - (2**10 + 2)  # colourings of a cycle of ten that are not proper
+VOTES = panel(kind="votes", series=[{"label": "A", "where": {"baseline": "Aq_R"}}])
+
+
+def voters(seed=0, margin=0.5, **changes):
+    measured = {"votes_1": 0.8, "votes_1_p5": 0.6, "votes_1_se": 0.03, "votes_30": 0.9, "votes_30_p5": 0.7}
+    measured |= {"votes_3": 0.85 + 0.02 * seed, "votes_3_p5": 0.65, "votes_3_se": 0.04, "margin_p5": margin}
+    return trial(seed=seed, extra=measured | changes)
+
+
+def test_a_votes_panel_draws_the_estimates_by_default():
+    assert isinstance(VOTES, VotesPanel)
+    (series,) = gathered(VOTES, results([voters(0), voters(1)])).series
+    average, tail = series.lines
+    assert average.points()["mean"].to_dict() == pytest.approx({1: 0.8, 3: 0.86, 30: 0.9})
+    assert tail.points()["mean"].to_dict() == pytest.approx({1: 0.6, 3: 0.65, 30: 0.7})
+    assert tail.tail
+
+
+def test_votes_of_the_paper_can_be_drawn_too():
+    majority = panel(kind="votes", metric="majority", tail="majority_p5", split="baseline")
+    (series,) = gathered(majority, results([trial(majority_5=0.7, majority_30=0.9, majority_30_p5=0.5)])).series
+    assert [line.points()["mean"].to_dict() for line in series.lines] == [{5: 0.7, 30: 0.9}, {30: 0.5}]
+
+
+def test_the_bound_is_drawn_where_it_promises_something():
+    figure = composed(results([voters()]), VOTES)
+    (bound,) = [line for line in figure.axes[0].lines if len(line.get_xdata()) > 10]
+    votes, promised = np.asarray(bound.get_xdata()), np.asarray(bound.get_ydata())
+    assert promised == pytest.approx([100 * success_promised(k, 0.5, WRONG) for k in votes])
+    assert promised.min() > 0
+    assert votes[0] > 80
+    assert votes[-1] == pytest.approx(300)
+    assert "bound on the 5th percentile" in legends(figure)[0]
+
+
+def test_a_bound_that_promises_nothing_is_said():
+    figure = composed(results([voters(margin=0.05), voters(1, margin=-0.3)]), VOTES)
+    assert "bound on the 5th percentile" not in legends(figure)[0]
+    assert "no bound up to 300 votes: 2 of 2 trials" in said(figure).replace("\n", " ")
+    assert not [line for line in figure.axes[0].lines if len(line.get_xdata()) > 10]
+
+
+def test_error_bars_are_those_of_the_mean_over_training_seeds():
+    figure = composed(results([voters(0), voters(1, votes_1_se=0.04)]), VOTES)
+    reaches = [
+        (segment[0][0], segment[1][1] - segment[0][1])
+        for collection in figure.axes[0].collections
+        if hasattr(collection, "get_segments")
+        for segment in collection.get_segments()
+    ]
+    assert dict(reaches)[1] == pytest.approx(100 * 2 * 2 * np.hypot(0.03, 0.04) / 2)
+    assert 30 not in dict(reaches)  # its error was not measured
+    assert "bars: 2 standard errors" in said(figure).replace("\n", " ")
+
+
+def test_the_axis_reaches_to_what_was_measured():
+    figure = composed(results([voters(votes_1000=1.0)]), VOTES)
+    assert figure.axes[0].get_xlim()[1] > 1000
+    assert figure.axes[0].get_xticklabels()[-1].get_text() == "1000"
+
+
+def test_votes_that_were_not_measured_are_named():
+    content = gathered(VOTES, results([trial(success=0.5)]))
+    assert not content
+    assert "'votes_<k>' was not measured for any number k of votes" in content.notes[0].text
