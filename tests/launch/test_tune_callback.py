@@ -15,6 +15,7 @@ from sweeper.launch import protocol, tune_callback
 from sweeper.launch.job import Job
 from sweeper.launch.protocol import Failed, Lost, Report
 from sweeper.packs import plan
+from sweeper.packs.evaluation_plan import Protocol
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.trial import provenance
@@ -54,7 +55,7 @@ class TuneTrial(Trial):
 class Driver:
     """The callback of a pack of two that is under way, and what belongs to it."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, evaluation: Protocol | None = None):
         work = whole(coloring_trial(), coloring_trial(seed=1))
         self.store, self.heard = Store.open(folder), Heard()
         self.source = plan.Listed(plan.plan(work.pack.trials, None, {}, plan.done_statuses(False, False)))
@@ -62,7 +63,8 @@ class Driver:
         self.errors = tune_callback.TrialErrors()
         self.errors.latest = ActorDiedError()
         planned = events.SweepPlanned("test", trials=2, done=0, failed=0, steps=500)
-        job = Job(self.source, lambda: planned, self.store, provenance.capture(["test"]), Resources())
+        origin = provenance.capture(["test"])
+        job = Job(self.source, lambda: planned, self.store, origin, Resources(), protocol=evaluation)
         stream = Stream([self.heard], warn=print)
         self.callback = tune_callback.SweepCallback(job, stream, Interruption(), None, self.errors)
         self.trial, self.worker, self.work = TuneTrial(work), Worker(work, folder), work
@@ -194,3 +196,17 @@ def test_the_error_of_a_trial_comes_from_tunes_log_and_is_shown_nowhere(capfd):
     assert isinstance(errors.latest, ActorDiedError)
     assert errors not in logger.handlers
     assert capfd.readouterr() == ("", "")
+
+
+def test_deaths_during_an_evaluation_leave_no_failed_rows(strides, tmp_path):
+    driver = Driver(tmp_path, Protocol(seeds=20))
+    for seed in (0, 1):
+        driver.store.commit(result({"seed": seed}))
+    before = driver.store.committed()
+    driver.callback.on_trial_recover(0, [], driver.trial)
+    assert driver.trial.pending == driver.work.pending, "the next worker passes over what has been evaluated"
+    for _ in range(tune_callback.MAX_WORKER_DEATHS):
+        driver.callback.on_trial_error(0, [], driver.trial)
+    assert driver.store.committed() == before
+    (loss,) = driver.callback.losses
+    assert "its worker died" in loss.reason

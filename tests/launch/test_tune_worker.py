@@ -9,9 +9,11 @@ from ray import cloudpickle
 from sweeper.launch import protocol
 from sweeper.launch.protocol import Failed, Lost, Report
 from sweeper.packs import plan
+from sweeper.packs.evaluation_plan import Protocol
 from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
+from sweeper.training import evaluation
 from sweeper.trial import provenance
 from tests.launch.workers import Worker, whole
 from tests.trials import coloring_trial
@@ -122,3 +124,40 @@ def _mended(origin: provenance.Provenance) -> provenance.Provenance:
     """The provenance of a start of other code."""
     assert origin.code is not None
     return origin.model_copy(update={"code": origin.code.model_copy(update={"numerics": "mended"})})
+
+
+def test_a_worker_evaluates_stored_networks(strides, tmp_path):
+    work, store = whole(coloring_trial(), coloring_trial(seed=1)), Store.open(tmp_path)
+    trained = Worker(work, tmp_path)
+    while not trained.report().done:
+        pass
+    store.write_bytes(f"checkpoints/{work.pack.pack_id}.ckpt", b"of another start")
+    rows = store.trials()
+    worker = Worker(work, tmp_path, evaluation=Protocol(seeds=20))
+    reports = [worker.report()]
+    while not reports[-1].done:
+        reports.append(worker.report())
+    assert [len(report.progress.rows) for report in reports] == [1, 2]
+    assert len(store.listing("evaluations")) == 2
+    assert store.trials() == rows
+    assert Worker(plan.Work(work.pack, ()), tmp_path, evaluation=Protocol(seeds=20)).report() == Report(done=True)
+    assert len(store.listing("checkpoints")) == 1, "an evaluation has nothing to do with checkpoints"
+
+
+def test_an_evaluation_that_raises_leaves_the_rows_alone(strides, tmp_path, monkeypatch):
+    work, store = whole(coloring_trial()), Store.open(tmp_path)
+    trained = Worker(work, tmp_path)
+    while not trained.report().done:
+        pass
+
+    def raising(trial: Any, network: Any) -> None:
+        raise ValueError("the wheel came off")
+
+    monkeypatch.setattr(evaluation, "evaluate", raising)
+    report = Worker(work, tmp_path, evaluation=Protocol(seeds=20)).report()
+    assert report.done
+    assert isinstance(report.trouble, Failed)
+    assert report.trouble.trial_ids == ()
+    assert "ValueError: the wheel came off" in report.trouble.reason
+    assert store.committed() == {work.pending[0]: "finished"}
+    assert store.listing("evaluations") == []

@@ -6,6 +6,7 @@ from pathlib import Path
 from sweeper.launch import protocol, tune_worker
 from sweeper.launch.protocol import Report
 from sweeper.packs import plan
+from sweeper.packs.evaluation_plan import Protocol
 from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.trial import provenance
@@ -15,10 +16,16 @@ from sweeper.trial.trial_spec import TrialSpec
 class Worker(tune_worker.PackTrainable):
     """A worker that is given its orders beforehand."""
 
-    def __init__(self, work: plan.Work, store: Path, orders: Iterable[protocol.Order] = ()):
+    def __init__(
+        self,
+        work: plan.Work,
+        store: Path,
+        orders: Iterable[protocol.Order] = (),
+        evaluation: Protocol | None = None,
+    ):
         self.given = iter(orders)
-        context = {"orders": None, "store": str(store), "provenance": provenance.capture(["test"]), "protocol": None}
-        self.setup(protocol.encoded(work), **context, resources=Resources(checkpoint_seconds=1e9))
+        context = {"orders": None, "store": str(store), "provenance": provenance.capture(["test"])}
+        self.setup(protocol.encoded(work), **context, protocol=evaluation, resources=Resources(checkpoint_seconds=1e9))
 
     def _order(self, pack_id: str) -> protocol.Order:
         return next(self.given, "carry on")
