@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from sweeper.analysis import results as results_frame
 from sweeper.analysis.sql import QueryError
 from sweeper.store import store
 from sweeper.store.store import Store, StoreError, SweepRecord
+from sweeper.trial import plugins
 from sweeper.trial.trial_spec import trial_id
 from tests.results import PROVENANCE, failure, outcomes, result
 
@@ -250,6 +252,25 @@ def test_a_sweep_is_what_its_latest_start_planned(swept):
     assert frame["seed"].tolist() == [0]
     planned = sql.frame("select sweep, count(*) as n from sweeps group by sweep order by sweep", swept)
     assert planned.to_dict("list") == {"sweep": ["all", "small"], "n": [5, 2]}
+
+
+EXAMPLES = [
+    (path.name, " ".join(text.split()))
+    for path in (plugins.ROOT / "README.md", *sorted((plugins.ROOT / "docs").glob("*.md")))
+    for text in re.findall(r'sweeper\.query "(select[^"]+)"', path.read_text(), re.IGNORECASE)
+]
+
+
+@pytest.mark.parametrize(("page", "text"), EXAMPLES)
+def test_the_queries_of_the_documentation_have_an_answer(swept, page, text):
+    answer = sql.table(text, swept)
+    assert answer.num_columns > 1, page
+    if "avg(" in text:
+        assert "status = 'finished'" in text, "no average joins stopped trials with finished ones"
+
+
+def test_there_are_queries_in_the_documentation():
+    assert len(EXAMPLES) >= 5
 
 
 def test_who_looks_for_a_sweep_in_trials_is_told_where_it_is(swept):
