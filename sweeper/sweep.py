@@ -373,4 +373,4 @@ def _figures(spec: SweepSpec, store: Store, source: plan.Source) -> list[str]:
     results = Results.of_store(store).only(source.planned)
     report = figures.draw(results, spec.panels, folder / spec.name)
     lines = [f"figure: {path}" for path in report.paths if path.suffix == ".png"]
-    return lines + [f"  {note.panel}: {note.series}: {note.text}" for note in report.notes]
+    return lines + [f"  {', '.join(panels)}: {line}" for panels, line in figures.note_lines(report.notes)]

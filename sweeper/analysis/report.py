@@ -116,7 +116,7 @@ def write_report(
         for source in drawn_from
         if source.panels or source.searched
     ]
-    together = figures.draw_together([section.report for section in sections], folder, palette)
+    together, notes_together = figures.draw_together([section.report for section in sections], folder, palette)
     printer = Printer()
     _compare(printer, sections, folder, compare)
     trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
@@ -127,9 +127,13 @@ def write_report(
     for source in drawn_from:
         if source.remark:
             printer.line(f"{source.name}: {source.remark}")
-    for section in sections:
-        for panels, line in figures.note_lines(section.report.notes):
-            printer.line(f"{section.name}: {', '.join(panels)}: {line}")
+    told = [(section.name, section.report.notes) for section in sections]
+    told += [(name, search.notes) for name, search in searches.items()] + [
+        ("figures of several sweeps", notes_together)
+    ]
+    for name, notes in told:
+        for panels, line in figures.note_lines(notes):
+            printer.line(f"{name}: {', '.join(panels)}: {line}")
     if stopped := rows["status"].to_pylist().count("stopped"):
         store_has = f"stopped early: {counted(stopped, 'trial')} of the store"
         printer.line(f"{store_has}; only finished trials are in figures and averages")
@@ -269,12 +273,14 @@ class Search(NamedTuple):
     Attributes:
         importance: The entries that decided how good its settings are.
         paths: The files of its figure.
-        figure: The figure for the page, None if no setting is ranked.
+        figure: The figure for the page, None if no setting is ranked or it could not be drawn.
+        notes: Why it could not be drawn.
     """
 
     importance: Table
     paths: tuple[Path, ...]
     figure: page.SearchFigure | None
+    notes: tuple[figures.Note, ...] = ()
 
 
 def _search(source: Source, folder: Path, palette: figures.PaletteName) -> Search:
@@ -288,7 +294,12 @@ def _search(source: Source, folder: Path, palette: figures.PaletteName) -> Searc
     if not ranked.ranked:
         return Search(Table(title, (), (), f"no trial has {ranked.goal.metric}"), (), None)
     table = _attempted(title, lambda: importance.importance_table(source.name, ranked, space))
-    paths = parallel_coordinates.draw(ranked, space, folder / source.name, palette)
+    notes: list[figures.Note] = []
+    paths = figures.attempted(
+        "parallel coordinates", notes, lambda: parallel_coordinates.draw(ranked, space, folder / source.name, palette)
+    )
+    if paths is None:
+        return Search(table, (), None, tuple(notes))
     caption = f"{counted(len(ranked.ranked), 'setting')} by {ranked.goal.text()}"
     figure = page.SearchFigure(caption, paths[0], trials)
     return Search(table, tuple(paths), figure)

@@ -937,12 +937,12 @@ def test_the_same_results_make_the_same_files(tmp_path):
 def test_figures_of_several_reports_are_ordered_by_the_names_of_their_panels(tmp_path):
     found = paper_like(seeds=1, qs=[1])
     first, second, third = (figures.draw(found, [one], tmp_path / one.name) for one in (PAPER[1], PAPER[0], PAPER[3]))
-    paths = figures.draw_together([first, second, third], tmp_path)
+    paths, _ = figures.draw_together([first, second, third], tmp_path)
     assert [path.name for path in paths] == ["figure-5.png", "figure-5.pdf"]
     figure = composed(found, PAPER[0], PAPER[1])
     assert matplotlib.image.imread(paths[0]).shape[1] == pytest.approx(figure.bbox.width, abs=1)
-    assert figures.draw_together([first, first], tmp_path) == []  # one figure of different trials
-    assert figures.draw_together([first, third], tmp_path) == []
+    assert figures.draw_together([first, first], tmp_path) == ([], [])  # one figure of different trials
+    assert figures.draw_together([first, third], tmp_path) == ([], [])
 
 
 def test_an_empty_store_draws_nothing_and_says_so(tmp_path):

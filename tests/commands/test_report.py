@@ -359,6 +359,33 @@ def test_a_table_that_fails_is_a_note_of_the_report(store, tmp_path, monkeypatch
     assert note in (tmp_path / "page.html").read_text()
 
 
+def test_a_panel_that_fails_is_a_note_of_the_report(store, tmp_path, monkeypatch):
+    ours = [result(0.5, objective={"q": 3.0, "m": m}) for m in (2, 4)]
+    commit(store, *ours)
+    record(store, "ours", ours)
+    monkeypatch.setattr("sweeper.analysis.figures.curve.Curves.of", _broken)
+    code, output = run(tmp_path, "--html", tmp_path / "page.html")
+    assert (code, "figure:" in output) == (0, True)
+    assert "could not be drawn: ValueError: nonsense\\x1b[2J" in output
+    assert "could not be drawn: ValueError: nonsense" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("method", ["paint", "remarks", "compare", "alternative"])
+def test_whatever_fails_of_a_panel_the_other_panels_stay(store, tmp_path, monkeypatch, method):
+    ours = [result(0.5, objective={"q": 3.0, "m": m}) for m in (2, 4)]
+    commit(store, *ours)
+    record(store, "ours", ours)
+    monkeypatch.setattr(f"sweeper.analysis.figures.curve.Curves.{method}", _broken)
+    code, output = run(tmp_path, "--html", tmp_path / "page.html")
+    assert (code, "figure:" in output) == (0, True)
+    assert "ValueError: nonsense" in (tmp_path / "page.html").read_text()
+    assert ("could not be drawn: ValueError: nonsense" in output) == (method != "alternative")
+
+
+def _broken(*arguments):
+    raise ValueError("nonsense\x1b[2J")
+
+
 def test_stopped_trials_are_counted_and_left_out(store, tmp_path):
     ours = [result(0.5), dataclasses.replace(result(0.1, seed=1), status="stopped")]
     commit(store, *ours)

@@ -5,13 +5,15 @@ store. A new kind is one more module here and one more line in `KINDS`, beside i
 
 Every panel is drawn alone; panels that name the same `figure` are drawn side by side as well, also those of several
 search spaces, and share a legend with neighbours of the same series. Series without data are named in `Report.notes`;
-their published values are drawn all the same. Panels without data in any series are not drawn.
+their published values are drawn all the same. Panels without data in any series are not drawn. A panel that cannot be
+drawn is a note too: no figure ends a sweep or a report.
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import matplotlib
 
@@ -31,9 +33,13 @@ from sweeper.analysis.results import Results
 from sweeper.space.panels import Panel
 
 __all__ = [
-    "DOTS_PER_INCH", "PALETTES", "Note", "PaletteName", "Report", "draw", "draw_together", "drawing", "note_lines",
-    "plain",
+    "DOTS_PER_INCH", "PALETTES", "Note", "PaletteName", "Report", "attempted", "draw", "draw_together", "drawing",
+    "note_lines", "plain",
 ]  # fmt: skip
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 KINDS: dict[str, type[Drawing]] = {
     "curve": Curves,
@@ -86,38 +92,64 @@ def drawing(panel: Panel, results: Results) -> Drawing:
 def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteName = "paper") -> Report:
     """Draw panels into the folder `out` as `<name>.png` and `.pdf`, and as `figure-<figure>` where they share one."""
     out.mkdir(parents=True, exist_ok=True)
-    drawings = [drawing(panel, results) for panel in panels]
-    drawn = [part for part in drawings if part.content]
-    paths = [path for part in drawn for path in _write([part], out / part.panel.name, palette)]
+    notes: list[Note] = []
+    paths: list[Path] = []
+    comparisons: list[Comparison] = []
+    drawn: list[Drawing] = []
+    for panel in panels:
+        part = attempted(panel.name, notes, lambda panel=panel: drawing(panel, results))
+        if part is None:
+            continue
+        notes += part.content.notes
+        comparisons += attempted(panel.name, notes, part.compare) or []
+        if part.content and (
+            written := attempted(panel.name, notes, lambda p=part: _write([p], out / p.panel.name, palette))
+        ):
+            paths += written
+            drawn.append(part)
     for figure in dict.fromkeys(part.panel.figure for part in drawn if part.panel.figure):
         row = [part for part in drawn if part.panel.figure == figure]
         if len(row) > 1:
-            paths += _write(row, out / f"figure-{figure}", palette)
-    return Report(
-        paths=tuple(paths),
-        notes=tuple(note for part in drawings for note in part.content.notes),
-        comparisons=tuple(comparison for part in drawings for comparison in part.compare()),
-        drawn=tuple(drawn),
-    )
+            paths += (
+                attempted(figure, notes, lambda row=row, at=out / f"figure-{figure}": _write(row, at, palette)) or []
+            )
+    return Report(paths=tuple(paths), notes=tuple(notes), comparisons=tuple(comparisons), drawn=tuple(drawn))
 
 
-def draw_together(reports: Sequence[Report], out: Path, palette: PaletteName = "paper") -> list[Path]:
+def attempted(name: str, notes: list[Note], make: Callable[[], T]) -> T | None:
+    """What `make` returns; None and one more note if it fails."""
+    try:
+        return make()
+    except Exception as error:
+        logger.debug("%s: no figure", name, exc_info=error)
+        notes.append(Note(name, "", f"could not be drawn: {type(error).__name__}: {error}"))
+        return None
+
+
+def draw_together(
+    reports: Sequence[Report], out: Path, palette: PaletteName = "paper"
+) -> tuple[list[Path], list[Note]]:
     """Draw the figures whose panels come from several reports into the folder `out`, ordered by name of the panel.
 
     Panels of one name are one figure of different trials, such as a sweep and its repetition. Side by side they could
     not be told apart, so that a figure with two of them is left to the single reports.
+
+    Returns:
+        The written files, and a note for each figure that could not be drawn.
     """
     rows: dict[str, list[list[Drawing]]] = {}
     for report in reports:
         for figure in dict.fromkeys(part.panel.figure for part in report.drawn if part.panel.figure):
             rows.setdefault(figure, []).append([part for part in report.drawn if part.panel.figure == figure])
-    paths = []
+    paths: list[Path] = []
+    notes: list[Note] = []
     for figure, parts in rows.items():
         row = sorted(itertools.chain.from_iterable(parts), key=lambda part: part.panel.name)
         if len(parts) > 1 and len({part.panel.name for part in row}) == len(row):
             out.mkdir(parents=True, exist_ok=True)
-            paths += _write(row, out / f"figure-{figure}", palette)
-    return paths
+            at = out / f"figure-{figure}"
+            paths += attempted(figure, notes, lambda row=row, at=at: _write(row, at, palette)) or []
+    return paths, notes
 
 
 def _write(row: Sequence[Drawing], path: Path, palette: PaletteName) -> list[Path]:
@@ -126,6 +158,11 @@ def _write(row: Sequence[Drawing], path: Path, palette: PaletteName) -> list[Pat
         figure = compose(row, palette)
         # `with_suffix` would take the end of a name such as "q=0.5" for a suffix.
         png, pdf = (path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "pdf"))
-        figure.savefig(png)
-        figure.savefig(pdf, metadata={"CreationDate": None})
+        try:
+            figure.savefig(png)
+            figure.savefig(pdf, metadata={"CreationDate": None})
+        except Exception:
+            for file in (png, pdf):
+                file.unlink(missing_ok=True)
+            raise
     return [png, pdf]

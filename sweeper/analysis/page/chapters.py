@@ -86,10 +86,19 @@ def chapter(section: Section) -> Chapter:
             notes[panel].append(text)
         if absent := [panel for panel in panels if panel not in drawn]:
             left_out.append(f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not drawn: {text}")
-    shown = tuple(
-        _figure(section, drawing, drawn[drawing.panel.name].read_bytes(), tuple(notes[drawing.panel.name]))
+    failed: list[figures.Note] = []
+    attempts = [
+        figures.attempted(
+            drawing.panel.name,
+            failed,
+            lambda drawing=drawing: _figure(
+                section, drawing, drawn[drawing.panel.name].read_bytes(), tuple(notes[drawing.panel.name])
+            ),
+        )
         for drawing in section.report.drawn
-    )
+    ]
+    shown = [figure for figure in attempts if figure is not None]
+    left_out += [f"{note.panel} is not shown: {note.text}" for note in failed]
     searched = () if section.search is None else (_search_figure(section.search),)
     return Chapter(section.name, (*shown, *searched), tuple(left_out))
 
