@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos import process_faults, storage_faults, sweeps
+from chaos import code_faults, process_faults, storage_faults, sweeps
 from sweeper.store import compaction
 
 
@@ -39,7 +39,13 @@ needs_mounts = pytest.mark.skipif(not _mounts(), reason="a file system that is f
 @pytest.mark.parametrize(
     ("fault", "times"),
     [
+        (process_faults.driver_killed, 3),
         (process_faults.driver_doubled, 1),
+        (process_faults.nodes_killed, 3),
+        (storage_faults.results_moved, 1),
+        (storage_faults.checkpoints_damaged, 1),
+        (code_faults.code_changed, 2),
+        (code_faults.drivers_of_different_code, 1),
         pytest.param(storage_faults.disk_filled, 1, marks=needs_mounts),
         pytest.param(storage_faults.disk_read_only, 1, marks=needs_mounts),
     ],
