@@ -8,17 +8,13 @@ input that makes no sense; 128 + n after signal n.
 """
 
 import re
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sweeper.interruption import Interruption
-
-LIMIT_SECONDS = 25.0
-"""Reclaimed machines and Slurm leave 30 seconds between the first signal and the last."""
+from sweeper.interruption import Interruption, exit_code
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -60,15 +56,13 @@ def evaluate(
     spaces = [Path(name) for name in named if name not in ids]
     if len(spaces) + bool(ids) + (where is not None) != 1:
         raise typer.BadParameter("give one search space, or ids of trials, or --where")
-    interruption = Interruption()
-    interruption.listen()
-    interruption.leave_within(LIMIT_SECONDS)
-    try:
-        # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
-        from sweeper import evaluation_start
-        from sweeper.packs.evaluation_plan import Protocol
 
-        options = evaluation_start.Options(
+    def start(interruption: Interruption) -> int:
+        # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
+        from sweeper.packs.evaluation_plan import Protocol
+        from sweeper.starts import evaluation
+
+        options = evaluation.Options(
             space=spaces[0] if spaces else None,
             trial_ids=ids,
             where=where,
@@ -81,11 +75,9 @@ def evaluate(
             concurrency=concurrency,
             argv=tuple(sys.argv),
         )
-        code = evaluation_start.start(options, interruption)
-    except KeyboardInterrupt:
-        print("interrupted; the same command carries on", file=sys.stderr)
-        code = 128 + (interruption.signum or signal.SIGINT)
-    raise typer.Exit(code)
+        return evaluation.start(options, interruption)
+
+    raise typer.Exit(exit_code(start))
 
 
 def _group_sizes(text: str) -> tuple[int, ...]:

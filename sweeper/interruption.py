@@ -1,4 +1,4 @@
-"""The answers of `sweeper.run` to SIGINT (Ctrl-C), SIGTERM and SIGHUP, which depend on the moment.
+"""The answers of a start to SIGINT (Ctrl-C), SIGTERM and SIGHUP, which depend on the moment.
 
 Before packs run, and after, there is nothing to tidy up: the process ends at once. (An exception would do the same,
 unless it was raised in a callback of the garbage collector or in an import in C code, which lose exceptions.) While Ray
@@ -13,12 +13,16 @@ nothing, so that a wait for them has a limit: `leave_within`.
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+LIMIT_SECONDS = 25.0
+"""Reclaimed machines and Slurm leave 30 seconds between the first signal and the last."""
 
 
 class Interruption:
@@ -76,3 +80,15 @@ class Interruption:
                 pass
             case "raise" | "note":
                 raise KeyboardInterrupt
+
+
+def exit_code(start: Callable[[Interruption], int]) -> int:
+    """The exit code of a start that answers signals; 128 + n after signal n."""
+    interruption = Interruption()
+    interruption.listen()
+    interruption.leave_within(LIMIT_SECONDS)
+    try:
+        return start(interruption)
+    except KeyboardInterrupt:
+        print("interrupted; the same command carries on", file=sys.stderr)
+        return 128 + (interruption.signum or signal.SIGINT)

@@ -7,17 +7,13 @@ Exit codes: 0 when every planned trial is committed and none failed; 1 when some
 of each; 2 for input that cannot be run; 128 + n after signal n (130 for Ctrl-C), with the command that carries on.
 """
 
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sweeper.interruption import Interruption
-
-LIMIT_SECONDS = 25.0
-"""Reclaimed machines and Slurm leave 30 seconds between the first signal and the last."""
+from sweeper.interruption import Interruption, exit_code
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -47,14 +43,12 @@ def run(
     ] = None,
 ) -> None:
     """Run what is missing of a search space, and print what came out."""
-    interruption = Interruption()
-    interruption.listen()
-    interruption.leave_within(LIMIT_SECONDS)
-    try:
-        # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
-        from sweeper import sweep
 
-        options = sweep.Options(
+    def start(interruption: Interruption) -> int:
+        # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
+        from sweeper.starts import planned_sweep, sweep
+
+        options = planned_sweep.Options(
             space=space,
             results=results,
             address=address,
@@ -65,11 +59,9 @@ def run(
             concurrency=concurrency,
             argv=tuple(sys.argv),
         )
-        code = sweep.start(options, interruption)
-    except KeyboardInterrupt:
-        print("interrupted; the same command carries on", file=sys.stderr)
-        code = 128 + (interruption.signum or signal.SIGINT)
-    raise typer.Exit(code)
+        return sweep.start(options, interruption)
+
+    raise typer.Exit(exit_code(start))
 
 
 if __name__ == "__main__":

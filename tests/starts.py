@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from sweeper import sweep
 from sweeper.interruption import Interruption
+from sweeper.starts import planned_sweep, sweep
 
 SPACE = """
 trial:
@@ -29,7 +29,7 @@ def with_seeds(count: int) -> str:
 
 def start(space: Path, *overrides: str, dry_run: bool = False) -> int:
     """The exit code of `sweeper.run` with the store `results` beside the space."""
-    options = sweep.Options(
+    options = planned_sweep.Options(
         space=space,
         results=str(space.parent / "results"),
         address=None,

@@ -1,6 +1,6 @@
 """One start of an evaluation of stored networks, from the choice of trials to the table of what came out.
 
-It is to `sweeper.evaluate` what `sweeper.sweep` is to `sweeper.run`: networks go to the workers of a cluster in packs,
+Networks go to the workers of a cluster in packs,
 and what has been evaluated is not evaluated again.
 """
 
@@ -25,9 +25,9 @@ from sweeper.space.problems import SearchSpaceError
 from sweeper.space.resources import Resources
 from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
+from sweeper.starts.output import Output
 from sweeper.store.evaluations import protocol_id
 from sweeper.store.store import Store, StoreError
-from sweeper.sweep import Output
 from sweeper.trial import provenance
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial_spec import trial_id

@@ -1,0 +1,35 @@
+"""Where a start prints: lines and tables for people, without what a terminal would obey."""
+
+import dataclasses
+
+from rich.console import Console
+
+from sweeper.analysis.means import fitting
+from sweeper.analysis.table import Table, terminal
+from sweeper.messages import printable_lines
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """Where a start prints.
+
+    Attributes:
+        out: What is asked for.
+        complaints: What is wrong.
+    """
+
+    out: Console = dataclasses.field(default_factory=Console)
+    complaints: Console = dataclasses.field(default_factory=lambda: Console(stderr=True))
+
+    def say(self, text: str) -> None:
+        """Print lines as they are, without what a terminal would obey; a terminal may break them, a log must not."""
+        self.out.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)
+
+    def table(self, table: Table) -> None:
+        """Print a table of settings: as much as fits a terminal, all of it into a log."""
+        console = self.out if self.out.is_terminal else Console(file=self.out.file, width=10_000)
+        console.print(terminal(fitting(table, console.width)))
+
+    def complain(self, text: str) -> None:
+        """The same, about what is wrong."""
+        self.complaints.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,130 @@
+"""What a start of a sweep has to do: its trials, which are committed, by which code, and what the rest costs."""
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from sweeper import events
+from sweeper.analysis import cost
+from sweeper.analysis.results import finite_values
+from sweeper.messages import counted
+from sweeper.packs import other_code, plan, trial_timing
+from sweeper.space.search import AdaptiveSearch
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.starts.output import Output
+from sweeper.store.store import Status, Store
+from sweeper.store.superseded import supersede
+from sweeper.trial import provenance
+from sweeper.trial.trial_spec import TrialSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The command line of `sweeper.run`."""
+
+    space: Path
+    results: str
+    address: str | None
+    dry_run: bool
+    overrides: tuple[str, ...]
+    retry_failed: bool
+    recompute_other_code: bool
+    concurrency: int | None
+    argv: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedSweep:
+    """What a start has planned, before it runs.
+
+    Attributes:
+        options: The command line.
+        spec: The search space.
+        store: The results store.
+        origin: What the rows of this start say of their origin.
+        committed: Status of every trial in the store before the start, by id.
+        source: Hands out what is to run.
+        output: Where to print.
+    """
+
+    options: Options
+    spec: SweepSpec
+    store: Store
+    origin: provenance.Provenance
+    committed: Mapping[str, Status]
+    source: plan.Source
+    output: Output
+
+    @property
+    def settled(self) -> dict[str, Status]:
+        """Status of the planned trials that had a row before the start."""
+        return {key: self.committed[key] for key in self.source.planned if key in self.committed}
+
+    @property
+    def pending(self) -> list[str]:
+        """Ids of the planned trials that are to run."""
+        return [key for key in self.source.planned if self.committed.get(key) not in self.source.done]
+
+    def event(self) -> events.SweepPlanned:
+        """How much there is to do, as far as the source has asked for it."""
+        kept = collections.Counter(status for status in self.settled.values() if status in self.source.done)
+        return events.SweepPlanned(
+            name=self.spec.name,
+            trials=len(self.source.planned),
+            done=kept["finished"] + kept["stopped"],
+            failed=kept["failed"],
+            steps=self.source.steps,
+        )
+
+
+def planned_sweep(options: Options, spec: SweepSpec, store: Store, output: Output) -> PlannedSweep:
+    """The start, after a look at what is committed and by which code."""
+    origin = provenance.capture(options.argv)
+    assert origin.code is not None
+    seals = store.committed_seals()
+    committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}
+    done = plan.done_statuses(spec.search.early_stopping is not None, options.retry_failed)
+    source, sentence = _source(spec, store, committed, done)
+    output.say(f"{spec.name}: {sentence}")
+    counting = {key: seal for key, seal in seals.items() if seal.status in done}
+    others = other_code.computed_by_other_code(source.planned, counting, origin.code)
+    if others:
+        output.say(f"  {other_code.sentence(store, others, seals, options.recompute_other_code)}")
+    if others and options.recompute_other_code:
+        if not options.dry_run:
+            supersede(store, others)
+        for key in others:
+            del committed[key]
+        source, _ = _source(spec, store, committed, done)
+    return PlannedSweep(options, spec, store, origin, committed, source, output)
+
+
+def cost_of(sweep: PlannedSweep) -> str:
+    """What the pending trials cost; this machine's cores tell nothing of a GPU."""
+
+    def timed(trial: TrialSpec) -> trial_timing.Timing:
+        sweep.output.say(f"  timing some steps of {trial.task.name} {trial.baseline} m={trial.objective.m}")
+        return trial_timing.timed(trial)
+
+    pending = [sweep.source.planned[key] for key in sweep.pending]
+    try:
+        return cost.estimate(sweep.store, pending, None if sweep.spec.resources.gpus else timed)
+    except Exception as error:  # whatever a task or a model raises; a start makes failed rows of it
+        return f"unknown, as a trial cannot be timed: {type(error).__name__}: {error}"
+
+
+def _source(
+    spec: SweepSpec, store: Store, committed: Mapping[str, Status], done: frozenset[Status]
+) -> tuple[plan.Source, str]:
+    """What is to run, and a sentence about it."""
+    if isinstance(spec.search, AdaptiveSearch):
+        study = plan.Conversation(
+            spec, committed, done, lambda trials: finite_values(store, trials, spec.search.metric)
+        )
+        searched = f"{spec.search.TITLE} of {counted(spec.search.trials or 0, 'setting')}"
+        return study, f"{searched}, {counted(len(study.planned), 'trial')} so far"
+    expansion = spec.expand()
+    planned = plan.plan(expansion.trials, spec.resources.lanes, committed, done)
+    counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
+    return plan.Listed(planned), f"{expansion.summary} · {counts}"

@@ -1,0 +1,235 @@
+"""One start of a sweep, from the YAML to the table of results.
+
+A start plans, launches what is pending, and says what came out. What happens meanwhile is a stream of events
+(`sweeper.events`), which `sweeper.listeners` shows.
+"""
+
+import collections
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jax
+from pyarrow.fs import LocalFileSystem
+
+from sweeper import events, listeners
+from sweeper.analysis import unfinished
+from sweeper.analysis.best_setting import ending
+from sweeper.analysis.results import Results
+from sweeper.interruption import Interruption
+from sweeper.messages import counted
+from sweeper.packs import checkpoint, plan
+from sweeper.space import panel_checks, search_space
+from sweeper.space.problems import SearchSpaceError
+from sweeper.space.remarks import remarks
+from sweeper.space.resources import Resources
+from sweeper.space.search import AdaptiveSearch
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.starts.output import Output
+from sweeper.starts.planned_sweep import Options, PlannedSweep, cost_of, planned_sweep
+from sweeper.store.store import Status, Store, StoreError, SweepRecord
+from sweeper.trial.trial_spec import TrialSpec
+
+if TYPE_CHECKING:
+    from sweeper import launch
+
+
+class _StartError(Exception):
+    """Ends a start; the message is for the user.
+
+    Attributes:
+        code: The exit code.
+    """
+
+    def __init__(self, message: str, code: int):
+        super().__init__(message)
+        self.code = code
+
+
+def start(options: Options, interruption: Interruption) -> int:
+    """Plan, run and report; returns the exit code.
+
+    Raises:
+        KeyboardInterrupt: a signal came while no pack was running, or a second one.
+    """
+    output = Output()
+    # The driver plans and counts; accelerators are the workers'.
+    jax.config.update("jax_platforms", "cpu")
+    try:
+        spec = search_space.read(options.space, options.overrides)
+        panel_checks.check(spec)
+        store = Store.open(options.results)
+    except (SearchSpaceError, StoreError) as error:
+        output.complain(str(error))
+        return 2
+    try:
+        return _run(planned_sweep(options, spec, store, output), interruption)
+    except SearchSpaceError as error:
+        output.complain(str(error))
+        return 2
+    except StoreError as error:
+        output.complain(str(error))
+        return 1
+    except _StartError as error:
+        output.complain(str(error))
+        return error.code
+
+
+def _run(sweep: PlannedSweep, interruption: Interruption) -> int:
+    """Run what is pending; returns the exit code."""
+    store, source, output, origin = sweep.store, sweep.source, sweep.output, sweep.origin
+    for line in [
+        *_changes(store, sweep.spec.name, source.planned),
+        *remarks(source.planned.values(), sweep.spec.search),
+    ]:
+        output.say(line)
+    pending = sweep.pending
+    output.say(_state(sweep.settled, len(pending)))
+    if sweep.options.dry_run:
+        _refuse_what_does_not_fit(sweep)
+        output.say(f"  cost: {cost_of(sweep)}")
+        return 0
+
+    _record(sweep)
+    launched = None if source.exhausted else _launched(sweep, interruption)
+    if interruption.signum is not None:
+        committed = store.committed()
+        left = sum(committed.get(key) not in source.done for key in source.planned)
+        output.say(f"interrupted with {counted(left, 'trial')} to go; this command carries on:\n  {origin.command}")
+        return 128 + interruption.signum
+    if isinstance(sweep.spec.search, AdaptiveSearch):
+        _record(sweep)  # only now its trials are known
+    if launched is None or not launched.losses:
+        checkpoint.sweep(store, source.finished)
+    return _report(sweep, launched)
+
+
+def _refuse_what_does_not_fit(sweep: PlannedSweep) -> None:
+    """Refuse a pack that this machine cannot hold, if it is the machine that a start would use.
+
+    Raises:
+        _StartError: the pack will never fit.
+    """
+    resources = sweep.spec.resources
+    if resources.bundles() == Resources().bundles():
+        return  # any machine has one core, and Ray takes a second to import
+    from sweeper import launch
+
+    try:
+        launch.refuse_too_large(sweep.options.address, resources)
+    except launch.TooLarge as error:
+        raise _StartError(str(error), 2) from error
+
+
+def _launched(sweep: PlannedSweep, interruption: Interruption) -> "launch.Launched":
+    """Run all packs of the source on a cluster.
+
+    Raises:
+        _StartError: there is no cluster that can run them.
+    """
+    from sweeper import launch  # Ray takes seconds to import
+
+    spec, options = sweep.spec, sweep.options
+    job = launch.Job(
+        source=sweep.source,
+        planned=sweep.event,
+        store=sweep.store,
+        provenance=sweep.origin,
+        resources=spec.resources,
+        early_stopping=spec.search.early_stopping,
+        concurrency=options.concurrency,
+    )
+    try:
+        with (
+            events.Stream(listeners.listeners(sweep.output.out), warn=sweep.output.complain) as stream,
+            launch.connected(options.address, spec.resources, interruption) as address,
+        ):
+            stream.emit(sweep.event())
+            stream.emit(events.SweepStarted(address))
+            return launch.launch(job, stream, interruption)
+    except launch.LaunchError as error:
+        raise _StartError(str(error), 2 if isinstance(error, launch.TooLarge) else 1) from error
+
+
+def _state(settled: Mapping[str, Status], pending: int) -> str:
+    counts = collections.Counter(settled.values())
+    parts = [
+        f"{counts['finished']:,} done",
+        *(f"{counts[key]:,} {key}" for key in ("stopped", "failed") if counts[key]),
+    ]
+    return "  " + " · ".join([*parts, f"{pending:,} to run"])
+
+
+def _changes(store: Store, name: str, planned: Mapping[str, TrialSpec]) -> list[str]:
+    """What is different from the latest start of this sweep, if there was one."""
+    earlier = [record for record in store.sweeps() if record.name == name]
+    if not earlier:
+        return []
+    before, now = set(earlier[-1].trial_ids), set(planned)
+    if before == now:
+        return []
+    counts = f"{len(now - before):,} added, {len(now & before):,} kept, {len(before - now):,} no longer wanted"
+    return [f"  since the last start: {counts}"]
+
+
+def _record(sweep: PlannedSweep) -> None:
+    record = SweepRecord(
+        name=sweep.spec.name,
+        text=sweep.spec.text,
+        overrides=sweep.spec.overrides,
+        trial_ids=tuple(sweep.source.planned),
+        provenance=sweep.origin,
+    )
+    sweep.store.record_sweep(record)
+
+
+def _report(sweep: PlannedSweep, launched: "launch.Launched | None") -> int:
+    """Print the table, the figures and the failures; returns the exit code."""
+    spec, store, source, output = sweep.spec, sweep.store, sweep.source, sweep.output
+    frame = store.trials(source.planned).to_pandas()
+    finished, stopped, failed = (frame[frame["status"] == status] for status in ("finished", "stopped", "failed"))
+    if len(frame):
+        table, lines = ending(frame, spec, sweep.options.results, sweep.options.address)
+        output.table(table)
+        for line in lines:
+            output.say(line)
+    for line in _figures(spec, store, source):
+        output.say(line)
+    lost = [_lost(store, loss) for loss in launched.losses] if launched else []
+    refused = launched is not None and launched.refused
+    reasons = unfinished.unfinished(source.planned, frame, source.done - {"failed"}, lost, refused)
+    for text in source.impossible:
+        output.complain(f"a setting that cannot be trained was left out: {text}")
+    planned = counted(len(source.planned), "trial")
+    if not reasons:
+        early = f", {len(stopped):,} of them stopped early" if len(stopped) else ""
+        output.say(f"{len(finished) + len(stopped):,} of {planned} committed{early}")
+        return 0
+    verb = "is" if len(source.planned) == 1 else "are"
+    output.complain(f"{sum(map(len, reasons.values())):,} of {planned} {verb} not finished:")
+    for line in unfinished.lines(reasons):
+        output.complain(f"  {line}")
+    if len(failed):
+        output.complain("  failed trials are run again with --retry-failed")
+    return 1
+
+
+def _lost(store: Store, loss: "launch.Loss") -> unfinished.LostTrials:
+    """The lost trials, with one sentence for a full disk, whichever files it refused."""
+    reason = re.sub(re.escape(store.root) + r"/[^\s:]+", f"files in {store.root}", loss.reason)
+    return unfinished.LostTrials(loss.trial_ids, reason)
+
+
+def _figures(spec: SweepSpec, store: Store, source: plan.Source) -> list[str]:
+    """Draw the panels that the space declares; returns lines with the files and with remarks."""
+    if not spec.panels:
+        return []
+    from sweeper.analysis import figures
+
+    local = isinstance(store.files.filesystem, LocalFileSystem)
+    folder = Path(store.root) / "figures" if local else Path("figures").resolve()
+    results = Results.of_store(store).only(source.planned)
+    report = figures.draw(results, spec.panels, folder / spec.name)
+    lines = [f"figure: {path}" for path in report.paths if path.suffix == ".png"]
+    return lines + [f"  {', '.join(panels)}: {line}" for panels, line in figures.note_lines(report.notes)]
