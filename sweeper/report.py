@@ -2,7 +2,8 @@
 
 With `--diff A B` it compares two sweeps or two stores instead (`sweeper.analysis.difference`).
 
-Exit codes: 0 when at least one panel was drawn, 1 when there was nothing to draw, 2 for input that cannot be read.
+Exit codes: 0 when at least one figure was drawn or the comparison was made, 1 when there was nothing to draw, 2 for
+input that cannot be read.
 """
 
 from pathlib import Path

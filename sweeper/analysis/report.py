@@ -5,6 +5,9 @@ that the latest start of the sweep planned; or from search spaces given with `--
 the store's trials that the space plans. If none of these is finished, as after runs that were shortened with `--set`,
 they are drawn from the trials of the recorded sweeps of that name, or else from every trial, and a line says so.
 
+Of a search that draws its settings the report has parameter importance and parallel coordinates, whether the search
+declares panels or not.
+
 Figures go to one folder a sweep, those that several sweeps share to the folder above them, and with `--compare` the
 comparison of all published numbers to `comparison.csv` and `comparison.md`. With `--html` all of it, and the state and
 provenance of the trials, is one page as well.
@@ -146,7 +149,7 @@ def write_report(
         page.write(html, store, rows, sections, [*reached, *tables], () if spaces else sweeps)
         printer.line(f"page: {html}")
     if not drawn:
-        printer.line("nothing to draw: no panel of these sweeps has a finished trial")
+        printer.line("nothing to draw: no panel or search of these sweeps has a finished trial")
         return 1
     return 0
 
