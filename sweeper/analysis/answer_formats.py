@@ -14,10 +14,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from sweeper.analysis.results import JSON_COLUMNS, PROVENANCE, extra_metrics
+from sweeper.analysis.results import extra_metrics
 from sweeper.analysis.table import Column, Form, Table, narrowed, terminal, texts, width
 from sweeper.messages import printable
 from sweeper.store.store import METRICS, TIMINGS, TRIALS
+
+PROVENANCE = (
+    "pack_id", "lanes", "device", "commit", "dirty", "lock_hash", "versions", "command", "started", "finished",
+    "schema_version", "fingerprint", "task_version", "model_version", "numerics_version",
+)  # fmt: skip
+"""Columns of `trials` that say where a row comes from."""
+
+JSON_COLUMNS = ("spec", "extra_metrics")
+"""Columns of `trials` whose entries have columns of their own in named rows."""
 
 SHOWN = 200
 """Rows that are printed as a table; the other formats print all."""

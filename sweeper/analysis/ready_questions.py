@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from sweeper.analysis.answer_formats import PROVENANCE
 from sweeper.analysis.means import Mean, fitting
 from sweeper.analysis.ranking import SHOWN_SETTINGS, goal_of, ranked_settings, ranking, recorded_space, trials_of
-from sweeper.analysis.results import PROVENANCE, column, named
+from sweeper.analysis.results import column, named
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.sweeps import starts_by_name
 from sweeper.analysis.table import COUNT, NUMBER, Column, Form, Table

@@ -45,15 +45,6 @@ CARRIED = {
 }
 """Entries of the specification that a column of the store carries under a name of its own."""
 
-PROVENANCE = (
-    "pack_id", "lanes", "device", "commit", "dirty", "lock_hash", "versions", "command", "started", "finished",
-    "schema_version", "fingerprint", "task_version", "model_version", "numerics_version",
-)  # fmt: skip
-"""Columns of `trials` that say where a row comes from."""
-
-JSON_COLUMNS = ("spec", "extra_metrics")
-"""Columns of `trials` whose entries have columns of their own in named rows."""
-
 CURVE_COLUMNS = ["trial_id", "step", "metric", "value"]
 
 CACHED = 2**14

@@ -166,7 +166,7 @@ def test_a_wide_table_is_not_cut_and_text_is_no_markup(results):
 def test_a_star_leaves_out_provenance_unless_the_query_names_it(results):
     star = "select * from trials order by seed"
     heads = asked(results, star).stdout.splitlines()[0].split()
-    assert not {*results_frame.PROVENANCE, *results_frame.JSON_COLUMNS} & {*heads}
+    assert not {*answer_formats.PROVENANCE, *answer_formats.JSON_COLUMNS} & {*heads}
     assert "--format csv" in asked(results, star).stderr
     assert "device" in asked(results, "select *, device from trials").stdout.splitlines()[0].split()
     for text in ("select *, commit from trials", "from trials where commit is not null"):
