@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space import holes
 from sweeper.space.panel_series import Best, Where
-from sweeper.space.panels import CurvePanel, Panel, Source
+from sweeper.space.panels import CurvePanel, Panel, Source, VotesPanel
 from sweeper.space.problems import Problem, SearchSpaceError, shown
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node, descendant, document_tree, overridden, plain
@@ -138,7 +138,7 @@ def _problems(panels: Sequence[Panel], root: Node, names: _Names) -> list[Proble
 def _references(panel: Panel) -> Iterator[_Reference]:
     yield from _choice((), panel.where, panel.best)
     # Which metrics evaluations will have depends on a protocol that nobody has chosen yet.
-    known = not (isinstance(panel, CurvePanel) and panel.rows == "evaluations")
+    known = not (isinstance(panel, CurvePanel | VotesPanel) and panel.rows == "evaluations")
     yield from _drawn((), panel) if known else ()
     for place, series in enumerate(panel.series):
         yield from _choice(("series", place), series.where, series.best)

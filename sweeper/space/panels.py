@@ -181,6 +181,7 @@ class VotesPanel(_Lines):
     SOURCE = "votes"
 
     kind: Literal["votes"]
+    rows: Literal["trials", "evaluations"] = "trials"
     x: str = "Number of votes $k$"
     y: ValueAxis = ValueAxis(label="Success (%)", percent=True, limits=(0.0, 100.0))
     metric: Name = "votes"

@@ -1,5 +1,8 @@
 """Success against the number of votes: its points, its error bars, and the bound beside it."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,6 +70,28 @@ def test_the_axis_reaches_to_what_was_measured():
     figure = composed(results([voters(votes_1000=1.0)]), VOTES)
     assert figure.axes[0].get_xlim()[1] > 1000
     assert figure.axes[0].get_xticklabels()[-1].get_text() == "1000"
+
+
+def evaluated(seeds, **metrics):
+    row = voters(**metrics)
+    spec = json.loads(row["spec"]) | {"evaluation": {"seeds": seeds, "votes": [5]}}
+    return row | {"spec": json.dumps(spec)}
+
+
+def test_of_several_evaluations_of_a_network_the_one_with_the_most_seeds_counts():
+    """For every number of votes by itself: few seeds may have been evaluated for numbers that many were not."""
+    rows = [evaluated(100, votes_30=0.5, votes_7=0.6), evaluated(1000, votes_30=0.7, votes_300=1.0), evaluated(500)]
+    every = replace(results([voters()]), evaluations=lambda: results(rows).trials)
+    content = gathered(VOTES.model_copy(update={"rows": "evaluations"}), every)
+    points = content.series[0].lines[0].points()
+    assert points["mean"].to_dict() == pytest.approx({1: 0.8, 3: 0.85, 7: 0.6, 30: 0.7, 300: 1.0})
+    assert set(points["count"]) == {1}
+    assert content.merged == ()
+
+
+def test_without_evaluations_the_panel_says_what_makes_them():
+    content = gathered(VOTES.model_copy(update={"rows": "evaluations"}), results([voters()]))
+    assert "python -m sweeper.evaluate" in content.notes[0].text
 
 
 def test_votes_that_were_not_measured_are_named():

@@ -35,8 +35,7 @@ class Curves(lines.Lines[CurvePanel]):
         if panel.rows == "evaluations":
             results = results.of_evaluations()
             if results.trials.empty:
-                note = selection.Note(panel.name, "", "no network is evaluated (python -m sweeper.evaluate)")
-                return cls(panel, lines.with_notes(panel, selection.Content((), (note,), ())))
+                return cls(panel, lines.not_evaluated(panel))
 
         def drawn(index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
             x = selection.column(rows, panel.x.column)

@@ -100,6 +100,12 @@ def with_notes(panel: CurvePanel | HistoryPanel | VotesPanel, content: Content) 
     return replace(content, notes=(*content.notes, *missing, *exact_values.notes(panel, content)))
 
 
+def not_evaluated(panel: CurvePanel | VotesPanel) -> Content:
+    """The content of a panel of evaluations in a store without any."""
+    note = selection.Note(panel.name, "", "no network is evaluated (python -m sweeper.evaluate)")
+    return with_notes(panel, selection.Content((), (note,), ()))
+
+
 class Lines(Drawing[LinesT, LineSeries], abc.ABC):
     """A panel of lines; the two kinds differ in their horizontal axis."""
 

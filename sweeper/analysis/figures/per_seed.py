@@ -15,7 +15,7 @@ import pandas as pd
 
 from sweeper.analysis.figures import bins
 from sweeper.analysis.figures.selection import NoData, column
-from sweeper.analysis.results import Results, task_of
+from sweeper.analysis.results import Results, entries, task_of
 
 
 def metric(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
@@ -40,6 +40,8 @@ def metric(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
 def votes(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Mean of a metric of k votes, such as `votes` for `votes_5` or `votes_p5` for `votes_5_p5`, at each k.
 
+    Of several evaluations of one network that with the most seeds counts, for every k by itself.
+
     Returns:
         One row per number of votes and seed, with columns `x`, `seed`, `value`.
 
@@ -55,10 +57,16 @@ def votes(rows: pd.DataFrame, name: str) -> pd.DataFrame:
         raise NoData(f"'{base}_<k>{tail}' was not measured for any number k of votes")
     return pd.concat(
         [
-            metric(rows.assign(votes=size), column, "votes")
+            metric(most_seeds(rows[rows[column].notna()]).assign(votes=size), column, "votes")
             for column, size in sorted(measured.items(), key=lambda item: item[1])
         ]
     )
+
+
+def most_seeds(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row of every trial: of several evaluations of its network that with the most evaluation seeds."""
+    seeds = pd.Series([entries(spec)["evaluation.seeds"] for spec in rows["spec"]], rows.index, dtype=int)
+    return rows.loc[seeds.sort_values(ascending=False, kind="stable").index].drop_duplicates("trial_id")
 
 
 def _measured(rows: pd.DataFrame, name: str) -> pd.Series:

@@ -45,10 +45,17 @@ class VoteCurves(lines.Lines[VotesPanel]):
 
     @classmethod
     def of(cls, panel: VotesPanel, results: Results) -> "VoteCurves":
+        if panel.rows == "evaluations":
+            results = results.of_evaluations()
+            if results.trials.empty:
+                return cls(panel, lines.not_evaluated(panel))
+
         def drawn(index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
             return lines.series_of(panel, index, series, rows, lambda metric: per_seed.votes(rows, metric))
 
-        content = selection.gathered(panel, panel.series, CurveSeries, results, drawn)
+        # Of several protocols of one network the one with the most seeds counts, so that they are not merged.
+        protocol = ["evaluation.seeds", "evaluation.votes"]
+        content = selection.gathered(panel, panel.series, CurveSeries, results, drawn, protocol)
         return cls(panel, lines.with_notes(panel, content))
 
     def trials_behind(self, line: Line, x: float) -> pd.DataFrame:
@@ -140,7 +147,7 @@ def _standard_errors(line: Line) -> dict[Any, float]:
 def _margins(series: LineSeries) -> Iterator[tuple[float, int]]:
     """Of every trial of a series the margin that decides its votes, with the number of rivals."""
     votes = {line.metric.removesuffix("_p5") for line in series.lines}
-    for _, trial in series.lines[0].rows.iterrows():
+    for _, trial in per_seed.most_seeds(series.lines[0].rows).iterrows():
         task = task_of(str(trial["spec"]))
         voting = task.abilities().voting if task else None
         if voting is None:
