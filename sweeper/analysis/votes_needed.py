@@ -3,7 +3,8 @@
 The bounds of `vote_bounds` are applied to each training, for every kind of vote that the task offers: on whole answers
 and part by part. The margin is the 5th percentile over the inputs, so that so many votes answer at least 95 % of the
 inputs right with probability 95 % each. Every trained model has its own number: an average over training seeds would
-hide the model that no vote can help. Beside the bound stands how many of the votes taken reached as much.
+hide the model that no vote can help. Beside the bound stands how many votes reached as much, as estimated from all
+evaluation seeds (`votes_<k>`); rows of older programs have the paper's disjoint groups instead.
 
 Nothing is trained. What was not measured is shown as a dash.
 """
@@ -20,6 +21,7 @@ from sweeper.analysis.results import Results, entries, task_of
 from sweeper.analysis.settings import SETTING_COLUMNS, Setting, by_setting
 from sweeper.analysis.table import VALUE, Column, Form, Table, without_empty_columns
 from sweeper.analysis.vote_bounds import partwise_votes_needed, votes_needed
+from sweeper.training.voting import estimate_name, sizes_of
 from sweeper.trial.contracts import Voting, VotingRule
 
 FAILURE = 0.05
@@ -37,7 +39,9 @@ class Votes:
         rule: Whether seeds vote on whole answers or part by part.
         margins: 5th percentile over the inputs of the margin that decides this vote.
         needed: Votes that the bound asks for; infinity where it promises nothing.
-        reached: Average success and its 5th percentile of votes among so many seeds, averaged over training seeds.
+        reached: Average success and its 5th percentile by number of votes, averaged over training seeds: the estimates
+            `votes_<k>` where they were measured, else the disjoint groups of the paper, `majority_<k>`.
+        shown: Numbers of votes with a column of the table, those that the trials name.
         entropies: Entropy of the wrong answers in bits, averaged over the inputs that have some.
         evaluation_seeds: How many seeds r the margins were estimated from.
     """
@@ -49,6 +53,7 @@ class Votes:
     margins: tuple[float, ...]
     needed: tuple[float, ...]
     reached: Mapping[int, tuple[float, float]]
+    shown: tuple[int, ...]
     entropies: tuple[float, ...]
     evaluation_seeds: int
 
@@ -69,10 +74,11 @@ def votes(results: Results) -> list[Votes]:
         groups, evaluation_seeds = entries(spec)["evaluation.votes"], entries(spec)["evaluation.seeds"]
         for vote, rule in sorted(voting.rules.items(), key=lambda named: named[1]):  # joint first
             reached = {}
-            for group in groups:
-                shares = _mean(rows, f"{vote}_{group}"), _mean(rows, f"{vote}_{group}_p5")
-                if None not in shares:
-                    reached[group] = shares
+            for size in sorted({*groups, *sizes_of(evaluation_seeds, groups)}):
+                for name in (f"{estimate_name(vote)}_{size}", f"{vote}_{size}"):
+                    average, tail = _mean(rows, name), _mean(rows, f"{name}_p5")
+                    if average is not None and tail is not None:
+                        reached.setdefault(size, (average, tail))
             # Shares of single precision may exceed 1 by a rounding error; so may margins of a perfect model.
             margins = tuple(
                 min(margin, 1.0) for margin in _values(rows, "margin_p5" if rule == "joint" else "part_margin_p5")
@@ -81,7 +87,10 @@ def votes(results: Results) -> list[Votes]:
                 needed = tuple(_needed(voting, rule, margin) for margin in margins)
                 m, seeds = int(rows["m"].iloc[0]), rows["seed"].nunique()
                 entropies = _values(rows, "wrong_entropy")
-                advice.append(Votes(setting, m, seeds, rule, margins, needed, reached, entropies, evaluation_seeds))
+                shown = tuple(size for size in groups if size in reached)
+                advice.append(
+                    Votes(setting, m, seeds, rule, margins, needed, reached, shown, entropies, evaluation_seeds)
+                )
     return advice
 
 
@@ -140,7 +149,7 @@ TITLE = "How many votes each trained model needs"
 
 def votes_table(advice: Sequence[Votes]) -> Table:
     """The votes as a table."""
-    groups = sorted({group for votes in advice for group in votes.reached})
+    groups = sorted({group for votes in advice for group in votes.shown})
     columns = (
         *SETTING_COLUMNS,
         Column("m", VALUE),

@@ -187,6 +187,19 @@ def test_a_task_that_votes_on_parts_gets_both_bounds():
     assert [row["entropy"] for row in rows] == ["2.2", "2.2"]
 
 
+def test_estimates_from_all_seeds_go_before_disjoint_groups():
+    """3 votes and 20 were not named by the trial: they have no column, and may be the fewest that are enough."""
+    estimated = {"votes_5": 0.9, "votes_5_p5": 0.7, "votes_20": 0.97, "votes_20_p5": 0.96, "margin_p5": 0.5}
+    estimated |= {"votes_30": 0.99, "votes_30_p5": 0.98, "part_margin_p5": 0.5}
+    disjoint = {"majority_5": 0.91, "majority_5_p5": 0.65, "majority_30": 0.98, "majority_30_p5": 0.67}
+    by_part = votes(results(recall(estimated, **disjoint)))[1]
+    assert dict(by_part.reached) == {5: (0.9, 0.7), 20: (0.97, 0.96), 30: (0.99, 0.98)}
+    assert (by_part.enough(0), by_part.enough(1)) == (20, 20)
+    (row,) = cells(votes_table([by_part]))
+    assert (row["5 votes, %"], row["30 votes, %"], row["enough"]) == ("90/70", "99/98", "20/20")
+    assert "20 votes, %" not in row
+
+
 def test_rows_older_than_the_margin_of_parts_show_a_dash():
     measured = {"margin_p5": 0.5, "majority_tuple_5": 1.0, "majority_tuple_5_p5": 1.0}
     whole, by_part = cells(votes_table(votes(results(recall(measured, majority_5=1.0, majority_5_p5=1.0)))))
