@@ -4,6 +4,7 @@ Networks go to the workers of a cluster in packs,
 and what has been evaluated is not evaluated again.
 """
 
+import collections
 import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,6 +28,7 @@ from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.starts.output import Output
 from sweeper.store.evaluations import protocol_id
+from sweeper.store.networks import NoNetworkError, stored_weights
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import provenance
 from sweeper.trial.provenance import Provenance
@@ -34,6 +36,10 @@ from sweeper.trial.trial_spec import trial_id
 
 if TYPE_CHECKING:
     from sweeper import launch
+
+
+MAX_READ = 100
+"""Networks that are read to say why they were not evaluated."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,8 +203,23 @@ def _report(
     lost = sum(now.left_out.values())
     if left or lost:
         output.complain(f"{left + lost:,} of {counted(len(trials), 'network')} are not evaluated")
-        for reason, count in now.left_out.items():
+        for reason, count in (collections.Counter(now.left_out) + unreadable_networks(store, now)).items():
             output.complain(f"  {counted(count, 'trial')}, of which each {reason}")
         return 1
     output.say(f'{counted(len(trials), "network")} evaluated; python -m sweeper.query "from evaluations" shows all')
     return 0
+
+
+def unreadable_networks(store: Store, planned: EvaluationPlan) -> collections.Counter[str]:
+    """Why networks that are still to be evaluated cannot be read: the number of trials by reason.
+
+    Only the first networks are read.
+    """
+    pending = [key for work in planned.plan.work for key in work.pending][:MAX_READ]
+    reasons: collections.Counter[str] = collections.Counter()
+    for entry in store.entries(pending):
+        try:
+            stored_weights(store, entry)
+        except NoNetworkError as error:
+            reasons[str(error)] += 1
+    return reasons

@@ -12,6 +12,7 @@ from sweeper.packs.evaluation_plan import Protocol, ProtocolError, evaluation_pl
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack
 from sweeper.space.panels import Panels
+from sweeper.starts.evaluation import unreadable_networks
 from sweeper.store.evaluations import protocol_id, stored_evaluations
 from sweeper.store.files import DurableFiles
 from sweeper.store.store import Store
@@ -139,6 +140,18 @@ def test_a_damaged_network_is_passed_over_and_its_trial_is_set_aside(store):
         pass
     assert run.rows == {IDS[0]: "finished", IDS[2]: "finished"}
     assert planned(store).left_out == {"is not committed": 1}
+
+
+def test_a_network_of_another_run_is_a_reason(store):
+    name = next(name for name in store.listing("networks") if IDS[1] in name)
+    original = store.read_bytes(name)
+    other = Store.open(f"{store.root}-other")
+    other.commit(result({"seed": 1, "steps": 20}))
+    store.write_bytes(name, other.read_bytes(name))
+    assert evaluate(store) == 2
+    assert unreadable_networks(store, planned(store)) == {"has no network: the file in its place is of another run": 1}
+    store.write_bytes(name, original)
+    assert evaluate(store) == 1
 
 
 def test_evaluations_of_an_old_network_do_not_count(store):

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from sweeper.packs.network_weights import network_of, weights_of
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Outcomes, Task
 from sweeper.trial.trial_spec import PGPE, Adam, TrialSpec, trial_id
@@ -98,6 +99,20 @@ def test_initial_weights_come_from_the_key_alone(model):
     first, again, other = (jax.tree.leaves(build(task, jax.random.key(k))) for k in (0, 0, 1))
     assert all(bool((x == y).all()) for x, y in zip(first, again, strict=True))
     assert any(bool((x != y).any()) for x, y in zip(first, other, strict=True))
+
+
+@model_cases
+def test_a_network_is_made_again_of_its_named_weights(model):
+    """What the store keeps of a network is a name and an array for each weight."""
+    task = tasks()[0]
+    optimizer = Adam() if task.abilities().differentiable else PGPE()
+    trial = TrialSpec(task=task, model=model, baseline="Aq_R", steps=10, optimizer=optimizer)
+    network = jax.jit(model.build)(task, jax.random.key(0))
+    weights = weights_of(network)
+    assert len(weights) == len(jax.tree.leaves(network))
+    again = network_of(trial, weights)
+    assert jax.tree.structure(again) == jax.tree.structure(network)
+    assert all(bool((x == y).all()) for x, y in zip(jax.tree.leaves(network), jax.tree.leaves(again), strict=True))
 
 
 @task_cases
