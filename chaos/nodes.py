@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from ray._private.authentication import authentication_token_setup
-from ray._private.node import Node
+from ray._private.authentication import authentication_token_setup  # `ray start` does this; Cluster does not
+from ray._private.node import Node  # the type of what Cluster starts
 from ray.cluster_utils import Cluster
 
 from chaos.sweeps import children, command_line

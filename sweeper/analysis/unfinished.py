@@ -2,30 +2,18 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import pandas as pd
 
+from sweeper.events import TrialsLost
 from sweeper.messages import printable
 
 MAX_REASONS = 20
 """So many reasons are printed, the most frequent first."""
 
 
-class LostTrials(NamedTuple):
-    """Trials that got no row in this start.
-
-    Attributes:
-        trial_ids: The trials.
-        reason: Why, in one line.
-    """
-
-    trial_ids: Sequence[str]
-    reason: str
-
-
 def unfinished(
-    planned: Iterable[str], rows: pd.DataFrame, done: Collection[str], lost: Iterable[LostTrials], refused: bool
+    planned: Iterable[str], rows: pd.DataFrame, done: Collection[str], lost: Iterable[TrialsLost], refused: bool
 ) -> dict[str, list[str]]:
     """The trials that are not finished, by the reason for it.
 
@@ -43,7 +31,8 @@ def unfinished(
         explained.add(row["trial_id"])
     stopped = list(rows.loc[rows["status"] == "stopped", "trial_id"])
     further = "not run, as nothing could be committed any more" if refused else _NO_ROW
-    for trial_ids, reason in (*lost, (stopped, _STOPPED), (list(planned), further)):
+    losses = [(loss.trial_ids, loss.reason) for loss in lost]
+    for trial_ids, reason in (*losses, (stopped, _STOPPED), (list(planned), further)):
         left = [trial_id for trial_id in trial_ids if trial_id not in explained]
         if left:
             reasons[reason] += left

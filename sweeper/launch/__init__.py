@@ -6,7 +6,8 @@ away. A worker commits to the store first and reports then, so that a report may
 
 Invariants:
     - Nothing that happens to a pack leaves this room as an exception of Ray. An exception inside a pack, or a worker
-      that dies too often, becomes failed rows; what could not be committed becomes a `Loss`, and stays pending.
+      that dies too often, becomes failed rows; what could not be committed is a `TrialsLost` of
+      `sweeper.events`, and stays pending.
     - A worker gets as many threads as its pack has cores, and a GPU only if the pack asks for one; its environment
       says so before jax is imported.
     - After `connected` is left, no process that it started remains.
@@ -14,7 +15,7 @@ Invariants:
 
 from sweeper.launch import ray_environment  # isort: skip  # before Ray
 from sweeper.launch.cluster import connected, refuse_too_large
-from sweeper.launch.failures import LaunchError, Loss, TooLarge
+from sweeper.launch.failures import LaunchError, TooLarge
 from sweeper.launch.job import Job
 from sweeper.launch.tune_driver import Launched, launch
 
@@ -22,7 +23,6 @@ __all__ = [
     "Job",
     "LaunchError",
     "Launched",
-    "Loss",
     "TooLarge",
     "connected",
     "launch",

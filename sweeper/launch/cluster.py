@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import ray
-from ray._private import services
+from ray._private import services  # Ray's public ways to an address connect to it, and wait for a minute
 
 from sweeper.interruption import Interruption
 from sweeper.launch import local_cluster

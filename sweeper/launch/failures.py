@@ -4,7 +4,6 @@ A *failure* is a fact about a trial, and becomes its row. A *loss* has a reason 
 out of reach, a worker that cannot start): the trial gets no row and stays pending. A `LaunchError` ends the start.
 """
 
-import dataclasses
 import datetime
 import traceback
 from typing import Any
@@ -22,21 +21,6 @@ class LaunchError(RuntimeError):
 
 class TooLarge(LaunchError):
     """A pack asks for more than a local cluster will ever have."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Loss:
-    """Trials without a row, for a reason that is not their own; the next start runs them.
-
-    Attributes:
-        pack_id: Their pack.
-        trial_ids: The trials.
-        reason: One line.
-    """
-
-    pack_id: str
-    trial_ids: tuple[str, ...]
-    reason: str
 
 
 def commit_failed(store: Store, provenance: Provenance, work: Work, error: dict[str, Any]) -> None:

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import ray
-from ray._private import ray_constants
-from ray._private.resource_and_label_spec import ResourceAndLabelSpec
+from ray._private import ray_constants  # the switch for loopback; in public it is read at the import of Ray only
+from ray._private.resource_and_label_spec import ResourceAndLabelSpec  # what Ray counts; in public it must be started
 
 from sweeper.launch.failures import LaunchError, reason
 from sweeper.launch.private_folder import private_folder
@@ -60,7 +60,6 @@ def start(environment: Mapping[str, str]) -> None:
 
 def machine_resources() -> Mapping[str, float]:
     """How many `CPU` and `GPU` a local cluster would have, as Ray counts them; Ray is not started."""
-    # Private, since Ray's public way to count is to start.
     counts = ResourceAndLabelSpec().resolve(is_head=True, node_ip_address="127.0.0.1").to_resource_dict()
     return {name: float(counts.get(name) or 0) for name in ("CPU", "GPU")}
 

@@ -1,6 +1,7 @@
 """What Ray reads from the environment when it is imported; `sweeper.launch` imports this module before Ray."""
 
 import os
+import sys
 from pathlib import Path
 
 # A paragraph about every dead worker would bury the line that tells of it.
@@ -8,6 +9,10 @@ os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
 
 _TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
-# A driver that connects to a cluster shows no token unless it is told to, and is then refused again and again.
-if any(name in os.environ for name in _TOKENS) or (Path.home() / ".ray" / "auth_token").is_file():
+# A driver that connects to a cluster shows no token unless it is told to, and is then refused again and again. Ray
+# reads the variable when it is imported. Where that is done already, the variable would reach the processes that this
+# driver starts but not the driver itself, and they would refuse it.
+if "ray" not in sys.modules and (
+    any(name in os.environ for name in _TOKENS) or (Path.home() / ".ray" / "auth_token").is_file()
+):
     os.environ.setdefault("RAY_AUTH_MODE", "token")

@@ -18,7 +18,7 @@ from ray.tune.experiment import Trial
 from sweeper import events
 from sweeper.events import Status, Stream
 from sweeper.interruption import Interruption
-from sweeper.launch.failures import Loss, commit_failed, reason
+from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.job import Job
 from sweeper.launch.protocol import Failed, Lost, decoded, encoded, report_of
 from sweeper.packs.plan import Work
@@ -99,7 +99,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._deaths: Counter[str] = Counter()
         self._lost_in_a_row = 0
         self.refused = False
-        self.losses: list[Loss] = []
+        self.losses: list[events.TrialsLost] = []
 
     @property
     def stopping(self) -> bool:
@@ -231,8 +231,9 @@ class SweepCallback(NotSaved, tune.Callback):
         self._stream.emit(events.PackFailed(work.pack.pack_id, _names(work), text, log))
 
     def _lose(self, work: Work, text: str) -> None:
-        self.losses.append(Loss(work.pack.pack_id, work.pending, text))
-        self._stream.emit(events.TrialsLost(work.pack.pack_id, _names(work), text))
+        loss = events.TrialsLost(work.pack.pack_id, _names(work), text)
+        self.losses.append(loss)
+        self._stream.emit(loss)
 
 
 def _start_failure(error: BaseException | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import ray
 from ray import tune
-from ray.train._internal import storage as tune_storage
+from ray.train._internal import storage as tune_storage  # nothing public moves the folder where Tune stages files
 from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
@@ -19,7 +19,7 @@ from ray.tune.search import Searcher
 from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
-from sweeper.launch.failures import LaunchError, Loss, reason
+from sweeper.launch.failures import LaunchError, reason
 from sweeper.launch.job import Job
 from sweeper.launch.protocol import Orders, encoded
 from sweeper.launch.tune_callback import MAX_WORKER_DEATHS, Ended, NotSaved, SweepCallback, TrialErrors
@@ -101,7 +101,7 @@ class Launched(NamedTuple):
         refused: Whether the launch ended before its time, because the store took nothing any more.
     """
 
-    losses: list[Loss]
+    losses: list[events.TrialsLost]
     refused: bool
 
 

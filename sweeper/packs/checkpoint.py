@@ -20,6 +20,13 @@ from sweeper.store.store import Store
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
+_DAMAGE = (
+    ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, zipfile.BadZipFile, NotImplementedError,
+    RecursionError,  # a header of ten thousand brackets
+    MemoryError, OverflowError,  # an array that says that it is larger than all memory
+)  # fmt: skip
+"""What reading a file raises that is no checkpoint, although its digest is right."""
+
 
 def _name(pack_id: str) -> str:
     return f"checkpoints/{pack_id}.ckpt"
@@ -81,6 +88,9 @@ def load(store: Store, pack_id: str) -> Checkpoint | None:
     if data is None or hashlib.sha256(data[_DIGEST_BYTES:]).digest() != data[:_DIGEST_BYTES]:
         return None
     try:
+        with zipfile.ZipFile(io.BytesIO(data[_DIGEST_BYTES:])) as archive:
+            if sum(member.file_size for member in archive.infolist()) > len(data):
+                return None  # `save` compresses nothing, so that no small file expands to a large state
         with np.load(io.BytesIO(data[_DIGEST_BYTES:]), allow_pickle=False) as arrays:  # noqa: TID251  no pickles
             header = json.loads(arrays["header"].tobytes())
             leaves = [arrays[f"leaf_{index}"] for index in range(len(arrays.files) - 1)]
@@ -88,7 +98,7 @@ def load(store: Store, pack_id: str) -> Checkpoint | None:
         if header["pack_id"] != pack_id:
             return None
         return Checkpoint(trial_ids, header.get("fingerprint"), header["notes"], leaves)
-    except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile):
+    except _DAMAGE:
         return None
 
 

@@ -133,11 +133,11 @@ class _Lines(_Published):
         if self.tail and self.tail == self.metric:
             raise ValueError(f"tail: '{self.tail}' is already the metric")
         for reference in self.published:
-            for series in self.series:
+            for series in self.series or (None,):
                 drawn = self.metrics(series)
-                if series.label == reference.series and reference.metric not in drawn:
+                if (series is None or series.label == reference.series) and reference.metric not in drawn:
                     names = " and ".join(filter(None, drawn))
-                    raise ValueError(f"published: '{series.label}' draws {names}, not '{reference.metric}'")
+                    raise ValueError(f"published: '{reference.series}' draws {names}, not '{reference.metric}'")
         return self
 
     def metrics(self, series: Series | None) -> tuple[str | None, str | None]:

@@ -5,6 +5,7 @@ A start plans, launches what is pending, and says what came out. What happens me
 """
 
 import collections
+import dataclasses
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -215,10 +216,10 @@ def _report(sweep: PlannedSweep, launched: "launch.Launched | None") -> int:
     return 1
 
 
-def _lost(store: Store, loss: "launch.Loss") -> unfinished.LostTrials:
+def _lost(store: Store, loss: events.TrialsLost) -> events.TrialsLost:
     """The lost trials, with one sentence for a full disk, whichever files it refused."""
     reason = re.sub(re.escape(store.root) + r"/[^\s:]+", f"files in {store.root}", loss.reason)
-    return unfinished.LostTrials(loss.trial_ids, reason)
+    return dataclasses.replace(loss, reason=reason)
 
 
 def _figures(spec: SweepSpec, store: Store, source: plan.Source) -> list[str]:

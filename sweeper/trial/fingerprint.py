@@ -28,8 +28,11 @@ from pydantic import BaseModel, ConfigDict
 from sweeper.trial import plugins
 from sweeper.trial.trial_spec import TrialSpec
 
-NUMERICS = ("sweeper.training", "sweeper.trial.record", "sweeper.trial.contracts", "sweeper.trial.trial_spec")
-"""Modules and packages that compute numbers for every trial."""
+NUMERICS = (
+    "sweeper.training", "sweeper.packs.pack_training", "sweeper.trial.record", "sweeper.trial.contracts",
+    "sweeper.trial.trial_spec",
+)  # fmt: skip
+"""Modules and packages that compute numbers for every trial; `pack_training` averages its curves."""
 
 LIBRARIES = ("evosax", "flax", "jax", "jaxlib", "optax")
 """Packages whose version is part of every fingerprint."""
@@ -73,7 +76,7 @@ class Code(BaseModel):
         """
         differences = []
         if self.numerics != expected.numerics:
-            differences.append("the numerics (sweeper/training, sweeper/trial)")
+            differences.append("the numerics (sweeper/training, sweeper/packs/pack_training, sweeper/trial)")
         for kind, mine, theirs, name in (
             ("task", self.tasks, expected.tasks, trial.task.name),
             ("model", self.models, expected.models, trial.model.name),
@@ -161,7 +164,7 @@ class _Sources:
     def _files(self, module: str) -> Iterator[_File]:
         """The file of a module, if it is ours, and those of the packages around it."""
         top, *rest = module.split(".")
-        if module.startswith(NO_NUMERICS):
+        if module.startswith(NO_NUMERICS) and not module.startswith(NUMERICS):
             return
         for home in self._homes_of(top):
             for length in range(len(rest) + 1):

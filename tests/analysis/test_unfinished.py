@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from sweeper.analysis.unfinished import MAX_REASONS, LostTrials, lines, unfinished
+from sweeper.analysis.unfinished import MAX_REASONS, lines, unfinished
+from sweeper.events import TrialsLost
 
 PLANNED = ("a", "b", "c", "d", "e", "f")
 
@@ -15,7 +16,7 @@ def rows(**statuses: str) -> pd.DataFrame:
 
 
 ROWS = rows(a="finished", b="failed", c="stopped", d="finished")
-LOST = (LostTrials(("d", "e"), "disk full"),)
+LOST = (TrialsLost("pack", ("d", "e"), "disk full"),)
 
 
 def test_each_trial_has_one_reason():

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from sweeper.store.store import Store
@@ -42,7 +43,11 @@ def test_an_endless_query_ends_with_ctrl_c(tmp_path: Path, sql: str):
     while not list(scratch.iterdir()):
         assert process.poll() is None
         time.sleep(0.05)
-    time.sleep(1)  # where in the query the signal comes does not matter
+    working = psutil.Process(process.pid)
+    begun = sum(working.cpu_times()[:2])
+    while sum(working.cpu_times()[:2]) < begun + 0.5:  # CPU seconds, so that the query is under way on any machine
+        assert process.poll() is None
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     assert process.communicate() == ("", "interrupted\n")
     assert process.returncode == 130

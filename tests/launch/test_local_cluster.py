@@ -163,3 +163,15 @@ def test_too_little_address_space_is_one_sentence(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda what: (2 * 2**30, 2 * 2**30))
     with pytest.raises(LaunchError, match=r"limits the address space of a process to 2\.0 GiB.*ulimit -v unlimited"):
         local_cluster.start({})
+
+
+@pytest.mark.parametrize(("imports", "mode"), [("", "token"), ("import ray", None)], ids=["before Ray", "after Ray"])
+def test_a_token_changes_the_mode_only_before_ray_is_imported(tmp_path, imports, mode):
+    """Afterwards only Ray's own processes would hear of the mode, and refuse the driver."""
+    text = f"{imports}\nfrom sweeper.launch import ray_environment\nimport os; print(os.environ.get('RAY_AUTH_MODE'))"
+    environment = {key: value for key, value in os.environ.items() if key != "RAY_AUTH_MODE"}
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=plugins.ROOT, env=environment | {"RAY_AUTH_TOKEN": "ab" * 32},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == str(mode)

@@ -1,8 +1,12 @@
 """One pack, trained for real in this process: what it commits, and what interruption and packing do to its numbers."""
 
 import dataclasses
+import hashlib
+import io
+import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import jax
@@ -274,6 +278,46 @@ def test_a_damaged_checkpoint_is_none(tmp_path, damage):
     assert (saved.trial_ids, saved.fingerprint, saved.notes) == (("a",), "c0de", {"step": 1})
     np.testing.assert_array_equal(saved.state(state)["weights"], state["weights"])
     store.write_bytes("checkpoints/pack.ckpt", damage(store.read_bytes("checkpoints/pack.ckpt")))
+    assert checkpoint.load(store, "pack") is None
+
+
+def _archive(header: bytes, compression: int = zipfile.ZIP_STORED, **members: bytes) -> bytes:
+    """A checkpoint with a right digest and any content."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        array = io.BytesIO()
+        np.save(array, np.frombuffer(header, np.uint8))
+        for name, content in {"header": array.getvalue(), **members}.items():
+            archive.writestr(f"{name}.npy", content)
+    return hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue()
+
+
+def _huge_array(count: int) -> bytes:
+    """An array that says that it has so many numbers, and holds none."""
+    array = io.BytesIO()
+    np.lib.format.write_array_header_1_0(array, {"descr": "<f8", "fortran_order": False, "shape": (count,)})
+    return array.getvalue()
+
+
+SOUND = json.dumps({"pack_id": "pack", "trial_ids": [], "notes": {}}).encode()
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        _archive(b"[" * 200_000),
+        _archive(b"5"),
+        _archive(SOUND, leaf_0=_huge_array(2**60)),
+        _archive(SOUND, leaf_0=_huge_array(2**80)),
+        _archive(SOUND, zipfile.ZIP_DEFLATED, leaf_0=_huge_array(10**7) + bytes(8 * 10**7)),
+    ],
+    ids=["deep header", "header of a number", "more than memory", "more than an integer", "expands"],
+)
+def test_a_hostile_checkpoint_is_none(tmp_path, hostile):
+    store = Store.open(tmp_path)
+    store.write_bytes("checkpoints/pack.ckpt", _archive(SOUND))
+    assert checkpoint.load(store, "pack") is not None
+    store.write_bytes("checkpoints/pack.ckpt", hostile)
     assert checkpoint.load(store, "pack") is None
 
 

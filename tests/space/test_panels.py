@@ -132,6 +132,11 @@ def test_infinity_is_written_inf_in_conditions_and_published_values():
         (CURVE.replace("[AE_R, Aq_R]", "[]"), "at least 1"),
         (CURVE + "published: [{series: A_R, metric: success, source: here, values: {1: 1}}]\n", "no series 'A_R'"),
         (
+            "{kind: curve, name: c, x: m, metric: loss, split: q, "
+            "published: [{series: '3', metric: success, source: s, values: {1: 1}}]}",
+            "'3' draws loss, not 'success'",
+        ),
+        (
             CURVE + "published: [{series: majority, metric: success, source: here, values: {1: 1}}]\n",
             "draws majority_5",
         ),
