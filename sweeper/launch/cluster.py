@@ -113,7 +113,7 @@ def connected(address: str | None, resources: Resources, interruption: Interrupt
                 interruption.signum = signal.SIGTERM
             interruption.listen()
             interruption.check()
-            with watched_head(cluster):
+            with watched_head(cluster, interruption):
                 yield cluster
     finally:
         # Half a shutdown would leave processes behind.

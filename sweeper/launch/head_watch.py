@@ -12,24 +12,30 @@ from collections.abc import Callable, Iterator
 
 import ray
 
+from sweeper.interruption import Interruption
+
 SECONDS = 1.0
 """Between two looks."""
 
 
-def leave(sentence: str) -> None:
+def leave(sentence: str, code: int) -> None:
     """End the process at once: the driver's own thread waits inside Ray and can be told nothing."""
     os.write(2, f"{sentence}\n".encode())
-    os._exit(1)
+    os._exit(code)
 
 
 @contextlib.contextmanager
-def watched_head(address: str | None, lost: Callable[[str], None] = leave) -> Iterator[None]:
+def watched_head(
+    address: str | None, interruption: Interruption, lost: Callable[[str, int], None] = leave
+) -> Iterator[None]:
     """Watch the head of the cluster that Ray is connected to.
 
     Args:
         address: Host and port of a cluster of others; None for the cluster of this process.
-        lost: Called in another thread with a sentence when the head is gone: when a local head refuses a connection,
-            or another head has answered nothing for 45 seconds, since it may be started again.
+        interruption: Whether the sweep is to stop. A signal to everything on a machine ends the head as well, and the
+            exit code is that of the signal then.
+        lost: Called in another thread with a sentence and an exit code when the head is gone: when a local head
+            refuses a connection, or another head has answered nothing for 45 seconds, since it may be started again.
     """
     host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
     patience, name = (0.0, "on this machine") if address is None else (45.0, f"at {address}")
@@ -44,7 +50,8 @@ def watched_head(address: str | None, lost: Callable[[str], None] = leave) -> It
             except OSError as error:
                 refused = isinstance(error, ConnectionRefusedError)
                 if not ended.is_set() and time.monotonic() - answered > patience and (refused or address is not None):
-                    lost(f"the Ray cluster {name} has died: its head process is gone; the same command carries on")
+                    sentence = f"the Ray cluster {name} has died: its head process is gone; the same command carries on"
+                    lost(sentence, 1 if interruption.signum is None else 128 + interruption.signum)
                     return
 
     threading.Thread(target=watch, daemon=True).start()

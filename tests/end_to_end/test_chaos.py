@@ -1,7 +1,6 @@
 """The fault suite in short; `make chaos` injects every fault as often as docs/reliability.md says.
 
-Two faults are left to `make chaos`: what a killed worker loses, and how soon a terminated driver is gone, are seconds,
-which a busy machine cannot promise.
+What a killed worker loses is left to `make chaos`: it is seconds, which a busy machine cannot promise.
 """
 
 import random
@@ -40,6 +39,7 @@ needs_mounts = pytest.mark.skipif(not _mounts(), reason="a file system that is f
     ("fault", "times"),
     [
         (process_faults.driver_killed, 3),
+        (process_faults.terminated, 1),
         (process_faults.driver_doubled, 1),
         (process_faults.nodes_killed, 3),
         (storage_faults.results_moved, 1),
