@@ -86,7 +86,7 @@ class Population:
             shared = ray.put(jax.tree.map(np.asarray, distribution))
             waiting = list(range(evolution.blocks(stacked)))[::-1]
             running: dict[Any, tuple[int, Any]] = {}
-            found: dict[int, np.ndarray] = {}
+            results: dict[int, np.ndarray] = {}
             free = list(self._workers)
             while waiting or running:
                 while waiting and free:
@@ -96,11 +96,11 @@ class Population:
                 for reference in done:
                     block, worker = running.pop(reference)
                     try:
-                        found[block] = ray.get(reference)
+                        results[block] = ray.get(reference)
                     except OtherCodeError as error:  # without the traceback that Ray puts around the message
                         raise OtherCodeError(getattr(error, "cause", error)) from None
                     free.append(worker)
-            return [found[block] for block in range(len(found))]
+            return [results[block] for block in range(len(results))]
 
         return evaluate
 

@@ -9,7 +9,7 @@ os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
 
 _TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
-# A driver that connects to a cluster shows no token unless it is told to, and is then refused again and again. Ray
+# A driver that connects to a cluster shows a token only in this mode, and is refused again and again without it. Ray
 # reads the variable when it is imported. Where that is done already, the variable would reach the processes that this
 # driver starts but not the driver itself, and they would refuse it.
 if "ray" not in sys.modules and (

@@ -10,7 +10,7 @@ Invariants:
     - An adaptive search is asked for setting n when exactly the settings up to n - WINDOW have been told, in order. So
       the settings depend on the space and on the results alone, never on the number of workers or on interruptions.
     - The value of a setting is the mean over all of its training seeds. A setting of which a seed failed, was stopped
-      early or has no finite value is told as failed.
+      early or has no finite value counts as failed.
 """
 
 import abc

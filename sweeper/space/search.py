@@ -75,7 +75,7 @@ class ListedSearch(Search):
 
 
 class Study(abc.ABC):
-    """An adaptive search under way: asks for settings, and is told what they gave."""
+    """An adaptive search under way: it proposes settings, and learns the value of each."""
 
     @abc.abstractmethod
     def ask(self) -> Mapping[str, Any]:

@@ -1,8 +1,8 @@
 """Reads a search space: YAML in, a `SweepSpec` out, and one readable message for every mistake.
 
 The document is read into a tree (`yaml_tree`), each of its variants is merged over its trial, and its holes are opened
-(`holes`). Then a few filled trees that together hold every value of every axis are validated, so that a mistake in a
-large grid is told at once.
+(`holes`). Then a few filled trees that together hold every value of every axis are validated, so that the message on
+a mistake in a large grid comes at once.
 
 Invariants:
     - `read` returns a space of which every constant, every entry of every choice and both ends of every range fit
@@ -128,7 +128,7 @@ def _nearest_space(path: Path) -> str | None:
 
 
 def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> SweepSpec:
-    """The space of a document; each check presumes that those before it have found nothing."""
+    """The space of a document; each check presumes that the checks before it had no problem."""
 
     def stop_at(problems: list[Problem]) -> None:
         if problems:

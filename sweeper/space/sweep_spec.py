@@ -1,8 +1,8 @@
 """A search space that has been read, and the trials that it stands for.
 
 A listed search is expanded into all of its trials. An adaptive search has trials setting by setting, as its study asks
-for them. Either way pydantic validates every filled tree, and what it refuses is told with the place in the author's
-file.
+for them. Either way pydantic validates every filled tree, and the message on a
+value that it refuses names the place in the author's file.
 """
 
 from collections.abc import Mapping

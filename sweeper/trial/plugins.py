@@ -15,7 +15,7 @@ Plug-ins are imported as `tasks.maze` and `models.transformer`, and may import e
 common names, so they are not left to Python's search: this module makes both packages, over the folders of the project
 and of this package. Python takes them from here before it looks anywhere else.
 
-Workers are other processes, perhaps on other machines. They are told the project's folder by the environment variable
+Workers are other processes, perhaps on other machines. They learn the project's folder from the environment variable
 `SWEEPER_PROJECT`, or run in a copy of that folder.
 """
 
