@@ -76,7 +76,7 @@ def running_cluster(address: str | None) -> str | None:
             if explicit:
                 raise LaunchError(f"no Ray cluster answers at {running}: {error}") from error
     if address == "auto":
-        raise LaunchError("no Ray cluster is running on this machine")
+        raise LaunchError("there is no running Ray cluster on this machine")
     return None
 
 
