@@ -35,7 +35,8 @@ def test_the_driver_never_starts_jax():
     code = (
         "from pathlib import Path\n"
         "import jax._src.xla_bridge as bridge\n"
-        "from sweeper import launch, run, sweep\n"
+        "from sweeper import launch, run\n"
+        "from sweeper.starts import sweep\n"
         "from sweeper.packs import plan\n"
         "from sweeper.space import search_space\n"
         "for path in Path('search_spaces').glob('gridworld_*.yaml'):\n"
