@@ -118,7 +118,8 @@ def test_a_worker_of_other_code_computes_nothing(ray_of_four_cores):
     population = Population(1, worker_environment(Resources()), group, 0)
     other = CODE.model_copy(update={"numerics": "other"})
     message = (
-        r"^the worker runs other code than this start; what differs: the numerics \(sweeper/training, sweeper/packs/pack_training, sweeper/trial\)$"
+        r"^the worker runs other code than this start; what differs: "
+        r"the numerics \(sweeper/training, sweeper/packs/pack_training, sweeper/trial\)$"
     )
     try:
         with pytest.raises(fingerprint.OtherCodeError, match=message):

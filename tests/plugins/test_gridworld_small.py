@@ -10,7 +10,7 @@ from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tasks.gridworld import Task
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 GENERATIONS = 4
 

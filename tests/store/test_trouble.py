@@ -101,7 +101,7 @@ def test_answers_of_an_object_store(text, passing):
     assert isinstance(caught.value, StoreTrouble) == passing
 
 
-@pytest.mark.slow
+@pytest.mark.long  # every operation waits for the client's own attempts first
 def test_a_bucket_that_answers_503_for_a_while_gets_the_commit_and_the_checkpoint(s3, tmp_path):
     def over(count):
         if count % 2 == 0:
