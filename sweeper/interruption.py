@@ -29,16 +29,20 @@ class Interruption:
     """Whether the sweep is to stop.
 
     Attributes:
-        signum: The first signal that came.
+        signum: The first signal that was answered.
+        arrived: The first signal that came, perhaps while the thread that answers it was inside a call to Ray.
     """
 
     def __init__(self) -> None:
         self.signum: int | None = None
+        self.arrived: int | None = None
         self._answer: Literal["exit", "raise", "note", "ignore"] = "exit"
         self._woken, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
 
     def listen(self) -> None:
         """Take over SIGINT, SIGTERM and SIGHUP; what the caller ignores (nohup) stays ignored."""
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)  # one byte a signal, whatever Python is doing
         for signum in SIGNALS:
             if signal.getsignal(signum) != signal.SIG_IGN:
                 signal.signal(signum, self._on_signal)
@@ -47,10 +51,12 @@ class Interruption:
         """End the process so long after the first signal, whatever it is waiting for."""
 
         def watch() -> None:
-            os.read(self._woken, 1)
+            while self.arrived is None:
+                signum = os.read(self._woken, 1)[0]
+                self.arrived = signum if signum in SIGNALS else None
             time.sleep(seconds)
             os.write(2, b"interrupted, and Ray did not answer; the same command carries on\n")
-            os._exit(128 + (self.signum or signal.SIGTERM))
+            os._exit(128 + self.arrived)
 
         threading.Thread(target=watch, daemon=True).start()
 
@@ -71,7 +77,6 @@ class Interruption:
     def _on_signal(self, signum: int, frame: Any) -> None:
         first = self.signum is None
         self.signum = self.signum or signum
-        os.write(self._wake, b"!")  # wakes the thread without a lock, which the signal may have interrupted
         match self._answer:
             case "exit":
                 os.write(2, b"interrupted; the same command carries on\n")

@@ -51,7 +51,7 @@ def watched_head(
                 refused = isinstance(error, ConnectionRefusedError)
                 if not ended.is_set() and time.monotonic() - answered > patience and (refused or address is not None):
                     sentence = f"the Ray cluster {name} has died: its head process is gone; the same command carries on"
-                    lost(sentence, 1 if interruption.signum is None else 128 + interruption.signum)
+                    lost(sentence, 1 if interruption.arrived is None else 128 + interruption.arrived)
                     return
 
     threading.Thread(target=watch, daemon=True).start()
