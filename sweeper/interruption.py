@@ -12,6 +12,7 @@ nothing, so that a wait for them has a limit: `leave_within`.
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import threading
@@ -30,14 +31,14 @@ class Interruption:
 
     Attributes:
         signum: The first signal that was answered.
-        arrived: The first signal that came, perhaps while the thread that answers it was inside a call to Ray.
     """
 
     def __init__(self) -> None:
         self.signum: int | None = None
-        self.arrived: int | None = None
+        self._arrived: int | None = None
         self._answer: Literal["exit", "raise", "note", "ignore"] = "exit"
         self._woken, self._wake = os.pipe()
+        os.set_blocking(self._woken, False)
         os.set_blocking(self._wake, False)
 
     def listen(self) -> None:
@@ -51,14 +52,20 @@ class Interruption:
         """End the process so long after the first signal, whatever it is waiting for."""
 
         def watch() -> None:
-            while self.arrived is None:
-                signum = os.read(self._woken, 1)[0]
-                self.arrived = signum if signum in SIGNALS else None
+            while (arrived := self.arrived()) is None:
+                select.select([self._woken], [], [])
             time.sleep(seconds)
             os.write(2, b"interrupted, and Ray did not answer; the same command carries on\n")
-            os._exit(128 + self.arrived)
+            os._exit(128 + arrived)
 
         threading.Thread(target=watch, daemon=True).start()
+
+    def arrived(self) -> int | None:
+        """The first signal that came, also one that waits for an answer while its thread is inside a call to Ray."""
+        with contextlib.suppress(BlockingIOError):
+            signals = [signum for signum in os.read(self._woken, 4096) if signum in SIGNALS]
+            self._arrived = self._arrived or next(iter(signals), None)
+        return self._arrived
 
     @contextlib.contextmanager
     def answered_by(self, answer: Literal["raise", "note", "ignore"]) -> Iterator[None]:

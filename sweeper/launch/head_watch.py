@@ -51,7 +51,8 @@ def watched_head(
                 refused = isinstance(error, ConnectionRefusedError)
                 if not ended.is_set() and time.monotonic() - answered > patience and (refused or address is not None):
                     sentence = f"the Ray cluster {name} has died: its head process is gone; the same command carries on"
-                    lost(sentence, 1 if interruption.arrived is None else 128 + interruption.arrived)
+                    signum = interruption.arrived()
+                    lost(sentence, 1 if signum is None else 128 + signum)
                     return
 
     threading.Thread(target=watch, daemon=True).start()

@@ -25,6 +25,8 @@ from sweeper.space.panel_series import Best
 from sweeper.space.panels import Panel, Panels
 from tasks.gridworld.environment import Grid
 
+pytestmark = pytest.mark.slow
+
 INPUTS = 400
 
 
@@ -495,7 +497,6 @@ def voters(q):
     return ladder | {f"{name}_p5": value / 2 for name, value in ladder.items()} | {"margin_p5": 0.1 * q}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "palette"),
     [
@@ -623,7 +624,6 @@ def test_neighbours_of_the_same_series_share_a_legend():
     assert legends(composed(found, left, unseen)) == [["seen", "unseen", "published"]]
 
 
-@pytest.mark.slow
 def test_axes_have_the_size_that_their_kind_gives():
     grid = walkers([walker(name, reward=-8.0) for name in ("AE_R", "Aq_R")])
     for found, row in ((paper_like(1), PAPER), (paper_like(1), PAPER[:1]), (grid, [HISTORY, CELLS, BOARD])):
@@ -916,7 +916,6 @@ def test_a_target_outside_the_grid_is_refused():
 # --------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_every_panel_is_written_alone_and_with_its_row(tmp_path):
     report = figures.draw(paper_like(seeds=2, qs=[1, 2, 10]), PAPER, tmp_path)
     names = sorted(path.name for path in tmp_path.iterdir())
@@ -933,7 +932,6 @@ def test_the_same_results_make_the_same_files(tmp_path):
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
-@pytest.mark.slow
 def test_figures_of_several_reports_are_ordered_by_the_names_of_their_panels(tmp_path):
     found = paper_like(seeds=1, qs=[1])
     first, second, third = (figures.draw(found, [one], tmp_path / one.name) for one in (PAPER[1], PAPER[0], PAPER[3]))

@@ -28,6 +28,8 @@ from sweeper.trial.trial_spec import trial_id
 from tests.chromium import PROGRAM, browser
 from tests.results import PROVENANCE, STARTED, failure, result
 
+pytestmark = pytest.mark.slow
+
 needs_chromium = pytest.mark.skipif(
     PROGRAM is None, reason="no page was opened: there is no chromium (on Debian: apt-get install chromium)"
 )
@@ -287,7 +289,6 @@ def test_nothing_is_executed_that_a_store_wrote(tmp_path):
     assert re.findall(r'<[a-z][^>]* (?:src|href)=(?!"(?:data:|#))[^>]*', text) == []
 
 
-@pytest.mark.slow
 def test_the_command_writes_the_page_of_the_sweeps_asked_for(tmp_path):
     panels = "panels: [{kind: curve, name: average, x: q, metric: success, split: baseline}]\n"
     store = filled(tmp_path / "store", result({"seed": 7}), text=panels)

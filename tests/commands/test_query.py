@@ -383,6 +383,7 @@ def test_json(results):
     assert json.loads(asked(results, "--format", "json", f"select * from ({ASK}) where false").stdout) == []
 
 
+@pytest.mark.slow
 def test_parquet_through_a_pipe(results):
     done = subprocess.run(
         [sys.executable, "-m", "sweeper.query", "from trials", "--results", results.url, "--format", "parquet"],

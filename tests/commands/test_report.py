@@ -21,6 +21,8 @@ from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial_spec import trial_id
 from tests.trials import coloring_trial
 
+pytestmark = pytest.mark.slow
+
 ORIGIN = Provenance(
     commit=None, dirty=None, lock_hash=None, versions={}, command="test", captured="2026-01-01T00:00:00"
 )
@@ -157,7 +159,6 @@ def test_without_compare_one_line_says_what_there_is_to_compare(store, tmp_path)
     assert not list((tmp_path / "results" / "report").glob("comparison.*"))
 
 
-@pytest.mark.slow
 def test_panels_of_two_sweeps_that_share_a_figure_are_drawn_side_by_side(store, tmp_path):
     ours = [result(0.7)]
     commit(store, *ours)
@@ -205,7 +206,6 @@ def test_overrides_of_the_command_line_reach_the_panels(store, tmp_path):
     assert (tmp_path / "results" / "report" / "ours" / "renamed.png").exists()
 
 
-@pytest.mark.slow
 def test_sweeps_can_be_chosen_and_written_elsewhere(store, tmp_path):
     one, other = result(0.4, seed=0), result(0.6, seed=1)
     commit(store, one, other)
@@ -231,7 +231,6 @@ def test_a_space_is_drawn_from_the_trials_that_it_plans(store, tmp_path):
     assert "none of its trials" not in output
 
 
-@pytest.mark.slow
 def test_a_space_whose_trials_were_shortened_is_drawn_from_those(store, tmp_path):
     commit(store, result(0.4, seed=0), result(0.6, seed=1))
     space = space_of(tmp_path, steps=9)
@@ -245,7 +244,6 @@ def test_a_space_whose_trials_were_shortened_is_drawn_from_those(store, tmp_path
     assert "space: none of its trials is finished; drawn from those of earlier starts of this name" in output
 
 
-@pytest.mark.slow
 def test_a_new_space_of_a_dozen_lines_gets_its_own_figures_without_code(store, tmp_path):
     space = tmp_path / "width.yaml"
     space.write_text(

@@ -357,6 +357,7 @@ def test_a_cluster_that_does_not_answer_is_an_error_in_one_line(checkout):
     assert "Traceback" not in text
 
 
+@pytest.mark.long
 def test_a_cluster_whose_head_dies_ends_the_sweep_with_one_sentence(checkout):
     command = Command(checkout, "tiny.yaml", "--results", "headless", "--address", "local")
     command.until(command.workers)

@@ -23,6 +23,8 @@ from sweeper.trial.trial_spec import trial_id
 from tests.results import failure, result
 from tests.trials import coloring_trial
 
+pytestmark = pytest.mark.slow
+
 TRIALS = tuple(coloring_trial(seed=seed, steps=20) for seed in range(3))
 IDS = tuple(map(trial_id, TRIALS))
 ORIGIN = provenance.capture(["test"])

@@ -8,6 +8,8 @@ import pytest
 from sweeper.packs.network_weights import OtherNetworkError, network_of, weights_of
 from tests.trials import coloring_trial
 
+pytestmark = pytest.mark.slow
+
 MODELS = [
     {"name": "transformer", "width": 4, "key_size": 4, "mlp": True, "layer_norm": True, "positions": "learnt"},
     {"name": "deep_sets", "width": 4, "hidden": 4},

@@ -338,6 +338,7 @@ def test_the_schedule_rises_falls_and_ends_at_the_final_rate():
     np.testing.assert_allclose(rates, [1e-3, 5.5e-4, 1e-4], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_numerics_import_without_ray():
     """The pack runs where Ray is not installed: an import hook refuses it."""
     code = (

@@ -104,6 +104,7 @@ def run(study: plan.Conversation, results: Results, workers: int, rng: random.Ra
         packs -= 1
 
 
+@pytest.mark.slow
 def test_an_optuna_search_does_not_depend_on_workers_order_or_interruptions(spec):
     alone = Results()
     undisturbed = study(spec, alone)

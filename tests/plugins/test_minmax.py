@@ -71,6 +71,7 @@ def test_values_equal_those_of_all_strategies(grid):
     assert minmax.randomised(grid).value == pytest.approx(_game_value(costs), abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "average", "deterministic", "randomised"),
     [(3, 27 / 4, 10, 8), (4, 56 / 5, 16, 278 / 23), (5, 50 / 3, 26, 52 / 3)],

@@ -9,6 +9,8 @@ from sweeper.space.problems import SearchSpaceError
 from sweeper.space.search_space import read
 from sweeper.store.schema import METRICS, TRIALS
 
+pytestmark = pytest.mark.slow
+
 SPACES = Path(__file__).resolve().parents[2] / "search_spaces"
 
 SPACE = """\

@@ -401,6 +401,7 @@ def test_a_row_that_keeps_no_outcomes_takes_none(local):
 # --------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("earlier", [None, "failed"])
 def test_a_crash_at_any_moment_of_a_commit_loses_only_that_commit(tmp_path, monkeypatch, earlier):
     """Cut before and after every operation on the disk; nothing cleans up after a power cut."""
