@@ -5,12 +5,16 @@ here, and the base class says which.
 """
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 
 from pyarrow import fs
 
 from sweeper.messages import redacted
 from sweeper.store.files import DurableFiles, FileState, Hold, StoreError, explained
+
+_ABSENT = re.compile("NO_SUCH_KEY|RESOURCE_NOT_FOUND")
+"""What Amazon's client calls an answer of 404, with and without a text."""
 
 
 class ObjectFiles(DurableFiles):
@@ -78,7 +82,7 @@ class ObjectFiles(DurableFiles):
             except OSError as error:
                 # Opening and reading are two requests. An object that is deleted in between is no FileNotFoundError,
                 # and may be there again by now.
-                if "NO_SUCH_KEY" in str(error) or self.filesystem.get_file_info(path).type == fs.FileType.NotFound:
+                if _ABSENT.search(str(error)) or self.filesystem.get_file_info(path).type == fs.FileType.NotFound:
                     return None
                 raise
 

@@ -86,10 +86,20 @@ class DeletedAfterOpening:
         return opened
 
 
-def test_an_object_that_is_deleted_while_it_is_read_is_absent(s3):
+class WrittenAgainAfterOpening(DeletedAfterOpening):
+    """As above, and the object is there again after its reading has failed with an answer of 404."""
+
+    def open_input_file(self, path):
+        raise OSError(
+            f"When reading {path}: AWS Error RESOURCE_NOT_FOUND during GetObject operation: No response body."
+        )
+
+
+@pytest.mark.parametrize("between", [DeletedAfterOpening, WrittenAgainAfterOpening])
+def test_an_object_that_is_deleted_while_it_is_read_is_absent(s3, between):
     store = Store.open(s3.url("deleted"))
     store.write_bytes("checkpoints/pack.ckpt", b"state")
-    store.files.filesystem = DeletedAfterOpening(store.files.filesystem)
+    store.files.filesystem = between(store.files.filesystem)
     assert store.read_bytes("checkpoints/pack.ckpt") is None
 
 
