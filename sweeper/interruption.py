@@ -103,4 +103,4 @@ def exit_code(start: Callable[[Interruption], int]) -> int:
         return start(interruption)
     except KeyboardInterrupt:
         print("interrupted; the same command carries on", file=sys.stderr)
-        return 128 + (interruption.signum or signal.SIGINT)
+        return 128 + (interruption.arrived() or interruption.signum or signal.SIGINT)

@@ -92,6 +92,8 @@ def start(options: Options, interruption: Interruption) -> int:
         try:
             _launched(options, name, resources, planned, store, origin, output, interruption)
         except (_launch_error(), StoreError) as error:
+            if interruption.arrived() is not None and not isinstance(error, StoreError):
+                raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and were gone first
             output.complain(str(error))
             return 1
     try:

@@ -128,6 +128,7 @@ def _launched(sweep: PlannedSweep, interruption: Interruption) -> "launch.Launch
 
     Raises:
         _StartError: there is no cluster that can run them.
+        KeyboardInterrupt: the cluster died of the signal that this process got.
     """
     from sweeper import launch  # Ray takes seconds to import
 
@@ -150,6 +151,8 @@ def _launched(sweep: PlannedSweep, interruption: Interruption) -> "launch.Launch
             stream.emit(events.SweepStarted(address))
             return launch.launch(job, stream, interruption)
     except launch.LaunchError as error:
+        if interruption.arrived() is not None:
+            raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and were gone first
         raise _StartError(str(error), 2 if isinstance(error, launch.TooLarge) else 1) from error
 
 
