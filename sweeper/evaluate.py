@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from sweeper.interruption import Interruption, exit_code
+from sweeper.options import Address, Concurrency, Results
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -31,13 +32,8 @@ def evaluate(
     votes: Annotated[
         str | None, typer.Option(metavar="K,K...", help="Group sizes of the votes; without it those of the trial.")
     ] = None,
-    results: Annotated[
-        str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")
-    ] = "results",
-    address: Annotated[
-        str | None,
-        typer.Option(help="Ray cluster: host:port, auto or local. Without it a running cluster, or else a local one."),
-    ] = None,
+    results: Results = "results",
+    address: Address = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be evaluated.")] = False,
     overrides: Annotated[
         list[str] | None,
@@ -46,9 +42,7 @@ def evaluate(
     recompute_other_code: Annotated[
         bool, typer.Option("--recompute-other-code", help="Make evaluations again that other code has made.")
     ] = False,
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, help="At most so many packs at once; without it as many as fit.")
-    ] = None,
+    concurrency: Concurrency = None,
 ) -> None:
     """Evaluate stored networks by another protocol, without training."""
     named = what or []

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from sweeper.interruption import Interruption, exit_code
+from sweeper.options import Address, Concurrency, Results
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -21,13 +22,8 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def run(
     space: Annotated[Path, typer.Argument(metavar="SPACE.yaml", help="The search space.")],
-    results: Annotated[
-        str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")
-    ] = "results",
-    address: Annotated[
-        str | None,
-        typer.Option(help="Ray cluster: host:port, auto or local. Without it a running cluster, or else a local one."),
-    ] = None,
+    results: Results = "results",
+    address: Address = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run, and at what cost.")] = False,
     overrides: Annotated[
         list[str] | None,
@@ -38,9 +34,7 @@ def run(
         bool,
         typer.Option("--recompute-other-code", help="Compute rows again that other code has computed."),
     ] = False,
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, help="At most so many packs at once; without it as many as fit.")
-    ] = None,
+    concurrency: Concurrency = None,
 ) -> None:
     """Run what is missing of a search space, and print what came out."""
 

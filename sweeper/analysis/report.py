@@ -335,5 +335,5 @@ def _attempted(title: str, make: Callable[[], Table]) -> Table:
     """The table, or a note that says why it could not be made: no table ends a report."""
     try:
         return make()
-    except Exception as error:
+    except Exception as error:  # whatever is wrong with a table, the report has the others
         return failed(title, error)

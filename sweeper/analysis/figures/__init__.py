@@ -120,7 +120,7 @@ def attempted(name: str, notes: list[Note], make: Callable[[], T]) -> T | None:
     """What `make` returns; None and one more note if it fails."""
     try:
         return make()
-    except Exception as error:
+    except Exception as error:  # whatever is wrong with a panel, the others are drawn
         logger.debug("%s: no figure", name, exc_info=error)
         notes.append(Note(name, "", f"could not be drawn: {type(error).__name__}: {error}"))
         return None
@@ -161,7 +161,7 @@ def _write(row: Sequence[Drawing], path: Path, palette: PaletteName) -> list[Pat
         try:
             figure.savefig(png)
             figure.savefig(pdf, metadata={"CreationDate": None})
-        except Exception:
+        except Exception:  # raised again: no half of a figure stays
             for file in (png, pdf):
                 file.unlink(missing_ok=True)
             raise

@@ -81,7 +81,7 @@ def attempted(title: str, make: Callable[[], tuple[Table, Sequence[Kinds] | None
     """The typeset table of what `make` returns, or a note that says why it could not be made."""
     try:
         return typeset(*make())
-    except Exception as error:
+    except Exception as error:  # whatever is wrong with a table, the page has the others
         return typeset(failed(title, error))
 
 
