@@ -15,7 +15,7 @@ from sweeper.space.panel_series import Best, Where
 from sweeper.space.panels import CurvePanel, Panel, Source, VotesPanel
 from sweeper.space.problems import Problem, SearchSpaceError, shown
 from sweeper.space.sweep_spec import SweepSpec
-from sweeper.space.yaml_tree import Node, descendant, document_tree, overridden, plain
+from sweeper.space.yaml_tree import Node, descendant, plain
 from sweeper.training import evaluation, trainers
 from sweeper.trial.trial_spec import TrialSpec, canonical, leaf_values
 
@@ -110,10 +110,7 @@ def check(spec: SweepSpec) -> None:
     """
     if not spec.panels:
         return
-    root = document_tree(spec.text)
-    for override in spec.overrides:
-        root = overridden(root, override)
-    if problems := _problems(spec.panels, root, _Names(spec.variants)):
+    if problems := _problems(spec.panels, spec.document, _Names(spec.variants)):
         raise SearchSpaceError(str(spec.path), problems)
 
 

@@ -2,11 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sweeper.messages import counted, printable
 
 MAX_SHOWN = 20
+
+
+class Elsewhere(NamedTuple):
+    """A line of a file that the space extends."""
+
+    source: str
+    line: int
+
+
+Where = int | str | Elsewhere | None
+"""Line in the file of the space, the text of the `--set` that holds a value, a line of another file, or unknown."""
 
 
 @dataclass(frozen=True)
@@ -16,12 +27,12 @@ class Problem:
     Attributes:
         path: Dotted path in the document, the hole included (`trial.objective.q.choice[2]`); empty for the whole file.
         message: What is wrong, with the nearest valid name where there is one.
-        where: Line in the file, or the text of the `--set` that it was written in.
+        where: Where the mistake is written.
     """
 
     path: str
     message: str
-    where: int | str | None = None
+    where: Where = None
 
     def line(self, source: str) -> str:
         """One line, such as compilers print: `x.yaml:12: trial.steps: must be at least 1, got 0`."""
@@ -30,6 +41,8 @@ class Problem:
                 place = f"--set {shortened(self.where)}: "
             case int():
                 place = f"{source}:{self.where}: "
+            case Elsewhere(other, line):
+                place = f"{other}:{line}: "
             case None:
                 place = f"{source}: "
         return printable(place + (f"{self.path}: " if self.path else "") + self.message)
@@ -53,7 +66,7 @@ class SearchSpaceError(ValueError):
 class Refused(Exception):
     """A mistake that ends the reading of a document, because what follows it cannot be understood."""
 
-    def __init__(self, path: str, message: str, where: int | str | None):
+    def __init__(self, path: str, message: str, where: Where):
         super().__init__(message)
         self.problem = Problem(path, message, where)
 

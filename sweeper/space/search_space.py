@@ -1,6 +1,6 @@
 """Reads a search space: YAML in, a `SweepSpec` out, and one readable message for every mistake.
 
-The document is read into a tree (`yaml_tree`), each of its variants is merged over its trial, and its holes are opened
+The document is read into a tree (`document`), each of its variants is merged over its trial, and its holes are opened
 (`holes`). Then a few filled trees that together hold every value of every axis are validated, so that the message on
 a mistake in a large grid comes at once.
 
@@ -11,10 +11,8 @@ Invariants:
     - The set of trials does not depend on the order of keys.
 """
 
-import contextlib
 import itertools
 import math
-import re
 import typing
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -25,10 +23,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space import holes, validation_messages
+from sweeper.space.document import document, file_text
 from sweeper.space.grid_search import GridSearch
 from sweeper.space.holes import MAX_SETTINGS, Hole
 from sweeper.space.panels import Panels
-from sweeper.space.problems import Problem, Refused, SearchSpaceError, shown
+from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
 from sweeper.space.resources import Resources
 from sweeper.space.search import Search
 from sweeper.space.search_methods import Method, SearchMethod
@@ -38,7 +37,6 @@ from sweeper.space.yaml_tree import (
     RESERVED,
     Node,
     descendant,
-    document_tree,
     joined,
     merged,
     overridden,
@@ -47,8 +45,6 @@ from sweeper.space.yaml_tree import (
 )
 from sweeper.training import evaluation
 from sweeper.trial.trial_spec import TrialSpec
-
-MAX_BYTES = 2**20
 
 ANCHORS = "x-"
 """Keys at the top that begin so hold values for aliases, and nothing else."""
@@ -80,7 +76,7 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> SweepSpec:
             the document first, and once it has none, those of the values.
     """
     try:
-        text = _text(Path(path))
+        text = file_text(Path(path))
     except Refused as refused:
         raise SearchSpaceError(str(path), [refused.problem]) from None
     return of_text(path, text, overrides)
@@ -89,42 +85,12 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> SweepSpec:
 def of_text(path: str | Path, text: str, overrides: Sequence[str] = ()) -> SweepSpec:
     """The search space with this text; arguments and errors are those of `read`, which reads the text from `path`."""
     try:
-        root = document_tree(text)
+        root, text = document(Path(path), text)
         for override in overrides:
             root = overridden(root, override)
         return _sweep(Path(path), text, tuple(overrides), root)
     except Refused as refused:
         raise SearchSpaceError(str(path), [refused.problem]) from None
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise Refused("", f"there is no such file{did_you_mean(_nearest_space(path))}", None) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise Refused("", f"cannot be read: {reason}", None) from None
-    if len(content) > MAX_BYTES:
-        raise Refused("", f"larger than {MAX_BYTES:,} bytes; no search space needs that", None)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise Refused("", f"not UTF-8: the byte {content[error.start]:#04x} cannot stand here", line) from None
-
-
-def _nearest_space(path: Path) -> str | None:
-    """The search space whose name is most like that of a missing file, in the same folder or among those shipped."""
-    spaces: dict[str, Path] = {}
-    for folder in (path.parent, Path("search_spaces")):
-        for other in sorted(folder.glob("*.y*ml")):
-            with contextlib.suppress(OSError):
-                if re.search(rb"^trial *:", other.read_bytes()[:MAX_BYTES], re.MULTILINE):
-                    spaces.setdefault(other.stem, other)
-    nearest = nearest_name(path.stem, spaces)
-    return str(spaces[nearest]) if nearest else None
 
 
 def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> SweepSpec:
@@ -140,7 +106,7 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
         entries = {key: entry for key, entry in root.value.items() if not str(key).startswith(ANCHORS)}
         root = replace(root, value={"name": Node(path.stem, "name", None)} | entries)
     try:
-        document = _Document.model_validate(plain(root))
+        top = _Document.model_validate(plain(root))
     except ValidationError as error:
         raise SearchSpaceError(str(path), validation_messages.problems_of(error, root, _Document, ROOTS)) from None
 
@@ -150,18 +116,19 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     problems: list[Problem] = []
     variants = tuple(holes.with_holes(merged(trial, patch), (), problems) for patch in patches)
     stop_at(problems + _without_effect(overrides, variants))
-    stop_at(_too_many(document.search, variants) + _undrawable(document.search, variants))
+    stop_at(_too_many(top.search, variants) + _undrawable(top.search, variants))
     stop_at(_illegal_values(variants))
-    stop_at(_wrong_metric(document.search, root, variants))
+    stop_at(_wrong_metric(top.search, root, variants))
     return SweepSpec(
-        name=document.name,
-        description=document.description,
-        panels=document.panels,
-        search=document.search,
-        resources=document.resources,
+        name=top.name,
+        description=top.description,
+        panels=top.panels,
+        search=top.search,
+        resources=top.resources,
         path=path,
         text=text,
         overrides=overrides,
+        document=root,
         variants=variants,
     )
 
@@ -197,7 +164,7 @@ def _illegal_values(variants: Sequence[Node]) -> list[Problem]:
 def _without_effect(overrides: Sequence[str], variants: Sequence[Node]) -> list[Problem]:
     """Overrides of the trial that every variant, or a later override, overrides in its turn."""
 
-    def origins(node: Node) -> Iterator[int | str | None]:
+    def origins(node: Node) -> Iterator[Where]:
         yield node.where
         match node.value:
             case Hole(options=below) | list(below):

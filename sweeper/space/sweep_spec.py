@@ -68,8 +68,9 @@ class SweepSpec:
         search: How settings are taken.
         resources: How packs are executed.
         path: The file.
-        text: Its content.
+        text: Its content; of a space that extends others, the text of all files joined.
         overrides: What `--set` changed in it.
+        document: The tree of the text with the overrides.
         variants: For every variant the whole trial with its holes.
     """
 
@@ -81,6 +82,7 @@ class SweepSpec:
     path: Path
     text: str = field(repr=False)
     overrides: tuple[str, ...]
+    document: Node = field(repr=False)
     variants: tuple[Node, ...] = field(repr=False)
 
     def expand(self) -> Expansion:

@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from sweeper.space.problems import Refused, shortened, shown
+from sweeper.space.problems import Refused, Where, shortened, shown
 
 MAX_DEPTH = 40
 MAX_NODES = 50_000
@@ -47,7 +47,7 @@ class Node:
 
     value: Any
     path: str
-    where: int | str | None
+    where: Where
 
 
 def plain(node: Node) -> Any:
@@ -141,6 +141,18 @@ SCALARS = {
 _Loader.yaml_implicit_resolvers = {}
 for _name, _pattern in SCALARS.items():
     _Loader.add_implicit_resolver(_TAG + _name, re.compile(rf"(?:{_pattern})\Z"), None)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes scalars so that `_Loader` reads the same: strings that look like numbers of YAML 1.2 are quoted."""
+
+
+_Dumper.yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
+
+
+def text_of(root: Node) -> str:
+    """The YAML text of a tree without holes; `document_tree` reads the same data from it."""
+    return yaml.dump(plain(root), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def document_tree(text: str, path: str = "", override: str | None = None) -> Node:

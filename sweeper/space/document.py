@@ -1,0 +1,125 @@
+"""The document of a search space: the text of its file, as a tree, joined with the files that it extends.
+
+A space that begins with `extends: other.yaml` is the document of the other file with its own entries written over it,
+by the rules of variants. The text that a store keeps of such a space has the entries of all files, so that a record
+needs no file beside it.
+"""
+
+import contextlib
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from sweeper.messages import did_you_mean, nearest_name
+from sweeper.space.problems import Elsewhere, Refused, shown
+from sweeper.space.yaml_tree import Node, document_tree, merged, text_of
+
+MAX_BYTES = 2**20
+MAX_BASES = 8
+
+
+class Document(NamedTuple):
+    """A document and the one text that says all of it.
+
+    Attributes:
+        root: The tree, without `extends`. Nodes of other files say where they stand by `Elsewhere`.
+        text: That of the file; of a space that extends others, that of the joined document.
+    """
+
+    root: Node
+    text: str
+
+
+def document(path: Path, text: str) -> Document:
+    """The document with this text, joined with what it extends.
+
+    Args:
+        path: Of the file; paths under `extends` are relative to its folder.
+        text: Its content.
+
+    Raises:
+        Refused: it is no YAML, or what it extends cannot be read.
+    """
+    root = document_tree(text)
+    if not isinstance(root.value, dict) or "extends" not in root.value:
+        return Document(root, text)
+    root = _joined(root, path, (path,))
+    return Document(root, text_of(root))
+
+
+def _joined(root: Node, path: Path, files: tuple[Path, ...]) -> Node:
+    """The document with the entries of what it extends, and of what that extends.
+
+    Args:
+        root: Of the file at `path`.
+        path: The file.
+        files: Those on the way here, to see a circle.
+    """
+    if not isinstance(root.value, dict) or "extends" not in root.value:
+        return root
+    named = root.value["extends"]
+    own = replace(root, value={key: entry for key, entry in root.value.items() if key != "extends"})
+    if not isinstance(named.value, str):
+        raise Refused("extends", f"expected the path of a search space, got {shown(named.value)}", named.where)
+    other = path.parent / named.value
+    if len(files) > MAX_BASES or other.resolve() in {file.resolve() for file in files}:
+        raise Refused("extends", f"{shown(named.value)} extends this space in its turn", named.where)
+    try:
+        base = _located(document_tree(file_text(other)), str(other))
+    except Refused as refused:
+        reason = refused.problem.line(str(other))
+        raise Refused("extends", reason, named.where) from None
+    if not isinstance(base.value, dict):
+        raise Refused("extends", f"{shown(named.value)} is no search space", named.where)
+    base = _joined(base, other, (*files, other))
+    # The name of a sweep is its own: two sweeps of one name would be one.
+    return merged(replace(base, value={key: entry for key, entry in base.value.items() if key != "name"}), own)
+
+
+def _located(node: Node, source: str) -> Node:
+    """The tree, of which every node says that it stands in the file `source`."""
+    match node.value:
+        case dict() as entries:
+            value = {key: _located(entry, source) for key, entry in entries.items()}
+        case list() as items:
+            value = [_located(item, source) for item in items]
+        case value:
+            pass
+    where = Elsewhere(source, node.where) if isinstance(node.where, int) else node.where
+    return replace(node, value=value, where=where)
+
+
+def file_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        Refused: there is no such file, or it cannot be text of a search space.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise Refused("", f"there is no such file{did_you_mean(_nearest_space(path))}", None) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise Refused("", f"cannot be read: {reason}", None) from None
+    if len(content) > MAX_BYTES:
+        raise Refused("", f"larger than {MAX_BYTES:,} bytes; no search space needs that", None)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise Refused("", f"not UTF-8: the byte {content[error.start]:#04x} cannot stand here", line) from None
+
+
+def _nearest_space(path: Path) -> str | None:
+    """The search space whose name is most like that of a missing file, in the same folder or among those shipped."""
+    spaces: dict[str, Path] = {}
+    for folder in (path.parent, Path("search_spaces")):
+        for other in sorted(folder.glob("*.y*ml")):
+            with contextlib.suppress(OSError):
+                if re.search(rb"^(trial|extends) *:", other.read_bytes()[:MAX_BYTES], re.MULTILINE):
+                    spaces.setdefault(other.stem, other)
+    nearest = nearest_name(path.stem, spaces)
+    return str(spaces[nearest]) if nearest else None
