@@ -81,6 +81,7 @@ def test_every_trial_leaves_the_network_that_was_evaluated(undisturbed):
         assert metrics["success"] == row["success"]
 
 
+@pytest.mark.slow
 def test_networks_can_be_left_out(tmp_path):
     store = Store.open(tmp_path)
     run_pack(Pack(TRIALS[:1]), Destination(store, ORIGIN, networks=False))
@@ -131,6 +132,7 @@ def test_without_the_checkpoint_only_pending_trials_run(tmp_path):
     assert set(store.committed()) == {pack.trial_ids[0]}
 
 
+@pytest.mark.slow
 def test_a_part_of_a_pack_leaves_the_checkpoint_of_the_pack(undisturbed, tmp_path):
     """Two trials are left of three and die between their commits: the last one finds their checkpoint."""
     store, pack = Store.open(tmp_path), Pack(TRIALS)

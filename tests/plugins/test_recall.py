@@ -148,6 +148,7 @@ def _matrix_products(jaxpr):
             yield from _matrix_products(inner)
 
 
+@pytest.mark.slow
 def test_look_ups_are_exact_wherever_matrix_products_are_rounded():
     """Forwards and backwards: a product that contracts the rows of a table asks for the highest precision."""
     task = Task(keys=3, value_bits=2, seed_bits=2)  # tables of 3 and of 4 rows; all else has 5 features or 6

@@ -36,6 +36,7 @@ def test_the_mean_of_the_worst_does_not_jump_where_the_percentile_does():
         assert found["success_worst5"] == pytest.approx(worst)
 
 
+@pytest.mark.slow
 def test_margins_of_parts_are_measured_where_parts_are_voted_on():
     recall = coloring_trial(task={"name": "recall", "keys": 2, "value_bits": 2})
     columns = evaluate(recall, jax.jit(lambda trial: trial.model.build(trial.task, trial.keys().weights))(recall))
@@ -70,6 +71,7 @@ def test_the_variance_has_a_tail():
     assert metrics({"success": variance, "variance": variance})["variance_p95"] == pytest.approx(0.95)
 
 
+@pytest.mark.slow
 def test_success_of_votes_is_estimated_beside_the_votes_of_the_paper():
     found, columns = evaluated(evaluation={"seeds": 40, "votes": [5, 30]})
     estimated = {int(name.removeprefix("votes_")) for name in found if name.removeprefix("votes_").isdigit()}

@@ -135,6 +135,7 @@ def test_rates_and_seeds_are_lanes_of_one_program_and_lanes_do_not_touch_each_ot
         np.testing.assert_array_equal(alone.search.mean[0], together.search.mean[index])
 
 
+@pytest.mark.slow
 def test_blocks_are_the_same_in_any_order():
     def backwards(trials, distribution, step):
         order = reversed(range(evolution.blocks(trials)))
