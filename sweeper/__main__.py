@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from sweeper import __version__, compaction, evaluate, export, query, report, run, status
+from sweeper import __version__, compaction, copy, evaluate, export, query, report, run, status
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 for name, command in {
@@ -21,6 +21,7 @@ for name, command in {
     "query": query.query,
     "report": report.report,
     "export": export.export,
+    "copy": copy.copy,
     "compact": compaction.compaction,
 }.items():
     app.command(name)(command)

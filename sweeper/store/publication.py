@@ -41,17 +41,36 @@ def publish(
     Returns:
         Whether the row was published.
     """
-    published: dict[Detail, SealedFile] = {}
+    details: dict[Detail, SealedFile] = {}
     for kind, table in tables.items():
-        published[kind] = sealed([table], seal.bare(kind), ENCODINGS[kind](table))
+        details[kind] = sealed([table], seal.bare(kind), ENCODINGS[kind](table))
     if network is not None:
-        published["networks"] = sealed_network(network, seal.bare("networks"))
-    for kind, file in published.items():
+        details["networks"] = sealed_network(network, seal.bare("networks"))
+    return publish_sealed(files, *sealed_row(seal, row, details), details)
+
+
+def sealed_row(seal: Seal, row: pa.Table, details: Mapping[Detail, SealedFile]) -> tuple[Seal, bytes]:
+    """A row that names these details, and others as its seal did: the new seal, and the file."""
+    seal = dataclasses.replace(seal, **{kind: file.mark for kind, file in details.items()})
+    return seal, sealed([row], seal, ENCODINGS["trials"](row)).data
+
+
+def publish_sealed(files: DurableFiles, seal: Seal, row: bytes, details: Mapping[Detail, SealedFile]) -> bool:
+    """Publish the files of a trial, unless its file holds a row that stands.
+
+    Args:
+        files: The files of the store.
+        seal: The seal of the row.
+        row: The file of the row.
+        details: The files that are published with it.
+
+    Returns:
+        Whether the row was published.
+    """
+    for kind, file in details.items():
         files.write(file_path(kind, seal.name), file.data)
-    seal = dataclasses.replace(seal, **{kind: file.mark for kind, file in published.items()})
-    data = sealed([row], seal, ENCODINGS["trials"](row)).data
-    done = files.write(f"trials/{seal.name}", data, keep=lambda present: stands(present, seal.status))
-    _settle(files, seal.name, published)
+    done = files.write(f"trials/{seal.name}", row, keep=lambda present: stands(present, seal.status))
+    _settle(files, seal.name, details)
     return done
 
 

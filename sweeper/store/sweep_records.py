@@ -4,12 +4,13 @@ sweeps/<name>/<number>-<random>.json     one start
 sweeps/<name>/plans/<hash>.txt           trial ids, one a line; starts of an unchanged sweep share a list
 """
 
+import contextlib
 import hashlib
 import json
 import logging
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -98,6 +99,43 @@ def read_records(files: DurableFiles) -> list[SweepRecord]:
             except ValueError as error:
                 logger.warning("%r is not the record of a sweep: %s", name, _one_line(error))
     return records
+
+
+def copy_records(source: DurableFiles, target: DurableFiles, names: Iterable[str]) -> None:
+    """Copy the starts of sweeps that the target lacks; starts that the target alone has stay.
+
+    Raises:
+        StoreError: the target has a sweep of the same name with another history, whose latest start planned other
+            trials. Nothing was copied then.
+    """
+    copies: list[tuple[str, bytes]] = []
+    for name in names:
+        ours, theirs = (_starts(files, name) for files in (source, target))
+        if theirs and not (theirs.keys() <= ours.keys() or ours.keys() <= theirs.keys()):
+            latest = [starts[max(starts)].trial_ids for starts in (ours, theirs)]
+            if set(latest[0]) != set(latest[1]):
+                raise StoreError(
+                    f"both stores have a sweep {name!r}, and their latest starts planned other trials "
+                    f"({len(latest[0]):,} here, {len(latest[1]):,} there): rename one of the two"
+                )
+            continue
+        for start in sorted(ours.keys() - theirs.keys()):
+            plan = "\n".join(ours[start].trial_ids).encode()
+            copies.append((f"sweeps/{name}/plans/{_hash(plan)}.txt", plan))
+            copies.append((start, source.read(start) or b""))
+    for path, data in copies:
+        target.write(path, data)
+
+
+def _starts(files: DurableFiles, name: str) -> dict[str, SweepRecord]:
+    """The starts of a sweep by the name of their file."""
+    listed = files.listing(f"sweeps/{name}")
+    starts = {}
+    for path in sorted(listed):
+        if start := _START.fullmatch(path):
+            with contextlib.suppress(ValueError):  # `read_records` has warned of a record that cannot be read
+                starts[path] = _record(files, path, start[1], listed)
+    return starts
 
 
 def _record(files: DurableFiles, name: str, sweep: str, listed: Mapping[str, FileState]) -> SweepRecord:

@@ -19,9 +19,9 @@ from sweeper.analysis import sql
 from sweeper.store import compaction, local_files
 from sweeper.store.compaction import Compaction, compact
 from sweeper.store.local_files import LocalFiles
-from sweeper.store.object_files import ObjectFiles
 from sweeper.store.store import Store, StoreError
 from sweeper.trial.trial_spec import trial_id
+from tests.power_cuts import PowerCut, cut_at
 from tests.results import failure, outcomes, result
 
 GROUP = 3
@@ -159,30 +159,6 @@ def test_curves_of_another_run_are_not_compacted(tmp_path):
 # --------------------------------------------------------------------------------------------------------------------
 # Crashes
 # --------------------------------------------------------------------------------------------------------------------
-
-
-class PowerCut(BaseException):
-    pass
-
-
-def cut_at(moment, patch):
-    """The power fails before (even) or after (odd) an operation on the files."""
-    counter = itertools.count()
-
-    def guarded(operation):
-        def run(*arguments, **options):
-            for end in ("before", "after"):
-                if end == "after":
-                    value = operation(*arguments, **options)
-                if next(counter) == moment:
-                    raise PowerCut
-            return value
-
-        return run
-
-    for kind in (LocalFiles, ObjectFiles):
-        for name in ("write", "delete", "move"):
-            patch.setattr(kind, name, guarded(getattr(kind, name)))
 
 
 @pytest.mark.slow

@@ -1,0 +1,53 @@
+"""`python -m sweeper.copy SWEEP… --to TARGET`: copy sweeps into another store, a folder, a bucket or a .tar file.
+
+What the target has stays as it is. A copy that was killed is carried on by the same command.
+
+Exit codes: 0; 1 if damaged trials were left out; 2 for a store that cannot be read or written.
+"""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sweeper.messages import counted, printable_lines
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def copy(
+    to: Annotated[str, typer.Option(help="Where to: a store, which may exist, or a file that ends in .tar.")],
+    sweeps: Annotated[
+        list[str] | None, typer.Argument(metavar="[SWEEP]...", help="Sweeps; without any, all that the store has.")
+    ] = None,
+    results: Annotated[
+        str, typer.Option(help="Where from: a folder, a URL such as s3://bucket/folder, or a .tar file.")
+    ] = "results",
+    outcomes: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMNS", help="Keep only these columns of the outcomes, such as success,loss; or none."),
+    ] = None,
+) -> None:
+    """Copy sweeps with all that belongs to their trials into another store, which keeps what it has."""
+    from sweeper.store.copying import copy as copied
+    from sweeper.store.store import StoreError
+    from sweeper.store.tar_stores import source_store, target_store
+
+    columns = None if outcomes is None else [] if outcomes == "none" else [name.strip() for name in outcomes.split(",")]
+    try:
+        with source_store(results) as source, target_store(to) as target:
+            done = copied(source, target, sweeps or (), columns)
+    except StoreError as error:
+        print(printable_lines(str(error)), file=sys.stderr)
+        raise typer.Exit(2) from None
+    evaluations = f", {counted(done.evaluations, 'evaluation')}" if done.evaluations else ""
+    present = f"; {done.present:,} were there" if done.present else ""
+    print(f"{counted(done.trials, 'trial')}{evaluations} copied to {to}{present}")
+    if done.damaged:
+        print(f"{counted(len(done.damaged), 'damaged trial')} left out", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,411 @@
+"""A copy of a sweep is what the sweep is, leaves alone what is there, and survives crashes, damage and strangers."""
+
+import io
+import itertools
+import shutil
+import tarfile
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from sweeper import copy as copy_command
+from sweeper.store import compaction, copying, local_files, threads
+from sweeper.store.compaction import compact
+from sweeper.store.copying import Copied, copy
+from sweeper.store.evaluations import EvaluationResult, commit_evaluation, stored_evaluations
+from sweeper.store.networks import stored_weights
+from sweeper.store.store import Store, StoreError, SweepRecord
+from sweeper.trial.trial_spec import trial_id
+from tests.power_cuts import PowerCut, cut_at
+from tests.results import PROVENANCE, STARTED, WEIGHTS, failure, outcomes, result
+
+IDS = [trial_id(result({"seed": seed}).trial) for seed in range(6)]
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def record(name, ids, **origin):
+    provenance = PROVENANCE.model_copy(update=origin)
+    return SweepRecord(name=name, text="trial: {}\n", overrides=(), trial_ids=tuple(ids), provenance=provenance)
+
+
+def evaluate(store, seed=0, seeds=50):
+    (entry,) = store.entries([IDS[seed]])
+    trial = result({"seed": seed}).trial
+    protocol = trial.evaluation.model_copy(update={"seeds": seeds})
+    costs = {"evaluation_seconds": 1.0, "cpu_seconds": 1.0, "peak_memory_bytes": 10}
+    done = EvaluationResult(
+        trial, protocol, entry.seal.networks.digest, {"success": 0.5}, costs, PROVENANCE, "cpu", STARTED
+    )
+    commit_evaluation(store, done)
+
+
+def filled(path):
+    """A store with two sweeps, which share a trial, a failed trial, and one without outcomes, network and sweep."""
+    store = Store.open(path)
+    for seed in range(4):
+        store.commit(result({"seed": seed}, outcomes=outcomes(5, extra=range(5))))
+    store.commit(failure({"seed": 4}))
+    store.commit(result({"seed": 5}, outcomes=None, network=None))
+    store.record_sweep(record("quick", IDS[:1]))
+    store.record_sweep(record("quick", [*IDS[:2], IDS[4], "f" * 20]))
+    store.record_sweep(record("other", IDS[1:4]))
+    evaluate(store)
+    return store
+
+
+@pytest.fixture
+def source(tmp_path):
+    return filled(tmp_path / "source")
+
+
+@pytest.fixture(params=["disk", "objects"])
+def target(request, tmp_path):
+    if request.param == "disk":
+        return Store.open(tmp_path / "target")
+    return Store.open(request.getfixturevalue("s3").url(tmp_path.name))
+
+
+@pytest.fixture
+def local(tmp_path):
+    return Store.open(tmp_path / "target")
+
+
+def contents(store, ids=None):
+    """Everything that a store says of some trials."""
+    entries = store.entries(ids)
+    return (
+        store.trials(ids).to_pylist(),
+        store.curves(ids).sort_by([("trial_id", "ascending"), ("step", "ascending")]).to_pylist(),
+        store.outcomes(ids).sort_by([("trial_id", "ascending"), ("input", "ascending")]).to_pylist(),
+        {
+            entry.seal.trial_id: {name: values.tolist() for name, values in stored_weights(store, entry).items()}
+            for entry in entries
+            if entry.seal.networks is not None
+        },
+        [evaluation.data for evaluation in stored_evaluations(store, entries)],
+    )
+
+
+def states(store):
+    """Sizes and times of all files of a local store."""
+    return {path: path.stat().st_mtime_ns for path in Path(store.root).rglob("*") if path.is_file()}
+
+
+def sound(store):
+    return [store.verify(kind) for kind in ("curves", "outcomes", "networks")] == [[], [], []]
+
+
+def test_a_copied_sweep_is_what_it_was(source, target):
+    assert copy(source, target, ["quick"]) == Copied(trials=3, present=0, evaluations=1, damaged=[])
+    planned = [*IDS[:2], IDS[4]]
+    assert target.committed() == {key: source.committed()[key] for key in planned}
+    assert contents(target) == contents(source, planned)
+    assert target.sweeps() == [each for each in source.sweeps() if each.name == "quick"]
+    assert sound(target)
+
+
+def test_without_names_everything_is_copied(source, local):
+    copy(source, local)
+    assert contents(local) == contents(source)
+    assert local.sweeps() == source.sweeps()
+    for kind in ("trials", "curves", "outcomes", "networks", "sweeps", "evaluations"):
+        names = source.listing(kind)
+        assert sorted(local.listing(kind)) == sorted(names)
+        assert all(local.read_bytes(name) == source.read_bytes(name) for name in names), "byte by byte"
+
+
+def test_a_second_copy_changes_nothing(source, local):
+    copy(source, local)
+    before = states(local)
+    assert copy(source, local) == Copied(trials=0, present=6, evaluations=0, damaged=[])
+    assert states(local) == before
+
+
+def test_trials_that_are_there_are_left_alone(source, target):
+    target.commit(result(metrics={"success": 0.125}, outcomes=None))
+    target.commit(result({"seed": 4}))
+    copy(source, target)
+    assert target.trials([IDS[0]])["success"].to_pylist() == [0.125]
+    assert target.outcomes([IDS[0]]).num_rows == 0
+    assert target.committed()[IDS[4]] == "finished"
+    assert contents(target, IDS[1:4])[0] == contents(source, IDS[1:4])[0]
+
+
+def test_a_better_row_takes_the_place_of_a_failed_or_stopped_one(source, target):
+    target.commit(failure({"seed": 0}))
+    target.commit(result({"seed": 5}, status="stopped", curves=[(7, "train_loss", 9.0)]))
+    copy(source, target)
+    assert target.committed() == source.committed()
+    assert contents(target) == contents(source)
+    assert sound(target)
+
+
+def test_an_evaluation_stays_with_its_network(source, target):
+    target.commit(result(network={"layer.weight": WEIGHTS["layer.weight"] + 1}))
+    assert copy(source, target).evaluations == 0, "the target has another network of the trial"
+    assert target.listing("evaluations") == []
+    evaluate(source, seed=1)
+    assert copy(source, target).evaluations == 1
+
+
+def test_compacted_trials_get_files_of_their_own(source, target, monkeypatch):
+    before = contents(source)
+    monkeypatch.setattr(compaction, "TOGETHER", 4)
+    assert compact(source).trials == 4
+    assert copy(source, target).trials == 6
+    assert contents(target) == before
+    assert sound(target)
+    if target.files.url.startswith("/"):
+        monkeypatch.setattr(compaction, "TOGETHER", 5)
+        assert compact(target).trials == 5
+        assert contents(target) == before
+        assert copy(source, target) == Copied(0, 6, 0, [])
+
+
+def test_rows_that_are_compacted_meanwhile_are_copied(source, local, monkeypatch):
+    monkeypatch.setattr(compaction, "TOGETHER", 4)
+    monkeypatch.setattr(
+        copying, "in_threads", lambda work, items: (compact(source), threads.in_threads(work, items))[1]
+    )
+    assert copy(source, local) == Copied(6, 0, 1, [])
+    assert contents(local) == contents(source)
+
+
+@pytest.mark.parametrize("kept", [["success"], ["extra", "loss"], []])
+@pytest.mark.parametrize("compacted", [False, True])
+def test_rows_say_which_outcomes_were_kept(source, local, kept, compacted, monkeypatch):
+    if compacted:
+        monkeypatch.setattr(compaction, "TOGETHER", 4)
+        assert compact(source).trials == 4
+    copy(source, local, outcomes=kept)
+    assert sound(local)
+    columns = tuple(name for name in ("success", "loss", "extra") if name in kept)
+    for entry in local.entries(IDS[:4]):
+        assert entry.seal.outcome_columns == columns
+        assert (entry.seal.outcomes is None) == (not kept)
+    assert local.outcomes().column_names == ["trial_id", "task", "baseline", "input", *columns]
+    assert local.outcomes().num_rows == (20 if kept else 0)
+    whole = source.outcomes([IDS[0]]).select(columns)
+    assert local.outcomes([IDS[0]]).select(columns).to_pylist() == (whole.to_pylist() if kept else [])
+    assert local.trials().to_pylist() == source.trials().to_pylist()
+    assert contents(local)[3:] == contents(source)[3:], "networks and evaluations"
+    for name in local.listing("outcomes"):
+        assert pq.read_schema(Path(local.root, name)).names == ["trial_id", "input", *columns]
+    assert compact(local).trials == (4 if compacted else 0)
+    assert sound(local)
+
+
+def test_outcomes_that_no_trial_has_are_refused(source, local):
+    with pytest.raises(StoreError, match=r"outcomes called 'sucess'; did you mean 'success'\?; known are: extra, loss"):
+        copy(source, local, outcomes=["sucess"])
+    assert not local.exists()
+
+
+def test_what_was_deleted_by_hand_is_not_missed(source, local):
+    for kind in ("curves", "outcomes", "networks"):
+        shutil.rmtree(Path(source.root, kind))
+    copy(source, local)
+    assert local.trials().to_pylist() == source.trials().to_pylist()
+    assert local.curves().num_rows == local.outcomes().num_rows == 0
+
+
+@pytest.mark.parametrize("kind", ["trials", "curves", "outcomes", "networks"])
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_damaged_trial_is_left_out_and_costs_no_other(source, local, kind, compacted, monkeypatch):
+    monkeypatch.setattr(compaction, "TOGETHER", 4)
+    if compacted and kind in ("outcomes", "networks"):
+        compact(source)
+    name = next(name for name in source.listing(kind) if IDS[1] in name)
+    data = source.read_bytes(name)
+    with monkeypatch.context() as patch:
+        # The damage comes after the look that a copy begins with.
+        seals = source.committed_seals()
+        patch.setattr(Store, "committed_seals", lambda store: seals if store is source else {})
+        Path(source.root, name).write_bytes(data[:90] + bytes([data[90] ^ 1]) + data[91:])
+        done = copy(source, local)
+    assert done.damaged == ([] if kind == "trials" else [IDS[1]]), "without a row there is no trial"
+    assert set(local.committed()) == set(IDS) - {IDS[1]}
+    assert sound(local)
+    assert IDS[1] not in source.committed()
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.iterdir()))
+def test_stores_of_older_programs_are_copied(tmp_path, local, name):
+    old = Store.open(shutil.copytree(FIXTURES / name, tmp_path / "old"))
+    before = contents(old)
+    copy(old, local)
+    assert contents(local) == before
+    assert sound(local)
+    kept = Store.open(tmp_path / "kept")
+    copy(old, kept, outcomes=["success"])
+    assert kept.trials().to_pylist() == before[0]
+    assert sound(kept)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Sweeps
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_sweep_is_one_sentence(source, local):
+    with pytest.raises(StoreError, match=r"no sweep 'quik'; did you mean 'quick'\?; known are: other, quick"):
+        copy(source, local, ["quik"])
+
+
+def test_a_sweep_that_goes_on_is_copied_again(source, target):
+    copy(source, target, ["quick"])
+    source.record_sweep(record("quick", IDS[:4]))
+    assert copy(source, target, ["quick"]).trials == 2
+    assert target.sweeps() == [each for each in source.sweeps() if each.name == "quick"]
+
+
+def test_starts_that_the_target_alone_has_stay(source, target):
+    copy(source, target, ["quick"])
+    target.record_sweep(record("quick", IDS[:1]))
+    before = target.sweeps()
+    copy(source, target, ["quick"])
+    assert target.sweeps() == before
+
+
+def test_another_sweep_of_the_name_is_refused_unless_it_plans_the_same(source, local):
+    local.record_sweep(record("other", IDS[:1]))
+    before = states(local)
+    with pytest.raises(StoreError, match="both stores have a sweep 'other'"):
+        copy(source, local)
+    assert states(local) == before, "nothing was copied"
+    local.record_sweep(record("other", reversed(IDS[1:4])))
+    assert copy(source, local).trials == 6
+    assert [each.trial_ids[0] for each in local.sweeps() if each.name == "other"] == [IDS[0], IDS[3]]
+
+
+def test_a_store_is_not_copied_onto_itself(source):
+    with pytest.raises(StoreError, match="onto itself"):
+        copy(source, Store.open(source.url))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Crashes
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_crash_at_every_operation_takes_in_whole_trials_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
+    monkeypatch.setattr(copying, "in_threads", lambda work, items: [work(item) for item in items])
+    monkeypatch.setattr(compaction, "TOGETHER", 3)
+    source = filled(tmp_path / "source")
+    compact(source)
+    whole = contents(source)
+    for moment in itertools.count():
+        target = Store.open(tmp_path / str(moment))
+        target.commit(failure({"seed": 0}))
+        with monkeypatch.context() as patch:
+            cut_at(moment, patch)
+            try:
+                copy(source, target)
+                survived = True
+            except PowerCut:
+                survived = False
+        done = [key for key, status in target.committed().items() if (key, status) != (IDS[0], "failed")]
+        assert contents(target, done)[:4] == contents(source, done)[:4], moment
+        copy(source, target)
+        assert sound(target)
+        assert contents(target) == whole, moment
+        assert target.sweeps() == source.sweeps()
+        if survived:
+            break
+    assert moment > 40
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Tar files and the command
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def run(*arguments):
+    return CliRunner().invoke(copy_command.app, [str(argument) for argument in arguments])
+
+
+def test_out_into_a_tar_file_and_in_again(source, local, tmp_path):
+    file = tmp_path / "quick.tar"
+    done = run("quick", "--results", source.url, "--to", file)
+    assert (done.exit_code, done.output) == (0, f"3 trials, 1 evaluation copied to {file}\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["quick.tar", "source"]
+    with tarfile.open(file) as archive:
+        assert {member.uname for member in archive} == {""}
+        archive.extractall(tmp_path / "by_hand", filter="data")
+    by_hand = Store.open(tmp_path / "by_hand")
+    assert contents(by_hand) == contents(source, by_hand.committed())
+    done = run("--results", file, "--to", local.url)
+    assert (done.exit_code, done.output) == (0, f"3 trials, 1 evaluation copied to {local.url}\n")
+    assert contents(local) == contents(by_hand)
+    done = run("--results", file, "--to", local.url)
+    assert done.output == f"0 trials copied to {local.url}; 3 were there\n"
+
+
+def test_a_tar_file_appears_as_a_whole(source, tmp_path, monkeypatch):
+    file = tmp_path / "all.tar"
+    file.write_bytes(b"earlier")
+    with monkeypatch.context() as patch:
+        cut_at(9, patch)
+        with pytest.raises(PowerCut):
+            copy_command.copy(to=str(file), results=source.url)
+    assert file.read_bytes() == b"earlier"
+    run("--results", source.url, "--to", file)
+    assert tarfile.is_tarfile(file)
+
+
+def test_a_hostile_tar_file_is_only_data(source, local, tmp_path):
+    good = Path(source.root, source.listing("trials")[0])
+    relative = good.relative_to(source.root)
+    file = tmp_path / "hostile.tar"
+    with tarfile.open(file, "w", format=tarfile.GNU_FORMAT) as archive:
+        archive.add(good, relative)
+        for name in ("/tmp/evil", "../evil", "trials/../../evil", "trials/.hidden", "other/file", "trials"):
+            member = tarfile.TarInfo(name)
+            member.size = 4
+            archive.addfile(member, io.BytesIO(b"evil"))
+        for name, kind in (
+            ("curves/link", tarfile.SYMTYPE),
+            ("curves/hard", tarfile.LNKTYPE),
+            ("curves/p", tarfile.FIFOTYPE),
+        ):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, "/etc/passwd"
+            archive.addfile(member)
+    done = run("--results", file, "--to", local.url)
+    assert (done.exit_code, done.output) == (0, f"1 trial copied to {local.url}\n")
+    assert not list(tmp_path.rglob("*evil*"))
+
+
+def test_what_is_no_store_is_one_sentence(tmp_path, source):
+    (tmp_path / "text.tar").write_text("no tar file")
+    with tarfile.open(tmp_path / "empty.tar", "w"):
+        pass
+    for name, words in (("text.tar", "is no tar file"), ("empty.tar", "no results store"), ("absent.tar", "no file")):
+        done = run("--results", tmp_path / name, "--to", tmp_path / "target")
+        assert done.exit_code == 2
+        assert words in done.output
+        assert len(done.output.splitlines()) == 1
+        assert not (tmp_path / "target").exists()
+    done = run("--results", source.url, "--to", tmp_path / "no" / "such.tar")
+    assert (done.exit_code, len(done.output.splitlines())) == (2, 1)
+
+
+def test_the_options_of_outcomes(source, tmp_path):
+    run("--results", source.url, "--to", tmp_path / "some", "--outcomes", "success, extra")
+    assert Store.open(tmp_path / "some").outcomes().column_names[4:] == ["success", "extra"]
+    run("--results", source.url, "--to", tmp_path / "none", "--outcomes", "none")
+    assert Store.open(tmp_path / "none").listing("outcomes") == []
+
+
+def test_damaged_trials_are_an_exit_code(source, tmp_path, monkeypatch):
+    name = next(name for name in source.listing("outcomes") if IDS[1] in name)
+    seals = source.committed_seals()
+    monkeypatch.setattr(Store, "committed_seals", lambda store: seals if store.url == source.url else {})
+    Path(source.root, name).write_bytes(b"")
+    done = run("--results", source.url, "--to", tmp_path / "target")
+    assert done.exit_code == 1
+    assert "1 damaged trial left out" in done.output
