@@ -67,11 +67,38 @@ class Categories(Declaration):
     label: str = ""
 
 
+class Points(Declaration):
+    """The horizontal axis of points of single trials: a column, or the value of a training curve after so many steps.
+
+    In YAML the bare name of a column will do. `percent` draws a share as per cent.
+    """
+
+    column: Name | None = None
+    curve: Name | None = None
+    step: Annotated[int, Field(ge=1)] | None = None
+    label: str = ""
+    scale: Literal["linear", "log"] = "linear"
+    percent: bool = False
+
+    @model_validator(mode="after")
+    def _says_what(self) -> "Points":
+        if (self.column is None) == (self.curve is None):
+            raise ValueError("column or curve: give exactly one")
+        if (self.curve is None) != (self.step is None):
+            raise ValueError("step: belongs to a curve, and a curve needs one")
+        return self
+
+    def text(self) -> str:
+        """Such as "width", or "train_loss at step 4,000"."""
+        return self.column or f"{self.curve} at step {self.step:,}"
+
+
 def _column_shorthand(value: Any) -> Any:
     return {"column": value} if isinstance(value, str) else value
 
 
 ColumnAxis = Annotated[Axis, BeforeValidator(_column_shorthand)]
+PointAxis = Annotated[Points, BeforeValidator(_column_shorthand)]
 ColumnCategories = Annotated[Categories, BeforeValidator(_column_shorthand)]
 
 

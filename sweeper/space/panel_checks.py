@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space import holes
 from sweeper.space.panel_series import Best, Where
-from sweeper.space.panels import CurvePanel, Panel, Source, VotesPanel
+from sweeper.space.panels import CurvePanel, Panel, ScatterPanel, Source, VotesPanel
 from sweeper.space.problems import Problem, SearchSpaceError, shown
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node, descendant, plain
@@ -140,6 +140,8 @@ def _references(panel: Panel) -> Iterator[_Reference]:
     for place, series in enumerate(panel.series):
         yield from _choice(("series", place), series.where, series.best)
         yield from _drawn(("series", place), series, panel.SOURCE) if known else ()
+    if isinstance(panel, ScatterPanel) and panel.x.curve:
+        yield _Reference(("x", "curve"), panel.x.curve, "curve")
     for field in ("split", *panel.COLUMNS):
         value = getattr(panel, field)
         for name in value if isinstance(value, tuple) else (getattr(value, "column", value),):

@@ -64,6 +64,12 @@ class HistogramSeries(Series):
     color: Color | None = None
 
 
+class PointSeries(Series):
+    """One colour of a scatter panel, a point for every trial; `metric` is a column of `trials`."""
+
+    color: Color | None = None
+
+
 class MapSeries(Series):
     """One map of a heat map or cell panel, or the boards of one training: without colours of its own."""
 

@@ -27,6 +27,7 @@ from sweeper.space.panel_axes import (
     Declaration,
     ListOf,
     Name,
+    PointAxis,
     Unit,
     ValueAxis,
 )
@@ -36,6 +37,7 @@ from sweeper.space.panel_series import (
     CurveSeries,
     HistogramSeries,
     MapSeries,
+    PointSeries,
     PublishedCurve,
     PublishedHistogram,
     Series,
@@ -202,6 +204,18 @@ class HistogramPanel(_Published):
     published: ListOf[PublishedHistogram] = ()
 
 
+class ScatterPanel(Panel):
+    """A metric of every single trial against a column, or against the value of a training curve at a step."""
+
+    SOURCE = "column"
+    COLUMNS = ("x",)
+
+    kind: Literal["scatter"]
+    x: PointAxis
+    y: ValueAxis = ValueAxis()
+    series: ListOf[PointSeries] = ()
+
+
 class HeatmapPanel(Panel):
     """A histogram over inputs for every value of a column, its shares as colours on a logarithmic scale."""
 
@@ -312,6 +326,7 @@ KINDS = (
     HistoryPanel,
     VotesPanel,
     HistogramPanel,
+    ScatterPanel,
     HeatmapPanel,
     CellsPanel,
     BoardPanel,

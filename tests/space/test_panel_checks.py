@@ -40,6 +40,8 @@ panels:
   - {kind: board, name: board, rows: height, columns: task.width, longest: horizon, target: [2, 2], split: seed}
   - {kind: heatmap, name: heat, x: baseline, metric: success, split: task}
   - {kind: cost, name: cost, x: center_learning_rate, split: m}
+  - {kind: scatter, name: early, x: {curve: worst_loss, step: 1}, metric: train_loss, split: m}
+  - {kind: scatter, name: final, x: {column: initial_std}, metric: reward, split: m}
 """
 
 
@@ -56,7 +58,7 @@ def space(tmp_path):
 
 
 def test_panels_that_name_what_their_trials_have_are_read(space):
-    assert len(space(SPACE).panels) == 9
+    assert len(space(SPACE).panels) == 11
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,9 @@ def test_panels_that_name_what_their_trials_have_are_read(space):
         ("target: [2, 2]", "target: [2, 2], metric: way", "panels[3].metric", "unknown outcome 'way'"),
         ("x: baseline, metric: success", "x: baseline, metric: successes", "panels[4].metric", "outcome 'successes'"),
         ("center_learning_rate", "learning_rates", "panels[5].x", "did you mean"),
+        ("curve: worst_loss", "curve: worse_loss", "panels[6].x.curve", "unknown training curve 'worse_loss'"),
+        ("metric: train_loss", "metric: train_los", "panels[6].metric", "did you mean 'train_loss'?"),
+        ("initial_std", "initial_sdt", "panels[7].x", "did you mean 'initial_std'?"),
     ],
 )  # fmt: skip
 def test_names_that_no_trial_has_are_mistakes_with_their_place(space, before, after, path, message):

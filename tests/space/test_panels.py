@@ -112,7 +112,7 @@ def test_infinity_is_written_inf_in_conditions_and_published_values():
         (CURVE.replace("color: blue", "color: navy"), "'red', 'blue'"),
         (
             CURVE.replace("kind: curve", "kind: cuve"),
-            "'curve', 'history', 'votes', 'histogram', 'heatmap', 'cells', 'board', 'cost'",
+            "'curve', 'history', 'votes', 'histogram', 'scatter', 'heatmap', 'cells', 'board', 'cost'",
         ),
         (CURVE.replace("name: 5A", "name: a/b"), "pattern"),
         (CURVE.replace("name: 5A", "name: 9"), "string"),
@@ -163,3 +163,15 @@ def test_panels_over_a_grid_have_defaults_for_what_seldom_differs():
 def test_names_that_would_share_a_file_are_refused():
     assert "two panels" in problem(CURVE, HISTOGRAM.replace("5C", "5a"))
     assert "two panels" in problem(HISTOGRAM.replace("5C", "c memory"), "{kind: cost, name: c, x: m, split: q}")
+
+
+def test_points_stand_at_a_column_or_at_a_step_of_a_curve():
+    scatter = "kind: scatter, name: s, metric: success, split: q"
+    (bare,) = read(f"{{{scatter}, x: width}}")
+    (early,) = read(f"{{{scatter}, x: {{curve: train_loss, step: 40}}}}")
+    assert (bare.x.column, early.x.curve, early.x.step) == ("width", "train_loss", 40)
+    assert "column or curve: give exactly one" in problem(
+        f"{{{scatter}, x: {{column: q, curve: train_loss, step: 4}}}}"
+    )
+    assert "step: belongs to a curve, and a curve needs one" in problem(f"{{{scatter}, x: {{curve: train_loss}}}}")
+    assert "step: belongs to a curve" in problem(f"{{{scatter}, x: {{column: q, step: 4}}}}")

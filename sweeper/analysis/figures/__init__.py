@@ -26,6 +26,7 @@ from sweeper.analysis.figures.heatmap import HeatMaps
 from sweeper.analysis.figures.histogram import Histograms
 from sweeper.analysis.figures.history import Histories
 from sweeper.analysis.figures.layout import DOTS_PER_INCH, compose
+from sweeper.analysis.figures.scatter import Scatters
 from sweeper.analysis.figures.selection import Note
 from sweeper.analysis.figures.style import PALETTES, RC, PaletteName, plain
 from sweeper.analysis.figures.votes import VoteCurves
@@ -46,6 +47,7 @@ KINDS: dict[str, type[Drawing]] = {
     "history": Histories,
     "votes": VoteCurves,
     "histogram": Histograms,
+    "scatter": Scatters,
     "heatmap": HeatMaps,
     "cells": CellMaps,
     "board": Boards,

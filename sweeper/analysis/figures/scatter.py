@@ -1,0 +1,140 @@
+"""Scatter: one point a trial, a metric against a column or against an early value of a training curve.
+
+It shows what a mean over training seeds hides: whether trials form groups, and whether one number foretells another.
+The legend has the rank correlation of each series (Spearman's, ties share their mean rank).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from sweeper.analysis.figures import selection, style
+from sweeper.analysis.figures.drawing import Drawing
+from sweeper.analysis.figures.selection import NoData, column
+from sweeper.analysis.figures.style import Look
+from sweeper.analysis.results import Results
+from sweeper.messages import counted
+from sweeper.space.panel_axes import Color, PointAxis
+from sweeper.space.panel_series import PointSeries
+from sweeper.space.panels import ScatterPanel
+
+WIDTH = 2.75
+"""Width of the axes, in inches."""
+
+FEWEST = 5
+"""With fewer points than this a rank correlation says nothing."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """The points of a series, one a trial (columns `x` and `y`), and the trials behind them."""
+
+    index: int
+    label: str
+    color: Color | None
+    values: pd.DataFrame
+    rows: pd.DataFrame
+
+    def rank_correlation(self) -> float | None:
+        """Spearman's correlation of x and y; None of few points, or where x or y is the same for all."""
+        if len(self.values) < FEWEST or self.values["x"].nunique() == 1 or self.values["y"].nunique() == 1:
+            return None
+        return float(self.values["x"].rank().corr(self.values["y"].rank()))
+
+
+class Scatters(Drawing[ScatterPanel, Points]):
+    """Points of single trials."""
+
+    NAME = "Points"
+
+    @classmethod
+    def of(cls, panel: ScatterPanel, results: Results) -> "Scatters":
+        def drawn(index: int, series: PointSeries, rows: pd.DataFrame) -> Points:
+            metric = series.metric or panel.metric or ""
+            x = numbers(rows, panel.x.column) if panel.x.column else curve_values(results, rows, panel.x)
+            values = pd.DataFrame({"x": x, "y": numbers(rows, metric)}).dropna()
+            if values.empty:
+                raise NoData(f"no trial has both '{metric}' and {panel.x.text()}")
+            return Points(index, series.label, series.color, values, rows.loc[values.index])
+
+        # Trials stand for themselves here: that they differ in their training seeds is what is shown.
+        mentioned = [panel.x.column] if panel.x.column else []
+        return cls(panel, selection.gathered(panel, panel.series, PointSeries, results, drawn, mentioned))
+
+    def widths(self) -> Sequence[float]:
+        return [WIDTH]
+
+    def paint(self, axes: Sequence[Axes], look: Look) -> None:
+        (ax,) = axes
+        for points in self.content.series:
+            ax.plot(
+                points.values["x"] * (100 if self.panel.x.percent else 1),
+                points.values["y"] * self.panel.y.factor,
+                linestyle="none",
+                marker=look.marker(points.index),
+                markersize=4,
+                markeredgewidth=0,
+                color=look.shade(points.color, points.index),
+                alpha=0.6,
+                zorder=3,
+            )
+        ax.set_xscale(self.panel.x.scale)
+        ax.set_yscale(self.panel.y.scale)
+        for axis in [ax.xaxis] * (self.panel.x.scale == "log") + [ax.yaxis] * (self.panel.y.scale == "log"):
+            # Losses of one figure span less than a decade, where matplotlib's own labels overlap.
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: style.number(value)))
+            axis.set_minor_formatter(NullFormatter())
+        ax.set_xlabel(self.panel.x.label or self.panel.x.text() + " (%)" * self.panel.x.percent)
+        ax.set_ylabel(self.panel.y.label or (self.panel.metric or "") + " (%)" * self.panel.y.percent)
+        ax.grid(True)
+        if self.panel.y.limits:
+            ax.set_ylim(*self.panel.y.limits)
+
+    def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
+        entries: list[tuple[str, Artist]] = []
+        for points in self.content.series:
+            correlation = points.rank_correlation()
+            ranks = "" if correlation is None else f", rank correlation {correlation:.2f}"
+            shade, marker = look.shade(points.color, points.index), look.marker(points.index)
+            handle = Line2D([], [], color=shade, linestyle="none", marker=marker, markersize=4)
+            entries.append((f"{points.label} ({counted(len(points.values), 'trial')}{ranks})", handle))
+        return entries
+
+    def against(self) -> str:
+        return f"against {style.plain(self.panel.x.text())}"
+
+    def remarks(self) -> list[str]:
+        return ["Each point is a trial", *self.content.remarks()]
+
+
+def numbers(rows: pd.DataFrame, name: str) -> pd.Series:
+    """A column of the trials as numbers.
+
+    Raises:
+        NoData: there is no such column, or it holds no numbers.
+    """
+    try:
+        return rows[column(rows, name)].astype(float)
+    except (TypeError, ValueError):
+        raise NoData(f"'{name}' is not a number") from None
+
+
+def curve_values(results: Results, rows: pd.DataFrame, at: PointAxis) -> pd.Series:
+    """The value of a training curve at a step, for each trial: that of its last point up to there.
+
+    Raises:
+        NoData: no trial has a point of the curve up to that step.
+    """
+    stored = results.curves(rows["trial_id"].tolist())
+    points = stored[(stored["metric"] == at.curve) & (stored["step"] <= at.step)].sort_values("step")
+    if points.empty:
+        raise NoData(f"no trial has {at.text()}")
+    last = points.groupby("trial_id")["value"].last()
+    return pd.Series(last.reindex(rows["trial_id"]).to_numpy(np.float64), rows.index)
