@@ -135,7 +135,7 @@ def full_evaluation() -> tuple[float, float]:
         return [column.mean() for column in (*columns, *votes, *estimates)]
 
     sample = inputs[:: len(inputs) // SAMPLE][:SAMPLE]
-    plain = compiled(plain_outcomes, model, sample)
+    plain = jax.jit(plain_outcomes).lower(model, sample).compile()
     shipped, sampled = _medians(lambda: evaluation.evaluate(trial, model)[0], lambda: plain(model, sample))
     return shipped, sampled * len(inputs) / SAMPLE
 

@@ -23,9 +23,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray
 from pydantic import Field
 
-from sweeper.trial import contracts
+from sweeper.trial import contracts, vectorisation
 
 COLORS = 3
+
+CYCLES_IN_TURNS, CYCLES_AT_ONCE = 64, 4096
+"""Cycles that an evaluation computes at once on a CPU, where they should stay in a core's cache, and elsewhere."""
 
 
 class Task(contracts.Task):
@@ -104,7 +107,7 @@ class Task(contracts.Task):
                 probabilities = jax.nn.softmax(logits(network, cycle, seeds), axis=1)[cycle]
                 return cycle_outcomes(probabilities, probabilities.var(axis=-1).mean(axis=1))
 
-            return jax.lax.map(of_cycle, inputs, batch_size=64)
+            return jax.lax.map(of_cycle, inputs, batch_size=_batch())
 
         index = _path_index(self.vertices)
         probabilities = jax.nn.softmax(self._evaluation_logits(network, jnp.asarray(index.paths), seeds), axis=1)
@@ -116,7 +119,7 @@ class Task(contracts.Task):
             places = position[_paths(cycle.astype(jnp.int32)) @ digits]
             return cycle_outcomes(probabilities[places], variance[places])
 
-        return jax.lax.map(of_paths, inputs, batch_size=64)
+        return jax.lax.map(of_paths, inputs, batch_size=_batch())
 
     def abilities(self) -> contracts.Abilities:
         """Votes on whole colourings."""
@@ -154,6 +157,10 @@ class Task(contracts.Task):
         self, network: contracts.Network, seeds: Float[Array, "seed vertex"]
     ) -> Float[Array, "seed vertex width"]:
         return jax.vmap(lambda noise: network.embed(self._tokens(noise)))(seeds)
+
+
+def _batch() -> int:
+    return CYCLES_IN_TURNS if vectorisation.in_turns() else CYCLES_AT_ONCE
 
 
 def _ranks(x: Integer[Array, "*batch n"]) -> Int[Array, "*batch n"]:

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray
 from pydantic import Field
 
-from sweeper.trial import contracts
+from sweeper.trial import contracts, vectorisation
 
 FILLINGS = 16
 """Random fillings of the other keys, per target value and query, in the evaluation set."""
@@ -277,32 +277,21 @@ def _expanded(
 def _logits(tables: Tables, inputs: Inputs) -> Float[Array, "input seed bit"]:
     """Logits of every input and seed.
 
-    Seeds are taken one after the other, and each is computed again for the gradient, so that what is in flight fits
-    into a core's cache. Look-ups are products with one-hot matrices, because XLA makes neither gathers nor scatters
-    fast on a CPU. The second block needs no scores either: with one query, it reads a sum of key^T message over all
-    tokens.
+    Look-ups are products with one-hot matrices, because XLA makes neither gathers nor scatters fast on a CPU, and
+    because scatters on a GPU add in any order. The second block needs no scores either: with one query, it reads a sum
+    of key^T message over all tokens.
+
+    On a CPU seeds and tokens take turns, and each seed is computed again for the gradient, so that what is in flight
+    fits into a core's cache. On an accelerator all seeds and tokens are computed at once.
     """
     values = jax.nn.one_hot(inputs.values.T, tables.tokens.query.shape[-1], axis=1)  # [key, value, input]
     query = jax.nn.one_hot(inputs.query, tables.direct.shape[-1], axis=0)  # [key, input]
-    head = len(tables.to_key)
-    parts = (head, head + head**2, head + head**2 + head)
+    remembered = _remembered_in_turns if vectorisation.in_turns() else _remembered_at_once
 
-    @jax.checkpoint
     def of_seed(tables: Tables) -> Float[Array, "bit input"]:
         tokens, last = tables.tokens, jax.tree.map(lambda table: _looked_up(table, query), tables.last)
         rows = jnp.concatenate([tokens.query, tokens.memory, tokens.key, tokens.message], axis=1)
-
-        def remember(memories: tuple[Array, Array], token: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
-            memory, messages = memories
-            own, value = token
-            own_query, own_memory, own_key, own_message = jnp.split(_looked_up(own, value), parts)
-            memory = memory + own_memory
-            attended = _read(own_query, memory)
-            key, message = own_key + tables.to_key.T @ attended, own_message + tables.to_message.T @ attended
-            return (memory, messages + _outer(key, message)), None
-
-        nothing = jnp.zeros((head * len(last.message), query.shape[1]))
-        (memory, messages), _ = jax.lax.scan(remember, (jnp.zeros_like(last.memory), nothing), (rows, values))
+        memory, messages = remembered(tables, rows, values)
         attended = _read(last.query, memory + last.memory)
         ask = _looked_up(tables.last_query, query) + tables.to_query.T @ attended
         key, message = last.key + tables.to_key.T @ attended, last.message + tables.to_message.T @ attended
@@ -310,8 +299,57 @@ def _logits(tables: Tables, inputs: Inputs) -> Float[Array, "input seed bit"]:
         return direct + _read(ask, messages + _outer(key, message))
 
     per_seed = {"tokens": tables.tokens, "last": tables.last, "last_query": tables.last_query, "direct": tables.direct}
-    logits = jax.lax.map(lambda tables_of_seed: of_seed(tables._replace(**tables_of_seed)), per_seed)
+    if vectorisation.in_turns():
+        taken = jax.checkpoint(of_seed)
+        logits = jax.lax.map(lambda tables_of_seed: taken(tables._replace(**tables_of_seed)), per_seed)
+    else:
+        logits = jax.vmap(lambda tables_of_seed: of_seed(tables._replace(**tables_of_seed)))(per_seed)
     return jnp.moveaxis(logits, 2, 0)
+
+
+def _remembered_in_turns(
+    tables: Tables, rows: Float[Array, "key feature value"], values: Float[Array, "key value input"]
+) -> tuple[Float[Array, "pair input"], Float[Array, "message input"]]:
+    """What is left of all tokens before the last, with the tables of one seed.
+
+    Args:
+        tables: The matrices between the blocks.
+        rows: The projections of every key with every value; query, memory, key and message one after the other.
+        values: The value of every key as a one-hot column.
+
+    Returns:
+        The sum of key^T value in block one, and the sum of key^T message in block two, both flattened.
+    """
+    head, bits, inputs = len(tables.to_key), tables.to_message.shape[1], values.shape[2]
+
+    def remember(memories: tuple[Array, Array], token: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
+        memory, messages = memories
+        own, value = token
+        own_query, own_memory, own_key, own_message = jnp.split(_looked_up(own, value), _parts(head))
+        memory = memory + own_memory
+        attended = _read(own_query, memory)
+        key, message = own_key + tables.to_key.T @ attended, own_message + tables.to_message.T @ attended
+        return (memory, messages + _outer(key, message)), None
+
+    start = jnp.zeros((head**2, inputs)), jnp.zeros((head * bits, inputs))
+    return jax.lax.scan(remember, start, (rows, values))[0]
+
+
+def _remembered_at_once(
+    tables: Tables, rows: Float[Array, "key feature value"], values: Float[Array, "key value input"]
+) -> tuple[Float[Array, "pair input"], Float[Array, "message input"]]:
+    """As `_remembered_in_turns`; the running sum over tokens is a product with a triangular matrix."""
+    own = jax.vmap(_looked_up)(rows, values)
+    own_query, own_memory, own_key, own_message = jnp.split(own, _parts(len(tables.to_key)), axis=1)
+    memory = jnp.einsum("ts,spi->tpi", jnp.tri(len(rows)), own_memory, precision=jax.lax.Precision.HIGHEST)
+    attended = jax.vmap(_read)(own_query, memory)
+    key, message = own_key + tables.to_key.T @ attended, own_message + tables.to_message.T @ attended
+    return memory[-1], jax.vmap(_outer)(key, message).sum(axis=0)
+
+
+def _parts(head: int) -> tuple[int, int, int]:
+    """Where memory, key and message begin in the projections of a token, for `head` features of a head."""
+    return head, head + head**2, head + head**2 + head
 
 
 def _looked_up(table: Float[Array, "feature row"], one_hot: Float[Array, "row input"]) -> Float[Array, "feature input"]:

@@ -3,6 +3,9 @@
 Programs are kept for the life of the process, so that a worker compiles once for many packs. A program that runs once,
 such as the initialisation of weights, is compiled for the CPU at LLVM level 1: this takes a third of the time, and the
 speed of such a program does not matter.
+
+The first argument of every program is a trial, or trials stacked along a lane axis, and the trial says how exact matrix
+products are. A GPU would round their factors to ten bits by default; a CPU computes them in full whatever is asked for.
 """
 
 import time
@@ -13,34 +16,49 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sweeper.trial import vectorisation
+from sweeper.trial.trial_spec import TrialSpec
+
 _programs: dict[Any, Any] = {}
 _seconds = 0.0
 _cpu_seconds = 0.0
 
 
-def compiled(function: Callable[..., Any], *arguments: Any, runs_once: bool = False, **jit_options: Any) -> Any:
-    """The executable of `function` for the shapes and static values of `arguments`."""
+def traced(function: Callable[..., Any], trial: TrialSpec, *arguments: Any, **jit_options: Any) -> jax.stages.Traced:
+    """`function` for the shapes and static values of its arguments, before it is lowered for a platform."""
+    with jax.default_matmul_precision(trial.precision):
+        return jax.jit(function, **jit_options).trace(trial, *arguments)
+
+
+def compiled(
+    function: Callable[..., Any], trial: TrialSpec, *arguments: Any, runs_once: bool = False, **jit_options: Any
+) -> Any:
+    """The executable of `function` for the shapes and static values of its arguments."""
     quick = runs_once and jax.default_backend() == "cpu"
     options: dict[str, Any] = {"xla_backend_optimization_level": 1} if quick else {}
-    return jax.jit(function, **jit_options).lower(*arguments).compile(compiler_options=options)
+    return traced(function, trial, *arguments, **jit_options).lower().compile(compiler_options=options)
 
 
-def kept(function: Callable[..., Any], *arguments: Any, static: tuple[Any, ...] = (), **options: Any) -> Any:
+def kept(
+    function: Callable[..., Any], trial: TrialSpec, *arguments: Any, static: tuple[Any, ...] = (), **options: Any
+) -> Any:
     """As `compiled`, but once in this process for all arguments of equal structure, shapes and types.
 
     Args:
-        function: What to compile; called as `function(*arguments, *static)`, and the program with `arguments` alone.
+        function: What to compile; called as `function(trial, *arguments, *static)`, and the program without `static`.
+        trial: The trial, or trials stacked along a lane axis.
         arguments: Traced.
         static: Further arguments that the program is made for.
         options: Of `compiled`.
     """
     global _seconds, _cpu_seconds
-    leaves, structure = jax.tree.flatten(arguments)
-    key = (function, structure, static, tuple((np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves))
+    leaves, structure = jax.tree.flatten((trial, *arguments))
+    shapes = tuple((np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    key = (function, structure, static, shapes, vectorisation.in_turns())
     if key not in _programs:
         begun, cpu_begun = time.monotonic(), time.process_time()
-        positions = tuple(range(len(arguments), len(arguments) + len(static)))
-        _programs[key] = compiled(function, *arguments, *static, static_argnums=positions, **options)
+        positions = tuple(range(1 + len(arguments), 1 + len(arguments) + len(static)))
+        _programs[key] = compiled(function, trial, *arguments, *static, static_argnums=positions, **options)
         _seconds += time.monotonic() - begun
         _cpu_seconds += time.process_time() - cpu_begun
     return _programs[key]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 from jaxtyping import Array, Int
 
+from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -65,14 +66,14 @@ class Trainer(NamedTuple):
 def over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:
     """The results of `function` for every lane, stacked.
 
-    A GPU needs lanes to be vectorised. On a CPU the lanes take turns inside the program: one lane keeps a CPU busy, and
-    a table look-up over a batch of lanes is more than twice as slow (docs/performance). So on a CPU every lane runs the
-    same code whatever their number, and the numbers of a lane do not depend on its pack.
+    An accelerator needs lanes to be vectorised. On a CPU the lanes take turns inside the program: one lane keeps a CPU
+    busy, and a table look-up over a batch of lanes is more than twice as slow (docs/performance). So on a CPU every
+    lane runs the same code whatever their number, and the numbers of a lane do not depend on its pack.
 
     Args:
         function: Takes the slices of one lane.
         stacked: Pytrees of arrays with a leading lane axis.
     """
-    if jax.default_backend() == "cpu":
+    if vectorisation.in_turns():
         return jax.lax.map(lambda arguments: function(*arguments), stacked)
     return jax.vmap(function)(*stacked)

@@ -27,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, PyTree
 
+from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Voting, VotingRule
 
 SIZES = (1, 3, 10, 20, 50, 100, 200, 300)
@@ -35,8 +36,8 @@ SIZES = (1, 3, 10, 20, 50, 100, 200, 300)
 GROUPS = 75
 """Least number of groups of an estimate: the shares of an input have so many steps, three in each bin of 4 %."""
 
-CHUNK = 256
-"""Inputs that vote at once, so that their counts stay in a core's cache."""
+INPUTS_IN_TURNS, INPUTS_AT_ONCE = 256, 8192
+"""Inputs that vote at once on a CPU, where their counts should stay in a core's cache, and elsewhere."""
 
 LANES = 64
 """Groups are filled up to a multiple of so many bytes, the width of a vector register."""
@@ -94,7 +95,7 @@ def vote_success(
         first = agrees.sum(axis=2).argmax(axis=1)
         return jnp.take_along_axis(cast, first[:, None], axis=1)[:, 0]
 
-    voted = jax.lax.map(winners, answers, batch_size=256)
+    voted = jax.lax.map(winners, answers, batch_size=_batch())
     return Share.of_seeds(voting.right(inputs, voted))
 
 
@@ -300,8 +301,12 @@ def _sorted(
     return seed.astype(jnp.int32), right, jnp.pad(differs, ((0, 0), (0, 1)), constant_values=True)
 
 
+def _batch() -> int:
+    return INPUTS_IN_TURNS if vectorisation.in_turns() else INPUTS_AT_ONCE
+
+
 def _in_chunks(vote: Any, cases: tuple[Array, ...], groups: Groups) -> tuple[dict[int, Estimate], dict[str, Array]]:
-    """The votes of all inputs, `CHUNK` at a time.
+    """The votes of all inputs, some at a time.
 
     Args:
         vote: Of some cases the success of every group, `[input, lane]`, and further columns with leading axis input.
@@ -312,7 +317,7 @@ def _in_chunks(vote: Any, cases: tuple[Array, ...], groups: Groups) -> tuple[dic
         The estimates by number of votes, and the further columns.
     """
     inputs = len(cases[0])
-    size = min(CHUNK, inputs)
+    size = min(_batch(), inputs)
     place = jnp.arange(-(-inputs // size) * size).reshape(-1, size)
     of_size = groups.size_of_lane()
 

@@ -166,7 +166,12 @@ class Evaluation(Spec):
 
 
 class TrialSpec(Spec):
-    """One training and its evaluation, down to the last random number."""
+    """One training and its evaluation, down to the last random number.
+
+    Attributes:
+        precision: Of matrix products. With `tensorfloat32` a device that can rounds their factors to ten bits, in
+            training and evaluation; look-ups by products stay exact. A CPU computes in `float32` in any case.
+    """
 
     task: SerializeAsAny[Annotated[Task, _plugin("task")]]
     model: SerializeAsAny[Annotated[Model, _plugin("model")]]
@@ -176,6 +181,7 @@ class TrialSpec(Spec):
     steps: Count
     batch_size: Count = 256
     evaluation: Evaluation = Evaluation()
+    precision: Annotated[Literal["float32", "tensorfloat32"], Unwritten("float32")] = "float32"
     seed: Traced[Annotated[int, Field(ge=0, lt=2**31)]] = 0
 
     @model_validator(mode="after")

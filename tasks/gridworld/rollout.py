@@ -12,6 +12,9 @@ the memory of the first episode they grew from, and their own.
 Branches differ in number and length from one set of weights to the next, so they wait in one queue for all seeds and
 are served by a fixed number of slots: a slot whose branch is over takes the next one. All slots write the memory
 of a step to the same place of a ring, and each reads as many of the latest entries as its branch is long.
+
+An accelerator has no use for a queue: there every cell of every seed is a branch, all branches take the same number of
+steps, and what a branch does after its end is not counted.
 """
 
 from typing import Any, NamedTuple
@@ -20,6 +23,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Memory, Network
 from tasks.gridworld import environment
 from tasks.gridworld.environment import FOUND, START, STEP, Grid, State
@@ -104,7 +108,8 @@ def durations(grid: Grid, network: Network, noise: Float[Array, "seed noise"]) -
     tokens = _embedded(grid, network, noise)
     placed = network.placed(jnp.arange(2 * grid.horizon))
     first = _first_episodes(grid, network, tokens, placed)
-    second = _second_episodes(grid, network, tokens, placed, first)
+    second_episodes = _second_episodes_in_turns if vectorisation.in_turns() else _second_episodes_at_once
+    second = second_episodes(grid, network, tokens, placed, first)
     visits = jnp.stack([first.visit, second])[:, :, 1:].swapaxes(1, 2)
     return Durations(jnp.minimum(visits, grid.horizon), visits <= grid.horizon)
 
@@ -138,13 +143,17 @@ def _first_episodes(
         logits, own = step(h + placed[t], state.memory)
         cell = environment.neighbour(grid, state.last, jnp.argmax(logits, axis=-1))
         new = (jnp.arange(grid.cells) == cell[:, None]) & (state.visit == never)
-        memory = jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, t, 2), state.memory, own)
+        memory = _written(state.memory, own, t, axis=2)
         return t + 1, tokens.reached[0, cell], _FirstEpisodes(jnp.where(new, t + 1, state.visit), cell, memory)
 
     memory = jax.tree.map(lambda room: jnp.zeros((seeds, *room.shape)), network.empty_memory(grid.horizon))
     visit = jnp.full((seeds, grid.cells), never, jnp.int32).at[:, START].set(0)
-    start = _FirstEpisodes(visit, jnp.full(seeds, START, jnp.int32), memory)
-    return jax.lax.while_loop(unfinished, one_step, (jnp.int32(0), tokens.noise, start))[2]
+    start = jnp.int32(0), tokens.noise, _FirstEpisodes(visit, jnp.full(seeds, START, jnp.int32), memory)
+    if vectorisation.in_turns():
+        return jax.lax.while_loop(unfinished, one_step, start)[2]
+    # An accelerator would wait for the host at each step to know whether to go on. Once all cells are visited, further
+    # steps change nothing that is read.
+    return jax.lax.fori_loop(0, grid.horizon, lambda _, carry: one_step(carry), start)[2]
 
 
 class _Slots(NamedTuple):
@@ -162,7 +171,7 @@ class _Slots(NamedTuple):
     cell: Int[Array, " slot"]
 
 
-def _second_episodes(
+def _second_episodes_in_turns(
     grid: Grid, network: Network, tokens: Tokens, placed: Float[Array, "position width"], first: _FirstEpisodes
 ) -> Int[Array, "seed cell"]:
     """Step of the second episode that finds the treasure on each cell, the horizon + 1 if none does."""
@@ -170,8 +179,7 @@ def _second_episodes(
     slots = min(SLOTS_PER_SEED * seeds, seeds * cells)
     unmet = first.visit == never
     met_at = first.visit.at[:, START].set(horizon)  # the branch of unmet cells starts after a full first episode
-    first_token = jnp.broadcast_to(tokens.reached[1], (seeds, cells, tokens.noise.shape[-1]))
-    first_token = first_token.at[:, START].set(tokens.reached[0, first.last])
+    first_token = _first_tokens(tokens, first)
 
     # Long branches first, so that the slots finish together: unmet cells, then treasures by distance.
     exists = jnp.where(jnp.arange(cells) == START, unmet.any(axis=1, keepdims=True), ~unmet)
@@ -202,9 +210,7 @@ def _second_episodes(
                 h, [(memory, jnp.arange(horizon) < start), (ring, age < length)]
             )
         )(h + placed[start + state.length], jax.tree.map(lambda x: x[seed], first.memory), start, ring, state.length)
-        ring = jax.tree.map(
-            lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, clock % horizon, 2), ring, own
-        )
+        ring = _written(ring, own, clock % horizon, axis=2)
         cell = environment.neighbour(grid, state.cell, jnp.argmax(logits, axis=-1))
         length = state.length + 1
         found = (state.branch >= 0) & jnp.where(treasure == START, unmet[seed, cell], cell == treasure)
@@ -219,6 +225,50 @@ def _second_episodes(
     state, served = refilled(idle, jnp.int32(0))
     visit = jnp.full((seeds, cells), never, jnp.int32)
     return jax.lax.while_loop(unfinished, one_step, (jnp.int32(0), state, served, visit, ring))[3]
+
+
+def _second_episodes_at_once(
+    grid: Grid, network: Network, tokens: Tokens, placed: Float[Array, "position width"], first: _FirstEpisodes
+) -> Int[Array, "seed cell"]:
+    """As `_second_episodes_in_turns`, with one branch for every cell of every seed.
+
+    The branch of a cell that was met in the first episode looks for this cell. The branch of the corner gives the first
+    visits of all cells that were not met. The branches of these cells are not read.
+    """
+    seeds, cells, horizon, never = len(tokens.noise), grid.cells, grid.horizon, grid.horizon + 1
+    unmet, own_cell = first.visit == never, jnp.arange(cells)
+    start = jnp.minimum(first.visit, horizon).at[:, START].set(horizon)
+    first_token = _first_tokens(tokens, first)
+
+    def one_step(t: Int[Array, ""], carry: tuple[Any, ...]) -> tuple[Any, ...]:
+        at, visit, memory = carry
+        h = jnp.where(t == 0, first_token, tokens.reached[0, at]) + placed[start + t]
+
+        def step(h: Any, start: Any, memory: Memory, earlier: Memory) -> tuple[Any, Memory]:
+            past = [(earlier, jnp.arange(horizon) < start), (memory, jnp.arange(horizon) < t)]
+            return network.step(h, past)
+
+        of_seed = jax.vmap(step, in_axes=(0, 0, 0, None))
+        logits, own = jax.vmap(of_seed)(h, start, memory, first.memory)
+        at = environment.neighbour(grid, at, jnp.argmax(logits, axis=-1))
+        reached = jnp.where(unmet, at[:, START, None] == own_cell, (at == own_cell) & (own_cell != START))
+        visit = jnp.where(reached & (visit == never), t + 1, visit)
+        return at, visit, _written(memory, own, t, axis=3)
+
+    memory = jax.tree.map(lambda room: jnp.zeros((seeds, cells, *room.shape)), network.empty_memory(horizon))
+    begin = jnp.full((seeds, cells), START, jnp.int32), jnp.full((seeds, cells), never, jnp.int32), memory
+    return jax.lax.fori_loop(0, horizon, one_step, begin)[1]
+
+
+def _first_tokens(tokens: Tokens, first: _FirstEpisodes) -> Float[Array, "seed cell width"]:
+    """What the network reads first in the second episode of each branch."""
+    found = jnp.broadcast_to(tokens.reached[1], (*first.visit.shape, tokens.noise.shape[-1]))
+    return found.at[:, START].set(tokens.reached[0, first.last])
+
+
+def _written(memory: Memory, own: Memory, place: Int[Array, ""], axis: int) -> Memory:
+    """The memory with one token written to a place of its token axis."""
+    return jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, place, axis), memory, own)
 
 
 def _noise_token(grid: Grid, noise: Float[Array, " noise"]) -> Float[Array, " feature"]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sweeper.packs.network_weights import network_of, weights_of
-from sweeper.trial import plugins
+from sweeper.trial import plugins, vectorisation
 from sweeper.trial.contracts import Model, Outcomes, Task
 from sweeper.trial.trial_spec import PGPE, Adam, TrialSpec, trial_id
 
@@ -30,6 +30,8 @@ def models() -> list[Model]:
 
 task_cases = pytest.mark.parametrize("task", tasks(), ids=lambda task: task.name)
 model_cases = pytest.mark.parametrize("model", models(), ids=lambda model: model.name)
+platform_cases = pytest.mark.parametrize("platform", ["cpu", "cuda"])
+"""The platform that a program is made for: on a CPU like cases take turns, for a GPU they are computed at once."""
 
 
 def _samples(task: Task):
@@ -50,10 +52,12 @@ def test_samples_have_the_asked_number_and_come_from_the_key_alone(task):
 @pytest.mark.slow
 @task_cases
 @model_cases
-def test_losses_are_the_loss_of_every_pair(task, model):
+@platform_cases
+def test_losses_are_the_loss_of_every_pair(task, model, platform):
     network = jax.jit(model.build)(task, jax.random.key(0))
     inputs, seeds = _samples(task)
-    shared, plain = jax.jit(lambda *args: (task.losses(*args), Task.losses(task, *args)))(network, inputs, seeds)
+    with vectorisation.built_for(platform):
+        shared, plain = jax.jit(lambda *args: (task.losses(*args), Task.losses(task, *args)))(network, inputs, seeds)
     assert shared.shape == (INPUTS, SEEDS)
     assert bool((shared >= 0).all())
     np.testing.assert_allclose(shared, plain, rtol=1e-5, atol=1e-7)
@@ -62,12 +66,14 @@ def test_losses_are_the_loss_of_every_pair(task, model):
 @pytest.mark.slow
 @task_cases
 @model_cases
-def test_outcomes_agree_with_losses_and_with_the_judgement_of_answers(task, model):
+@platform_cases
+def test_outcomes_agree_with_losses_and_with_the_judgement_of_answers(task, model, platform):
     network = jax.jit(model.build)(task, jax.random.key(0))
     inputs = jax.tree.map(lambda leaf: leaf[:INPUTS], task.evaluation_inputs())
     count = jax.tree.leaves(inputs)[0].shape[0]
     seeds = task.sample_seeds(jax.random.key(2), SEEDS)
-    outcomes: Outcomes = jax.jit(task.outcomes)(network, inputs, seeds)
+    with vectorisation.built_for(platform):
+        outcomes: Outcomes = jax.jit(task.outcomes)(network, inputs, seeds)
     np.testing.assert_allclose(outcomes.loss, jax.jit(task.losses)(network, inputs, seeds), rtol=1e-5, atol=1e-7)
     voting = task.abilities().voting
     assert (outcomes.answers is None) == (voting is None)
@@ -217,10 +223,15 @@ def test_a_trial_round_trips_and_keeps_its_id(task, model):
 @pytest.mark.slow
 @task_cases
 @model_cases
-def test_gradients_reach_every_weight(task, model):
+@platform_cases
+def test_gradients_reach_every_weight_and_are_those_of_the_plain_losses(task, model, platform):
     if not task.abilities().differentiable:
         pytest.skip("its losses have no gradient")
     network = jax.jit(model.build)(task, jax.random.key(0))
     inputs, seeds = _samples(task)
-    gradient = jax.jit(jax.grad(lambda network: task.losses(network, inputs, seeds).mean()))(network)
-    assert all(bool(jnp.any(leaf != 0)) for leaf in jax.tree.leaves(gradient))
+    with vectorisation.built_for(platform):
+        gradient = jax.jit(jax.grad(lambda network: task.losses(network, inputs, seeds).mean()))(network)
+    plain = jax.jit(jax.grad(lambda network: Task.losses(task, network, inputs, seeds).mean()))(network)
+    for shared, defined in zip(jax.tree.leaves(gradient), jax.tree.leaves(plain), strict=True):
+        assert bool(jnp.any(shared != 0))
+        np.testing.assert_allclose(shared, defined, rtol=1e-4, atol=1e-5 * (1 + np.abs(defined).max()))

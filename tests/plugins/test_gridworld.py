@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from models.transformer import Model
 from sweeper.training.evaluation import evaluate
+from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Task as BaseTask
 from sweeper.trial.trial_spec import TrialSpec
 from tasks.gridworld import Task, environment, minmax, rollout
@@ -120,6 +121,9 @@ VARIANTS = {
 SMALL = Task(height=3, width=4, horizon=9, noise=3)
 
 
+platform_cases = pytest.mark.parametrize("platform", ["cpu", "cuda"])
+
+
 @functools.cache
 def _losses_both_ways(task: Task, model: Model):
     @jax.jit
@@ -132,11 +136,13 @@ def _losses_both_ways(task: Task, model: Model):
 
 
 @pytest.mark.slow
+@platform_cases
 @pytest.mark.parametrize("variant", VARIANTS)
 @given(weights=st.integers(0, 10_000), noise=st.integers(0, 10_000), scale=st.sampled_from([0.5, 2.0, 6.0]))
 @settings(max_examples=25)
-def test_shared_rollouts_equal_the_plain_ones(variant, weights, noise, scale):
-    np.testing.assert_array_equal(*_losses_both_ways(SMALL, VARIANTS[variant])(weights, noise, scale))
+def test_shared_rollouts_equal_the_plain_ones(platform, variant, weights, noise, scale):
+    with vectorisation.built_for(platform):
+        np.testing.assert_array_equal(*_losses_both_ways(SMALL, VARIANTS[variant])(weights, noise, scale))
 
 
 class Scripted(PartialNetwork):
@@ -177,14 +183,16 @@ def _scripted_durations(grid: Grid, first, second):
     return rollout.durations(grid, Scripted(first, second), jnp.zeros((1, 1)))
 
 
+@platform_cases
 @given(
     first=st.lists(st.integers(0, 3), min_size=6, max_size=6),
     second=st.lists(st.integers(0, 3), min_size=6, max_size=6),
 )
 @settings(max_examples=15)
-def test_durations_equal_the_simulator_for_scripted_agents(first, second):
+def test_durations_equal_the_simulator_for_scripted_agents(platform, first, second):
     grid = Grid(2, 3, 6)
-    both = jax.tree.map(np.asarray, _scripted_durations(grid, jnp.asarray(first), jnp.asarray(second)))
+    with vectorisation.built_for(platform):
+        both = jax.tree.map(np.asarray, _scripted_durations(grid, jnp.asarray(first), jnp.asarray(second)))
     for treasure in range(1, grid.cells):
         walk = simulated(grid, treasure, _script(grid, treasure, first, second))
         for episode in range(2):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jax.extend.core import jaxprs_in_params
 
 from models.transformer import Model
+from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Task as BaseTask
 from tasks.recall import FILLINGS, Inputs, Task, _logits
 from tests.plugins.networks import PartialNetwork
@@ -128,12 +129,14 @@ def _both_losses_and_gradients(task, model, seed):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
 @pytest.mark.parametrize(("keys", "value_bits"), [(1, 5), (2, 1), (5, 5), (12, 3)])
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=25)
-def test_sharing_equals_the_plain_model_for_any_weights_and_inputs(keys, value_bits, seed):
+def test_sharing_equals_the_plain_model_for_any_weights_and_inputs(platform, keys, value_bits, seed):
     model, task = VARIANTS["dense embedding"], Task(keys=keys, value_bits=value_bits)
-    (shared, shared_gradient), (plain, gradient) = _both_losses_and_gradients(task, model, seed)
+    with vectorisation.built_for(platform):
+        (shared, shared_gradient), (plain, gradient) = _both_losses_and_gradients(task, model, seed)
     np.testing.assert_allclose(shared, plain, rtol=1e-4, atol=1e-6)
     for one, other in zip(jax.tree.leaves(shared_gradient), jax.tree.leaves(gradient), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5 * (1 + np.abs(other).max()))
@@ -166,6 +169,24 @@ def test_look_ups_are_exact_wherever_matrix_products_are_rounded():
         found.append(bool(rows))
     assert sum(found) >= 10
     assert not all(found)
+
+
+def test_look_ups_and_running_sums_are_exact_on_a_gpu_too():
+    """What contracts the rows of a table, or the tokens, asks for the highest precision, whatever the trial says."""
+    task = Task(keys=3, value_bits=2, seed_bits=2)
+    network = _network(task, VARIANTS["dense embedding"])
+    inputs, seeds = _random(task, 7, 2)
+    tables = jax.eval_shape(lambda network: task._tables(network, network.polynomial(), seeds), network)
+    with vectorisation.built_for("cuda"):
+        program = jax.make_jaxpr(lambda tables: _logits(tables, inputs))(tables)
+    exact = []
+    for product in _matrix_products(program.jaxpr):
+        (contracted, _), _ = product.params["dimension_numbers"]
+        sizes = {product.invars[0].aval.shape[axis] for axis in contracted}
+        exact.append(product.params["precision"] == (jax.lax.Precision.HIGHEST,) * 2)
+        assert exact[-1] == bool(sizes & {3, 4}), sizes
+    assert sum(exact) >= 5
+    assert not all(exact)
 
 
 @pytest.mark.slow

@@ -1,0 +1,28 @@
+"""Whether a program computes like cases in turns or all at once: a CPU and an accelerator are fast at different forms.
+
+A core is fast while its data fit into its cache. There, seeds, tokens and lanes take turns, each with little in flight.
+An accelerator starts a kernel for every operation of every turn, and each start costs microseconds. There, the same
+numbers are computed in few large operations.
+
+The form is chosen while a program is traced, by the platform for which it is made. A choice at lowering, by
+`jax.lax.platform_dependent`, would trace and differentiate both forms for every platform. And the form for an
+accelerator could not run on a CPU, where tests hold it against the definition (`tests/plugins/test_conformance.py`).
+"""
+
+import contextlib
+
+import jax
+
+_platform = jax.make_user_context(None)
+"""The platform that programs are made for; None is the default backend. It is a part of the key of jit's cache."""
+
+
+def built_for(platform: str) -> contextlib.AbstractContextManager[None]:
+    """A context in which programs are traced for a platform, such as `cpu` or `cuda`, whatever this machine has."""
+    return _platform(platform)
+
+
+def in_turns() -> bool:
+    """Whether the program that is being traced computes like cases in turns; it is made for a CPU then."""
+    platform = _platform.value
+    return (jax.default_backend() if platform is None else platform) == "cpu"
