@@ -1,9 +1,10 @@
 """`python -m sweeper.report`: draw a store, and put it beside what was published (`sweeper.analysis.report`).
 
-With `--diff A B` it compares two sweeps or two stores instead (`sweeper.analysis.difference`).
+With `--diff A B` it compares two sweeps or two stores instead (`sweeper.analysis.difference`). With `--fill FILE.md` it
+writes the tables that a Markdown file asks for (`sweeper.analysis.filled_tables`).
 
-Exit codes: 0 when at least one figure was drawn or the comparison was made, 1 when there was nothing to draw, 2 for
-input that cannot be read.
+Exit codes: 0 when at least one figure was drawn, or the comparison or the tables were made, 1 when there was nothing to
+draw, 2 for input that cannot be read.
 """
 
 from pathlib import Path
@@ -36,6 +37,10 @@ def report(
         tuple[str, str] | None,
         typer.Option(metavar="A B", help="Compare two sweeps of the store, or two stores, and draw nothing."),
     ] = None,
+    fill: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.md", help="Write the tables that this Markdown file asks for, and draw nothing."),
+    ] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="PAGE.html", dir_okay=False, help="Write the report as one page as well.")
     ] = None,
@@ -45,6 +50,10 @@ def report(
 
     if diff is not None:
         raise typer.Exit(print_difference(results, *diff))
+    if fill is not None:
+        from sweeper.analysis.filled_tables import fill_file
+
+        raise typer.Exit(fill_file(fill, results))
     raise typer.Exit(write_report(results, out, space or [], sweep or [], palette, compare, html))
 
 

@@ -254,6 +254,57 @@ def unmeasured_numbers(entries: Sequence[Published]) -> Table:
     return tabulated("Not measured yet", (_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _SOURCE), unmeasured)
 
 
+class Pair(NamedTuple):
+    """A measured number and the published one."""
+
+    measured: float | None
+    published: float
+    percent: bool
+    missed: bool
+
+    def text(self) -> str:
+        """Such as "84.4 (88)", a miss in bold type, "- (88)" of what is not measured."""
+        if self.percent:
+            published = f"{100 * self.published:.3g}"
+            measured = "-" if self.measured is None else f"{100 * self.measured:.1f}"
+        else:
+            published = f"{self.published:.3g}"
+            measured = "-" if self.measured is None else f"{self.measured:.3g}"
+        return f"**{measured}** ({published})" if self.missed else f"{measured} ({published})"
+
+
+PAIR = Form(Pair.text, numeric=True, order=lambda pair: pair.published)
+
+
+def beside_each_other(entries: Sequence[Published]) -> Table:
+    """The published numbers of some panels, one row a metric of a curve, one column a value of the horizontal axis.
+
+    A cell is the measured number, in per cent where the panel draws per cent, with the published one in brackets;
+    a miss is set in bold. The last columns say how many training seeds and training steps are behind the row.
+    """
+    compared = [entry.comparison for entry in entries]
+    places = sorted({number.at for number in compared if number.at is not None})
+    peak = [None] * any(number.at is None for number in compared)
+    rows: dict[tuple[str, str, str], list[Comparison]] = {}
+    for number in compared:
+        rows.setdefault((number.panel, number.curve, number.metric), []).append(number)
+    table = []
+    for (panel, curve, metric), numbers in rows.items():
+        at = {number.at: Pair(number.measured, number.published, number.percent, number.missed) for number in numbers}
+        seeds = sorted({number.seeds for number in numbers if number.seeds})
+        steps = sorted({count for number in numbers for count in number.steps})
+        cells = [at.get(place) for place in (*places, *peak)]
+        table.append((panel, curve, metric, *cells, _span(seeds), _span(steps)))
+    heads = [Column(f"{place:g}", PAIR) for place in places] + [Column("", PAIR) for _ in peak]
+    fixed = (Column("panel"), Column("curve"), Column("metric"))
+    return Table(TITLE, (*fixed, *heads, Column("seeds"), Column("steps")), tuple(table))
+
+
+def _span(values: Sequence[int]) -> str:
+    """Such as "5" or "1 to 5"; empty of nothing."""
+    return " to ".join(f"{value:,}" for value in dict.fromkeys((values[0], values[-1]))) if values else ""
+
+
 def _range(comparison: Comparison, scale: float) -> Range | None:
     values = (comparison.lowest, comparison.highest, comparison.measured, comparison.published)
     finite = [value for value in values if value is not None and math.isfinite(value)]

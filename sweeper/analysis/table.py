@@ -184,13 +184,20 @@ def _only(table: Table, places: Sequence[int]) -> Table:
 
 def markdown(table: Table) -> str:
     """The table under its title as a second-level heading, as text of GitHub's Markdown."""
+    lines = markdown_lines(table)
+    return "\n".join([f"## {table.title}", "", *lines, *(["", table.note] if table.note else []), ""])
+
+
+def markdown_lines(table: Table) -> list[str]:
+    """Heads and rows of the table in GitHub's Markdown."""
     table = _without_drawings(table)
+    if not table.columns:
+        return []
     heads = [
         _line([column.title for column in table.columns]),
         _line(["---:" if column.form.numeric else "---" for column in table.columns]),
     ]
-    lines = [*heads, *map(_line, texts(table))] if table.columns else []
-    return "\n".join([f"## {table.title}", "", *lines, *(["", table.note] if table.note else []), ""])
+    return [*heads, *map(_line, texts(table))]
 
 
 def _line(cells: Iterable[str]) -> str:

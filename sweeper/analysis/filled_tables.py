@@ -1,0 +1,120 @@
+"""Tables of a Markdown file that come from a store: the file says which, and filling it writes them.
+
+A place for a table is a pair of comments; what stands between them is replaced:
+
+    <!-- table: SELECT baseline, avg(success) FROM trials GROUP BY baseline -->
+    <!-- end -->
+
+    <!-- published: NAME 5A 5B -->
+    <!-- end -->
+
+The first is the answer to a query. The second has the published numbers of these panels of the recorded sweep `NAME`
+beside the measured ones. A comment may have several lines. Filling a filled file again changes nothing.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from sweeper.analysis import comparison, figures, sql
+from sweeper.analysis.comparison import Published
+from sweeper.analysis.report import ReportError, sources
+from sweeper.analysis.results import Results
+from sweeper.analysis.table import TEXT, VALUE, Column, Table, markdown_lines
+from sweeper.messages import counted, did_you_mean, nearest_name, printable, printable_lines
+from sweeper.store.store import Store, StoreError
+
+_PLACE = re.compile(r"(<!-- (table|published): (.*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+_BEGIN = re.compile(r"<!-- (?:table|published):")
+
+
+class Filled(NamedTuple):
+    """A text with the tables of a store.
+
+    Attributes:
+        text: The new text.
+        tables: How many tables it has.
+        changed: How many of them differ from those of the old text.
+    """
+
+    text: str
+    tables: int
+    changed: int
+
+
+def filled(path: Path, results: str) -> Filled:
+    """The text of a Markdown file with every table made anew from a store.
+
+    Raises:
+        ReportError: the file cannot be read, has no place for a table, or one without an end; or names what the store
+            lacks, or asks what is no query. The message names the line.
+        StoreError: there is no store.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReportError(f"{path} cannot be read: {error}") from None
+    places = list(_PLACE.finditer(text))
+    begun = list(_BEGIN.finditer(text))
+    for place, begin in zip(places, begun, strict=False):
+        if _BEGIN.search(place[4]) or place.start() != begin.start():
+            raise ReportError(f"{_at(path, text, begin.start())}: the place for a table has no <!-- end -->")
+    if len(begun) > len(places):
+        raise ReportError(f"{_at(path, text, begun[len(places)].start())}: the place for a table has no <!-- end -->")
+    if not places:
+        raise ReportError(
+            f"{path} has no place for a table, such as <!-- table: SELECT count(*) FROM trials --> <!-- end -->"
+        )
+    store = Store.existing(results)
+    everything = Results.of_store(store)
+    changed = 0
+    pieces, end = [], 0
+    for place in places:
+        try:
+            table = _answer(store, place[3]) if place[2] == "table" else _compared(store, everything, place[3])
+        except (ReportError, sql.QueryError) as error:
+            raise ReportError(f"{_at(path, text, place.start())}: {error}") from None
+        made = "\n" + "\n".join(markdown_lines(table)) + "\n\n"
+        changed += made != place[4]
+        pieces += [text[end : place.end(1)], made]
+        end = place.start(5)
+    return Filled("".join([*pieces, text[end:]]), len(places), changed)
+
+
+def fill_file(path: Path, results: str) -> int:
+    """Write the tables of a Markdown file into it, and say how many; returns the exit code of the command."""
+    try:
+        made = filled(path, results)
+        if made.changed:
+            path.write_text(made.text, encoding="utf-8")
+    except (ReportError, StoreError, OSError) as error:
+        print(printable_lines(str(error)), file=sys.stderr)
+        return 2
+    print(printable(f"{path}: {counted(made.tables, 'table')}, {made.changed} of them changed"))
+    return 0
+
+
+def _at(path: Path, text: str, position: int) -> str:
+    return f"{path}:{text.count(chr(10), 0, position) + 1}"
+
+
+def _answer(store: Store, query: str) -> Table:
+    answer = sql.table(query, store)
+    columns = tuple(Column(field.name, TEXT if pa.types.is_string(field.type) else VALUE) for field in answer.schema)
+    return Table(query, columns, tuple(zip(*(column.to_pylist() for column in answer.columns), strict=True)))
+
+
+def _compared(store: Store, everything: Results, named: str) -> Table:
+    sweep, *panels = named.split()
+    (source,) = sources(store, everything, [], [sweep])
+    declared = {panel.name: panel for panel in source.panels}
+    entries = []
+    for name in panels or declared:
+        if name not in declared:
+            hint = did_you_mean(nearest_name(name, declared))
+            raise ReportError(f"the sweep {sweep} has no panel '{name}'{hint} (known: {', '.join(declared)})")
+        entries += [Published(sweep, number) for number in figures.drawing(declared[name], source.results).compare()]
+    return comparison.beside_each_other(entries)

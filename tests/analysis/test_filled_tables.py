@@ -1,0 +1,113 @@
+"""A Markdown file with places for tables: they are filled from a store, and filling twice changes nothing."""
+
+import pytest
+
+from sweeper.analysis.filled_tables import filled
+from sweeper.analysis.report import ReportError
+from sweeper.store.store import Store, SweepRecord
+from tests.results import PROVENANCE, result
+
+SPACE = """
+name: small
+trial: {task: {name: coloring}, baseline: Aq_R}
+panels:
+  - kind: curve
+    name: 5A
+    x: q
+    y: {percent: true}
+    metric: success
+    tail: success_p5
+    series: [{label: $A_R$, where: {baseline: Aq_R}}]
+    published:
+      - {series: $A_R$, metric: success, source: figure, values: {1: 0.895, 10: 0.865}}
+      - {series: $A_R$, metric: success_p5, source: figure, values: {10: 0.7, 3: 0.73}}
+  - kind: curve
+    name: 5B
+    x: q
+    metric: loss
+    series: [{label: $A_R$, where: {baseline: Aq_R}}]
+    published: [{series: $A_R$, metric: loss, source: figure, values: {1: 0.0036}}]
+"""
+
+TABLE = """\
+# What came out
+
+<!-- table: SELECT q, baseline, count(*) AS trials, avg(success) AS success
+     FROM trials GROUP BY ALL ORDER BY q -->
+<!-- end -->
+
+Between.
+
+<!-- published: small 5A 5B -->
+old text
+<!-- end -->
+
+Below.
+"""
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store.open(tmp_path / "store")
+    measured = {"success": 0.75, "success_p5": 0.5, "loss": 0.0036}
+    trials = [{"objective": {"q": q, "m": 4}, "seed": seed} for q in (1.0, 10.0) for seed in (0, 1)]
+    results = [result(trial, metrics=measured | {"success": 0.86 + trial["seed"] / 100}) for trial in trials]
+    for made in results:
+        store.commit(made)
+    ids = tuple(store.committed())
+    store.record_sweep(SweepRecord(name="small", text=SPACE, overrides=(), trial_ids=ids, provenance=PROVENANCE))
+    return str(tmp_path / "store")
+
+
+@pytest.fixture
+def page(tmp_path):
+    def write(text):
+        path = tmp_path / "page.md"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_tables_of_queries_and_of_published_numbers_are_written(store, page):
+    made = filled(page(TABLE), store)
+    assert (made.tables, made.changed) == (2, 2)
+    assert made.text.endswith("<!-- end -->\n\nBelow.\n")
+    assert "old text" not in made.text
+    lines = [line for line in made.text.splitlines() if line.startswith("|")]
+    assert lines == [
+        "| q | baseline | trials | success |",
+        "| ---: | --- | ---: | ---: |",
+        "| 1 | Aq_R | 2 | 0.865 |",
+        "| 10 | Aq_R | 2 | 0.865 |",
+        "| panel | curve | metric | 1 | 3 | 10 | seeds | steps |",
+        "| --- | --- | --- | ---: | ---: | ---: | --- | --- |",
+        "| 5A | A_R | success | 86.5 (89.5) |  | 86.5 (86.5) | 2 | 250 |",
+        "| 5A | A_R | success_p5 |  | - (73) | **50.0** (70) | 2 | 250 |",
+        "| 5B | A_R | loss | 0.0036 (0.0036) |  |  | 2 | 250 |",
+    ]
+
+
+def test_filling_twice_changes_nothing(store, page):
+    once = filled(page(TABLE), store).text
+    again = filled(page(once), store)
+    assert (again.text, again.tables, again.changed) == (once, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\n\n<!-- table: SELECT 1 -->\nno end\n", "page.md:3: the place for a table has no <!-- end -->"),
+        ("<!-- table: SELECT 1 -->\n<!-- published: small -->\n<!-- end -->\n", "page.md:1: the place for a table has"),
+        ("nothing to fill\n", "has no place for a table, such as"),
+        ("a\n<!-- table: SELECT nought FROM trials -->\n<!-- end -->\n", 'page.md:2: .*"nought" not found'),
+        (
+            "<!-- published: smal 5A -->\n<!-- end -->\n",
+            "page.md:1: the store has no sweep 'smal'; did you mean 'small'",
+        ),
+        ("<!-- published: small 5C -->\n<!-- end -->\n", "page.md:1: the sweep small has no panel '5C'"),
+    ],
+)
+def test_what_cannot_be_filled_is_told_with_its_line(text, message, store, page):
+    with pytest.raises(ReportError, match=message):
+        filled(page(text), store)
