@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from sweeper.events import PackProgressed
 from sweeper.packs.packing import Pack
-from sweeper.packs.plan import Work
+from sweeper.packs.plan import Segment, Work
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
 Order = Literal["carry on", "stop early", "leave"]
@@ -100,10 +100,12 @@ def encoded(work: Work) -> dict[str, Any]:
         "pack_id": work.pack.pack_id,
         "trials": json.dumps([canonical(trial) for trial in work.pack.trials]),
         "pending": json.dumps(work.pending),
+        "segment": json.dumps(None if work.segment is None else dataclasses.asdict(work.segment)),
     }
 
 
 def decoded(config: dict[str, Any]) -> Work:
     """The work in a Tune configuration."""
     trials = tuple(TrialSpec.model_validate(trial) for trial in json.loads(config["trials"]))
-    return Work(Pack(trials), tuple(json.loads(config["pending"])))
+    segment = json.loads(config["segment"])
+    return Work(Pack(trials), tuple(json.loads(config["pending"])), None if segment is None else Segment(**segment))

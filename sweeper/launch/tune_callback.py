@@ -5,6 +5,7 @@ Tune says why a trial ended only to its log, and to a pickle in a folder that ot
 """
 
 import contextlib
+import dataclasses
 import logging
 import time
 from collections import Counter
@@ -114,7 +115,7 @@ class SweepCallback(NotSaved, tune.Callback):
         work = decoded(trial.config)
         first = work.pack.trials[0]
         label = f"{first.task.name} {first.baseline} q={first.objective.q:g} m={first.objective.m}"
-        self._stream.emit(events.PackStarted(work.pack.pack_id, label, work.pending, first.steps))
+        self._stream.emit(events.PackStarted(work.pack.pack_id, label, work.pending, work.until))
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
@@ -158,7 +159,7 @@ class SweepCallback(NotSaved, tune.Callback):
             }
             self._tell_commits(pack_id, rows)
             left = tuple(name for name in work.pending if name not in rows)
-            trial.set_config(encoded(Work(work.pack, left)))
+            trial.set_config(encoded(dataclasses.replace(work, pending=left)))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         work, error = decoded(trial.config), self._errors.latest

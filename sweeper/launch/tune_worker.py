@@ -121,7 +121,7 @@ class PackTrainable(tune.Trainable):
         destination = pack_run.Destination(
             self._opened(), self._provenance, resources.checkpoint_seconds, resources.outcomes, resources.networks
         )
-        return pack_run.opened(work.pack, work.pending, destination, self._trainer(work.pack))
+        return pack_run.opened(work.pack, work.pending, destination, self._trainer(work.pack), work.segment)
 
     def _trainer(self, pack: Pack) -> Trainer:
         trainer, workers = trainer_of(pack.trials[0]), self._resources.population_workers

@@ -12,6 +12,8 @@ Invariants:
     - A checkpoint of another network gives its lanes, and the training starts anew.
     - A checkpoint of other code is not continued: the pack starts anew, as without a checkpoint, and says so.
     - A checkpoint bears the name of the pack as planned, where every later start looks for it.
+    - A segment ends at the first end of a stride at or after its last step, whatever it went on from. It goes on from
+      no checkpoint of a later step.
 """
 
 import dataclasses
@@ -28,9 +30,11 @@ import pyarrow as pa
 
 from sweeper.events import PackProgressed
 from sweeper.packs import checkpoint, process_memory
+from sweeper.packs.continued_checkpoint import continued_checkpoint
 from sweeper.packs.network_weights import weights_of
 from sweeper.packs.pack_training import PackTraining, after_stride, lane_curves, restored, started
 from sweeper.packs.packing import Pack, lane, stack
+from sweeper.packs.plan import Segment
 from sweeper.store.store import Status, Store, StoreError, TrialResult
 from sweeper.training import evaluation
 from sweeper.training.trainer import FAILURES, Trainer
@@ -88,7 +92,8 @@ class PackRun:
         pending: Lanes that have no row yet.
         began: When this run began.
         rows: Status of every trial that this run has committed, by id.
-        stopped: Whether the training ended before its time, by `stop_early`.
+        segment: The part of the training that is to be done.
+        stopped: Whether the training ended before its time, by `stop_early` or by the segment.
         saved_step: Step of the latest checkpoint.
         saved_at: Monotonic time of the latest checkpoint.
         refused_checkpoint: Why the run did not continue a checkpoint, in a few words; None if it did or there was none.
@@ -104,6 +109,7 @@ class PackRun:
     began: datetime.datetime
     saved_step: int
     saved_at: float
+    segment: Segment
     rows: dict[str, Status] = dataclasses.field(default_factory=dict)
     stopped: bool = False
     refused_checkpoint: str | None = None
@@ -116,12 +122,12 @@ class PackRun:
     def progress(self) -> PackProgressed:
         """Where the run stands now."""
         lanes, seconds = len(self.pack.trials), self.training.seconds["train_seconds"]
-        is_training = self.training.step < self.stacked.steps and not self.stopped
+        is_training = self.training.step < self.segment.until and not self.stopped
         return PackProgressed(
             pack_id=self.pack_id,
             phase="training" if is_training else "evaluating" if self.pending else "done",
             step=self.training.step,
-            steps=self.stacked.steps,
+            steps=self.segment.until,
             lanes=lanes,
             rows=dict(self.rows),
             train_loss=self.training.train_loss(),
@@ -133,30 +139,52 @@ class PackRun:
         if self.progress().phase == "training":
             self.training = after_stride(self.trainer, self.stacked, self.training)
             waited = time.monotonic() - self.saved_at
-            if self.training.step == self.stacked.steps or waited >= self.destination.checkpoint_seconds:
+            if self.training.step >= self.segment.until:
+                self._end_segment()
+            elif waited >= self.destination.checkpoint_seconds:
                 self.checkpoint()
         elif self.pending:
             self._commit(self.pending[0])
             self.pending.pop(0)
-        if not self.pending:
+        if not self.pending and self.segment.ending != "pause":
             self._forget_checkpoint()
         return self.progress()
+
+    def _end_segment(self) -> None:
+        """What is to be done at the last step of the segment, apart from evaluations.
+
+        Raises:
+            StoreError: the segment ends with a checkpoint, and the store cannot be written.
+        """
+        match self.segment.ending:
+            case "pause":
+                self._save()
+                failed = np.asarray(self.training.state.failure) > 0
+                self.pending = [index for index in self.pending if failed[index]]
+            case "stop":
+                self.stopped = self.training.step < self.stacked.steps
+                self.checkpoint()
+            case "finish":
+                self.checkpoint()
 
     def checkpoint(self) -> None:
         """Save the state, so that the next run of this pack goes on from here.
 
         A store that cannot be written costs a warning. The pack goes on, and the next checkpoint is tried in its turn.
         """
+        try:
+            self._save()
+        except StoreError as error:
+            logger.warning("pack %s has no checkpoint of step %d: %s", self.pack_id, self.training.step, error)
+        self.saved_at = time.monotonic()
+
+    def _save(self) -> None:
         if self.saved_step != self.training.step:
             training, store = self.training, self.destination.store
-            try:
-                checkpoint.save(
-                    store, self.pack_id, self.pack.trial_ids, self.fingerprint, training.state, training.notes()
-                )
-                self.saved_step = training.step
-            except StoreError as error:
-                logger.warning("pack %s has no checkpoint of step %d: %s", self.pack_id, training.step, error)
-        self.saved_at = time.monotonic()
+            checkpoint.save(
+                store, self.pack_id, self.pack.trial_ids, self.fingerprint, training.state, training.notes()
+            )
+            self.saved_step = training.step
 
     def _forget_checkpoint(self) -> None:
         """Removes the checkpoint of a pack whose rows are committed; a checkpoint that stays does no harm."""
@@ -238,7 +266,13 @@ def _failed(kind: str, message: str, step: int) -> _LaneResult:
     return _LaneResult(status="failed", step=step, error={"kind": kind, "message": message, "step": step})
 
 
-def opened(pack: Pack, pending: Collection[str], destination: Destination, trainer: Trainer | None = None) -> PackRun:
+def opened(
+    pack: Pack,
+    pending: Collection[str],
+    destination: Destination,
+    trainer: Trainer | None = None,
+    segment: Segment | None = None,
+) -> PackRun:
     """The run of a pack, from its checkpoint if there is a fitting one.
 
     Args:
@@ -246,20 +280,19 @@ def opened(pack: Pack, pending: Collection[str], destination: Destination, train
         pending: Ids of its trials that are not committed yet.
         destination: Where results and checkpoints go.
         trainer: Trains the pack; by default the trainer of its optimiser, which needs this process alone.
+        segment: The part of the training that is to be done; by default all of it.
     """
     process_memory.forget_peak()
-    saved = checkpoint.load(destination.store, pack.pack_id)
-    refused = None
-    if saved is not None and saved.fingerprint != destination.provenance.fingerprint(pack.trials[0]):
-        saved, refused = None, "is of other code"
-    if saved is not None and not set(pending) <= set(saved.trial_ids) <= set(pack.trial_ids):
-        saved = None
+    segment = segment or Segment(pack.trials[0].steps, "finish")
+    saved, refused = continued_checkpoint(
+        destination.store, pack, pending, segment, destination.provenance.fingerprint(pack.trials[0])
+    )
     lanes = pack.part(pending if saved is None else saved.trial_ids)
     stacked, trainer = stack(lanes.trials), trainer or trainer_of(lanes.trials[0])
     training = started(trainer, stacked)
     if saved is not None and (state := saved.state(like=training.state)) is not None:
         training = restored(state, saved.notes)
-    return PackRun(
+    run = PackRun(
         pack_id=pack.pack_id,
         pack=lanes,
         stacked=stacked,
@@ -270,8 +303,12 @@ def opened(pack: Pack, pending: Collection[str], destination: Destination, train
         began=datetime.datetime.now(datetime.UTC),
         saved_step=training.step,
         saved_at=time.monotonic(),
+        segment=segment,
         refused_checkpoint=refused,
     )
+    if training.step >= segment.until:
+        run._end_segment()  # an earlier run died between the last step and the first commit
+    return run
 
 
 def run_pack(pack: Pack, destination: Destination) -> PackProgressed:

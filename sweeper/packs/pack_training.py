@@ -6,7 +6,7 @@ A `PackTraining` is all that a checkpoint holds. Three functions make it: `start
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sweeper.training.trainer import Trainer, TrainerState
 from sweeper.trial.trial_spec import TrialSpec
 
 CURVE_POINTS = 200
-"""A stored curve has at most so many points; each is the mean of as many intervals as that takes."""
+"""The stored curve of a whole training has at most so many points; each is a mean over `curve_window` steps."""
 
 Point = list[list[float]]
 """Values of the training curves, `[curve][lane]`."""
@@ -32,6 +32,7 @@ class PackTraining:
         curves: The points of the training curves so far.
         strides: Means over each stride since the last point.
         seconds: `train_seconds`, `compile_seconds` and `cpu_seconds` of the whole pack so far.
+        lane_steps: Steps done of each lane, fewer than `step` where a lane has failed.
     """
 
     state: TrainerState
@@ -39,10 +40,13 @@ class PackTraining:
     curves: list[Point]
     strides: list[Point]
     seconds: dict[str, float]
+    lane_steps: list[int]
 
     def notes(self) -> dict[str, Any]:
         """Everything but the trainer's state, as plain data."""
-        return {"curves": self.curves, "strides": self.strides, "seconds": self.seconds, "step": self.step}
+        notes = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del notes["state"]
+        return notes
 
     def train_loss(self) -> float:
         """Mean over the sound lanes at the last point of the curve; NaN before the first point."""
@@ -56,10 +60,11 @@ def started(trainer: Trainer, trials: TrialSpec) -> PackTraining:
     compiled = compilation.seconds()
     state = trainer.start(trials)
     seconds = {"train_seconds": 0.0, "compile_seconds": compilation.seconds() - compiled, "cpu_seconds": 0.0}
-    return PackTraining(state=state, step=0, curves=[], strides=[], seconds=seconds)
+    lane_steps = [0] * len(np.asarray(state.step))
+    return PackTraining(state=state, step=0, curves=[], strides=[], seconds=seconds, lane_steps=lane_steps)
 
 
-def restored(state: TrainerState, notes: Mapping[str, Any]) -> PackTraining:
+def restored(state: Any, notes: Mapping[str, Any]) -> PackTraining:
     """The training with this state and these `PackTraining.notes`."""
     return PackTraining(state=state, **notes)
 
@@ -83,14 +88,71 @@ def after_stride(trainer: Trainer, trials: TrialSpec, training: PackTraining) ->
         "cpu_seconds": time.process_time() - cpu_begun,
     }
     seconds = {name: value + spent[name] for name, value in training.seconds.items()}
-    return PackTraining(state=state, step=step, curves=curves, strides=strides, seconds=seconds)
+    return PackTraining(
+        state=state,
+        step=step,
+        curves=curves,
+        strides=strides,
+        seconds=seconds,
+        lane_steps=np.asarray(state.step).tolist(),
+    )
+
+
+def curve_window(trainer: Trainer, trials: TrialSpec) -> int:
+    """Steps from one point of a stored curve to the next.
+
+    They depend on the steps of the whole training. So a training that was stopped has the points that it would have had
+    if it had gone on.
+    """
+    interval = trainer.curve_interval(trials)
+    return interval * -(-trials.steps // (interval * CURVE_POINTS))
+
+
+def loss_at(trainer: Trainer, trials: TrialSpec, points: Iterable[tuple[int, float]], step: int) -> float | None:
+    """The training loss by which trials are compared at a step: that of the last whole window until then.
+
+    Rounded to 12 digits, so that it does not depend on the order of a sum.
+
+    Args:
+        trainer: Of the trials.
+        trials: One trial, or several of one structure.
+        points: Steps and values of a stored curve.
+        step: The step.
+
+    Returns:
+        None if the curve has no such point.
+    """
+    window = curve_window(trainer, trials)
+    last = step // window * window
+    return next((float(f"{value:.12g}") for at, value in points if at == last), None)
+
+
+def notes_of_lanes(notes: Mapping[str, Any], lanes: Sequence[int], of: int) -> dict[str, Any]:
+    """The `PackTraining.notes` of some lanes, with their share of the time.
+
+    Args:
+        notes: Of all lanes.
+        lanes: Indices of the lanes.
+        of: Number of all lanes.
+    """
+
+    def part(points: Iterable[Point]) -> list[Point]:
+        return [[[values[lane] for lane in lanes] for values in point] for point in points]
+
+    return {
+        **notes,
+        "curves": part(notes["curves"]),
+        "strides": part(notes["strides"]),
+        "seconds": {name: value * len(lanes) / of for name, value in notes["seconds"].items()},
+        "lane_steps": [notes["lane_steps"][lane] for lane in lanes],
+    }
 
 
 def lane_curves(trainer: Trainer, trials: TrialSpec, training: PackTraining, lane: int) -> list[tuple[int, str, float]]:
     """Step, name and value of the curve points of one lane; a point stands at the end of the steps that it averages."""
     points = training.curves + ([_mean(training.strides)] if training.strides else [])
-    width = -(-len(points) // CURVE_POINTS) or 1
     interval = trainer.curve_interval(trials)
+    width = curve_window(trainer, trials) // interval
     curves = []
     for start in range(0, len(points), width):
         averaged = points[start : start + width]

@@ -16,8 +16,9 @@ Invariants:
 import abc
 import statistics
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from sweeper.packs.packing import Pack, cells, packs
 from sweeper.space.problems import SearchSpaceError
@@ -31,18 +32,45 @@ WINDOW = 8
 
 
 @dataclass(frozen=True)
+class Segment:
+    """A part of the training of a pack, for a search that compares trials while they train.
+
+    Attributes:
+        until: Training steps at its end, which is the first end of a stride at or after this step.
+        ending: What happens there. `pause` leaves a checkpoint and no rows, apart from those of trials that failed.
+            `stop` evaluates and commits the trials, as `stopped`. `finish` is for the last step of a trial.
+        parent: Id of the pack whose checkpoint has these trials among others. The training goes on from there, unless
+            the pack has a checkpoint of its own.
+    """
+
+    until: int
+    ending: Literal["pause", "stop", "finish"]
+    parent: str | None = None
+
+
+@dataclass(frozen=True)
 class Work:
-    """A pack and those of its trials that have no committed row yet."""
+    """A pack and those of its trials that have no committed row yet.
+
+    Attributes:
+        pack: The pack.
+        pending: Ids of these trials.
+        segment: The part of the training that is to be done; None for all of it.
+    """
 
     pack: Pack
     pending: tuple[str, ...]
+    segment: Segment | None = None
+
+    @property
+    def until(self) -> int:
+        """Training steps of each trial at the end of the work."""
+        return self.pack.trials[0].steps if self.segment is None else self.segment.until
 
     @property
     def steps(self) -> int:
-        """Training steps of the pending trials together."""
-        return sum(
-            trial.steps for trial, key in zip(self.pack.trials, self.pack.trial_ids, strict=True) if key in self.pending
-        )
+        """Training steps of the pending trials together, those of earlier segments included."""
+        return self.until * len(self.pending)
 
 
 @dataclass(frozen=True)
@@ -138,6 +166,15 @@ class Source(abc.ABC):
     def next(self) -> Work | None:
         """The next pack; None when there is none before another has ended, or none any more."""
         return self._waiting.popleft() if self._waiting else None
+
+    @property
+    def held_up(self) -> tuple[str, ...]:
+        """Ids of the trials that could not be run, because they wait for others that were not trained."""
+        return ()
+
+    def expected(self, pending: Collection[str]) -> list[TrialSpec]:
+        """The pending trials with as many steps as they are likely to be trained for."""
+        return [self.planned[key] for key in pending]
 
     def put_back(self, work: Work) -> None:
         """Hand this work out once more: it could not be taken up."""

@@ -12,9 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from sweeper.space.holes import MAX_SETTINGS, Hole, holes_in
+from sweeper.space.problems import Problem
 from sweeper.space.yaml_tree import Node
 from sweeper.trial.record import Spec
-from sweeper.trial.trial_spec import Count
+from sweeper.trial.trial_spec import Count, TrialSpec
 
 
 class Asha(Spec):
@@ -53,6 +54,16 @@ class Search(Spec, abc.ABC):
     mode: Literal["min", "max"] = "max"
     early_stopping: Asha | None = None
 
+    @property
+    def stops_trials(self) -> bool:
+        """Whether trials are stopped before their end, so that a stopped trial counts as done."""
+        return self.early_stopping is not None
+
+    @property
+    def trials_of_a_seed(self) -> int:
+        """How many trials are planned for every training seed of a setting."""
+        return 1
+
     @model_validator(mode="after")
     def _consistent(self) -> "Search":
         if not self.DRAWS and self.trials is not None:
@@ -72,6 +83,10 @@ class ListedSearch(Search):
         Args:
             variants: For every variant the whole trial with its holes.
         """
+
+    def problems(self, trial: TrialSpec) -> list[Problem]:
+        """Why the search cannot have this trial; for most searches any trial will do."""
+        return []
 
 
 class Study(abc.ABC):

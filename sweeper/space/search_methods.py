@@ -5,10 +5,11 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from sweeper.space.grid_search import GridSearch
+from sweeper.space.halving_search import HalvingSearch
 from sweeper.space.optuna_search import OptunaSearch
 from sweeper.space.random_search import RandomSearch
 
-Method = GridSearch | RandomSearch | OptunaSearch
+Method = GridSearch | RandomSearch | OptunaSearch | HalvingSearch
 
 
 def _grid_by_default(value: Any) -> Any:

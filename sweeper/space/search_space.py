@@ -191,7 +191,7 @@ def _without_effect(overrides: Sequence[str], variants: Sequence[Node]) -> list[
 
 def _too_many(search: Search, variants: Sequence[Node]) -> list[Problem]:
     values = sum(len(hole.value.options) for variant in variants for hole in holes.holes_in(variant))
-    settings = sum(map(holes.grid_size, variants)) if not search.DRAWS else 0
+    settings = search.trials_of_a_seed * sum(map(holes.grid_size, variants)) if not search.DRAWS else 0
     for count, what in ((settings, "settings"), (values, "values on all axes together")):
         if count > MAX_SETTINGS:
             # The product of many axes may have more digits than Python likes to print.

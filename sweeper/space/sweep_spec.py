@@ -106,6 +106,7 @@ class SweepSpec:
                     break
             else:
                 trials.setdefault(trial_id(trial), trial)
+                problems += [problem for problem in self.search.problems(trial) if problem not in problems]
         if problems:
             raise SearchSpaceError(str(self.path), problems)
         return Expansion(tuple(trials.values()), tuple(trials), settings)

@@ -10,6 +10,9 @@ from sweeper.analysis import cost
 from sweeper.analysis.results import finite_values
 from sweeper.messages import counted
 from sweeper.packs import other_code, plan, trial_timing
+from sweeper.packs.halving import Halving
+from sweeper.packs.packing import cells
+from sweeper.space.halving_search import HalvingSearch
 from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.starts.output import Output
@@ -84,8 +87,8 @@ def planned_sweep(options: Options, spec: SweepSpec, store: Store, output: Outpu
     assert origin.code is not None
     seals = store.committed_seals()
     committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}
-    done = plan.done_statuses(spec.search.early_stopping is not None, options.retry_failed)
-    source, sentence = _source(spec, store, committed, done)
+    done = plan.done_statuses(spec.search.stops_trials, options.retry_failed)
+    source, sentence = _source(spec, store, committed, done, origin)
     output.say(f"{spec.name}: {sentence}")
     counting = {key: seal for key, seal in seals.items() if seal.status in done}
     others = other_code.computed_by_other_code(source.planned, counting, origin.code)
@@ -96,7 +99,7 @@ def planned_sweep(options: Options, spec: SweepSpec, store: Store, output: Outpu
             supersede(store, others)
         for key in others:
             del committed[key]
-        source, _ = _source(spec, store, committed, done)
+        source, _ = _source(spec, store, committed, done, origin)
     return PlannedSweep(options, spec, store, origin, committed, source, output)
 
 
@@ -107,7 +110,7 @@ def cost_of(sweep: PlannedSweep) -> str:
         sweep.output.say(f"  timing some steps of {trial.task.name} {trial.baseline} m={trial.objective.m}")
         return trial_timing.timed(trial)
 
-    pending = [sweep.source.planned[key] for key in sweep.pending]
+    pending = sweep.source.expected(sweep.pending)
     try:
         return cost.estimate(sweep.store, pending, None if sweep.spec.resources.gpus else timed)
     except Exception as error:  # whatever a task or a model raises; a start makes failed rows of it
@@ -115,7 +118,11 @@ def cost_of(sweep: PlannedSweep) -> str:
 
 
 def _source(
-    spec: SweepSpec, store: Store, committed: Mapping[str, Status], done: frozenset[Status]
+    spec: SweepSpec,
+    store: Store,
+    committed: Mapping[str, Status],
+    done: frozenset[Status],
+    origin: provenance.Provenance,
 ) -> tuple[plan.Source, str]:
     """What is to run, and a sentence about it."""
     if isinstance(spec.search, AdaptiveSearch):
@@ -124,6 +131,11 @@ def _source(
         )
         searched = f"{spec.search.TITLE} of {counted(spec.search.trials or 0, 'setting')}"
         return study, f"{searched}, {counted(len(study.planned), 'trial')} so far"
+    if isinstance(spec.search, HalvingSearch):
+        halving = Halving(spec, store, committed, done, origin.fingerprint)
+        searches = f"{len(halving.searches):,} search{'' if len(halving.searches) == 1 else 'es'}"
+        counts = f"{len(halving.planned):,} trials · {counted(len(cells(halving.planned.values())), 'cell')}"
+        return halving, f"{searches} of {spec.search.starts:,} starts, {counts}"
     expansion = spec.expand()
     planned = plan.plan(expansion.trials, spec.resources.lanes, committed, done)
     counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"

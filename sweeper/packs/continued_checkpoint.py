@@ -1,0 +1,53 @@
+"""Which checkpoint the run of a pack goes on from: its own, or that of a larger pack that has trained its trials so far."""
+
+from collections.abc import Collection
+
+from sweeper.packs import checkpoint
+from sweeper.packs.checkpoint import Checkpoint
+from sweeper.packs.pack_training import notes_of_lanes
+from sweeper.packs.packing import Pack
+from sweeper.packs.plan import Segment
+from sweeper.store.store import Store
+from sweeper.training.trainers import trainer_of
+from sweeper.trial.trial_spec import TrialSpec
+
+
+def continued_checkpoint(
+    store: Store, pack: Pack, pending: Collection[str], segment: Segment, fingerprint: str | None
+) -> tuple[Checkpoint | None, str | None]:
+    """The checkpoint to go on from, and why another one is refused; None for either where there is none.
+
+    Args:
+        store: Where checkpoints are.
+        pack: The pack as planned.
+        pending: Ids of its trials that are not committed yet.
+        segment: What is to be done; no checkpoint of a later step serves a segment that ends before the training.
+        fingerprint: Fingerprint of the code of this process.
+    """
+    refused = None
+    for name in filter(None, (pack.pack_id, segment.parent)):
+        saved = checkpoint.load(store, name)
+        if saved is None:
+            continue
+        if saved.fingerprint != fingerprint:
+            refused = "is of other code"
+            continue
+        if name != pack.pack_id and set(pack.trial_ids) <= set(saved.trial_ids):
+            saved = _part(saved, pack.trial_ids)
+        fits = set(pending) <= set(saved.trial_ids) <= set(pack.trial_ids)
+        if fits and (segment.ending == "finish" or saved.notes["step"] <= last_step(pack.trials[0], segment.until)):
+            return saved, None
+    return None, refused
+
+
+def last_step(trial: TrialSpec, until: int) -> int:
+    """The step at which a segment of a trial ends: the first end of a stride at or after `until`."""
+    stride = trainer_of(trial).stride_steps
+    return min(-(-until // stride) * stride, trial.steps)
+
+
+def _part(saved: Checkpoint, trial_ids: Collection[str]) -> Checkpoint:
+    """The lanes of some trials, in the order of `trial_ids`."""
+    lanes = [saved.trial_ids.index(name) for name in trial_ids]
+    notes = notes_of_lanes(saved.notes, lanes, of=len(saved.trial_ids))
+    return saved._replace(trial_ids=tuple(trial_ids), notes=notes, leaves=[leaf[lanes] for leaf in saved.leaves])

@@ -1,0 +1,101 @@
+"""Successive halving (Jamieson & Talwalkar, 2016) over initialisations: many starts of one setting, few that finish.
+
+Every training seed of the space stands for a search of its own. A search trains `starts` trials of its setting, which
+differ in their training seed alone, hence in initial weights, batches and seeds r. At a rung the trials with the lowest
+training loss go on, and the others are stopped. What survives the last rung is trained to the end: the winners.
+
+Search s owns the training seeds s · starts … (s + 1) · starts − 1. So a start is an ordinary trial with an ordinary id,
+and searches with different s share none.
+"""
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from sweeper.messages import counted
+from sweeper.space import holes
+from sweeper.space.problems import Problem
+from sweeper.space.search import ListedSearch
+from sweeper.space.yaml_tree import Node
+from sweeper.trial.record import Spec, canonical
+from sweeper.trial.trial_spec import Count, TrialSpec
+
+
+class Rung(Spec):
+    """A step at which starts are compared.
+
+    Attributes:
+        steps: Training steps done.
+        keep: How many starts of a search go on, those with the lowest training loss.
+    """
+
+    steps: Count
+    keep: Count
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class HalvingSearch(ListedSearch):
+    """Takes the settings of a grid, and trains many starts of each.
+
+    Attributes:
+        starts: Initialisations of each training seed of the space.
+        rungs: When starts are compared, and how many go on.
+    """
+
+    DRAWS = False
+
+    method: Literal["halving"]
+    starts: Annotated[int, Field(ge=2, le=holes.MAX_SETTINGS)]
+    rungs: Annotated[tuple[Rung, ...], BeforeValidator(_tuple), Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _narrowing(self) -> "HalvingSearch":
+        if self.early_stopping is not None:
+            raise ValueError("early_stopping: a halving stops starts at its rungs, and nothing else")
+        kept = [self.starts, *(rung.keep for rung in self.rungs)]
+        for number, (rung, (before, keep)) in enumerate(zip(self.rungs, itertools.pairwise(kept), strict=True)):
+            if keep >= before:
+                raise ValueError(f"rungs: rung {number} keeps {keep} of {before} starts; it must keep fewer")
+            if number and rung.steps <= self.rungs[number - 1].steps:
+                raise ValueError(f"rungs: rung {number} is at step {rung.steps:,}, not after the rung before it")
+        return self
+
+    @property
+    def stops_trials(self) -> bool:
+        return True
+
+    @property
+    def trials_of_a_seed(self) -> int:
+        return self.starts
+
+    def settings(self, variants: Sequence[Node]) -> Iterator[Node]:
+        for tree in itertools.chain.from_iterable(map(holes.grid, variants)):
+            seed = tree.value.get("seed", Node(0, f"{tree.path}.seed", None))
+            for start in range(self.starts):
+                yield replace(tree, value=tree.value | {"seed": replace(seed, value=seed.value * self.starts + start)})
+
+    def problems(self, trial: TrialSpec) -> list[Problem]:
+        last = self.rungs[-1].steps
+        if last < trial.steps:
+            return []
+        text = f"step {last:,} is not before the end of a training of {counted(trial.steps, 'step')}"
+        return [Problem(f"search.rungs[{len(self.rungs) - 1}].steps", text, None)]
+
+    def searches(self, trials: Iterable[TrialSpec]) -> list[tuple[TrialSpec, ...]]:
+        """The starts of each search, in order of first appearance.
+
+        Args:
+            trials: Distinct trials of an expansion.
+        """
+        searches: dict[str, list[TrialSpec]] = {}
+        for trial in trials:
+            key = json.dumps(canonical(trial) | {"seed": trial.seed // self.starts}, sort_keys=True)
+            searches.setdefault(key, []).append(trial)
+        return [tuple(starts) for starts in searches.values()]

@@ -1,0 +1,265 @@
+"""Successive halving: which starts go on, and that nothing but the space decides it."""
+
+import dataclasses
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sweeper.packs import pack_run
+from sweeper.packs.halving import Halving
+from sweeper.packs.pack_run import Destination
+from sweeper.packs.plan import Work, done_statuses
+from sweeper.space import search_space
+from sweeper.space.problems import SearchSpaceError
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.store.store import Store
+from sweeper.trial import provenance
+from sweeper.trial.trial_spec import trial_id
+
+SPACE = """
+trial:
+  task: {name: coloring, vertices: 4}
+  model: {name: transformer, width: 4, key_size: 4}
+  baseline: Aq_R
+  objective: {q: {choice: [2, 4]}, m: 2}
+  optimizer: {warmup_steps: 10}
+  steps: 500
+  batch_size: 4
+  evaluation: {seeds: 5, votes: []}
+  seed: {choice: [3]}
+search: {method: halving, starts: 4, rungs: [{steps: 200, keep: 2}, {steps: 400, keep: 1}]}
+"""
+
+ORIGIN = provenance.capture(["test"])
+DONE = done_statuses(early_stopping=True, retry_failed=False)
+
+
+@pytest.fixture(scope="module")
+def space(tmp_path_factory):
+    path = tmp_path_factory.mktemp("space") / "halving.yaml"
+    path.write_text(SPACE)
+    return lambda *overrides: search_space.read(path, overrides)
+
+
+def source_of(spec: SweepSpec, store: Store, origin=ORIGIN) -> Halving:
+    return Halving(spec, store, store.committed(), DONE, origin.fingerprint)
+
+
+def train(work: Work, store: Store, strides: int | None = None, origin=ORIGIN) -> bool:
+    """Train a pack, to its end or for so many strides; returns whether the end was reached."""
+    run = pack_run.opened(
+        work.pack, work.pending, Destination(store, origin, checkpoint_seconds=0.0), segment=work.segment
+    )
+    while run.progress().phase != "done":
+        if strides == 0:
+            return False
+        run.advance()
+        strides = None if strides is None else strides - 1
+    return True
+
+
+def run(source: Halving, store: Store, rng: random.Random, workers: int = 1, strides: int = 10**6) -> None:
+    """Work through the search with so many workers that end in random order; dies after so many strides."""
+    running: list[Work] = []
+    while not source.exhausted:
+        while len(running) < workers and (work := source.next()) is not None:
+            running.append(work)
+        work = running.pop(rng.randrange(len(running)))
+        granted = rng.randrange(1, 4) if strides < 10**6 else None
+        strides -= granted or 0
+        if strides < 0:
+            return
+        if train(work, store, granted):
+            source.settle(work.pack.pack_id)
+        else:
+            running.append(work)
+
+
+def rows(store: Store) -> dict[str, tuple]:
+    """What the rows say of their trials, by id."""
+    names = ("status", "seed", "q", "steps_done", "train_loss", "loss", "success", "extra_metrics")
+    return {row["trial_id"]: tuple(row[name] for name in names) for row in store.trials().to_pylist()}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(space, tmp_path_factory) -> Store:
+    store = Store.open(tmp_path_factory.mktemp("undisturbed"))
+    source = source_of(space(), store)
+    expected = source.steps
+    handed = []
+    take = source.next
+    source.next = lambda: (work := take()) and (handed.append(work.steps) or work)
+    run(source, store, random.Random(0))
+    assert sum(handed) == expected
+    return store
+
+
+def losses_at(store: Store, step: int) -> dict[str, float]:
+    curves = store.curves().to_pandas().query(f"metric == 'train_loss' and step == {step}")
+    return dict(zip(curves["trial_id"], curves["value"], strict=True))
+
+
+def test_the_lowest_losses_go_on_and_one_of_each_search_finishes(space, undisturbed):
+    source = source_of(space(), undisturbed)
+    assert source.exhausted
+    assert source.steps == 0
+    assert len(source.searches) == 2
+    committed = rows(undisturbed)
+    for search in source.searches:
+        assert [source.planned[key].seed for key in search] == [12, 13, 14, 15]
+        by_loss = sorted(search, key=losses_at(undisturbed, 200).__getitem__)
+        last = sorted(by_loss[:2], key=losses_at(undisturbed, 400).__getitem__)
+        done = {key: committed[key][0:4:3] for key in search}
+        assert done == {
+            by_loss[2]: ("stopped", 200), by_loss[3]: ("stopped", 200),
+            last[1]: ("stopped", 400), last[0]: ("finished", 500),
+        }  # fmt: skip
+    assert not undisturbed.listing("checkpoints")
+
+
+def test_a_winner_is_the_trial_that_was_never_interrupted(space, undisturbed, tmp_path):
+    store = Store.open(tmp_path)
+    committed = rows(undisturbed)
+    for key, trial in source_of(space(), store).planned.items():
+        if committed[key][0] == "finished":
+            pack_run.run_pack(pack_run.Pack((trial,)), Destination(store, ORIGIN))
+            assert rows(store)[key] == committed[key]
+    assert len(rows(store)) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", ["null", "3", "4"])
+def test_neither_workers_nor_order_nor_deaths_nor_lanes_change_a_bit(space, undisturbed, tmp_path, lanes):
+    spec, rng = space(f"resources.lanes={lanes}"), random.Random(lanes)
+    store, starts = Store.open(tmp_path), 0
+    while not (source := source_of(spec, store)).exhausted:
+        run(source, store, rng, workers=rng.randrange(1, 6), strides=rng.randrange(3, 25))
+        starts += 1
+    assert starts > 1
+    assert rows(store) == rows(undisturbed)
+    assert store.curves().sort_by("trial_id").num_rows == undisturbed.curves().num_rows
+
+
+def test_other_rungs_continue_from_the_rows(space, undisturbed, tmp_path):
+    """What was stopped at rung 0 goes on when more are kept, and is stopped again later."""
+    store, wider = Store.open(tmp_path), space("search.rungs[0].keep=3")
+    run(source_of(space(), store), store, random.Random(1))
+    source = source_of(wider, store)
+    assert sorted(work.until for work in source._open.values()) == [400, 400]
+    run(source, store, random.Random(2))
+    fresh = Store.open(tmp_path / "fresh")
+    run(source_of(wider, fresh), fresh, random.Random(3))
+    assert rows(store) == rows(fresh)
+    assert source_of(wider, store).exhausted
+    assert store.listing("superseded")
+
+
+def test_rows_of_a_grid_are_starts_like_others(space, undisturbed, tmp_path):
+    """All starts are finished beforehand: nothing is trained, and the same ones would have won."""
+    store = Store.open(tmp_path)
+    spec = space("trial.objective.q=2")
+    for trial in source_of(spec, store).planned.values():
+        pack_run.run_pack(pack_run.Pack((trial,)), Destination(store, ORIGIN))
+    source = source_of(spec, store)
+    assert source.exhausted
+    for key, losses in source._losses.items():
+        assert losses[0] == float(f"{losses_at(undisturbed, 200)[key]:.12g}")
+
+
+def _spoil(work: Work, store: Store, until: int, lane: int = 0) -> None:
+    """Train a pack whose lane gets infinite weights after so many steps."""
+    run = pack_run.opened(work.pack, work.pending, Destination(store, ORIGIN), segment=work.segment)
+    while run.progress().phase != "done":
+        run.advance()
+        if run.training.step == until:
+            import jax
+
+            leaves, structure = jax.tree.flatten(jax.tree.map(np.array, run.training.state))
+            leaves[0][lane] = np.inf
+            run.training = dataclasses.replace(run.training, state=jax.tree.unflatten(structure, leaves))
+
+
+def test_a_start_that_fails_before_a_rung_does_not_go_on(space, tmp_path):
+    store, spec = Store.open(tmp_path), space("trial.objective.q=2", "resources.lanes=4")
+    source = source_of(spec, store)
+    work = source.next()
+    assert work is not None
+    _spoil(work, store, until=100, lane=1)
+    failed = work.pack.trial_ids[1]
+    assert store.committed() == {failed: "failed"}
+    again = source_of(spec, store)
+    source.settle(work.pack.pack_id)
+    for either in (source, again):
+        assert failed not in {key for each in either._open.values() for key in each.pending}
+        assert sorted(each.until for each in either._open.values()) == [200, 400]
+    run(again, store, random.Random(0))
+    assert sorted(store.committed().values()) == ["failed", "finished", "stopped", "stopped"]
+
+
+def test_a_start_that_fails_after_a_rung_has_won_it_all_the_same(space, undisturbed, tmp_path):
+    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
+    source = source_of(spec, store)
+    while (work := source.next()) is not None and work.until == 200:
+        train(work, store)
+        source.settle(work.pack.pack_id)
+    assert work is not None
+    _spoil(work, store, until=300)
+    source.settle(work.pack.pack_id)
+    run(source, store, random.Random(0))
+    assert source_of(spec, store).exhausted
+    assert sorted(store.committed().values()) == ["failed", "finished", "stopped", "stopped"]
+    (row,) = [row for row in store.trials().to_pylist() if row["status"] == "failed"]
+    assert (row["error_step"], row["seed"]) == (300, source.planned[work.pending[0]].seed)
+
+
+def test_work_that_was_lost_is_for_the_next_start(space, tmp_path):
+    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
+    source = source_of(spec, store)
+    lost = source.next()
+    assert lost is not None
+    source.settle(lost.pack.pack_id)
+    run(source, store, random.Random(0))
+    assert source.exhausted
+    assert set(source.held_up) == set(source.planned)
+    again = source_of(spec, store)
+    assert [work.pending for work in again._open.values()] == [lost.pending]
+
+
+def test_checkpoints_of_other_code_are_not_counted_on(space, tmp_path):
+    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
+    before = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"numerics": "before the mend"})})
+    source = source_of(spec, store, before)
+    work = source.next()
+    assert work is not None
+    train(work, store, origin=before)
+    assert len(source_of(spec, store, before)._open) == 3
+    assert len(source_of(spec, store)._open) == 4
+
+
+def test_what_is_expected_of_the_pending_starts(space, undisturbed, tmp_path):
+    store = Store.open(tmp_path)
+    source = source_of(space("trial.objective.q=2"), store)
+    assert sorted(trial.steps for trial in source.expected(list(source.planned))) == [200, 200, 400, 500]
+    assert [trial.steps for trial in source.expected(list(source.planned)[1:])] == [200, 400, 500]
+    assert len({trial_id(trial) for trial in source.planned.values()}) == 4
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("search.rungs[1].steps=500", r"search\.rungs\[1\]\.steps: step 500 is not before the end of a training of 500"),
+        ("search.rungs[1].steps=200", r"rung 1 is at step 200, not after the rung before it"),
+        ("search.rungs[0].keep=4", r"rung 0 keeps 4 of 4 starts; it must keep fewer"),
+        ("search.rungs[0].steps=50", r"search\.rungs\[0\]\.steps: is before the first point of the training curve, at"),
+        ("search.early_stopping={grace_steps: 5}", "a halving stops starts at its rungs"),
+        ("search.trials=5", "the number of settings is for methods that draw"),
+        ("trial.objective.q={uniform: [1, 2]}", "'uniform' needs search.method"),
+        ("search.starts=1000000", "2,000,000 settings are too many"),
+        ("trial.seed=1000000000", r"trial\.seed"),
+    ],
+)
+def test_mistakes(space, tmp_path, override, message):
+    with pytest.raises(SearchSpaceError, match=message):
+        source_of(space(override), Store.open(Path(tmp_path)))
