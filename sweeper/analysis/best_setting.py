@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from sweeper.analysis.halving_winners import winner_lines
 from sweeper.analysis.means import column_names, settings, settings_table, varying, with_deviation
 from sweeper.analysis.ranking import Ranking, goal_of, ranked_settings, ranking
 from sweeper.analysis.results import named_frame
@@ -24,7 +25,7 @@ LEAST_SEEDS = 5
 
 
 def ending(trials: pd.DataFrame, space: SweepSpec, results: str, address: str | None) -> tuple[Table, list[str]]:
-    """The table at the end of a sweep, and lines about its best setting if it was a search.
+    """The table at the end of a sweep, and lines about its best setting, or about the winners of its searches.
 
     Args:
         trials: At least one row of the store.
@@ -37,7 +38,7 @@ def ending(trials: pd.DataFrame, space: SweepSpec, results: str, address: str | 
         ranked = ranking(frame, goal_of(space.search, frame))
         if ranked.ranked:
             return ranked_settings(space.name, ranked), best_setting(ranked, space, results, address)
-    return settings_table(settings(frame)), []
+    return settings_table(settings(frame)), winner_lines(frame, space)
 
 
 def best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> list[str]:

@@ -23,9 +23,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from sweeper.analysis.halving_winners import searches_of
 from sweeper.analysis.interruptible import interruptible
+from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import all_trials, evaluations, trials
-from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store
+from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store, SweepRecord
 
 
 class QueryError(ValueError):
@@ -127,19 +129,35 @@ class View(NamedTuple):
     empty: pa.Table
 
 
-SWEEPS = pa.schema([("sweep", pa.string()), ("trial_id", pa.string())])
+SWEEPS = pa.schema([("sweep", pa.string()), ("trial_id", pa.string()), ("search", pa.int64())])
 """Columns of `sweeps`."""
 
 
 def sweeps(store: Store) -> pa.Table:
     """The view `sweeps`: name and trial of every trial that the latest start of a sweep planned.
 
-    A trial that several sweeps plan has a row for each of them, and a trial that is not committed has rows, too.
+    A trial that several sweeps plan has a row for each of them, and a trial that is not committed has rows, too. In a
+    successive halving `search` is the number of the search whose start the trial is, from 0; otherwise it is null.
     """
-    latest = {record.name: record.trial_ids for record in store.sweeps()}
-    names = [name for name, trial_ids in latest.items() for _ in trial_ids]
-    trial_ids = [trial_id for trial_ids in latest.values() for trial_id in trial_ids]
-    return pa.table([pa.array(names, pa.string()), pa.array(trial_ids, pa.string())], schema=SWEEPS)
+    latest = {record.name: record for record in store.sweeps()}
+    names, trial_ids, searches = [], [], []
+    for name, record in latest.items():
+        number_of = _searches(record)
+        for trial_id in record.trial_ids:
+            names.append(name)
+            trial_ids.append(trial_id)
+            searches.append(number_of.get(trial_id))
+    columns = [pa.array(names, pa.string()), pa.array(trial_ids, pa.string()), pa.array(searches, pa.int64())]
+    return pa.table(columns, schema=SWEEPS)
+
+
+def _searches(record: SweepRecord) -> dict[str, int]:
+    """The number of the search of every start of a successive halving."""
+    if not any("halving" in text for text in (record.text, *record.overrides)):
+        return {}  # reading and expanding a large space takes seconds
+    space = recorded_space(record)
+    searches = [] if space is None else searches_of(space)
+    return {trial_id: number for number, starts in enumerate(searches) for trial_id in starts}
 
 
 VIEWS = {

@@ -1,4 +1,4 @@
-"""Which checkpoint the run of a pack goes on from: its own, or that of a larger pack that has trained its trials so far."""
+"""Which checkpoint the run of a pack goes on from: its own, or that of a larger pack with the same trials."""
 
 from collections.abc import Collection
 

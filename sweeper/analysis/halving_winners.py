@@ -1,0 +1,84 @@
+"""What a successive halving came to: the winner of each search, and what all of its starts cost."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from sweeper.analysis.means import column_names, metrics_of, varying
+from sweeper.analysis.results import entries
+from sweeper.analysis.table import value_text
+from sweeper.messages import counted, duration
+from sweeper.space.halving_search import HalvingSearch
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.trial.trial_spec import trial_id
+
+MOST_SEARCHES = 20
+"""So many searches have a line of their own."""
+
+
+def searches_of(space: SweepSpec) -> list[tuple[str, ...]]:
+    """Ids of the starts of every search of a space, in the order of the document; empty for any other method."""
+    if not isinstance(space.search, HalvingSearch):
+        return []
+    return [tuple(map(trial_id, starts)) for starts in space.search.searches(space.expand().trials)]
+
+
+class _Search(NamedTuple):
+    """A search with rows.
+
+    Attributes:
+        rows: Of its starts, with named columns.
+        winners: Those of them that are finished.
+    """
+
+    rows: pd.DataFrame
+    winners: pd.DataFrame
+
+
+def winner_lines(trials: pd.DataFrame, space: SweepSpec) -> list[str]:
+    """Lines about the winners of a successive halving: which start won, how good it is, and the cost of the search.
+
+    Args:
+        trials: Rows of the sweep, with named columns.
+        space: Its space.
+    """
+    by_id = trials.set_index("trial_id", drop=False)
+    searches = []
+    for starts in searches_of(space):
+        rows = by_id.loc[[key for key in starts if key in by_id.index]]
+        searches.append(_Search(rows, rows[rows["status"] == "finished"]))
+    searches = [search for search in searches if len(search.rows)]
+    if not searches:
+        return []
+    total = sum(search.rows["cpu_seconds"].sum() for search in searches)
+    rows = sum(len(search.rows) for search in searches)
+    winners = sum(len(search.winners) for search in searches)
+    lines = [
+        f"cost of the search: {duration(total)} of CPU time for {counted(winners, 'winner')}, "
+        f"all {counted(rows, 'start')} included"
+    ]
+    lines += _lines(searches[:MOST_SEARCHES], space)
+    if len(searches) > MOST_SEARCHES:
+        lines.append(f"  and {len(searches) - MOST_SEARCHES:,} searches more")
+    return lines
+
+
+def _lines(searches: Sequence[_Search], space: SweepSpec) -> Iterator[str]:
+    assert isinstance(space.search, HalvingSearch)
+    records = [{**entries(search.rows["spec"].iloc[0]), "seed": None} for search in searches]
+    paths = varying(records)
+    names = column_names(paths, records)
+    for search, record in zip(searches, records, strict=True):
+        seed = json.loads(search.rows["spec"].iloc[0])["seed"] // space.search.starts
+        said = [f"{names[path]} {value_text(record[path])}" for path in paths if record.get(path) is not None]
+        cost = f"{search.rows['cpu_seconds'].sum():.0f} s of CPU for {counted(len(search.rows), 'start')}"
+        winners = [_winner(row, search.winners) for _, row in search.winners.iterrows()] or ["no winner"]
+        yield f"  {', '.join([*said, f'search {seed}'])}: {'; '.join(winners)}; {cost}"
+
+
+def _winner(row: pd.Series, winners: pd.DataFrame) -> str:
+    metrics = [name for name in metrics_of(winners)[:3] if pd.notna(row[name])]
+    measured = ", ".join(f"{name} {row[name]:.3g}" for name in metrics)
+    return f"seed {row['seed']} wins with {measured} and {row['cpu_seconds']:.0f} s of its own"
