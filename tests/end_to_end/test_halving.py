@@ -1,0 +1,66 @@
+"""A successive halving on Ray, killed and started again: the rows of a run that nothing disturbed."""
+
+import os
+import signal
+
+import pytest
+
+from sweeper.store.store import Store
+from tests.end_to_end.test_run import Command, _curves, _science, _until
+from tests.end_to_end.test_run import checkout as checkout
+
+SPACE = """
+name: halving
+trial:
+  task: {name: coloring, vertices: 5}
+  model: {name: transformer, width: 4, key_size: 4}
+  baseline: Aq_R
+  objective: {q: 3, m: 2}
+  optimizer: {warmup_steps: 10}
+  steps: 6000
+  batch_size: 8
+  evaluation: {seeds: 10, votes: [3]}
+  seed: {seeds: 2}
+search: {method: halving, starts: 4, rungs: [{steps: 2000, keep: 2}, {steps: 4000, keep: 1}]}
+resources: {checkpoint_seconds: 0.2}
+"""
+
+pytestmark = pytest.mark.long
+
+
+def _kill(command: Command, store: Store, checkpoints: int, rows: int) -> None:
+    """Kill a driver when there are so many checkpoints and rows, and wait for the end of its workers."""
+    command.until(
+        lambda: (
+            command.workers()
+            and len(store.listing("checkpoints")) >= checkpoints
+            and len(store.listing("trials")) >= rows
+        )
+    )
+    os.kill(command.process.pid, signal.SIGKILL)
+    command.process.wait()
+    _until(lambda: not any(b"ray::" in line for line in command.remaining()))
+
+
+def test_a_halving_killed_at_its_rungs_ends_as_if_nothing_had_happened(checkout):
+    (checkout / "halving.yaml").write_text(SPACE)
+
+    def command(results: str) -> Command:
+        return Command(checkout, "halving.yaml", "--results", results, "--address", "local")
+
+    code, text = command("undisturbed").wait()
+    assert code == 0, text
+    assert "halving: 2 searches of 4 starts, 8 trials · 1 cell" in text
+    assert "8 of 8 trials committed, 6 of them stopped early" in text
+    assert "for 2 winners, all 8 starts included" in text
+
+    store = Store.open(checkout / "killed")
+    # While starts are trained to the first rung, at the first rung, and after it.
+    for checkpoints, rows in ((2, 0), (6, 0), (0, 3)):
+        _kill(command("killed"), store, checkpoints, rows)
+    code, text = command("killed").wait()
+    assert code == 0, text
+    assert "8 of 8 trials committed, 6 of them stopped early" in text
+    assert _science(checkout / "killed").equals(_science(checkout / "undisturbed"))
+    assert _curves(checkout / "killed").equals(_curves(checkout / "undisturbed"))
+    assert not store.listing("checkpoints")
