@@ -1,4 +1,4 @@
-"""What a successive halving came to: the winner of each search, and what all of its starts cost."""
+"""What a successive halving came to: the winner of each search, and what all of its trials cost."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ MOST_SEARCHES = 20
 
 
 def searches_of(space: SweepSpec) -> list[tuple[str, ...]]:
-    """Ids of the starts of every search of a space, in the order of the document; empty for any other method."""
+    """Ids of the trials of every search of a space, in the order of the document; empty for any other method."""
     if not isinstance(space.search, HalvingSearch):
         return []
     return [tuple(map(trial_id, starts)) for starts in space.search.searches(space.expand().trials)]
@@ -29,7 +29,7 @@ class _Search(NamedTuple):
     """A search with rows.
 
     Attributes:
-        rows: Of its starts, with named columns.
+        rows: Of its trials, with named columns.
         winners: Those of them that are finished.
     """
 
@@ -38,7 +38,7 @@ class _Search(NamedTuple):
 
 
 def winner_lines(trials: pd.DataFrame, space: SweepSpec) -> list[str]:
-    """Lines about the winners of a successive halving: which start won, how good it is, and the cost of the search.
+    """Lines about the winners of a successive halving: which trial won, how good it is, and the cost of the search.
 
     Args:
         trials: Rows of the sweep, with named columns.
@@ -57,7 +57,7 @@ def winner_lines(trials: pd.DataFrame, space: SweepSpec) -> list[str]:
     winners = sum(len(search.winners) for search in searches)
     lines = [
         f"cost of the search: {duration(total)} of CPU time for {counted(winners, 'winner')}, "
-        f"all {counted(rows, 'start')} included"
+        f"all {counted(rows, 'trial')} included"
     ]
     lines += _lines(searches[:MOST_SEARCHES], space)
     if len(searches) > MOST_SEARCHES:
@@ -73,7 +73,7 @@ def _lines(searches: Sequence[_Search], space: SweepSpec) -> Iterator[str]:
     for search, record in zip(searches, records, strict=True):
         seed = json.loads(search.rows["spec"].iloc[0])["seed"] // space.search.starts
         said = [f"{names[path]} {value_text(record[path])}" for path in paths if record.get(path) is not None]
-        cost = f"{search.rows['cpu_seconds'].sum():.0f} s of CPU for {counted(len(search.rows), 'start')}"
+        cost = f"{search.rows['cpu_seconds'].sum():.0f} s of CPU for {counted(len(search.rows), 'trial')}"
         winners = [_winner(row, search.winners) for _, row in search.winners.iterrows()] or ["no winner"]
         yield f"  {', '.join([*said, f'search {seed}'])}: {'; '.join(winners)}; {cost}"
 

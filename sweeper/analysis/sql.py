@@ -137,7 +137,7 @@ def sweeps(store: Store) -> pa.Table:
     """The view `sweeps`: name and trial of every trial that the latest start of a sweep planned.
 
     A trial that several sweeps plan has a row for each of them, and a trial that is not committed has rows, too. In a
-    successive halving `search` is the number of the search whose start the trial is, from 0; otherwise it is null.
+    successive halving `search` is the number of the search that the trial belongs to, from 0; otherwise it is null.
     """
     latest = {record.name: record for record in store.sweeps()}
     names, trial_ids, searches = [], [], []
@@ -152,7 +152,7 @@ def sweeps(store: Store) -> pa.Table:
 
 
 def _searches(record: SweepRecord) -> dict[str, int]:
-    """The number of the search of every start of a successive halving."""
+    """The number of the search of every trial of a successive halving."""
     if not any("halving" in text for text in (record.text, *record.overrides)):
         return {}  # reading and expanding a large space takes seconds
     space = recorded_space(record)

@@ -1,4 +1,4 @@
-"""Successive halving as a source of work: starts that are compared at rungs, replayed from the store at every start.
+"""Successive halving as a source of work: trials that are compared at rungs, decided anew from the store at every start.
 
 What a search does next follows from the space and from three facts about each trial, all in the store: its row, the
 curve of its row, and the checkpoint that holds its state with its curve so far. So a decision is the same whoever takes
@@ -37,7 +37,7 @@ class Halving(Source):
     """The work of a successive halving.
 
     Attributes:
-        searches: Ids of the starts of each search, in the order of their seeds.
+        searches: Ids of the trials of each search, in the order of their seeds.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Halving(Source):
         done: frozenset[Status],
         fingerprint: Callable[[TrialSpec], str | None],
     ):
-        """Reads what the store knows of the starts; writes nothing.
+        """Reads what the store knows of the trials; writes nothing.
 
         Args:
             spec: A space with a successive halving.
@@ -68,7 +68,7 @@ class Halving(Source):
         self.searches = [tuple(map(trial_id, starts)) for starts in groups]
         self.planned = {trial_id(trial): trial for starts in groups for trial in starts}
         self._refuse_early_rungs(spec)
-        # Starts that share a pack stay together; on a CPU a start for each core does more than lanes that take turns.
+        # Lanes take turns on a CPU, so that packs of one trial keep more cores busy.
         lanes = spec.resources.lanes or (spec.search.starts if spec.resources.gpus else 1)
         cut = (pack for starts in groups for pack in packs(starts, lanes))
         self._pack = {key: number for number, pack in enumerate(cut) for key in pack.trial_ids}
@@ -133,7 +133,7 @@ class Halving(Source):
         return trials
 
     def _lengths(self, search: Sequence[str]) -> list[int]:
-        """Training steps of the starts of a search, the shortest first."""
+        """Training steps of the trials of a search, the shortest first."""
         kept = [len(search), *(min(rung.keep, len(search)) for rung in self._rungs), 0]
         steps = [*(rung.steps for rung in self._rungs), self.planned[search[0]].steps]
         ends = [before - after for before, after in itertools.pairwise(kept)]
@@ -213,7 +213,7 @@ class Halving(Source):
             missing = [key for key in alive if key not in reached and self._rows.get(key) != "failed"]
             if missing:
                 return [(missing, Segment(rung.steps, "pause")), *stops]
-            # Starts are listed by seed, and sorting leaves equal losses in that order.
+            # Trials are listed by seed, and sorting leaves equal losses in that order.
             alive = sorted(reached, key=lambda key: self._losses[key][number])[: rung.keep]
             losers = [key for key in reached if key not in alive and key not in self._rows]
             stops.append((losers, Segment(rung.steps, "stop")))

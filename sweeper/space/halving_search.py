@@ -1,10 +1,10 @@
-"""Successive halving (Jamieson & Talwalkar, 2016) over initialisations: many starts of one setting, few that finish.
+"""Successive halving (Jamieson & Talwalkar, 2016) over initialisations: many trainings of one setting, few that finish.
 
 Every training seed of the space stands for a search of its own. A search trains `starts` trials of its setting, which
 differ in their training seed alone, hence in initial weights, batches and seeds r. At a rung the trials with the lowest
 training loss go on, and the others are stopped. What survives the last rung is trained to the end: the winners.
 
-Search s owns the training seeds s · starts … (s + 1) · starts − 1. So a start is an ordinary trial with an ordinary id,
+Search s owns the training seeds s · starts … (s + 1) · starts − 1. So its trials are ordinary trials with ordinary ids,
 and searches with different s share none.
 """
 
@@ -26,11 +26,11 @@ from sweeper.trial.trial_spec import Count, TrialSpec
 
 
 class Rung(Spec):
-    """A step at which starts are compared.
+    """A step at which the trials of a search are compared.
 
     Attributes:
         steps: Training steps done.
-        keep: How many starts of a search go on, those with the lowest training loss.
+        keep: How many trials of a search go on, those with the lowest training loss.
     """
 
     steps: Count
@@ -42,11 +42,11 @@ def _tuple(value: Any) -> Any:
 
 
 class HalvingSearch(ListedSearch):
-    """Takes the settings of a grid, and trains many starts of each.
+    """Takes the settings of a grid, and begins many trainings of each.
 
     Attributes:
-        starts: Initialisations of each training seed of the space.
-        rungs: When starts are compared, and how many go on.
+        starts: Trials of a search.
+        rungs: When they are compared, and how many go on.
     """
 
     DRAWS = False
@@ -58,11 +58,11 @@ class HalvingSearch(ListedSearch):
     @model_validator(mode="after")
     def _narrowing(self) -> "HalvingSearch":
         if self.early_stopping is not None:
-            raise ValueError("early_stopping: a halving stops starts at its rungs, and nothing else")
+            raise ValueError("early_stopping: a halving stops trials at its rungs, and nothing else")
         kept = [self.starts, *(rung.keep for rung in self.rungs)]
         for number, (rung, (before, keep)) in enumerate(zip(self.rungs, itertools.pairwise(kept), strict=True)):
             if keep >= before:
-                raise ValueError(f"rungs: rung {number} keeps {keep} of {before} starts; it must keep fewer")
+                raise ValueError(f"rungs: rung {number} keeps {keep} of {before} trials; it must keep fewer")
             if number and rung.steps <= self.rungs[number - 1].steps:
                 raise ValueError(f"rungs: rung {number} is at step {rung.steps:,}, not after the rung before it")
         return self
@@ -89,7 +89,7 @@ class HalvingSearch(ListedSearch):
         return [Problem(f"search.rungs[{len(self.rungs) - 1}].steps", text, None)]
 
     def searches(self, trials: Iterable[TrialSpec]) -> list[tuple[TrialSpec, ...]]:
-        """The starts of each search, in order of first appearance.
+        """The trials of each search, in order of first appearance.
 
         Args:
             trials: Distinct trials of an expansion.

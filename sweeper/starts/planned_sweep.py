@@ -134,8 +134,8 @@ def _source(
     if isinstance(spec.search, HalvingSearch):
         halving = Halving(spec, store, committed, done, origin.fingerprint)
         searches = f"{len(halving.searches):,} search{'' if len(halving.searches) == 1 else 'es'}"
-        counts = f"{len(halving.planned):,} trials · {counted(len(cells(halving.planned.values())), 'cell')}"
-        return halving, f"{searches} of {spec.search.starts:,} starts, {counts}"
+        structures = counted(len(cells(halving.planned.values())), "cell")
+        return halving, f"{searches} of {spec.search.starts:,} trials · {structures}"
     expansion = spec.expand()
     planned = plan.plan(expansion.trials, spec.resources.lanes, committed, done)
     counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"

@@ -202,7 +202,7 @@ def _report(sweep: PlannedSweep, launched: "launch.Launched | None") -> int:
         output.say(line)
     lost = [_lost(store, loss) for loss in launched.losses] if launched else []
     if source.held_up:
-        lost.append(events.TrialsLost("", source.held_up, "waits for other starts of its search, which have no row"))
+        lost.append(events.TrialsLost("", source.held_up, "waits for other trials of its search, which have no row"))
     refused = launched is not None and launched.refused
     reasons = unfinished.unfinished(source.planned, frame, source.done - {"failed"}, lost, refused)
     for text in source.impossible:

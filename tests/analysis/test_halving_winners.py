@@ -41,17 +41,17 @@ def halved(tmp_path):
     return space, store
 
 
-def test_the_end_names_winners_and_the_cost_of_all_starts(halved):
+def test_the_end_names_winners_and_the_cost_of_all_trials(halved):
     space, store = halved
     table, lines = ending(store.trials().to_pandas(), space, "results", None)
     assert [row[1:3] for row in table.rows] == [(2, "finished"), (4, "stopped"), (1, "stopped")]
     assert lines == [
-        "cost of the search: 2 min of CPU time for 2 winners, all 7 starts included",
+        "cost of the search: 2 min of CPU time for 2 winners, all 7 trials included",
         "  q 2, search 0: seed 1 wins with success 0.51, success_p5 0.25, loss 0.5 and 30 s of its own; "
-        "50 s of CPU for 3 starts",
+        "50 s of CPU for 3 trials",
         "  q 2, search 1: seed 5 wins with success 0.55, success_p5 0.25, loss 0.5 and 30 s of its own; "
-        "50 s of CPU for 3 starts",
-        "  q 4, search 0: no winner; 10 s of CPU for 1 start",
+        "50 s of CPU for 3 trials",
+        "  q 4, search 0: no winner; 10 s of CPU for 1 trial",
     ]
 
 

@@ -50,12 +50,12 @@ def test_a_halving_killed_at_its_rungs_ends_as_if_nothing_had_happened(checkout)
 
     code, text = command("undisturbed").wait()
     assert code == 0, text
-    assert "halving: 2 searches of 4 starts, 8 trials · 1 cell" in text
+    assert "halving: 2 searches of 4 trials · 1 cell" in text
     assert "8 of 8 trials committed, 6 of them stopped early" in text
-    assert "for 2 winners, all 8 starts included" in text
+    assert "for 2 winners, all 8 trials included" in text
 
     store = Store.open(checkout / "killed")
-    # While starts are trained to the first rung, at the first rung, and after it.
+    # While trials are on their way to the first rung, at the first rung, and after it.
     for checkpoints, rows in ((2, 0), (6, 0), (0, 3)):
         _kill(command("killed"), store, checkpoints, rows)
     code, text = command("killed").wait()
