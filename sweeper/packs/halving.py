@@ -1,4 +1,4 @@
-"""Successive halving as a source of work: trials that are compared at rungs, decided anew from the store at every start.
+"""Successive halving as a source of work: trials that are compared at rungs, decided anew from the store each time.
 
 What a search does next follows from the space and from three facts about each trial, all in the store: its row, the
 curve of its row, and the checkpoint that holds its state with its curve so far. So a decision is the same whoever takes
