@@ -1,1 +1,1 @@
-"""What a trial is: records, the contracts of tasks and models, identity, plug-ins, provenance."""
+"""Trials: records, the contracts of tasks and models, identity, plug-ins, provenance."""

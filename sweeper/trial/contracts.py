@@ -1,8 +1,8 @@
-"""What a task, a model and a network must offer.
+"""The contracts of tasks, models and networks.
 
-A task draws inputs and seeds and says what a network loses on a pair of the two. A model is a record of sizes that
-builds a network. A network is what is trained. These three meet only here: a task never knows which model it gets, and
-a model knows of a task only the sizes of its tokens, outputs and contexts.
+A task draws inputs and seeds r, and defines the loss of a network on a pair of the two. A model is a record of sizes
+that builds a network. Training changes the weights of the network. These three meet only here: a task never knows which
+model it gets, and a model knows of a task only the sizes of its tokens, outputs and contexts.
 
 Invariants:
     - Tasks and networks are pure: they keep no state, and all randomness enters through keys.
@@ -34,9 +34,9 @@ Past = Sequence[tuple[Memory, Bool[Array, "_token"]]]
 class Network(abc.ABC):
     """A function from a sequence of tokens to one vector of logits per token.
 
-    A network is a pytree whose leaves are its weights. Tokens are embedded, then read each other in `depth` layers;
-    which token reads which is a mask that the task gives. The order of the tokens is no information: what depends on
-    the place of a token is part of its embedding. All methods take one sequence; batches come from `vmap`.
+    A network is a pytree whose leaves are its weights. Tokens are embedded, then read each other in `depth` layers; the
+    task gives the mask of which token reads which. The order of the tokens is no information to the network: positions
+    enter through the embedding alone. All methods take one sequence; batches come from `vmap`.
     """
 
     @property
@@ -44,7 +44,7 @@ class Network(abc.ABC):
     def depth(self) -> int:
         """Number of layers in which tokens read each other.
 
-        The logits of a token depend on no token that is more than so many steps of the mask away.
+        The logits of a token depend on no token that is more than `depth` steps of the mask away.
         """
 
     @abc.abstractmethod
@@ -72,7 +72,7 @@ class Network(abc.ABC):
 
     @abc.abstractmethod
     def empty_memory(self, tokens: int) -> Memory:
-        """Room for the memory of `tokens` tokens, filled with zeros, which a mask must hide until they are written."""
+        """An empty memory of `tokens` tokens, filled with zeros; a mask must hide each place until it is written."""
 
     @abc.abstractmethod
     def step(self, h: Float[Array, " width"], past: Past) -> tuple[Float[Array, " output"], Memory]:
@@ -80,7 +80,7 @@ class Network(abc.ABC):
 
         Args:
             h: The embedded token.
-            past: What it reads. Tokens may lie in several memories and in any order.
+            past: The memories that the token reads. Tokens may lie in several memories and in any order.
 
         Returns:
             The logits, equal to those of the whole sequence at this token, and the memory of this token alone.
@@ -137,16 +137,16 @@ class Polynomial(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """How a network did on every pair of an evaluation input and a seed.
+    """The results of a network on every pair of an evaluation input and a seed r.
 
     Attributes:
-        correct: Whether the argmax answer is right, or whatever the task counts as success.
-        loss: The loss that is trained.
+        correct: Whether the argmax answer is right, or another success that the task defines.
+        loss: The trained loss.
         sampled: Exact probability that an answer sampled from the softmax is right; None if no answer is sampled.
         answers: The argmax answer as integers, one per part; None in a task without voting.
-        variance: Variance over seeds of the predicted probabilities, averaged over the outputs of the input.
+        variance: Variance over seeds r of the predicted probabilities, averaged over the outputs of the input.
         measures: The task's own measures, by the names in its `Abilities.measures`.
-        kept: Columns that are stored with the outcomes, and of which no metric is made.
+        kept: Columns that are stored with the outcomes and enter no metric.
     """
 
     correct: Bool[Array, "input seed"]
@@ -166,11 +166,11 @@ Judge = Callable[[PyTree, Integer[Array, "input voter part"]], Bool[Array, "inpu
 
 @dataclass(frozen=True)
 class Voting:
-    """How answers are judged, and by which rules seeds vote on them.
+    """How answers are judged, and by which rules seeds r vote on them.
 
     Attributes:
         right_parts: Whether each part of the answers to the inputs is right. An answer is right if all its parts are.
-        wrong_answers: Number of wrong answers that an input can get: what a vote must win against.
+        wrong_answers: Number of wrong answers that an input can get, and against which a vote must win.
         parts: Number of parts of an answer.
         rules: Names of the metrics made by voting, each with its rule.
     """
@@ -195,14 +195,14 @@ def _no_values() -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a task offers beyond the methods that every task has; all of it may be left out.
+    """Optional abilities of a task, beyond the methods that every task has.
 
     Attributes:
-        voting: How seeds vote; None if there are no answers to vote on.
-        differentiable: Whether `losses` has a gradient worth following; without one only PGPE trains the task.
+        voting: How seeds r vote; None if there are no answers to vote on.
+        differentiable: Whether `losses` has a useful gradient; without a gradient only PGPE trains the task.
         measures: Quantities that only this task measures, and which of their values are bad.
-        tail: `success` or one of `measures`: the quantity whose bad tail says how good a model is.
-        own_metrics: Metrics that only this task knows, made of those of the evaluation protocol.
+        tail: `success` or one of `measures`: the quantity whose bad tail is compared between trials.
+        own_metrics: Metrics that only this task knows, computed from the metrics of the evaluation protocol.
         exact_values: Exact values of the best that any model can reach, on the scale of the loss, by name.
     """
 
@@ -215,9 +215,9 @@ class Abilities:
 
 
 class Task(Spec, abc.ABC):
-    """A distribution over inputs, a distribution over seeds, and a loss for every pair of the two.
+    """A distribution over inputs, a distribution over seeds r, and a loss for every pair of the two.
 
-    A task may share work between inputs and seeds inside `losses` and `outcomes`, as long as the numbers are those of
+    A task may share work between inputs and seeds inside `losses` and `outcomes`, as long as the numbers equal those of
     the plain network on every single pair.
     """
 
@@ -228,7 +228,7 @@ class Task(Spec, abc.ABC):
 
     @abc.abstractmethod
     def token_size(self) -> int:
-        """Number of features of one input token, the seed included."""
+        """Number of features of one input token, those of the seed r included."""
 
     @abc.abstractmethod
     def output_size(self) -> int:
@@ -261,10 +261,10 @@ class Task(Spec, abc.ABC):
 
     @abc.abstractmethod
     def outcomes(self, network: Network, inputs: PyTree, seeds: PyTree) -> Outcomes:
-        """What the evaluation protocol needs to know of every pair of an input and a seed."""
+        """The results of the network on every pair of an input and a seed, for the evaluation protocol."""
 
     def abilities(self) -> Abilities:
-        """What the task offers beyond the methods above."""
+        """The task's optional abilities."""
         return Abilities()
 
 

@@ -1,4 +1,4 @@
-"""One fingerprint of what computes the numbers of a trial.
+"""Fingerprints of the code and the libraries that compute the numbers of a trial.
 
 The fingerprint of a trial covers the source of its task and its model (of a package, every file), the source of the
 numerics (`NUMERICS`), all modules of this package, of the project and of the packages of plug-ins that these import,
@@ -47,13 +47,13 @@ class OtherCodeError(RuntimeError):
 
 
 class Code(BaseModel):
-    """Digests of what computes numbers, as one process finds it.
+    """Digests of all code that computes numbers, as one process reads it.
 
     Attributes:
-        numerics: Digest of the modules in `NUMERICS` and of what they import.
-        tasks: Digest of every task and of what it imports beside the numerics, by name.
-        models: The same of every model.
-        versions: Versions of `LIBRARIES`; those that are not installed are left out.
+        numerics: Digest of the modules in `NUMERICS` and of their imports.
+        tasks: For every task by name, a digest of its source and of its imports beside the numerics.
+        models: The same for every model.
+        versions: Versions of `LIBRARIES`; packages that are not installed are left out.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -72,7 +72,7 @@ class Code(BaseModel):
         """Compare with the code of a start.
 
         Raises:
-            OtherCodeError: the numbers of the trial would be those of another program; the message says what differs.
+            OtherCodeError: this process would compute other numbers for the trial; the message says what differs.
         """
         differences = []
         if self.numerics != expected.numerics:
@@ -91,7 +91,7 @@ class Code(BaseModel):
 
 
 def captured() -> Code:
-    """The code that this process finds, as its files are now, and the libraries."""
+    """The code that this process imports, as its files are now, and the libraries."""
     sources = _Sources()
     numerics = sources.reached(NUMERICS)
     versions = {}
@@ -122,7 +122,7 @@ class _File(NamedTuple):
 
 
 class _Sources:
-    """The files that this process imports our code from, each read once."""
+    """The files of our code that this process imports, each read once."""
 
     def __init__(self) -> None:
         self._homes = {
@@ -138,7 +138,7 @@ class _Sources:
         self._read: dict[_File, tuple[str, tuple[str, ...]]] = {}
 
     def reached(self, modules: Iterable[str]) -> set[_File]:
-        """The files of the modules, of packages every file, and of whatever of ours these import."""
+        """The files of the modules (every file of a package), and of all our modules that these import."""
         waiting = [file for module in modules for file in self._whole(module)]
         reached: set[_File] = set()
         while waiting:

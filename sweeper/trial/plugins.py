@@ -1,19 +1,19 @@
-"""Tasks and models are found by name, in three places.
+"""Tasks and models are looked up by name, in three places.
 
 The task called `maze` is the class `Task` of a file `tasks/maze.py`, the model called `transformer` the class `Model`
 of `models/transformer.py`; a folder with an `__init__.py` counts as a file. There is no registry to edit: a new file is
 a new name. The places are, in this order,
 
-1. the project, which is the folder that the command was started in: its folders `tasks/` and `models/`;
+1. the project, which is the folder in which the command was started: its folders `tasks/` and `models/`;
 2. installed packages: entry points of the groups `sweeper.tasks` and `sweeper.models`, each a name and a class, such as
    `maze = "my_package.maze:Task"`;
-3. what this package ships.
+3. the tasks and models shipped with this package.
 
-A name that exists twice is refused when it is asked for, with both places.
+A name that exists twice is refused when it is loaded, with both places.
 
-Plug-ins are imported as `tasks.maze` and `models.transformer`, and may import each other so. `tasks` and `models` are
-common names, so they are not left to Python's search: this module makes both packages, over the folders of the project
-and of this package. Python takes them from here before it looks anywhere else.
+Plug-ins are imported as `tasks.maze` and `models.transformer`, and may import each other by these names. `tasks` and
+`models` are common names, so this module does not leave them to Python's search: it makes both packages, over the
+folders of the project and of this package, and Python imports them from here before it searches anywhere else.
 
 Workers are other processes, perhaps on other machines. They learn the project's folder from the environment variable
 `SWEEPER_PROJECT`, or run in a copy of that folder.

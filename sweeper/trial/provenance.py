@@ -1,7 +1,8 @@
 """Where a result comes from: code, locked dependencies, versions and command.
 
-The process that starts a sweep captures the record once, and it is stored beside every result. Workers are handed the
-record: they may run from a copy of the checkout that has no history. Names of users, machines and folders are left out.
+The process that starts a sweep captures the record once, and every row holds the record. Workers get the record from
+this process, because they may run from a copy of the checkout without history. Names of users, machines and folders are
+left out.
 """
 
 import datetime
@@ -21,20 +22,20 @@ from sweeper.trial.fingerprint import Code
 from sweeper.trial.trial_spec import TrialSpec
 
 PACKAGES = ("evosax", "flax", "jax", "jax-cuda13-plugin", "jaxlib", "numpy", "optax", "pyarrow", "ray")
-"""Packages whose version may change a number or a file; those that are not installed are left out."""
+"""Packages whose version may change a number or a file; packages that are not installed are left out."""
 
 
 class Provenance(BaseModel):
-    """What ran, in which state.
+    """The code, packages and command line behind a result.
 
     Attributes:
         commit: Git commit of the checkout, None where there is no git history.
         dirty: Whether tracked files differ from the commit or untracked ones stand beside them.
         lock_hash: SHA-256 of the lock file, None where there is none.
         versions: Version by package, and of `python`.
-        command: The command line, as one would type it again.
-        captured: When, as UTC in ISO 8601.
-        code: What computes numbers; None in records of older programs.
+        command: The command line, ready to be typed again.
+        captured: Time of the capture, as UTC in ISO 8601.
+        code: Digests of the code that computes numbers; None in records of older programs.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -81,7 +82,7 @@ def command(argv: Sequence[str]) -> str:
 
 def _git_state(checkout: Path) -> tuple[str | None, bool | None]:
     top = _git(checkout, "rev-parse", "--show-toplevel")
-    # A checkout without history inside somebody else's repository must not borrow that one's commit.
+    # A checkout without history inside somebody else's repository must not take the commit of that repository.
     if top is None or Path(top).resolve() != checkout.resolve():
         return None, None
     commit = _git(checkout, "rev-parse", "HEAD")

@@ -35,12 +35,12 @@ Traced = Annotated[T, TRACED]
 
 @dataclass(frozen=True)
 class Unwritten:
-    """Marks a field that is not written, and hence not hashed, while it means "as before".
+    """Marks a field that is neither written nor hashed while it means "as before".
 
     Attributes:
-        at: The value that means "as before"; it must be the default of the field.
-        same_as: Name of a field of the same record; equal values mean "as before". The default of the marked field is
-            then `at`, and a validator of the record replaces it with the value of the other field.
+        at: The value that means "as before"; the default of the field must be this value.
+        same_as: Name of another field of the record; a value equal to that field means "as before". The default of the
+            marked field is then `at`, and a validator of the record replaces `at` with the value of the other field.
     """
 
     at: Any = None
@@ -93,7 +93,7 @@ def canonical(value: Any) -> Any:
     """A record as plain data that JSON can hold: defaults written out, infinity as the string "inf".
 
     Raises:
-        TypeError: a field holds what has no stable form, such as an array.
+        TypeError: a field holds a value without a stable form, such as an array.
     """
     match value:  # plain values first: to ask a value whether it is a record is slow
         case enum.Enum():

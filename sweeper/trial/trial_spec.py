@@ -1,17 +1,17 @@
 """A trial is a frozen record that is also a JAX pytree.
 
-Fields marked `Traced` are the leaves of the tree (learning rate, q, seed ...); every other field is part of its
-structure (task sizes, m, batch size, steps ...). So two trials may share one compiled program exactly when
+Fields marked `Traced` are the leaves of the tree (learning rate, q, training seed ...); every other field is part of
+its structure (task sizes, m, batch size, steps ...). So two trials may share one compiled program exactly when
 `jax.tree.structure` of the two is equal, and a pack of trials is their leaves stacked along a new axis.
 
-What a trial *is* and how it is *executed* are kept apart: nothing in this module speaks of workers, lanes, folders or
+The content of a trial and its execution are kept apart: nothing in this module speaks of workers, lanes, folders or
 machines. `trial_id` hashes the whole record with every default written out, so a default that changes later changes the
 id. A field that joins a record later is marked `Unwritten` and changes no id (`sweeper.trial.record`).
 
 Invariants:
     - `TrialSpec.model_validate(canonical(trial))` equals `trial`.
-    - Values that a baseline ignores are normalised on construction (q without a q-norm, m with one fixed seed), so that
-      settings which mean the same training are the same trial.
+    - Values that a baseline ignores are normalised on construction (q without a q-norm, m with one fixed seed r_0), so
+      that settings which mean the same training are one setting.
 """
 
 import enum
@@ -51,7 +51,7 @@ def _infinity(value: Any) -> Any:
 
 
 class Baseline(enum.StrEnum):
-    """The four kinds of training, which differ in two facts: the objective, and where seeds come from."""
+    """The four baselines, which differ in two facts: the objective, and whether every step draws new seeds r."""
 
     AE_r0 = "AE_r0"
     Aq_r0 = "Aq_r0"
@@ -78,7 +78,7 @@ Strength = Annotated[float, Field(ge=1, allow_inf_nan=True), BeforeValidator(_in
 
 
 class Objective(Spec):
-    """The q-norm over inputs of the mean over m seeds; q = 1 is ERM, q = inf the worst input.
+    """The q-norm over inputs of the mean over m seeds r; q = 1 is ERM, q = inf the worst input.
 
     With a `final_q`, the norm is annealed: 1 / q goes linearly from 1 / `q` in the first step to 1 / `final_q` after
     the last. Without a `final_q` the norm is constant, which is the same as a `final_q` equal to `q`.
@@ -203,7 +203,7 @@ class TrialSpec(Spec):
         return not self.baseline.fresh_seeds
 
     def keys(self) -> "TrialKeys":
-        """The independent random streams of the trial, all from its seed."""
+        """The independent random streams of the trial, all from its training seed."""
         return TrialKeys(*jax.random.split(jax.random.key(self.seed), len(TrialKeys._fields)))
 
 
@@ -234,10 +234,10 @@ def versions(trial: TrialSpec) -> Versions:
 
 
 def trial_id(trial: TrialSpec) -> str:
-    """Twenty hexadecimal digits that identify what is trained, and nothing of how or where.
+    """Twenty hexadecimal digits that identify the trial; how and where it runs does not enter them.
 
     The digest covers the canonical trial and its `versions`. The first version of the numerics is not written, because
-    ids are older than that version.
+    ids are older than the versions of the numerics.
     """
     written = versions(trial)._asdict()
     if written["numerics"] == 1:
