@@ -1,9 +1,9 @@
 """`python -m sweeper.evaluate WHAT --seeds 1000 --votes 1,10,100`: evaluate stored networks by another protocol.
 
 WHAT is a search space, whose trials are evaluated, or ids of trials; `--where` chooses trials by a condition of SQL.
-Nothing is trained. What came out is the view `evaluations`. What has been evaluated is not evaluated again.
+Nothing is trained. Results are in the view `evaluations`. An evaluation that exists is not repeated.
 
-Exit codes are those of `sweeper.run`: 0 when every network that was chosen is evaluated; 1 when some are not; 2 for
+Exit codes are those of `sweeper.run`: 0 when every chosen network is evaluated; 1 when some are not; 2 for
 input that makes no sense; 128 + n after signal n.
 """
 
@@ -78,7 +78,7 @@ def _group_sizes(text: str) -> tuple[int, ...]:
     """The numbers in a list such as "1,10,100".
 
     Raises:
-        typer.BadParameter: there are others than positive numbers.
+        typer.BadParameter: an entry is not a positive number.
     """
     if not re.fullmatch(r"[1-9]\d{0,8}(,[1-9]\d{0,8})*", text):
         raise typer.BadParameter(f"--votes: expected numbers such as 1,10,100, got {text!r}")

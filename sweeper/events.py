@@ -1,12 +1,13 @@
 """What happens to a sweep, as a stream of typed events that any number of listeners hear.
 
 `sweep` and the driver's loop emit events; the live view is a listener like any other (`sweeper/listeners`). An event is
-plain data: numbers, strings, and mappings and tuples of these, so that a listener may write it down or send it away.
+plain data (numbers, strings, and mappings and tuples of these), so that a listener may store or send an event.
 
 Invariants:
     - Every listener hears every event, in the order in which it happened.
-    - `SweepEnded` is the last event, also after an error or a signal; whatever a listener opened it closes then.
-    - A listener that raises harms nobody: its exception becomes one warning, and it goes on hearing events.
+    - `SweepEnded` is the last event, also after an error or a signal; at this event listeners close what they opened.
+    - A listener that raises does not disturb the sweep: the exception becomes one warning, and the listener goes on
+      hearing events.
     - Listeners are called in the driver's loop, which stands still meanwhile: a listener that needs long, such as one
       that asks a server, does its work in a thread of its own.
 """
@@ -16,12 +17,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, Protocol, runtime_checkable
 
 Status = Literal["finished", "stopped", "failed"]
-"""What a committed row says of its trial."""
+"""Status of a committed row."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SweepPlanned:
-    """What there is to do. Comes again whenever an adaptive search has asked for more.
+    """The planned trials. Comes again whenever an adaptive search has asked for more.
 
     Attributes:
         name: The sweep.
@@ -40,7 +41,7 @@ class SweepPlanned:
 
 @dataclasses.dataclass(frozen=True)
 class SweepStarted:
-    """There is a cluster to run on.
+    """The start is connected to a cluster.
 
     Attributes:
         address: Host and port of its head; None for a local cluster that belongs to this start.
@@ -51,7 +52,7 @@ class SweepStarted:
 
 @dataclasses.dataclass(frozen=True)
 class ResourcesAwaited:
-    """No node of the cluster has what a pack takes; a cluster that grows may have it later.
+    """No node of the cluster has the resources of a pack; a cluster that grows may have them later.
 
     Attributes:
         bundle: The resources that no node has, such as {"CPU": 1.0, "GPU": 0.5}.
@@ -66,7 +67,7 @@ class PackStarted:
 
     Attributes:
         pack_id: The pack.
-        label: What it trains, in a few words for people.
+        label: Its task, model and setting, in a few words for people.
         pending: Ids of its trials that have no row yet.
         steps: Training steps of each of its trials.
     """
@@ -109,7 +110,7 @@ class CheckpointRefused:
     Attributes:
         pack_id: The pack.
         trial_ids: Its trials.
-        reason: Why, in a few words.
+        reason: The reason, in a few words.
     """
 
     pack_id: str
@@ -124,7 +125,7 @@ class TrialCommitted:
     Attributes:
         pack_id: Its pack.
         trial_id: The trial.
-        status: What its row says.
+        status: The status in its row.
     """
 
     pack_id: str
@@ -192,7 +193,7 @@ class PackEnded:
 
 @dataclasses.dataclass(frozen=True)
 class SweepStopping:
-    """Nothing more is started, and running packs are asked to leave a checkpoint.
+    """No more packs are started, and running packs are asked to leave a checkpoint.
 
     Attributes:
         cause: A signal, or a store to which nothing can be committed.
@@ -205,12 +206,12 @@ class SweepStopping:
 
 @dataclasses.dataclass(frozen=True)
 class Ticked:
-    """Time has passed; comes about ten times a second while packs run, for what is done now and then."""
+    """Time has passed; comes about ten times a second while packs run, for periodic work of listeners."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SweepEnded:
-    """Nothing runs any more; the last event."""
+    """Everything has ended; the last event."""
 
 
 Event = (
@@ -236,7 +237,7 @@ class Listener(Protocol):
     """Hears what happens to a sweep."""
 
     def hear(self, event: Event) -> None:
-        """Take note of an event; quick, and free to ignore what does not concern it."""
+        """Take note of an event, quickly; a listener may ignore events."""
         ...
 
 
@@ -244,10 +245,10 @@ class Stream:
     """Passes every event to every listener. A context manager, which emits `SweepEnded` when it is left."""
 
     def __init__(self, listeners: Iterable[Listener], warn: Callable[[str], None]):
-        """Nothing is emitted yet.
+        """A stream without events so far.
 
         Args:
-            listeners: Who hears, in this order.
+            listeners: The listeners, in the order in which they hear each event.
             warn: Prints a line about a listener that raised.
         """
         self._listeners = tuple(listeners)
@@ -259,7 +260,7 @@ class Stream:
         for place, listener in enumerate(self._listeners):
             try:
                 listener.hear(event)
-            except Exception as error:  # a listener is not the sweep's business, whatever is wrong with it
+            except Exception as error:  # no mistake of a listener may end the sweep
                 if place not in self._raised:
                     self._raised.add(place)
                     name = type(listener).__name__

@@ -1,4 +1,4 @@
-"""The answers of a start to SIGINT (Ctrl-C), SIGTERM and SIGHUP, which depend on the moment.
+"""The answers of a start to SIGINT (Ctrl-C), SIGTERM and SIGHUP, before, while and after packs run.
 
 Before packs run, and after, there is nothing to tidy up: the process ends at once. (An exception would do the same,
 unless it was raised in a callback of the garbage collector or in an import in C code, which lose exceptions.) While Ray
@@ -6,8 +6,8 @@ starts, a signal raises KeyboardInterrupt, so that the processes that have been 
 the first signal is noted, and the driver's loop makes the packs leave checkpoints; the second signal raises
 KeyboardInterrupt.
 
-A signal may mean that the machine is about to be taken away. Then Ray's own processes may have got it too and answer
-nothing, so that a wait for them has a limit: `leave_within`.
+A signal may mean that the machine is about to be taken away. Then Ray's own processes may have got the signal too and
+answer nothing, so that waiting for them has a limit: `leave_within`.
 """
 
 import contextlib
@@ -42,14 +42,14 @@ class Interruption:
         os.set_blocking(self._wake, False)
 
     def listen(self) -> None:
-        """Take over SIGINT, SIGTERM and SIGHUP; what the caller ignores (nohup) stays ignored."""
-        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)  # one byte a signal, whatever Python is doing
+        """Take over SIGINT, SIGTERM and SIGHUP; signals that the caller ignores (nohup) stay ignored."""
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)  # one byte for each signal
         for signum in SIGNALS:
             if signal.getsignal(signum) != signal.SIG_IGN:
                 signal.signal(signum, self._on_signal)
 
     def leave_within(self, seconds: float) -> None:
-        """End the process so long after the first signal, whatever it is waiting for."""
+        """End the process this long after the first signal, even while it waits."""
 
         def watch() -> None:
             while (arrived := self.arrived()) is None:
@@ -61,7 +61,7 @@ class Interruption:
         threading.Thread(target=watch, daemon=True).start()
 
     def arrived(self) -> int | None:
-        """The first signal that came, also one that waits for an answer while its thread is inside a call to Ray."""
+        """The first signal that came, even if unanswered because the main thread is inside a call to Ray."""
         with contextlib.suppress(BlockingIOError):
             signals = [signum for signum in os.read(self._woken, 4096) if signum in SIGNALS]
             self._arrived = self._arrived or next(iter(signals), None)
@@ -69,7 +69,7 @@ class Interruption:
 
     @contextlib.contextmanager
     def answered_by(self, answer: Literal["raise", "note", "ignore"]) -> Iterator[None]:
-        """Answer in this way for a while."""
+        """Answer signals in this way inside the `with` block."""
         before, self._answer = self._answer, answer
         try:
             yield
@@ -77,7 +77,7 @@ class Interruption:
             self._answer = before
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if a signal came, also one whose exception got lost."""
+        """Raise KeyboardInterrupt if a signal came, also if an earlier exception for the signal got lost."""
         if self.signum is not None:
             raise KeyboardInterrupt
 

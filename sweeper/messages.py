@@ -1,6 +1,6 @@
 """Phrases of messages that many commands print: counts, durations, proposals, and text that is safe to show.
 
-Each exists once, so that every command says the same thing in the same words.
+Each phrase exists once, so that every command says the same thing in the same words.
 """
 
 import difflib
@@ -31,8 +31,8 @@ def nearest_name(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str | 
     """The known name most like the given name, if any is; capitals do not count.
 
     Args:
-        name: What was written; anything but a string is like no name.
-        known: The names that exist.
+        name: The given name; a value that is not a string is like no name.
+        known: All valid names.
         cutoff: Least similarity, between 0 and 1.
     """
     if not isinstance(name, str):
@@ -50,7 +50,7 @@ def did_you_mean(nearest: str | None) -> str:
 def printable(text: str) -> str:
     """The text on one line, with escape sequences, other control characters and line ends spelt out.
 
-    Text that comes from a store, a cluster or an exception may hold anything, and a terminal obeys what it is sent.
+    Text from a store, a cluster or an exception may hold control sequences, which a terminal would obey.
     """
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
@@ -63,7 +63,7 @@ def printable_lines(text: str) -> str:
 def redacted(url: str) -> str:
     """The URL, or any text with URLs in it, without the keys that stand before an @ or in its parameters.
 
-    A key may hold the very characters that a URL must not: then everything up to the last @ goes.
+    A key may hold characters that are not allowed in a URL: then everything up to the last @ is removed.
     """
     return _PARAMETER.sub(r"\1...", _USER.sub(r"\1", url))
 

@@ -47,7 +47,7 @@ def query(
         _print_answer(question, results, form)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        # At once: a function of the database that does not look up until its end would be waited for.
+        # At once: the process would otherwise wait for database functions that ignore interruptions until their end.
         os.write(2, b"interrupted\n")
         os._exit(130)
 

@@ -1,7 +1,7 @@
-"""`python -m sweeper.report`: draw a store, and put it beside what was published (`sweeper.analysis.report`).
+"""`python -m sweeper.report`: draw a store, and compare it with published values (`sweeper.analysis.report`).
 
-With `--diff A B` it compares two sweeps or two stores instead (`sweeper.analysis.difference`). With `--fill FILE.md` it
-writes the tables that a Markdown file asks for (`sweeper.analysis.filled_tables`).
+With `--diff A B` the command compares two sweeps or two stores instead (`sweeper.analysis.difference`). With `--fill
+FILE.md` it writes the tables that a Markdown file asks for (`sweeper.analysis.filled_tables`).
 
 Exit codes: 0 when at least one figure was drawn, or the comparison or the tables were made, 1 when there was nothing to
 draw, 2 for input that cannot be read.

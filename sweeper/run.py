@@ -1,7 +1,7 @@
 """`python -m sweeper.run SPACE.yaml`: plan, run, resume.
 
-Every start reads the space, subtracts what the store holds, runs the rest, and says what came out. There is no separate
-command to resume, and no state beside the store.
+Every start reads the space, subtracts the committed trials of the store, runs the rest, and prints the results. There
+is no separate command to resume, and no state beside the store.
 
 Exit codes: 0 when every planned trial is committed and none failed; 1 when some failed or are missing, with the reason
 of each; 2 for input that cannot be run; 128 + n after signal n (130 for Ctrl-C), with the command that carries on.

@@ -1,13 +1,12 @@
 """Packs on Ray Tune: one Tune trial trains one pack, in a worker process that is used again for the next.
 
-Tune places packs on whatever there is, starts workers again that died, and asks ASHA who falls behind. It is not asked
-what has been done: every start hands it a new list, and its own experiment state goes into a folder that is thrown
-away. A worker commits to the store first and reports then, so that a report may get lost at no cost.
+Tune places packs on the nodes of the cluster, replaces workers that died, and asks ASHA which packs fall behind. Tune
+does not decide what is done: every start gives Tune a new list, and Tune's experiment state goes into a temporary
+folder. A worker commits to the store first and reports then, so that a report may get lost at no cost.
 
 Invariants:
-    - Nothing that happens to a pack leaves this room as an exception of Ray. An exception inside a pack, or a worker
-      that dies too often, becomes failed rows; what could not be committed is a `TrialsLost` of
-      `sweeper.events`, and stays pending.
+    - No exception of Ray about a pack leaves this room. An exception inside a pack, or a worker that dies too often,
+      becomes failed rows; trials that could not be committed are a `TrialsLost` of `sweeper.events`, and stay pending.
     - A worker gets as many threads as its pack has cores, and a GPU only if the pack asks for one; its environment
       says so before jax is imported.
     - After `connected` is left, no process that it started remains.

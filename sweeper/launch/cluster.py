@@ -24,14 +24,14 @@ from sweeper.space.resources import Resources
 from sweeper.trial import plugins
 
 CONNECT_SECONDS = 30
-"""After so long without an answer a cluster is taken to refuse the driver."""
+"""After this time without an answer a cluster counts as refusing the driver."""
 
 
 def worker_environment(resources: Resources) -> dict[str, str]:
     """Environment of the worker processes, set before jax is imported there.
 
-    XLA would size its thread pools by the machine, so that two packs on two cores took four threads. Preallocation
-    would let the first pack take most of a GPU that others share.
+    By itself XLA sizes its thread pools by the machine, and two packs on two cores take four threads. Preallocation
+    lets the first pack take most of a GPU that several packs share.
     """
     threads = str(resources.cpus)
     environment = {
@@ -45,7 +45,7 @@ def worker_environment(resources: Resources) -> dict[str, str]:
     if resources.cpus == 1:
         environment["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
     if resources.gpus == 0:
-        # Workers without a GPU of their own still see those of the node.
+        # Workers without a GPU of their own still see the GPUs of the node.
         environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
     return environment
 
@@ -53,11 +53,11 @@ def worker_environment(resources: Resources) -> dict[str, str]:
 def running_cluster(address: str | None) -> str | None:
     """Address of the Ray cluster to use, or None to start a local one.
 
-    Without an explicit address that is $RAY_ADDRESS or the cluster that `ray start` left on this machine, if it
-    still answers; never the private cluster of somebody's driver.
+    Without an explicit address this is $RAY_ADDRESS, or the cluster that `ray start` left on this machine if it
+    still answers; never the private cluster of another driver.
 
     Raises:
-        LaunchError: a cluster that was asked for does not answer.
+        LaunchError: a cluster that the user named does not answer.
     """
     if address is not None and address.startswith("ray://"):
         raise LaunchError(f"{address}: Ray Client is not supported; start the command on the cluster (ray job submit)")
@@ -82,12 +82,12 @@ def running_cluster(address: str | None) -> str | None:
 
 @contextlib.contextmanager
 def connected(address: str | None, resources: Resources, interruption: Interruption) -> Iterator[str | None]:
-    """Connects to a running cluster or starts a local one, and leaves nothing behind.
+    """Connects to a running cluster or starts a local cluster, and leaves no process behind.
 
     Args:
         address: See `running_cluster`.
-        resources: What one pack takes.
-        interruption: Signals; Ray takes over SIGTERM when it starts, so they are taken back here.
+        resources: The resources of one pack.
+        interruption: Signals; Ray takes over SIGTERM when it starts, and here the start takes it back.
 
     Yields:
         The address of the cluster, None for a local one.
@@ -125,11 +125,11 @@ def connected(address: str | None, resources: Resources, interruption: Interrupt
 def refuse_too_large(address: str | None, resources: Resources) -> None:
     """Refuse a pack that is larger than this machine, if a start would use this machine as a local cluster.
 
-    Nothing is started, and no cluster is asked: a cluster may grow.
+    Nothing is started, and packs are not compared with a running cluster, which may grow.
 
     Args:
         address: See `running_cluster`.
-        resources: What one pack takes.
+        resources: The resources of one pack.
 
     Raises:
         TooLarge: this machine, used as a local cluster, cannot hold a pack.
@@ -160,7 +160,7 @@ def _start(environment: dict[str, str], snapshot: CodeSnapshot) -> None:
 
 
 EXCLUDED = [".venv", ".git", "results", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis"]
-"""What of a project its workers do not get."""
+"""Parts of a project that its workers do not get."""
 
 
 @contextlib.contextmanager
@@ -171,7 +171,7 @@ def _code() -> Iterator[dict[str, Any]]:
         yield project
         return
     with tempfile.TemporaryDirectory(prefix="sweeper-code-") as folder:
-        # As it is installed: with its plug-ins inside.
+        # In the layout of an installed package: with its plug-ins inside.
         package = Path(folder) / "sweeper"
         for source in (plugins.PACKAGE, *(plugins.SHIPPED / f"{kind}s" for kind in plugins.KINDS)):
             target = package if source == plugins.PACKAGE else package / source.name

@@ -2,7 +2,7 @@
 
 Workers import modules when they first need them, which may be hours after the start. They import from a copy that
 nobody edits, so that a change of a task reaches no pack of a running sweep. Workers on this machine find the copy by
-its path. To the nodes of a cluster Ray ships what it needs when the driver connects.
+its path. To the nodes of a cluster Ray ships the copy when the driver connects.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from sweeper.launch.failures import LaunchError
 from sweeper.trial import plugins
 
 NO_CODE = ("__pycache__", ".*", "results")
-"""Patterns of what is not copied."""
+"""Patterns of files and folders that are not copied."""
 
 
 class CodeSnapshot(NamedTuple):

@@ -1,4 +1,4 @@
-"""What can go wrong between a plan and its rows.
+"""Failures and losses: why a planned trial has a failed row, or no row.
 
 A *failure* is a fact about a trial, and becomes its row. A *loss* has a reason outside the trial (a full disk, a store
 out of reach, a worker that cannot start): the trial gets no row and stays pending. A `LaunchError` ends the start.
@@ -20,7 +20,7 @@ class LaunchError(RuntimeError):
 
 
 class TooLarge(LaunchError):
-    """A pack asks for more than a local cluster will ever have."""
+    """A pack needs more resources than a local cluster will ever have."""
 
 
 def commit_failed(store: Store, provenance: Provenance, work: Work, error: dict[str, Any]) -> None:

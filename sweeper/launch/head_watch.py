@@ -1,6 +1,6 @@
-"""Watching the head of the cluster: without it nothing goes on, and Ray waits for a minute before it says so.
+"""Watching the head of the cluster: when the head is gone, the sweep ends at once, with one sentence.
 
-Ray then ends the process itself, with a paragraph for its developers. The watch is quicker and ends it with a sentence.
+Ray alone waits for a minute, and then ends the process with a paragraph for its developers.
 """
 
 import contextlib
@@ -15,11 +15,11 @@ import ray
 from sweeper.interruption import Interruption
 
 SECONDS = 1.0
-"""Between two looks."""
+"""Seconds between two checks."""
 
 
 def leave(sentence: str, code: int) -> None:
-    """End the process at once: the driver's own thread waits inside Ray and can be told nothing."""
+    """End the process at once: the driver's main thread waits inside Ray and cannot be reached."""
     os.write(2, f"{sentence}\n".encode())
     os._exit(code)
 
@@ -31,7 +31,7 @@ def watched_head(
     """Watch the head of the cluster that Ray is connected to.
 
     Args:
-        address: Host and port of a cluster of others; None for the cluster of this process.
+        address: Host and port of a cluster that was running before; None for the local cluster of this process.
         interruption: Whether the sweep is to stop. A signal to everything on a machine ends the head as well, and the
             exit code is that of the signal then.
         lost: Called in another thread with a sentence and an exit code when the head is gone: when a local head

@@ -1,4 +1,4 @@
-"""What a launch is given: the work of a start, and how it is to be executed."""
+"""The job of a launch: the work of a start, and how to execute the work."""
 
 import dataclasses
 from collections.abc import Callable
@@ -18,12 +18,12 @@ class Job:
 
     Attributes:
         source: Hands out the packs.
-        planned: The event that tells how much the source has asked for by now.
-        store: Where workers commit to; they open it by its URL.
-        provenance: What every row says of its origin.
-        resources: What one pack takes.
-        early_stopping: Settings of ASHA, where it is asked for.
-        concurrency: At most so many packs at once; None for as many as fit.
+        planned: Makes the event that says how much the source has planned by now.
+        store: The store that takes the rows; workers open it by its URL.
+        provenance: The origin, in every row.
+        resources: The resources of one pack.
+        early_stopping: Options of ASHA; None if no trial is stopped early.
+        concurrency: Largest number of packs at once; None for as many as fit.
         protocol: Changes of the trials' protocols, by which their stored networks are evaluated; None to train them.
     """
 

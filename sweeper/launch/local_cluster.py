@@ -1,9 +1,9 @@
 """A Ray cluster of this machine's processes, which other users of the machine cannot reach.
 
 By default Ray listens on all addresses, makes its session folder writable to everybody, and leaves its token readable
-to everybody. Whoever can write there can have code executed by the driver and its workers. Here ports are open on the
-loopback address only, the session folder lies below a folder of mode 0700, and the token exists in the environment of
-the cluster's own processes alone.
+to everybody. Every user who can write to that folder can make the driver and its workers execute code. Here ports are
+open on the loopback address only, the session folder lies below a folder of mode 0700, and the token exists in the
+environment of the cluster's own processes alone.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from sweeper.launch.failures import LaunchError, reason
 from sweeper.launch.private_folder import private_folder
 
 ATTEMPTS = 2
-"""On a busy machine Ray may not start within its own time limits, and start well a moment later."""
+"""On a busy machine Ray may miss its own time limits for starting, and start without trouble a moment later."""
 
 LEAST_ADDRESS_SPACE = 6 * 2**30
-"""Bytes. With less, threads of Ray or its workers cannot be made, and processes abort one after another."""
+"""Bytes of address space. With less, Ray or its workers cannot make threads, and processes abort one after another."""
 
 _TOKEN = secrets.token_hex(32)
-"""Ray's native part keeps the first token it has seen, so that a process has one for all its clusters."""
+"""Ray's native part keeps the first token it has seen, so that a process uses a single token for all its clusters."""
 
 
 def start(environment: Mapping[str, str]) -> None:
@@ -82,9 +82,9 @@ def _init(environment: Mapping[str, str]) -> None:
 def _on_loopback() -> Iterator[None]:
     """Have Ray take 127.0.0.1 as this machine's address, and listen nowhere else.
 
-    Ray replaces the address by that of a network, also where it is given, except on systems that it believes to have
-    no clusters. This is the switch for that, which is public as an environment variable only; Ray reads the variable
-    at its import, when it is not yet known which cluster the sweep will use.
+    Ray replaces the loopback address by an address of a network, even if the loopback address is given, except on
+    systems that Ray believes to have no clusters. A switch of Ray turns this belief on. The switch is public only as an
+    environment variable, which Ray reads at its import, before it is known which cluster the sweep will use.
     """
     before = ray_constants.ENABLE_RAY_CLUSTER
     ray_constants.ENABLE_RAY_CLUSTER = False

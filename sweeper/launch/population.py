@@ -1,14 +1,14 @@
 """The population of an evolution on Ray actors.
 
 A generation is cut into blocks (`sweeper.training.evolution`), and a worker computes a block from the trials, their
-search distributions, the generation and the block's number: kilobytes for each, however large the population. Blocks
-go to whichever worker is free.
+search distributions, the generation and the block's number: kilobytes for each block, for any size of the population.
+Blocks go to the workers that are free.
 
 Invariants:
-    - Who computes a block, in which order and how often leaves no trace in its numbers.
-    - A worker that dies is started again by Ray, and the block it had is computed again; the others go on meanwhile.
-    - Workers belong to the process that made them: when it ends, however that happens, they end.
-    - Workers never touch a GPU, also where the node has one.
+    - The numbers of a block do not depend on the worker that computes it, on the order, or on repetitions.
+    - Ray replaces a worker that died, and its block is computed again; the other workers go on meanwhile.
+    - Workers belong to the process that made them: when this process ends, by whatever cause, they end.
+    - Workers never touch a GPU, even on nodes that have GPUs.
 """
 
 import functools
@@ -58,10 +58,10 @@ class Population:
         """Start the workers.
 
         Args:
-            workers: How many, at least 1, of one core each.
-            environment: Of their processes, beside that of the job.
-            group: The placement group of the trial.
-            first_bundle: Index of the first worker's bundle in it; the others follow.
+            workers: Number of workers, at least 1, of one core each.
+            environment: Environment of their processes, in addition to the environment of the job.
+            group: The placement group of the Tune trial.
+            first_bundle: Index of the first worker's bundle in the group; the bundles of the other workers follow.
         """
         environment = dict(environment) | {"JAX_PLATFORMS": "cpu"}
         actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Worker)
@@ -78,7 +78,7 @@ class Population:
 
         Args:
             trials: The trials of its lanes.
-            code: What the workers must run. A worker with other code raises an `OtherCodeError` in the evaluator.
+            code: The code that workers must run. A worker with other code raises an `OtherCodeError` in the evaluator.
         """
         text = ray.put(json.dumps([canonical(trial) for trial in trials]))
 

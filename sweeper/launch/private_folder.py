@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def private_folder(name: str) -> Path | None:
-    """A folder for this user alone, the same for every process of the user; None where there cannot be such a folder.
+    """A folder for this user alone, the same for every process of the user; None if no safe folder can be made.
 
-    It lies in a folder of the temporary directory that bears the user's number and has mode 0700. A folder that
-    belongs to somebody else, or that others may enter, is not used.
+    The folder lies in a folder of the temporary directory that is named by the user's id and has mode 0700. A folder
+    that belongs to another user, or that others may enter, is not used.
     """
     parent = Path(tempfile.gettempdir()) / f"sweeper-{os.getuid()}"
     try:

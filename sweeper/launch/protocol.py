@@ -1,8 +1,8 @@
-"""What passes between the driver and its workers: work, orders and reports.
+"""The messages between the driver and its workers: work, orders and reports.
 
 Work goes out as a Tune configuration. Reports come back as Tune results, about one a second. Orders wait with an actor
-that workers ask between two reports, because Tune's own way to stop a trial cannot tell "leave a checkpoint" from
-"evaluate and commit now", and kills what does not stop in time.
+that workers ask between two reports, because Tune's own way to stop a Tune trial cannot distinguish "leave a
+checkpoint" from "evaluate and commit now", and kills a worker that does not stop in time.
 """
 
 import dataclasses
@@ -29,11 +29,11 @@ class Orders:
         self._leave = True
 
     def stop_early(self, pack_id: str) -> None:
-        """Order the worker of a pack to evaluate and commit what it has trained so far."""
+        """Order the worker of a pack to evaluate and commit its trials as trained so far."""
         self._stop_early.add(pack_id)
 
     def order(self, pack_id: str) -> Order:
-        """What the worker of the pack is to do now."""
+        """The present order for the worker of the pack."""
         return "leave" if self._leave else "stop early" if pack_id in self._stop_early else "carry on"
 
 
@@ -57,7 +57,7 @@ class Lost:
     """The pack ended, and its pending trials could not be committed.
 
     Attributes:
-        reason: Why, in one line.
+        reason: The reason, in one line.
     """
 
     reason: str
@@ -65,12 +65,12 @@ class Lost:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What a worker says about once a second.
+    """The report of a worker, about once a second.
 
     Attributes:
-        done: Whether the worker has done with the pack.
-        progress: How far the pack is; None before the worker has begun with it.
-        trouble: What went wrong, if anything did.
+        done: Whether the worker has ended its work on the pack.
+        progress: How far the pack is; None before the worker has begun the pack.
+        trouble: The failure or loss that ended the pack, if any.
         refused_checkpoint: Why a checkpoint of the pack is not continued; only in the first report about the pack.
     """
 
@@ -80,7 +80,7 @@ class Report:
     refused_checkpoint: str | None = None
 
     def result(self) -> dict[str, Any]:
-        """The Tune result: the report itself, and beside it what Tune and its scheduler look at."""
+        """The Tune result: the report itself, and the values that Tune and its scheduler read."""
         result: dict[str, Any] = {"report": self, "done": self.done}
         if self.progress is not None:
             result |= {"step": self.progress.step, "train_loss": self.progress.train_loss}

@@ -1,10 +1,10 @@
-"""What Ray reads from the environment when it is imported; `sweeper.launch` imports this module before Ray."""
+"""Environment variables that Ray reads at its import; `sweeper.launch` imports this module before Ray."""
 
 import os
 import sys
 from pathlib import Path
 
-# A paragraph about every dead worker would bury the line that tells of it.
+# Ray's paragraph about every dead worker would hide our line about it.
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
 
 _TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")

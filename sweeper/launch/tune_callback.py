@@ -1,7 +1,7 @@
-"""What Tune tells the driver about packs, turned into events, failed rows and losses.
+"""Tune's callbacks about packs, turned into events, failed rows and losses.
 
-Tune says why a trial ended only to its log, and to a pickle in a folder that other users may be able to write to. So
-`TrialErrors` listens to the log, in which the exception itself stands, and nothing is unpickled.
+Tune writes the reason why a Tune trial ended only to its log, and to a pickle in a folder that other users may be able
+to write to. So `TrialErrors` reads the exception from the log, and nothing is unpickled.
 """
 
 import contextlib
@@ -30,14 +30,14 @@ MAX_WORKER_DEATHS = 3
 """How often the worker of one pack may die before the pack counts as failed."""
 
 MAX_LOST_IN_A_ROW = 3
-"""So many packs ending one after another without being able to commit mean that nothing can be committed any more."""
+"""After this number of packs in a row that could not commit, nothing can be committed any more, and the sweep ends."""
 
 GRACE_SECONDS = 20.0
-"""How long running packs have to leave a checkpoint once they are asked to."""
+"""Seconds that running packs have to leave a checkpoint when they are ordered to."""
 
 
 class Ended(BaseException):
-    """Leaves Tune's loop past everything that would catch an exception there."""
+    """Leaves Tune's loop; no `except Exception` of Tune catches it."""
 
 
 class NotSaved:
@@ -48,7 +48,7 @@ class NotSaved:
 
 
 class TrialErrors(logging.Handler):
-    """Keeps the exception of Tune's latest message about a trial that ended with an error."""
+    """Keeps the exception of Tune's latest message about a Tune trial that ended with an error."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -60,7 +60,7 @@ class TrialErrors(logging.Handler):
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Take over the messages of Tune's loop, which are shown nowhere else meanwhile."""
+        """Take over the messages of Tune's loop, and show them nowhere else meanwhile."""
         logger = logging.getLogger("ray.tune.execution.tune_controller")
         before = logger.level, logger.propagate
         logger.setLevel(logging.ERROR)
@@ -82,14 +82,14 @@ class SweepCallback(NotSaved, tune.Callback):
     """
 
     def __init__(self, job: Job, stream: Stream, interruption: Interruption, orders: Any, errors: TrialErrors):
-        """Nothing runs yet.
+        """A callback before the first pack.
 
         Args:
-            job: What is run.
+            job: The work of the launch.
             stream: Takes the events.
             interruption: Signals.
             orders: Handle of the actor `Orders`.
-            errors: Why Tune ended a trial.
+            errors: Why Tune ended a Tune trial.
         """
         self._job, self._stream, self._interruption = job, stream, interruption
         self._orders, self._errors = orders, errors
@@ -148,7 +148,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._deaths[pack_id] += 1
         self._stream.emit(events.WorkerDied(pack_id, _names(work), started=True))
         if self._job.protocol is not None:
-            return  # the next worker passes over what this one has evaluated
+            return  # the next worker skips the trials that this worker has evaluated
         with contextlib.suppress(OSError, StoreError):  # then committed trials are evaluated once more
             pending = work.pack.part(work.pending).trials if work.pending else ()
             # A stopped row of another sweep may stand until this sweep has run its trial to the end.
@@ -171,7 +171,7 @@ class SweepCallback(NotSaved, tune.Callback):
         pack_id = work.pack.pack_id
         self._deaths[pack_id] += 1
         if self._deaths[pack_id] <= MAX_WORKER_DEATHS:
-            # A worker that dies between two packs ends the trial of the second one for Tune.
+            # For Tune a worker that dies between two packs ends the Tune trial of the second pack.
             self._stream.emit(events.WorkerDied(pack_id, _names(work), started=False))
             self._stream.emit(events.PackEnded(pack_id))
             self._leaving.discard(trial.trial_id)
@@ -199,7 +199,7 @@ class SweepCallback(NotSaved, tune.Callback):
         if not self.stopping:
             return
         if self._deadline is None:
-            # Tune has asked for packs long before they run, so that it is not enough to give it no more.
+            # Tune has asked for packs long before they run: giving Tune no more packs is not enough.
             self._deadline = time.monotonic() + GRACE_SECONDS
             self._leaving = {trial.trial_id for trial in trials if trial.status == Trial.RUNNING}
             self._orders.leave.remote()
@@ -245,5 +245,5 @@ def _start_failure(error: BaseException | None) -> str:
 
 
 def _names(work: Work) -> tuple[str, ...]:
-    """The trials to name; nothing is pending after a death that followed the last commit."""
+    """The trials to name; after a death that followed the last commit no trial is pending."""
     return work.pending or work.pack.trial_ids

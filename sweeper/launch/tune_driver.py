@@ -41,7 +41,7 @@ _TUNE = {
     # `TrialErrors` takes them.
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "1",
     "RAY_AIR_NEW_OUTPUT": "0",
-    # Enough packs in the queue to make an autoscaler grow at once.
+    # Enough packs in the queue to make an autoscaler add all nodes at once.
     "TUNE_MAX_PENDING_TRIALS_PG": "200",
 }
 
@@ -73,14 +73,14 @@ class _Queue(NotSaved, Searcher):
 
 
 class _EarlyStopping(NotSaved, ASHAScheduler):
-    """ASHA, whose verdict becomes an order: the worker itself evaluates and commits what is stopped."""
+    """ASHA, whose decisions become orders: the worker itself evaluates and commits the stopped trials."""
 
     def __init__(self, asha: Asha, orders: Any):
         super().__init__(
             time_attr="step",
             metric=asha.metric,
             mode="min",
-            max_t=10**12,  # rungs go on for as long as anything trains
+            max_t=10**12,  # rungs go on as long as any pack trains
             grace_period=asha.grace_steps,
             reduction_factor=asha.reduction_factor,
             stop_last_trials=False,
@@ -97,8 +97,8 @@ class Launched(NamedTuple):
     """How a launch ended.
 
     Attributes:
-        losses: Trials that could not be committed. After an interruption pending trials are simply pending.
-        refused: Whether the launch ended before its time, because the store took nothing any more.
+        losses: Trials that could not be committed; pending trials after an interruption are not among them.
+        refused: Whether the launch ended early because the store took no more commits.
     """
 
     losses: list[events.TrialsLost]
@@ -111,10 +111,10 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
     Args:
         job: The work.
         stream: Takes the events.
-        interruption: Looked at about ten times a second; a signal makes running packs leave a checkpoint.
+        interruption: Checked about ten times a second; a signal makes running packs leave a checkpoint.
 
     Returns:
-        How it ended.
+        How the launch ended.
 
     Raises:
         LaunchError: Tune gave up.
@@ -166,10 +166,10 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
 
 @contextlib.contextmanager
 def _scratch() -> Iterator[Path]:
-    """A private folder for all that Tune writes on this machine during a run; gone afterwards.
+    """A private folder for all files that Tune writes on this machine during a launch; deleted at the end.
 
     Tune stages its files, pickles among them, in Ray's session folder, and reads some of them back. On the machine of a
-    cluster that folder may be open to other users. There is no public way to stage them elsewhere.
+    cluster that folder may be open to other users. Tune has no public way to stage its files elsewhere.
     """
     context = ray.get_runtime_context()
     artifacts = Path(context.get_temp_dir(), context.get_session_name(), "artifacts")
@@ -190,7 +190,7 @@ def _scratch() -> Iterator[Path]:
 
 
 def _missing_bundle(resources: Resources) -> dict[str, float] | None:
-    """The first bundle of a pack that fits on no node of the cluster as it is now; None where each fits on one."""
+    """The first bundle of a pack that no node of the present cluster can hold; None if every bundle fits a node."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     for bundle in resources.bundles():
         if not any(all(node.get(name, 0.0) >= needed for name, needed in bundle.items()) for node in nodes):

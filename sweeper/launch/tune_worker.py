@@ -31,14 +31,14 @@ from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.provenance import Provenance
 
 REPORT_SECONDS = 1.0
-"""A worker trains for so long between two reports, and as long a driver waits for an answer to its orders."""
+"""Seconds of training between two reports; an order of the driver waits at most as long."""
 
 
 class PackTrainable(tune.Trainable):
-    """Trains one pack after another in one process, which keeps what was compiled."""
+    """Trains one pack after another in one process, which keeps its compiled programs."""
 
     def setup(self, config: dict[str, Any], **launch: Any) -> None:
-        """Called once a process.
+        """Called once in each process.
 
         Args:
             config: The first pack, see `reset_config`.
@@ -95,9 +95,9 @@ class PackTrainable(tune.Trainable):
                     done = self._progress.phase == "done"
                     return Report(done=done, progress=self._progress, refused_checkpoint=refused)
         except (OSError, StoreError, OtherCodeError) as error:
-            # The disk, the network, the object store, or other code on this node: nothing that these trials have done.
+            # The disk, the network, the object store, or other code on this node: no fault of these trials.
             return Report(done=True, progress=self._progress, trouble=Lost(reason(error)))
-        except Exception as error:  # whatever a task or model may raise is a fact about these trials
+        except Exception as error:  # any exception of a task or model is a failure of these trials
             traceback.print_exc()
             return Report(done=True, progress=self._progress, trouble=self._failed(error))
 
@@ -145,7 +145,7 @@ class PackTrainable(tune.Trainable):
         return self._store
 
     def _failed(self, error: Exception) -> Failed | Lost:
-        """Commit a failed row for every trial without a row, and say what became of that.
+        """Commit a failed row for every trial without a row, and report failure or loss.
 
         An evaluation leaves no failed rows: its trials are as good as before.
         """
@@ -176,8 +176,8 @@ def _own_group() -> PlacementGroup:
 def _keep_compilations(cpus: int) -> None:
     """Switch on jax's persistent cache, in a folder of this node that only this user can write.
 
-    It holds machine code: a folder that others may write to, or have put there, is not used. Programs compiled for
-    other numbers of threads are kept apart.
+    The cache holds machine code: a folder that other users may write to, or have made, is not used. Programs compiled
+    for different numbers of threads are kept apart.
     """
     folder = private_folder(f"jax-cache-{cpus}")
     if folder is not None:

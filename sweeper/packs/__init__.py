@@ -1,1 +1,1 @@
-"""What runs at once: packs, the plan, a pack's run and its checkpoints. No Ray."""
+"""Packs: the plan, the run of a pack, and its checkpoints. No Ray."""

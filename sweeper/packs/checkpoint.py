@@ -1,6 +1,6 @@
 """The state of an unfinished pack as one file of the store.
 
-A checkpoint is a zip of plain arrays with a digest in front. It is never a pickle, so that nothing in a results folder
+A checkpoint is a zip of plain arrays with a digest in front. It is never a pickle, so that no file of a store
 can execute, and never half a file, because the store publishes atomically. A checkpoint that does not fit (another
 pack, another structure, a flipped bit) is ignored: the pack starts anew, which costs time and changes no number.
 """
@@ -25,7 +25,7 @@ _DAMAGE = (
     RecursionError,  # a header of ten thousand brackets
     MemoryError, OverflowError,  # an array that says that it is larger than all memory
 )  # fmt: skip
-"""What reading a file raises that is no checkpoint, although its digest is right."""
+"""Exceptions that reading raises for a file with a right digest that is not a checkpoint."""
 
 
 def _name(pack_id: str) -> str:
@@ -37,7 +37,7 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         trial_ids: The trial of each lane.
-        fingerprint: Fingerprint of the code that trained them; None if it is not known.
+        fingerprint: Fingerprint of the code that trained the trials; None if unknown.
         notes: Plain data kept beside the state.
         leaves: The arrays of the state.
     """
@@ -66,12 +66,12 @@ def save(
     """Publish the state of a pack in place of its earlier checkpoint.
 
     Args:
-        store: Where to.
+        store: The store that takes the checkpoint.
         pack_id: Name of the pack as planned.
-        trial_ids: The trial of each lane of the state, which may be some of the pack.
-        fingerprint: Fingerprint of the code that trained them.
+        trial_ids: The trial of each lane of the state; these may be only some trials of the pack.
+        fingerprint: Fingerprint of the code that trained the trials.
         state: A pytree of arrays.
-        notes: Plain data kept beside it, such as the curves so far.
+        notes: Plain data kept beside the state, such as the curves so far.
     """
     leaves = {f"leaf_{index}": np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
     described = {"pack_id": pack_id, "trial_ids": list(trial_ids), "fingerprint": fingerprint, "notes": notes}
@@ -83,7 +83,7 @@ def save(
 
 
 def load(store: Store, pack_id: str) -> Checkpoint | None:
-    """The checkpoint of a pack, or None where there is no sound one."""
+    """The checkpoint of a pack; None if there is no sound checkpoint."""
     data = store.read_bytes(_name(pack_id))
     if data is None or hashlib.sha256(data[_DIGEST_BYTES:]).digest() != data[:_DIGEST_BYTES]:
         return None
@@ -103,12 +103,12 @@ def load(store: Store, pack_id: str) -> Checkpoint | None:
 
 
 def remove(store: Store, pack_id: str) -> None:
-    """Forget the checkpoint of a pack, if there is one."""
+    """Delete the checkpoint of a pack, if it exists."""
     store.delete(_name(pack_id))
 
 
 def sweep(store: Store, finished: Collection[str]) -> None:
-    """Forget the checkpoints of packs that died between their last commit and the removal of their checkpoint."""
+    """Delete checkpoints of packs whose worker died between the last commit and the removal of the checkpoint."""
     for name in store.listing("checkpoints"):
         pack_id = PurePosixPath(name).stem
         if pack_id in finished:

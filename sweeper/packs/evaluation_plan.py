@@ -1,7 +1,7 @@
-"""What an evaluation of stored networks has to do: the chosen trials with a network, minus those evaluated already.
+"""The plan of an evaluation of stored networks: the chosen trials with a network, minus the trials evaluated already.
 
 As for training, the store is the only memory, so that an interrupted evaluation goes on where it was. A trial is
-evaluated by its own protocol with the changes that were asked for.
+evaluated by its own protocol with the changes of the command line.
 """
 
 import collections
@@ -30,8 +30,8 @@ class Protocol(NamedTuple):
     """Changes of the protocols of trials.
 
     Attributes:
-        seeds: Number of evaluation seeds; None for the trial's own.
-        votes: Group sizes of the votes; None for the trial's own.
+        seeds: Number of seeds r of the evaluation; None for the trial's own number.
+        votes: Group sizes of the votes; None for the trial's own sizes.
     """
 
     seeds: int | None = None
@@ -57,7 +57,7 @@ class EvaluationPlan:
 
     Attributes:
         plan: The trials with a network, in packs; a trial is done when it has an evaluation.
-        other_code: Ids of trials whose evaluation was made by other code than this, and which count as done.
+        other_code: Ids of trials whose evaluation was made by other code than this, and counts as done.
         left_out: Why trials cannot be evaluated: the number of trials by reason.
     """
 
@@ -74,13 +74,13 @@ def evaluation_plan(
     lanes: int | None,
     recompute_other_code: bool,
 ) -> EvaluationPlan:
-    """What is to be evaluated.
+    """The plan of the pending evaluations.
 
     Args:
         store: The store with the networks, which also takes the evaluations.
         trial_ids: The chosen trials.
         protocol: Changes of their protocols.
-        code: What computes numbers here.
+        code: Digests of the code of this process.
         lanes: See `packing.packs`.
         recompute_other_code: Whether evaluations by other code are made again.
 
@@ -131,5 +131,5 @@ def _without_network(entry: Entry, listed: Mapping[str, Any]) -> str | None:
 
 
 def with_protocol(trial: TrialSpec, protocol: Evaluation) -> TrialSpec:
-    """The trial with another protocol of evaluation, which only the evaluation may see: its id is another."""
+    """The trial with another protocol of evaluation. Its id differs, so no other code may use it."""
     return trial.model_copy(update={"evaluation": protocol})

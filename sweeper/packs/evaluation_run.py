@@ -1,8 +1,8 @@
 """Evaluating the stored networks of a pack by another protocol, one trial after another.
 
-It has the interface of `pack_run.PackRun`, so that whatever runs packs runs evaluations too. A trial is the unit: it is
-evaluated and committed, and a run that starts again passes over what was committed by the same code. So an evaluation
-needs no checkpoint.
+An `EvaluationRun` has the interface of `pack_run.PackRun`, so that workers run evaluations like packs. Trials are
+evaluated and committed one by one, and a run that starts again passes over the trials that the same code has committed.
+So an evaluation needs no checkpoint.
 """
 
 import dataclasses
@@ -31,9 +31,9 @@ class EvaluationRun:
     Attributes:
         work: The pack, and its trials without an evaluation.
         protocol: Changes of their protocols.
-        store: Where networks come from and evaluations go.
-        provenance: What every evaluation says of its origin.
-        left: Ids of the trials that are still to be evaluated.
+        store: The store with the networks, which also takes the evaluations.
+        provenance: The origin, in the row of every evaluation.
+        left: Ids of the trials not yet evaluated.
         rows: Status of every trial that this run has evaluated, by id.
         refused_checkpoint: None: there are no checkpoints.
     """
@@ -56,7 +56,7 @@ class EvaluationRun:
         return self.progress()
 
     def progress(self) -> PackProgressed:
-        """Where the run stands now; an evaluated trial counts as its training steps."""
+        """Progress of the run; an evaluated trial counts as its training steps."""
         steps, lanes = self.work.pack.trials[0].steps, len(self.work.pending)
         return PackProgressed(
             pack_id=self.work.pack.pack_id,
@@ -70,10 +70,10 @@ class EvaluationRun:
         )
 
     def checkpoint(self) -> None:
-        """Nothing: what was evaluated is committed."""
+        """Does nothing: every evaluated trial is committed."""
 
     def stop_early(self) -> None:
-        """Nothing: an evaluation is not compared with others while it runs."""
+        """Does nothing: early stopping compares trainings, not evaluations."""
 
     def _lanes(self) -> list[tuple[TrialSpec, str]]:
         return list(zip(self.work.pack.trials, self.work.pack.trial_ids, strict=True))

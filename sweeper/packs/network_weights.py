@@ -15,7 +15,7 @@ from sweeper.trial.trial_spec import TrialSpec
 
 
 class OtherNetworkError(ValueError):
-    """Weights that are not those of the network that the model builds."""
+    """Weights that do not fit the network that the model builds."""
 
 
 def weights_of(network: Network) -> dict[str, np.ndarray]:
@@ -28,7 +28,7 @@ def network_of(trial: TrialSpec, weights: Mapping[str, np.ndarray]) -> Network:
     """The network of a trial's model with these weights.
 
     Raises:
-        OtherNetworkError: names, shapes or types are not those of the network that the model builds.
+        OtherNetworkError: names, shapes or types differ from the network that the model builds.
     """
     built = jax.eval_shape(lambda: trial.model.build(trial.task, trial.keys().weights))
     leaves, structure = jax.tree_util.tree_flatten_with_path(built)

@@ -1,4 +1,4 @@
-"""Committed trials that were computed by other code than that of a start."""
+"""Committed trials that other code than the start's has computed."""
 
 from collections.abc import Mapping
 
@@ -9,11 +9,11 @@ from sweeper.trial.fingerprint import Code
 from sweeper.trial.trial_spec import TrialSpec
 
 READ = 20
-"""Rows of each fingerprint that are read for their commits."""
+"""At most so many rows of each fingerprint are read for their commits."""
 
 
 def computed_by_other_code(planned: Mapping[str, TrialSpec], seals: Mapping[str, Seal], code: Code) -> list[str]:
-    """Ids of the planned trials whose row bears another fingerprint than `code` gives them, or none."""
+    """Ids of the planned trials whose row has no fingerprint, or another than `code` gives the trial."""
     fingerprints: dict[tuple[str, str], str] = {}
     others = []
     for key, trial in planned.items():
@@ -27,7 +27,7 @@ def computed_by_other_code(planned: Mapping[str, TrialSpec], seals: Mapping[str,
 
 
 def sentence(store: Store, others: list[str], seals: Mapping[str, Seal], recompute: bool) -> str:
-    """How many rows are of other code, from which commits, and what happens to them."""
+    """A sentence: how many rows are of other code, from which commits, and what happens to these rows."""
     by_fingerprint: dict[str | None, list[str]] = {}
     for key in others:
         by_fingerprint.setdefault(seals[key].fingerprint, []).append(key)

@@ -1,17 +1,17 @@
 """One pack from its start or checkpoint to the commit of every trial in it.
 
-This is where numerics meet the store. It runs in any process: Ray is one way to call it. A `PackRun` moves in strides:
+This module joins numerics and store. It runs in any process: Ray is one way to call it. A `PackRun` moves in strides:
 some steps of training for all lanes, or the evaluation and commit of one lane. After every stride the run can be
 checkpointed. The state after the last step is checkpointed before the first commit, so that a death between two commits
 repeats no training.
 
 Invariants:
     - A row says `finished` or `stopped` only if the weights and every metric of the trial are finite.
-    - A run that finds a checkpoint has the lanes of the checkpoint, even when some of their trials are committed
-      already; without a checkpoint only the pending trials are its lanes.
-    - A checkpoint of another network gives its lanes, and the training starts anew.
-    - A checkpoint of other code is not continued: the pack starts anew, as without a checkpoint, and says so.
-    - A checkpoint bears the name of the pack as planned, where every later start looks for it.
+    - With a checkpoint the lanes are those of the checkpoint, even when some of their trials are committed already;
+      without a checkpoint the lanes are the pending trials.
+    - From a checkpoint of another network only the lanes are taken, and the training starts anew.
+    - A checkpoint of other code is not continued: the pack starts anew, as without a checkpoint, with a message.
+    - A checkpoint has the name of the pack as planned, by which every later start looks for it.
     - A segment ends at the first end of a stride at or after its last step, whatever it went on from. It goes on from
       no checkpoint of a later step.
 """
@@ -51,10 +51,10 @@ class Destination:
 
     Attributes:
         store: The results store.
-        provenance: What every row says of its origin.
-        checkpoint_seconds: Longest training time that a death may cost.
+        provenance: The origin, in every row.
+        checkpoint_seconds: Longest training time that the death of a worker may cost.
         outcomes: Whether the outcome of every evaluation input is stored too.
-        networks: Whether the weights of the trained network are stored too.
+        networks: Whether the weights of the network are stored too.
     """
 
     store: Store
@@ -66,7 +66,7 @@ class Destination:
 
 @dataclasses.dataclass(frozen=True)
 class _LaneResult:
-    """What a row says of one lane, beside what it says of the whole pack."""
+    """The part of a row that belongs to one lane; the rest is the same for the whole pack."""
 
     status: Status
     step: int
@@ -90,13 +90,13 @@ class PackRun:
         destination: Where results and checkpoints go.
         training: Where the training stands.
         pending: Lanes that have no row yet.
-        began: When this run began.
+        began: Time at which this run began.
         rows: Status of every trial that this run has committed, by id.
         segment: The part of the training that is to be done.
-        stopped: Whether the training ended before its time, by `stop_early` or by the segment.
+        stopped: Whether the training ended before its last step, by `stop_early` or by the segment.
         saved_step: Step of the latest checkpoint.
         saved_at: Monotonic time of the latest checkpoint.
-        refused_checkpoint: Why the run did not continue a checkpoint, in a few words; None if it did or there was none.
+        refused_checkpoint: Why the run did not continue its checkpoint, in a few words; None if nothing was refused.
     """
 
     pack_id: str
@@ -120,7 +120,7 @@ class PackRun:
         return self.destination.provenance.fingerprint(self.pack.trials[0])
 
     def progress(self) -> PackProgressed:
-        """Where the run stands now."""
+        """Progress of the run."""
         lanes, seconds = len(self.pack.trials), self.training.seconds["train_seconds"]
         is_training = self.training.step < self.segment.until and not self.stopped
         return PackProgressed(
@@ -170,7 +170,7 @@ class PackRun:
     def checkpoint(self) -> None:
         """Save the state, so that the next run of this pack goes on from here.
 
-        A store that cannot be written costs a warning. The pack goes on, and the next checkpoint is tried in its turn.
+        A store that cannot be written gives a warning. The pack goes on, and later checkpoints are tried as usual.
         """
         try:
             self._save()
@@ -194,7 +194,7 @@ class PackRun:
             logger.warning("the checkpoint of pack %s stays: %s", self.pack_id, error)
 
     def stop_early(self) -> None:
-        """Evaluate and commit what has been trained so far, with the status "stopped"."""
+        """Evaluate and commit the trials as trained so far, with the status "stopped"."""
         self.stopped = self.training.step < self.stacked.steps
         while self.pending:
             self.advance()
@@ -241,7 +241,7 @@ class PackRun:
             return _failed(FAILURES[failure], f"{FAILURES[failure]} at step {step}", step)
         model = lane(state.model, index)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(model)):
-            # The last update may have spoilt what no further step has used.
+            # The last update may have made weights infinite, and no further step has shown it.
             return _failed(
                 "non-finite weights", f"non-finite weights after step {self.training.step}", self.training.step
             )
@@ -273,7 +273,7 @@ def opened(
     trainer: Trainer | None = None,
     segment: Segment | None = None,
 ) -> PackRun:
-    """The run of a pack, from its checkpoint if there is a fitting one.
+    """The run of a pack, from its checkpoint if the checkpoint fits.
 
     Args:
         pack: The pack as planned.

@@ -1,6 +1,6 @@
-"""The training of a pack: a record of where it stands, and the function that takes it one stride further.
+"""The training of a pack: a record of its state, and the function that takes the training one stride further.
 
-A `PackTraining` is all that a checkpoint holds. Three functions make it: `started`, `restored` and
+A `PackTraining` is all that a checkpoint holds. Three functions make a `PackTraining`: `started`, `restored` and
 `after_stride`. No store is touched here.
 """
 
@@ -24,7 +24,7 @@ Point = list[list[float]]
 
 @dataclasses.dataclass(frozen=True)
 class PackTraining:
-    """Where the training of a pack stands, between two strides.
+    """The state of the training of a pack between two strides.
 
     Attributes:
         state: The trainer's state, with a leading lane axis.

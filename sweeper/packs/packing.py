@@ -42,7 +42,7 @@ class Pack:
         return hashlib.sha256(" ".join(self.trial_ids).encode()).hexdigest()[:20]
 
     def part(self, trial_ids: Collection[str]) -> "Pack":
-        """The pack of those of its trials that have these ids, in the order of this pack."""
+        """A pack of the trials with these ids alone, in the order of this pack."""
         return Pack(tuple(t for t, name in zip(self.trials, self.trial_ids, strict=True) if name in trial_ids))
 
 
@@ -59,8 +59,8 @@ def packs(trials: Iterable[TrialSpec], lanes: int | None) -> list[Pack]:
 
     Args:
         trials: Distinct trials.
-        lanes: At most so many trials in a pack, whatever shares the structure. None packs the training seeds of one
-            setting: trials that differ in nothing but `seed`.
+        lanes: Largest number of trials in a pack, which may then mix settings of one structure. None packs the training
+            seeds of one setting.
     """
     if lanes is None:
         groups: dict[str, list[TrialSpec]] = defaultdict(list)

@@ -1,16 +1,17 @@
-"""What a start has to run: the planned trials minus the committed ones, in packs.
+"""The work of a start: the planned trials minus the committed ones, in packs.
 
 The results store is the only memory. A listed search is planned whole. An adaptive search is a conversation: the next
 settings depend on the values of earlier ones, and every start replays the conversation from the store. Both are a
-`Source` of `Work`: a pack with all of its trials, so that a checkpoint finds its lanes again, and the ids of those that
-are still pending.
+`Source` of `Work`: a pack with all of its trials, because a checkpoint holds all lanes, and the ids of the pending
+trials.
 
 Invariants:
-    - Packs are cut from the planned trials, whatever has been committed, so that a pack is the same at every start.
-    - An adaptive search is asked for setting n when exactly the settings up to n - WINDOW have been told, in order. So
-      the settings depend on the space and on the results alone, never on the number of workers or on interruptions.
-    - The value of a setting is the mean over all of its training seeds. A setting of which a seed failed, was stopped
-      early or has no finite value counts as failed.
+    - Packs are cut from all planned trials, committed or not, so that a pack is the same at every start.
+    - An adaptive search proposes setting n when exactly the values of the settings up to n - WINDOW have been given to
+      it, in order. So the settings depend on the space and on the results alone, never on the number of workers or on
+      interruptions.
+    - The value of a setting is the mean over all of its training seeds. A setting with a training seed that failed, was
+      stopped early or has no finite value counts as failed.
 """
 
 import abc
@@ -50,12 +51,12 @@ class Segment:
 
 @dataclass(frozen=True)
 class Work:
-    """A pack and those of its trials that have no committed row yet.
+    """A pack, and the ids of its pending trials.
 
     Attributes:
         pack: The pack.
-        pending: Ids of these trials.
-        segment: The part of the training that is to be done; None for all of it.
+        pending: Ids of its trials that have no committed row yet.
+        segment: The part of the training to do; None for the whole training.
     """
 
     pack: Pack
@@ -78,12 +79,12 @@ class Plan:
     """A sweep whose trials are known, held against a store.
 
     Attributes:
-        trials: All of them by id, in order.
-        committed: Those that are done, with their status.
+        trials: All trials by id, in order.
+        committed: The trials that are done, with their status.
         cells: Number of different structures, each compiled once.
         packs: Number of packs of all trials.
-        work: What is to run.
-        finished: Ids of the packs whose trials are all done, none of them as failed.
+        work: The packs with pending trials.
+        finished: Ids of the packs whose trials are all done, and none of them failed.
         done: Statuses of rows whose trials need not run.
     """
 
@@ -100,7 +101,8 @@ def done_statuses(early_stopping: bool, retry_failed: bool) -> frozenset[Status]
     """The statuses of rows whose trials need not run.
 
     Args:
-        early_stopping: Whether the sweep stops trials early. In any other sweep a stopped trial is run to its end.
+        early_stopping: Whether the sweep stops trials early. In any other sweep a stopped trial is trained to its last
+            step.
         retry_failed: Whether failed trials are run again.
     """
     done: set[Status] = {"finished"}
@@ -117,7 +119,7 @@ def plan(
     """The planned trials minus those that are done.
 
     Args:
-        trials: What is wanted.
+        trials: The planned trials.
         lanes: See `packing.packs`.
         committed: Status of every row in the store.
         done: See `done_statuses`.
@@ -145,7 +147,7 @@ class Source(abc.ABC):
     Attributes:
         done: Statuses of rows whose trials need not run.
         planned: All trials known so far by id, committed ones included.
-        steps: Training steps of those that were pending, together.
+        steps: Training steps of all trials that were pending, together.
         finished: Ids of the packs that had nothing to run when they were planned.
         impossible: Settings whose values exclude each other: what is wrong with each.
     """
@@ -161,10 +163,10 @@ class Source(abc.ABC):
     @property
     @abc.abstractmethod
     def exhausted(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether there will be no more work."""
 
     def next(self) -> Work | None:
-        """The next pack; None when there is none before another has ended, or none any more."""
+        """The next pack; None when there is no more work, or none before another pack has ended."""
         return self._waiting.popleft() if self._waiting else None
 
     @property
@@ -177,12 +179,12 @@ class Source(abc.ABC):
         return [self.planned[key] for key in pending]
 
     def put_back(self, work: Work) -> None:
-        """Hand this work out once more: it could not be taken up."""
+        """Take back work that no worker could take up; `next` hands it out again."""
         self._waiting.appendleft(work)
 
     @abc.abstractmethod
     def settle(self, pack_id: str) -> None:
-        """The pack has ended, whatever became of its trials."""
+        """Take note that the pack has ended; the store says which of its trials are committed."""
 
     def _extend(self, plan: Plan) -> None:
         self.planned.update(plan.trials)
@@ -192,7 +194,7 @@ class Source(abc.ABC):
 
 
 class Listed(Source):
-    """Work that is known beforehand."""
+    """The work of a listed search, all known before the first pack runs."""
 
     def __init__(self, plan: Plan):
         super().__init__(plan.done)
@@ -213,7 +215,8 @@ class Conversation(Source):
         spec: A space with an adaptive search.
         committed: Status of every committed trial at the start.
         done: See `done_statuses`.
-        metric: Values of `search.metric` of those of the given trials that are finished and have a finite value.
+        metric: Gives the values of `search.metric` for trials, without those that are not finished or have no finite
+            value.
     """
 
     def __init__(
@@ -243,7 +246,7 @@ class Conversation(Source):
         self._advance()
 
     def _advance(self) -> None:
-        """Asks and tells as far as the results at hand allow."""
+        """Ask for settings and tell their values as far as the results allow."""
         while self._told < self._settings:
             if len(self._trials) < min(self._told + WINDOW, self._settings):
                 self._ask()
@@ -268,7 +271,7 @@ class Conversation(Source):
     def _tell(self) -> None:
         trials = self._trials[self._told]
         values = self._metric(trials)
-        # The mean over some seeds would reward a setting for the seeds that failed.
+        # A mean over some training seeds would reward a setting for the training seeds that failed.
         complete = len(values) == len(trials) > 0
         self._study.tell(self._told, statistics.fmean(values) if complete else None)
         self._told += 1

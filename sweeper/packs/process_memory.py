@@ -10,7 +10,7 @@ import jax
 
 
 def forget_peak() -> None:
-    """Measure the peak of the memory in use from here on, where the system can: Linux does so for a 5 written here."""
+    """Reset the measured peak, where the system can: Linux does when a 5 is written to this file."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

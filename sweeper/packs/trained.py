@@ -1,4 +1,4 @@
-"""A trained trial as Python has it: its specification, its row, and its network as a function that can be called."""
+"""A trained trial in Python: its specification, its row, and its network as a function that can be called."""
 
 import json
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from sweeper.trial.trial_spec import TrialSpec, trial_id
 
 
 class LoadError(ValueError):
-    """A trial that cannot be loaded; the message is one sentence for whoever asked for it."""
+    """A trial that cannot be loaded; the message is one sentence for the user."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Trained:
     """A trial with its network.
 
     Attributes:
-        trial: What was trained, with its task: `trial.task.sample_seeds(key, 3)` draws three seeds r.
+        trial: The specification, with its task: `trial.task.sample_seeds(key, 3)` draws three seeds r.
         network: The network with the trained weights. Called with the tokens of one sequence and a mask of which token
             reads which, it returns the logits of every token (`sweeper.trial.contracts.Network`).
         row: The trial's row in the store: value by column of `trials`, null as None.
@@ -61,10 +61,10 @@ def load(name: str, results: str | Path | Store = "results") -> Trained:
 
 
 def current_trial(row: dict[str, Any]) -> TrialSpec:
-    """The trial of a row of `trials`, if its specification means in this checkout what it meant when it was trained.
+    """The trial of a row of `trials`, if its versions are those of this checkout.
 
     Raises:
-        LoadError: it does not, or this checkout lacks the task or the model.
+        LoadError: the versions differ, or this checkout lacks the task or the model.
     """
     try:
         trial = TrialSpec.model_validate(json.loads(row["spec"]))

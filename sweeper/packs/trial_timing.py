@@ -15,7 +15,7 @@ from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec
 
 LEAST_SECONDS = 0.3
-"""So much CPU time of training is timed at least, unless the whole training takes less."""
+"""CPU seconds of training that are timed at least, unless the whole training takes less."""
 
 
 class Timing(NamedTuple):

@@ -1,1 +1,1 @@
-"""Starts: what a command does from its input to the table at the end, with everything below it."""
+"""Starts of sweeps and evaluations: from the input of the command to the table at the end."""

@@ -1,7 +1,6 @@
-"""One start of an evaluation of stored networks, from the choice of trials to the table of what came out.
+"""One start of an evaluation of stored networks, from the choice of trials to the table of results.
 
-Networks go to the workers of a cluster in packs,
-and what has been evaluated is not evaluated again.
+Networks go to the workers of a cluster in packs, and an evaluation that exists is not repeated.
 """
 
 import collections
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 
 MAX_READ = 100
-"""Networks that are read to say why they were not evaluated."""
+"""At most so many networks are read to say why they were not evaluated."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,9 +46,9 @@ class Options:
     """The command line of `sweeper.evaluate`.
 
     Attributes:
-        space: The search space whose trials are evaluated; None if they are chosen otherwise.
-        trial_ids: The trials that are evaluated, if they are named.
-        where: A condition of SQL on the view `trials` that chooses the trials; None if they are chosen otherwise.
+        space: The search space whose trials are evaluated; None if ids or a condition choose the trials.
+        trial_ids: Ids of the trials to evaluate; empty if a space or a condition chooses the trials.
+        where: A condition of SQL on the view `trials` that chooses the trials; None if a space or ids choose them.
         protocol: Changes of the trials' protocols.
     """
 
@@ -73,7 +72,7 @@ def start(options: Options, interruption: Interruption) -> int:
         KeyboardInterrupt: a signal came while no pack was running, or a second one.
     """
     output = Output()
-    jax.config.update("jax_platforms", "cpu")  # accelerators are the workers'
+    jax.config.update("jax_platforms", "cpu")  # only workers use accelerators
     try:
         store = Store.existing(options.results)
         spec = None if options.space is None else search_space.read(options.space, options.overrides)
@@ -93,7 +92,7 @@ def start(options: Options, interruption: Interruption) -> int:
             _launched(options, name, resources, planned, store, origin, output, interruption)
         except (_launch_error(), StoreError) as error:
             if interruption.arrived() is not None and not isinstance(error, StoreError):
-                raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and were gone first
+                raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first
             output.complain(str(error))
             return 1
     try:
@@ -128,7 +127,7 @@ def _planned(
 
 
 def _say(output: Output, name: str, planned: EvaluationPlan, recompute: bool) -> None:
-    """How much there is to do, and what cannot be done."""
+    """Print how many trials are to be evaluated, and how many cannot be."""
     pending = sum(len(work.pending) for work in planned.plan.work)
     done = len(planned.plan.committed)
     output.say(f"{name}: {counted(len(planned.plan.trials), 'network')} · {done:,} evaluated · {pending:,} to evaluate")
@@ -191,7 +190,7 @@ def _report(
     output: Output,
     interruption: Interruption,
 ) -> int:
-    """Print the table and what is missing; returns the exit code."""
+    """Print the table and the missing evaluations; returns the exit code."""
     trials = planned.plan.trials
     now = _planned(options, trials, Resources(), store, origin)
     left = sum(len(work.pending) for work in now.plan.work)
@@ -213,7 +212,7 @@ def _report(
 
 
 def unreadable_networks(store: Store, planned: EvaluationPlan) -> collections.Counter[str]:
-    """Why networks that are still to be evaluated cannot be read: the number of trials by reason.
+    """Why networks that are not evaluated yet cannot be read: the number of trials by reason.
 
     Only the first networks are read.
     """

@@ -1,4 +1,4 @@
-"""Where a start prints: lines and tables for people, without what a terminal would obey."""
+"""The output of a start: lines and tables for people, without control sequences that a terminal would obey."""
 
 import dataclasses
 
@@ -11,18 +11,18 @@ from sweeper.messages import printable_lines
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """Where a start prints.
+    """The output of a start.
 
     Attributes:
-        out: What is asked for.
-        complaints: What is wrong.
+        out: Takes results.
+        complaints: Takes warnings and errors.
     """
 
     out: Console = dataclasses.field(default_factory=Console)
     complaints: Console = dataclasses.field(default_factory=lambda: Console(stderr=True))
 
     def say(self, text: str) -> None:
-        """Print lines as they are, without what a terminal would obey; a terminal may break them, a log must not."""
+        """Print lines without control sequences; a terminal may wrap the lines, a log keeps them whole."""
         self.out.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)
 
     def table(self, table: Table) -> None:
@@ -31,5 +31,5 @@ class Output:
         console.print(terminal(fitting(table, console.width)))
 
     def complain(self, text: str) -> None:
-        """The same, about what is wrong."""
+        """Print lines about warnings and errors, as `say` does."""
         self.complaints.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What a start of a sweep has to do: its trials, which are committed, by which code, and what the rest costs."""
+"""The plan of a start of a sweep: its trials, which are committed, by which code, and what the rest costs."""
 
 import collections
 import dataclasses
@@ -39,15 +39,15 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedSweep:
-    """What a start has planned, before it runs.
+    """The plan of a start, before its packs run.
 
     Attributes:
         options: The command line.
         spec: The search space.
         store: The results store.
-        origin: What the rows of this start say of their origin.
+        origin: The provenance in the rows of this start.
         committed: Status of every trial in the store before the start, by id.
-        source: Hands out what is to run.
+        source: Hands out the packs to run.
         output: Where to print.
     """
 
@@ -66,11 +66,11 @@ class PlannedSweep:
 
     @property
     def pending(self) -> list[str]:
-        """Ids of the planned trials that are to run."""
+        """Ids of the pending trials."""
         return [key for key in self.source.planned if self.committed.get(key) not in self.source.done]
 
     def event(self) -> events.SweepPlanned:
-        """How much there is to do, as far as the source has asked for it."""
+        """How much is planned, as far as the source knows by now."""
         kept = collections.Counter(status for status in self.settled.values() if status in self.source.done)
         return events.SweepPlanned(
             name=self.spec.name,
@@ -82,7 +82,7 @@ class PlannedSweep:
 
 
 def planned_sweep(options: Options, spec: SweepSpec, store: Store, output: Output) -> PlannedSweep:
-    """The start, after a look at what is committed and by which code."""
+    """The plan of a start, made from the committed rows and their fingerprints."""
     origin = provenance.capture(options.argv)
     assert origin.code is not None
     seals = store.committed_seals()
@@ -104,7 +104,7 @@ def planned_sweep(options: Options, spec: SweepSpec, store: Store, output: Outpu
 
 
 def cost_of(sweep: PlannedSweep) -> str:
-    """What the pending trials cost; this machine's cores tell nothing of a GPU."""
+    """The estimated cost of the pending trials. Timing steps on this machine's cores says nothing about a GPU."""
 
     def timed(trial: TrialSpec) -> trial_timing.Timing:
         sweep.output.say(f"  timing some steps of {trial.task.name} {trial.baseline} m={trial.objective.m}")
@@ -113,7 +113,7 @@ def cost_of(sweep: PlannedSweep) -> str:
     pending = sweep.source.expected(sweep.pending)
     try:
         return cost.estimate(sweep.store, pending, None if sweep.spec.resources.gpus else timed)
-    except Exception as error:  # whatever a task or a model raises; a start makes failed rows of it
+    except Exception as error:  # any exception of a task or a model; a start would make failed rows of it
         return f"unknown, as a trial cannot be timed: {type(error).__name__}: {error}"
 
 
@@ -124,7 +124,7 @@ def _source(
     done: frozenset[Status],
     origin: provenance.Provenance,
 ) -> tuple[plan.Source, str]:
-    """What is to run, and a sentence about it."""
+    """The source of the work, and a sentence about the plan."""
     if isinstance(spec.search, AdaptiveSearch):
         study = plan.Conversation(
             spec, committed, done, lambda trials: finite_values(store, trials, spec.search.metric)

@@ -1,6 +1,6 @@
 """One start of a sweep, from the YAML to the table of results.
 
-A start plans, launches what is pending, and says what came out. What happens meanwhile is a stream of events
+A start plans, launches the pending trials, and prints the results. Meanwhile it emits a stream of events
 (`sweeper.events`), which `sweeper.listeners` shows.
 """
 
@@ -55,7 +55,7 @@ def start(options: Options, interruption: Interruption) -> int:
         KeyboardInterrupt: a signal came while no pack was running, or a second one.
     """
     output = Output()
-    # The driver plans and counts; accelerators are the workers'.
+    # The driver plans and counts; only workers use accelerators.
     jax.config.update("jax_platforms", "cpu")
     try:
         spec = search_space.read(options.space, options.overrides)
@@ -78,7 +78,7 @@ def start(options: Options, interruption: Interruption) -> int:
 
 
 def _run(sweep: PlannedSweep, interruption: Interruption) -> int:
-    """Run what is pending; returns the exit code."""
+    """Run the pending trials; returns the exit code."""
     store, source, output, origin = sweep.store, sweep.source, sweep.output, sweep.origin
     for line in [
         *_changes(store, sweep.spec.name, source.planned),
@@ -100,14 +100,14 @@ def _run(sweep: PlannedSweep, interruption: Interruption) -> int:
         output.say(f"interrupted with {counted(left, 'trial')} to go; this command carries on:\n  {origin.command}")
         return 128 + interruption.signum
     if isinstance(sweep.spec.search, AdaptiveSearch):
-        _record(sweep)  # only now its trials are known
+        _record(sweep)  # its trials are known only now
     if launched is None or not launched.losses:
         checkpoint.sweep(store, source.finished)
     return _report(sweep, launched)
 
 
 def _refuse_what_does_not_fit(sweep: PlannedSweep) -> None:
-    """Refuse a pack that this machine cannot hold, if it is the machine that a start would use.
+    """Refuse a pack that this machine cannot hold, if the start would use this machine as a local cluster.
 
     Raises:
         _StartError: the pack will never fit.
@@ -152,7 +152,7 @@ def _launched(sweep: PlannedSweep, interruption: Interruption) -> "launch.Launch
             return launch.launch(job, stream, interruption)
     except launch.LaunchError as error:
         if interruption.arrived() is not None:
-            raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and were gone first
+            raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first
         raise _StartError(str(error), 2 if isinstance(error, launch.TooLarge) else 1) from error
 
 
@@ -166,7 +166,7 @@ def _state(settled: Mapping[str, Status], pending: int) -> str:
 
 
 def _changes(store: Store, name: str, planned: Mapping[str, TrialSpec]) -> list[str]:
-    """What is different from the latest start of this sweep, if there was one."""
+    """How this start differs from the latest start of the sweep, in sentences; nothing at the first start."""
     earlier = [record for record in store.sweeps() if record.name == name]
     if not earlier:
         return []
@@ -222,7 +222,7 @@ def _report(sweep: PlannedSweep, launched: "launch.Launched | None") -> int:
 
 
 def _lost(store: Store, loss: events.TrialsLost) -> events.TrialsLost:
-    """The lost trials, with one sentence for a full disk, whichever files it refused."""
+    """The lost trials, with a single sentence for a full disk, even if several files were refused."""
     reason = re.sub(re.escape(store.root) + r"/[^\s:]+", f"files in {store.root}", loss.reason)
     return dataclasses.replace(loss, reason=reason)
 
