@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from sweeper import __version__, compaction, copy, evaluate, export, query, report, run, status
+from sweeper import __version__, compaction, copy, evaluate, export, new, query, report, run, status
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 for name, command in {
@@ -23,6 +23,7 @@ for name, command in {
     "export": export.export,
     "copy": copy.copy,
     "compact": compaction.compaction,
+    "new": new.new,
 }.items():
     app.command(name)(command)
 

@@ -27,7 +27,11 @@ class Output:
 
     def table(self, table: Table) -> None:
         """Print a table of settings: as much as fits a terminal, all of it into a log."""
-        console = self.out if self.out.is_terminal else Console(file=self.out.file, width=10_000)
+        console = (
+            self.out
+            if self.out.is_terminal
+            else Console(file=self.out.file, width=10_000, force_jupyter=False, force_terminal=False)
+        )
         console.print(terminal(fitting(table, console.width)))
 
     def complain(self, text: str) -> None:

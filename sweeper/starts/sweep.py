@@ -7,7 +7,7 @@ A start plans, launches the pending trials, and prints the results. Meanwhile it
 import collections
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sweeper import launch
 
 
-class _StartError(Exception):
+class StartError(Exception):
     """Ends a start; the message is for the user.
 
     Attributes:
@@ -46,6 +46,10 @@ class _StartError(Exception):
     def __init__(self, message: str, code: int):
         super().__init__(message)
         self.code = code
+
+
+Launcher = Callable[[PlannedSweep, Interruption], "launch.Launched | None"]
+"""Runs all packs of a sweep; returns how that ended, and None where nothing of its own can have gone wrong."""
 
 
 def start(options: Options, interruption: Interruption) -> int:
@@ -65,20 +69,30 @@ def start(options: Options, interruption: Interruption) -> int:
         output.complain(str(error))
         return 2
     try:
-        return _run(planned_sweep(options, spec, store, output), interruption)
+        return run(planned_sweep(options, spec, store, output), interruption)
     except SearchSpaceError as error:
         output.complain(str(error))
         return 2
     except StoreError as error:
         output.complain(str(error))
         return 1
-    except _StartError as error:
+    except StartError as error:
         output.complain(str(error))
         return error.code
 
 
-def _run(sweep: PlannedSweep, interruption: Interruption) -> int:
-    """Run the pending trials; returns the exit code."""
+def run(sweep: PlannedSweep, interruption: Interruption, launcher: "Launcher | None" = None) -> int:
+    """Run the pending trials, and print what came out; returns the exit code.
+
+    Args:
+        sweep: What to run.
+        interruption: Signals that came.
+        launcher: Runs the packs of the sweep; by default on a Ray cluster.
+
+    Raises:
+        StartError: there is no cluster that can run the packs.
+        KeyboardInterrupt: the cluster died of the signal that this process got.
+    """
     store, source, output, origin = sweep.store, sweep.source, sweep.output, sweep.origin
     for line in [
         *_changes(store, sweep.spec.name, source.planned),
@@ -86,14 +100,14 @@ def _run(sweep: PlannedSweep, interruption: Interruption) -> int:
     ]:
         output.say(line)
     pending = sweep.pending
-    output.say(_state(sweep.settled, len(pending)))
+    output.say(state(sweep.settled, len(pending)))
     if sweep.options.dry_run:
         _refuse_what_does_not_fit(sweep)
         output.say(f"  cost: {cost_of(sweep)}")
         return 0
 
     _record(sweep)
-    launched = None if source.exhausted else _launched(sweep, interruption)
+    launched = None if source.exhausted else (launcher or _launched)(sweep, interruption)
     if interruption.signum is not None:
         committed = store.committed()
         left = sum(committed.get(key) not in source.done for key in source.planned)
@@ -110,7 +124,7 @@ def _refuse_what_does_not_fit(sweep: PlannedSweep) -> None:
     """Refuse a pack that this machine cannot hold, if the start would use this machine as a local cluster.
 
     Raises:
-        _StartError: the pack will never fit.
+        StartError: the pack will never fit.
     """
     resources = sweep.spec.resources
     if resources.bundles() == Resources().bundles():
@@ -120,14 +134,14 @@ def _refuse_what_does_not_fit(sweep: PlannedSweep) -> None:
     try:
         launch.refuse_too_large(sweep.options.address, resources)
     except launch.TooLarge as error:
-        raise _StartError(str(error), 2) from error
+        raise StartError(str(error), 2) from error
 
 
 def _launched(sweep: PlannedSweep, interruption: Interruption) -> "launch.Launched":
     """Run all packs of the source on a cluster.
 
     Raises:
-        _StartError: there is no cluster that can run them.
+        StartError: there is no cluster that can run them.
         KeyboardInterrupt: the cluster died of the signal that this process got.
     """
     from sweeper import launch  # Ray takes seconds to import
@@ -153,10 +167,11 @@ def _launched(sweep: PlannedSweep, interruption: Interruption) -> "launch.Launch
     except launch.LaunchError as error:
         if interruption.arrived() is not None:
             raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first
-        raise _StartError(str(error), 2 if isinstance(error, launch.TooLarge) else 1) from error
+        raise StartError(str(error), 2 if isinstance(error, launch.TooLarge) else 1) from error
 
 
-def _state(settled: Mapping[str, Status], pending: int) -> str:
+def state(settled: Mapping[str, Status], pending: int) -> str:
+    """How many planned trials are done, and how many are to run."""
     counts = collections.Counter(settled.values())
     parts = [
         f"{counts['finished']:,} done",

@@ -102,7 +102,7 @@ def _environment(**changes: str) -> dict[str, str]:
 def test_the_package_takes_one_name_and_holds_every_module(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"sweeper"}
-    modules = [path for path in (plugins.PACKAGE).rglob("*") if path.suffix in (".py", ".html", ".css", ".js")]
+    modules = [path for path in (plugins.PACKAGE).rglob("*") if path.suffix in (".py", ".html", ".css", ".js", ".txt")]
     expected = {str(path.relative_to(plugins.ROOT)) for path in modules}
     for kind in plugins.KINDS:
         expected |= {f"sweeper/{path.relative_to(plugins.ROOT)}" for path in (plugins.ROOT / f"{kind}s").rglob("*.py")}

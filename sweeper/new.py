@@ -1,0 +1,70 @@
+"""`python -m sweeper.new task NAME`: files to begin with, a task that runs and a search space for it.
+
+Exit codes: 0; 2 for a name that cannot be used and for a file that is there already, with one message.
+"""
+
+import importlib.resources
+import keyword
+import re
+import string
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+TEMPLATES = {"tasks/$name.py": "task.py.txt", "search_spaces/$name.yaml": "space.yaml.txt"}
+"""Templates of this package by the file that is made of each, relative to the project's folder."""
+
+
+class _Refused(ValueError):
+    """Nothing is written; the message is one line for whoever typed the name."""
+
+
+@app.command()
+def new(
+    kind: Annotated[Literal["task"], typer.Argument(metavar="task", help="What to begin.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: small letters, digits and underscores.")],
+) -> None:
+    """Write tasks/NAME.py, a small task that runs, and search_spaces/NAME.yaml, a sweep of it, to be changed."""
+    try:
+        files = _files(name, Path.cwd())
+        for path, text in files.items():
+            path.parent.mkdir(exist_ok=True)
+            with path.open("x") as file:
+                file.write(text)
+    except (_Refused, OSError) as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(2) from None
+    task, space = (path.relative_to(Path.cwd()) for path in files)
+    print(f"{task} and {space} written; to train it: sweeper run {space}")
+
+
+def _files(name: str, project: Path) -> dict[Path, str]:
+    """Texts of the new files, by path.
+
+    Raises:
+        _Refused: the name cannot be that of a new task, or a file is there already.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+        raise _Refused(f"{name!r} cannot name a task: small letters, digits and underscores, a letter first")
+    from sweeper.trial import plugins  # jax takes a second to import
+
+    if name in plugins.names("task"):
+        raise _Refused(f"there is a task {name!r} already (known: {', '.join(plugins.names('task'))})")
+    templates = importlib.resources.files("sweeper") / "templates"
+    files = {
+        project / string.Template(path).substitute(name=name): string.Template(
+            (templates / template).read_text()
+        ).substitute(name=name)
+        for path, template in TEMPLATES.items()
+    }
+    if present := [path for path in files if path.exists()]:
+        raise _Refused(f"{present[0]} is there already")
+    return files
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,62 @@
+"""Packs one after another in this process, without Ray."""
+
+from sweeper import events, listeners
+from sweeper.interruption import Interruption
+from sweeper.packs.pack_run import Destination, opened
+from sweeper.packs.plan import Work
+from sweeper.starts.planned_sweep import PlannedSweep
+
+
+def run_packs(sweep: PlannedSweep, interruption: Interruption) -> None:
+    """Train, evaluate and commit all pending trials of a sweep.
+
+    An exception of a task or model passes through, so that its traceback is there to be read; the trials of its pack
+    stay pending. So does Ctrl-C, after the pack has left a checkpoint.
+
+    Args:
+        sweep: What to run.
+        interruption: Not looked at: here Ctrl-C is an exception, as in any Python program.
+    """
+    with events.Stream(listeners.listeners(sweep.output.out), warn=sweep.output.complain) as stream:
+        stream.emit(sweep.event())
+        stream.emit(events.SweepStarted(address=None))
+        # Without other packs under way the source always has the next pack, until it is exhausted.
+        while (work := sweep.source.next()) is not None:
+            _run_pack(sweep, work, stream)
+            sweep.source.settle(work.pack.pack_id)
+            stream.emit(events.PackEnded(work.pack.pack_id))
+            stream.emit(sweep.event())
+
+
+def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream) -> None:
+    resources, first, pack_id = sweep.spec.resources, work.pack.trials[0], work.pack.pack_id
+    destination = Destination(
+        store=sweep.store,
+        provenance=sweep.origin,
+        checkpoint_seconds=resources.checkpoint_seconds,
+        outcomes=resources.outcomes,
+        networks=resources.networks,
+    )
+    label = f"{first.task.name} {first.baseline} q={first.objective.q:g} m={first.objective.m}"
+    stream.emit(events.PackStarted(pack_id, label, work.pending, first.steps))
+    run = opened(work.pack, work.pending, destination)
+    if run.refused_checkpoint is not None:
+        stream.emit(events.CheckpointRefused(pack_id, work.pack.trial_ids, run.refused_checkpoint))
+    committed: set[str] = set()
+    try:
+        while (progress := run.advance()).phase != "done":
+            _tell(stream, progress, committed)
+        _tell(stream, progress, committed)
+    except KeyboardInterrupt:
+        run.checkpoint()
+        raise
+
+
+def _tell(stream: events.Stream, progress: events.PackProgressed, committed: set[str]) -> None:
+    """Emit how far the pack is, and each commit once."""
+    stream.emit(progress)
+    for trial_id, status in progress.rows.items():
+        if trial_id not in committed:
+            committed.add(trial_id)
+            stream.emit(events.TrialCommitted(progress.pack_id, trial_id, status))
+    stream.emit(events.Ticked())

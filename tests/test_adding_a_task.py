@@ -1,0 +1,126 @@
+"""`sweeper new task`, and docs/adding-a-task.md block by block, in a folder outside the checkout."""
+
+import ast
+import inspect
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import sweeper
+from sweeper.__main__ import app
+from sweeper.trial import plugins
+from tests.plugins import test_conformance as conformance
+
+GUIDE = Path(__file__).parents[1] / "docs" / "adding-a-task.md"
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+
+
+def _conform(name: str) -> int:
+    """Hold a task against the conformance suite; returns how many of its tests there were."""
+    task, count = plugins.load("task", name)(), 0
+    for test in vars(conformance).values():
+        if inspect.isfunction(test) and test.__name__.startswith("test_"):
+            parameters = set(inspect.signature(test).parameters)
+            if "task" in parameters and parameters <= {"task", "model"}:
+                test(task, *([conformance.models()[0]] if "model" in parameters else []))
+                count += 1
+    return count
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder in which commands are given; what was imported from it is forgotten afterwards."""
+    paths = {kind: list(sys.modules[f"{kind}s"].__path__) for kind in plugins.KINDS}
+    monkeypatch.setattr(plugins, "PROJECT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    plugins.load.cache_clear()
+    yield tmp_path
+    _forget()
+    for kind, path in paths.items():
+        sys.modules[f"{kind}s"].__path__ = path
+
+
+def _forget() -> None:
+    plugins.load.cache_clear()
+    sys.modules.pop("tasks.doors", None)
+
+
+def _command(line: str, code: int = 0) -> str:
+    words = shlex.split(line)
+    assert words[0] == "sweeper"
+    done = CliRunner().invoke(app, words[1:])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_a_name_that_cannot_be_used_is_one_line_and_writes_nothing(folder):
+    for name, words in (("Doors", "small letters"), ("import", "cannot name"), ("coloring", "already (known: ")):
+        said = _command(f"sweeper new task {name}", code=2)
+        assert words in said
+        assert len(said.splitlines()) == 1
+    (folder / "search_spaces").mkdir()
+    (folder / "search_spaces" / "doors.yaml").touch()
+    assert "doors.yaml is there already" in _command("sweeper new task doors", code=2)
+    assert [path.name for path in folder.rglob("*") if path.is_file()] == ["doors.yaml"]
+
+
+def test_what_is_written_is_what_the_guide_shows_and_is_clean(folder):
+    _command("sweeper new task doors")
+    assert (folder / "tasks" / "doors.py").read_text() == _blocks("python")[0]
+    assert (folder / "search_spaces" / "doors.yaml").read_text() == _blocks("yaml")[0]
+    settings = plugins.ROOT / "pyproject.toml"
+    # In another folder ruff takes `sweeper` for a package like any other, and wants its import beside those.
+    for check in (["check", "--ignore", "I001"], ["format", "--check"]):
+        ruff = [sys.executable, "-m", "ruff", *check, "--config", settings]
+        done = subprocess.run([*ruff, "tasks"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow  # trains twice
+def test_the_guide_runs_from_nothing_to_a_figure(folder, capsys):
+    """Its commands `sweeper run` train in this process here: the tests of whole sweeps start Ray."""
+    python, yaml = _blocks("python"), _blocks("yaml")
+    for number, text in enumerate(_blocks("console")):
+        if number == 2:
+            _edit(folder, python[1], yaml[1])
+        for block in text.split("$ ")[1:]:
+            command, *expected = block.splitlines()
+            if command.startswith("sweeper run") and "--dry-run" not in command:
+                sweeper.train(sweeper.read_space(command.split()[2], {"trial.steps": 300}), in_process=True)
+                said = capsys.readouterr().out
+            else:
+                said = _command(command)
+            assert all(line in said for line in expected), said
+        if number:
+            assert _conform("doors") >= 6
+    assert {path.name for path in (folder / "results" / "figures" / "doors").glob("*.png")} == {
+        "success.png",
+        "training.png",
+    }
+    rows = sweeper.sql("select task_version, votes_5, wasted from all_trials order by task_version")
+    assert rows["task_version"].tolist() == [1] * 4 + [2] * 4
+    assert rows["wasted"].notna().tolist() == rows["votes_5"].notna().tolist() == [False] * 4 + [True] * 4
+
+
+def _edit(folder: Path, methods: str, panels: str) -> None:
+    """What the guide asks its reader to do by hand."""
+    file = folder / "tasks" / "doors.py"
+    lines = file.read_text().replace("VERSION = 1", "VERSION = 2").replace("import Array,", "import Array, Bool,")
+    new = {each.name for each in ast.parse("class New:\n" + methods).body[0].body}  # pyright: ignore
+    (task,) = [each for each in ast.parse(lines).body if isinstance(each, ast.ClassDef) and each.name == "Task"]
+    kept = lines.splitlines()
+    for method in task.body:
+        if isinstance(method, ast.FunctionDef) and method.name in new:
+            kept[method.lineno - 1 : method.end_lineno] = [None] * (method.end_lineno - method.lineno + 1)  # type: ignore
+    file.write_text("\n".join(line for line in kept if line is not None) + "\n\n" + methods)
+    with (folder / "search_spaces" / "doors.yaml").open("a") as space:
+        space.write("\n" + panels)
+    _forget()

@@ -1,0 +1,88 @@
+"""`sweeper.read_space`, `plan`, `train` and `sql`: what they return, and what they say of mistakes."""
+
+import pytest
+
+import sweeper
+from sweeper.packs import pack_run
+from sweeper.space.problems import SearchSpaceError
+from sweeper.starts.from_python import SweepError
+from sweeper.store.store import Store
+from tests.starts import with_seeds
+
+SHORT = {"trial.steps": 20, "trial.objective.q": {"choice": [1, float("inf")]}}
+
+
+@pytest.fixture
+def space(tmp_path):
+    path = tmp_path / "space.yaml"
+    path.write_text(with_seeds(1))
+    return path
+
+
+@pytest.mark.slow  # trains
+def test_a_sweep_is_planned_trained_in_this_process_and_asked(space, tmp_path, capsys):
+    results = tmp_path / "results"
+    spec = sweeper.read_space(space, SHORT)
+    before = sweeper.plan(spec, results)
+    assert str(before) == "space: 2 trials · 1 cell · 2 packs\n  0 done · 2 to run"
+    assert (list(before.trials), before.committed) == (list(before.pending), {})
+    assert not results.exists()
+    assert capsys.readouterr().out == ""
+
+    trials = sweeper.train(spec, results, in_process=True)
+    assert sorted(trials["trial_id"]) == sorted(before.trials)
+    assert set(trials["status"]) == {"finished"}
+    assert trials["command"][0] == f"sweeper.train {space}"
+    assert "2 of 2 trials committed" in capsys.readouterr().out
+    assert sweeper.sql("select count(*) as n from trials where success is not null", results)["n"].tolist() == [2]
+    after = sweeper.plan(spec, results)
+    assert (after.pending, set(after.committed.values())) == ((), {"finished"})
+    assert [record.name for record in Store.open(results).sweeps()] == ["space"]
+
+    # Nothing is left to run, and the rows are still those of the sweep.
+    assert sweeper.train(spec, results, in_process=True).equals(trials)
+
+
+@pytest.mark.slow  # trains
+def test_ctrl_c_leaves_a_checkpoint_from_which_the_next_call_goes_on(space, tmp_path, monkeypatch):
+    spec = sweeper.read_space(space, {"trial.steps": 300})
+    advance, begun = pack_run.PackRun.advance, []
+
+    def interrupted(run):
+        if run.training.step:
+            raise KeyboardInterrupt
+        return advance(run)
+
+    def noted(run):
+        begun.append(run.training.step)
+        return advance(run)
+
+    monkeypatch.setattr(pack_run.PackRun, "advance", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sweeper.train(spec, tmp_path / "results", in_process=True)
+    store = Store.open(tmp_path / "results")
+    assert store.listing("checkpoints")
+    monkeypatch.setattr(pack_run.PackRun, "advance", noted)
+    assert sweeper.train(spec, tmp_path / "results", in_process=True)["status"].tolist() == ["finished"]
+    assert begun[0] > 0
+    assert not store.listing("checkpoints")
+
+
+def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space, tmp_path, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("no such colour")
+
+    from tasks import coloring
+
+    monkeypatch.setattr(coloring.Task, "losses", broken)
+    with pytest.raises(ZeroDivisionError):
+        sweeper.train(space, tmp_path / "results", in_process=True)
+    assert len(sweeper.plan(space, tmp_path / "results").pending) == 1
+
+
+def test_mistakes_are_one_sentence(space, tmp_path):
+    with pytest.raises(SearchSpaceError, match=r"--set trial.stepz=3: .*did you mean 'steps'"):
+        sweeper.read_space(space, {"trial.stepz": 3})
+    stopping = {"search": {"method": "random", "trials": 2, "early_stopping": {"grace_steps": 10}}}
+    with pytest.raises(SweepError, match="needs Ray"):
+        sweeper.train(sweeper.read_space(space, stopping), tmp_path / "results", in_process=True)
