@@ -38,8 +38,8 @@ def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream) -> None:
         networks=resources.networks,
     )
     label = f"{first.task.name} {first.baseline} q={first.objective.q:g} m={first.objective.m}"
-    stream.emit(events.PackStarted(pack_id, label, work.pending, first.steps))
-    run = opened(work.pack, work.pending, destination)
+    stream.emit(events.PackStarted(pack_id, label, work.pending, work.until))
+    run = opened(work.pack, work.pending, destination, segment=work.segment)
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(pack_id, work.pack.trial_ids, run.refused_checkpoint))
     committed: set[str] = set()
