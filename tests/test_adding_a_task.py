@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -114,13 +115,13 @@ def _edit(folder: Path, methods: str, panels: str) -> None:
     """What the guide asks its reader to do by hand."""
     file = folder / "tasks" / "doors.py"
     lines = file.read_text().replace("VERSION = 1", "VERSION = 2").replace("import Array,", "import Array, Bool,")
-    new = {each.name for each in ast.parse("class New:\n" + methods).body[0].body}  # pyright: ignore
+    new = {each.name for each in ast.parse(methods).body if isinstance(each, ast.FunctionDef)}
     (task,) = [each for each in ast.parse(lines).body if isinstance(each, ast.ClassDef) and each.name == "Task"]
     kept = lines.splitlines()
     for method in task.body:
         if isinstance(method, ast.FunctionDef) and method.name in new:
             kept[method.lineno - 1 : method.end_lineno] = [None] * (method.end_lineno - method.lineno + 1)  # type: ignore
-    file.write_text("\n".join(line for line in kept if line is not None) + "\n\n" + methods)
+    file.write_text("\n".join(line for line in kept if line is not None) + "\n\n" + textwrap.indent(methods, "    "))
     with (folder / "search_spaces" / "doors.yaml").open("a") as space:
         space.write("\n" + panels)
     _forget()
