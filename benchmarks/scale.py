@@ -1,0 +1,80 @@
+"""What the commands cost on a store of very many trials, before and after compaction.
+
+    python -m benchmarks.scale [--trials 100000] [--results URL] [--folder FOLDER]
+
+Makes a sweep of so many colouring trials with a curve and outcomes each, without any training, in a folder or in a
+bucket, and runs the real commands on it: a start of the finished sweep, a start with every second trial pending
+(`--dry-run`), status, a query over all rows, compaction, and the same again. Prints wall and CPU seconds and the peak
+memory of each command, which include the start of Python.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.compaction import TRIAL, fill
+from sweeper.store.store import Store
+
+
+def space(folder: Path, name: str, trials: int) -> Path:
+    """A search space of so many trials, the first of which are those that `fill` commits."""
+    path = folder / f"{name}.yaml"
+    path.write_text(json.dumps({"name": name, "trial": TRIAL | {"seed": {"seeds": trials}}}))  # JSON is YAML
+    return path
+
+
+def command(what: str, arguments: Sequence[str]) -> None:
+    """Run a command of this package and print one row of the table.
+
+    Raises:
+        SystemExit: the command failed; its output has been printed.
+    """
+    begun = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert process.stdout is not None
+    output = process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(arguments)}\n{output}")
+    seconds, cpu, memory = time.monotonic() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    print(f"| {what} | {seconds:.1f} | {cpu:.1f} | {memory:,.0f} |", flush=True)
+
+
+def main() -> None:
+    """Fill, ask, compact, ask."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=100_000)
+    parser.add_argument("--results", help="URL of the store; a folder below FOLDER if not given")
+    parser.add_argument("--folder", help="where files are made; the system's temporary folder if not given")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as made:
+        results = arguments.results or str(Path(made, "store"))
+        finished = space(Path(made), "finished", arguments.trials)
+        half = space(Path(made), "half", 2 * arguments.trials)
+        print("| what | wall s | CPU s | peak MB |\n|---|---|---|---|")
+        begun, cpu = time.monotonic(), time.process_time()
+        fill(Store.open(results), arguments.trials, network_bytes=0)
+        seconds, used = time.monotonic() - begun, time.process_time() - cpu
+        print(f"| commit of {arguments.trials:,} trials | {seconds:.1f} | {used:.1f} | |", flush=True)
+        average = "select q, count(*), avg(success) from trials group by q"
+        for compacted in (False, True):
+            after = ", compacted" * compacted
+            command(f"start, all done{after}", ["sweeper.run", str(finished), "--results", results])
+            command(f"plan, half done{after}", ["sweeper.run", str(half), "--results", results, "--dry-run"])
+            command(f"status{after}", ["sweeper.status", "--results", results])
+            command(f"query over all rows{after}", ["sweeper.query", average, "--results", results])
+            if not compacted:
+                command("compaction", ["sweeper.compaction", "--results", results])
+
+
+if __name__ == "__main__":
+    main()
