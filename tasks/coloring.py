@@ -122,10 +122,23 @@ class Task(contracts.Task):
         return jax.lax.map(of_paths, inputs, batch_size=_batch())
 
     def abilities(self) -> contracts.Abilities:
-        """Votes on whole colourings."""
+        """Votes on whole colourings; cycles in groups by the neighbours of vertex 0."""
         # The chromatic polynomial of the cycle at 3.
         proper = 2**self.vertices + 2 * (-1) ** self.vertices
-        return contracts.Abilities(voting=contracts.Voting(self._proper, wrong_answers=COLORS**self.vertices - proper))
+        return contracts.Abilities(
+            voting=contracts.Voting(self._proper, wrong_answers=COLORS**self.vertices - proper),
+            groups=contracts.Groups((self.vertices - 1) * (self.vertices - 2) // 2, self._neighbours_of_zero),
+        )
+
+    def _neighbours_of_zero(self, inputs: Integer[Array, "input vertex"]) -> Integer[Array, " input"]:
+        """The group of every cycle: the two neighbours of vertex 0, so that all groups have equally many cycles.
+
+        The neighbours a < b are counted in the order (1, 2), (1, 3), (2, 3), (1, 4) ...
+        """
+        before, after = (jnp.roll(inputs, shift, axis=1) for shift in (1, -1))
+        neighbours = jnp.where((inputs == 0)[..., None], jnp.stack([before, after], axis=-1), 0).sum(axis=1)
+        low, high = neighbours.min(axis=1), neighbours.max(axis=1)
+        return (high - 1) * (high - 2) // 2 + low - 1
 
     def _proper(
         self, inputs: Integer[Array, "input vertex"], answers: Integer[Array, "input voter 1"]

@@ -118,7 +118,7 @@ class Task(contracts.Task):
         return _in_chunks(lambda some: self._outcomes(plain(network, some, seeds), some), inputs, 16)
 
     def abilities(self) -> contracts.Abilities:
-        """Votes on every bit and on whole values; `stored_items` as a metric."""
+        """Votes on every bit and on whole values; `stored_items` as a metric; groups by the key that is asked for."""
         return contracts.Abilities(
             voting=contracts.Voting(
                 self._right_bits,
@@ -127,6 +127,7 @@ class Task(contracts.Task):
                 rules={"majority": "partwise", "majority_tuple": "joint"},
             ),
             own_metrics=self._stored_items,
+            groups=contracts.Groups(self.keys, lambda inputs: inputs.query),
         )
 
     def _right_bits(

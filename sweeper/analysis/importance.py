@@ -67,7 +67,8 @@ def importances(ranked: Ranking, logarithmic: set[str]) -> dict[str, float]:
 def used_entries(record: Mapping[str, Any]) -> dict[str, Any]:
     """The entries without those that the baseline ignores, which a trial has at one fixed value."""
     baseline = Baseline(record["baseline"])
-    ignored = set() if baseline.q_norm else {"objective.q", "objective.final_q"}
+    entries_of_objective = {path for path in record if path.startswith("objective.") and path != "objective.m"}
+    ignored = set() if baseline.uses_objective else entries_of_objective
     ignored |= set() if baseline.fresh_seeds else {"objective.m"}
     return {path: value for path, value in record.items() if path not in ignored}
 

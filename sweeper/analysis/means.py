@@ -30,7 +30,7 @@ MAX_ROWS = 100
 MAX_VARYING = 8
 """Columns for entries that differ between settings."""
 
-FIRST = ("task.name", "model.name", "baseline", "objective.q", "objective.m")
+FIRST = ("task.name", "model.name", "baseline", "objective.name", "objective.q", "objective.m")
 """Entries whose columns come first; after them come those of the task, then the others."""
 
 STATUSES = ("finished", "stopped", "failed")

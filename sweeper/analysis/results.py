@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from sweeper.analysis.evaluations import evaluation_rows
@@ -38,6 +39,7 @@ from sweeper.trial.trial_spec import TrialSpec, leaf_values, trial_id
 CARRIED = {
     "task.name": "task",
     "model.name": "model",
+    "objective.name": "objective",
     "objective.q": "q",
     "objective.m": "m",
     "optimizer.name": "optimizer",
@@ -75,24 +77,25 @@ def evaluations(store: Store) -> pa.Table:
 
 
 def current(rows: pa.Table) -> pa.Table:
-    """The rows of the versions of task, model and numerics that this checkout has.
+    """The rows of the versions of task, model, objective and numerics that this checkout has.
 
-    Rows of programs that wrote no versions count as version 1. A task or model that this checkout lacks has no current
-    version, and its rows stay.
+    Rows of programs that wrote no versions count as version 1, and rows without an objective have the q-norm. A plug-in
+    that this checkout lacks has no current version, and its rows stay.
     """
-    tasks, models = rows["task"].to_pylist(), rows["model"].to_pylist()
+    tasks, models, objectives = (rows[kind].to_pylist() for kind in plugins.KINDS)
     task_versions = {name: _version("task", name) for name in set(tasks)}
     model_versions = {name: _version("model", name) for name in set(models)}
+    objective_versions = {name: _version("objective", name or plugins.DEFAULT_OBJECTIVE) for name in set(objectives)}
     columns = [rows[f"{part}_version"].to_pylist() for part in trial_spec.Versions._fields]
     agree = []
-    for task, model, *written in zip(tasks, models, *columns, strict=True):
-        here = (task_versions[task], model_versions[model], trial_spec.NUMERICS_VERSION)
+    for task, model, objective, *written in zip(tasks, models, objectives, *columns, strict=True):
+        here = (task_versions[task], model_versions[model], trial_spec.NUMERICS_VERSION, objective_versions[objective])
         agree.append(all(now is None or (then or 1) == now for then, now in zip(written, here, strict=True)))
     return rows.filter(pa.array(agree, pa.bool_()))
 
 
 def _version(kind: plugins.Kind, name: str) -> int | None:
-    """The version of a task or model; None if this checkout does not have it."""
+    """The version of a plug-in; None if this checkout does not have it."""
     try:
         return plugins.load(kind, name).VERSION
     except plugins.PluginError:
@@ -101,6 +104,9 @@ def _version(kind: plugins.Kind, name: str) -> int | None:
 
 def named(rows: pa.Table) -> pa.Table:
     """Rows of a store with the further columns, each of the narrowest type that holds its values."""
+    if "objective" in rows.column_names:
+        names = pc.fill_null(rows["objective"], plugins.DEFAULT_OBJECTIVE)
+        rows = rows.set_column(rows.column_names.index("objective"), "objective", names)
     further = _further(rows.column_names, rows["spec"].to_pylist(), rows["extra_metrics"].to_pylist())
     for name, values in further.items():
         rows = rows.append_column(name, column(values))
@@ -109,6 +115,8 @@ def named(rows: pa.Table) -> pa.Table:
 
 def named_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """The same of rows in a pandas frame, which may lack columns of the store."""
+    if "objective" in rows:
+        rows = rows.assign(objective=rows["objective"].fillna(plugins.DEFAULT_OBJECTIVE))
     further = _further(list(rows.columns), rows["spec"].tolist(), rows["extra_metrics"].tolist())
     return pd.concat([rows, pd.DataFrame(further, index=rows.index)], axis=1)
 
@@ -191,8 +199,9 @@ def _is_number(value: Any) -> bool:
 
 @functools.lru_cache(CACHED)
 def entries(spec: str) -> Mapping[str, Any]:
-    """Every entry of a specification by its dotted path."""
-    return MappingProxyType({path: _decoded(value) for path, value in leaf_values(json.loads(spec))})
+    """Every entry of a specification by its dotted path, the name of the objective also where it is not written."""
+    written = {path: _decoded(value) for path, value in leaf_values(json.loads(spec))}
+    return MappingProxyType({"objective.name": plugins.DEFAULT_OBJECTIVE} | written)
 
 
 def extra_metrics(text: str | None) -> dict[str, float]:

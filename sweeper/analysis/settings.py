@@ -6,7 +6,7 @@ What tells the groups of a task apart is named in their `Setting`.
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -22,7 +22,7 @@ class Setting:
 
     task: str
     baseline: str
-    q: float
+    q: float | None
     steps: int
     others: str
 
@@ -55,8 +55,9 @@ def by_setting(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[Set
     for fixed, places in zip(fixed_entries, groups.values(), strict=True):
         rows = randomised.loc[places]
         first = rows.iloc[0]
+        q = None if pd.isna(first["q"]) else float(first["q"])
         others = _differing(fixed, [other for other in fixed_entries if other["task.name"] == fixed["task.name"]])
-        setting = Setting(first["task"], first["baseline"], float(first["q"]), int(first["steps"]), others)
+        setting = Setting(first["task"], first["baseline"], q, int(first["steps"]), others)
         grouped.append((setting, rows))
     return sorted(grouped, key=_order)
 
@@ -67,7 +68,7 @@ def _order(group: tuple[Setting, pd.DataFrame]) -> tuple[Any, ...]:
     natural = [
         (part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", setting.others)
     ]
-    return (*astuple(setting)[:-1], natural, rows["m"].iloc[0])
+    return (setting.task, setting.baseline, setting.q or 0.0, setting.steps, natural, rows["m"].iloc[0])
 
 
 _NAMED = {"task.name", "baseline", "objective.q", "objective.m", "steps"}

@@ -52,18 +52,18 @@ def code_snapshot() -> Iterator[CodeSnapshot]:
 
 
 def copy_shipped_plugins(package: Path) -> None:
-    """Put the tasks and models of this checkout into a copy of the package, where an installed package has them."""
+    """Put the plug-ins of this checkout into a copy of the package, where an installed package has them."""
     for kind in plugins.KINDS:
         _copy(plugins.SHIPPED / f"{kind}s", package / f"{kind}s")
 
 
 def _copy_project(target: Path) -> None:
-    """Copy the tasks and models of the project, and its other modules and packages, which these may import."""
+    """Copy the plug-ins of the project, and its other modules and packages, which these may import."""
     target.mkdir()
     for path in plugins.PROJECT.iterdir():
         if path.suffix == ".py" and path.is_file():
             shutil.copy(path, target)
-        is_package = path.name in ("tasks", "models") or (path / "__init__.py").is_file()
+        is_package = path.name in {f"{kind}s" for kind in plugins.KINDS} or (path / "__init__.py").is_file()
         if is_package and path.is_dir() and path != plugins.PACKAGE:
             _copy(path, target / path.name)
 

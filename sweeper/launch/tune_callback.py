@@ -114,7 +114,7 @@ class SweepCallback(NotSaved, tune.Callback):
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         work = decoded(trial.config)
         first = work.pack.trials[0]
-        label = f"{first.task.name} {first.baseline} q={first.objective.q:g} m={first.objective.m}"
+        label = f"{first.task.name} {first.baseline} {first.objective} m={first.objective.m}"
         self._stream.emit(events.PackStarted(work.pack.pack_id, label, work.pending, work.until))
 
     def on_trial_result(

@@ -20,11 +20,11 @@ from sweeper.training import evaluation, trainers
 from sweeper.trial.trial_spec import TrialSpec, canonical, leaf_values
 
 ROW_COLUMNS = (
-    "trial_id", "status", "task", "baseline", "model", "q", "m", "seed", "steps", "batch_size", "optimizer",
-    "learning_rate", "spec", "train_loss", "steps_done", "wall_seconds", "compile_seconds", "train_seconds",
-    "evaluation_seconds", "cpu_seconds", "steps_per_second", "peak_memory_bytes", "pack_id", "lanes", "device",
-    "commit", "dirty", "lock_hash", "versions", "command", "started", "finished", "schema_version", "task_version",
-    "model_version", "numerics_version", "fingerprint",
+    "trial_id", "status", "task", "baseline", "model", "objective", "q", "m", "seed", "steps", "batch_size",
+    "optimizer", "learning_rate", "spec", "train_loss", "steps_done", "wall_seconds", "compile_seconds",
+    "train_seconds", "evaluation_seconds", "cpu_seconds", "steps_per_second", "peak_memory_bytes", "pack_id",
+    "lanes", "device", "commit", "dirty", "lock_hash", "versions", "command", "started", "finished",
+    "schema_version", "task_version", "model_version", "numerics_version", "objective_version", "fingerprint",
 )  # fmt: skip
 """Columns that every finished row of a store has, beside the metrics of the evaluation (`sweeper.store.schema`)."""
 
@@ -98,7 +98,7 @@ class _Names:
 _NUMBERED = re.compile(r"_\d+(_p5)?$")
 """The end of the name of a metric that is made of so many votes."""
 
-_NAMED = ("task", "model", "optimizer")
+_NAMED = ("task", "model", "objective", "optimizer")
 """Entries of a trial whose name decides which further entries it has."""
 
 

@@ -30,7 +30,7 @@ def unrepresentable(trial: TrialSpec, tree: Node, checked: Checked) -> list[Prob
         tree: A tree without holes.
         checked: Values that earlier calls have looked at, and that are skipped; those of this tree are added.
     """
-    records = type(trial.task), type(trial.model), type(trial.optimizer)
+    records = type(trial.task), type(trial.model), type(trial.objective), type(trial.optimizer)
     leaves = [(tuple(key.name for key in path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(trial)]
     problems = []
     for location, leaf in [(("steps",), trial.steps), *leaves]:

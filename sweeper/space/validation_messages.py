@@ -17,6 +17,7 @@ from sweeper.space.problems import Problem, shortened, shown
 from sweeper.space.yaml_tree import RESERVED, SCALARS, Node, descendant, joined
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Task
+from sweeper.trial.objective_contract import Objective
 from sweeper.trial.trial_spec import TrialSpec
 
 _EXPECTED = {
@@ -40,6 +41,8 @@ _BOUND = {
 _SEVERAL = re.compile(rf"({SCALARS['int']}|{SCALARS['float']})(, *({SCALARS['int']}|{SCALARS['float']}))+")
 """Several numbers with commas between them."""
 
+_PLUGINS: Mapping[Any, plugins.Kind] = {Task: "task", Model: "model", Objective: "objective"}
+"""Records that a plug-in extends, with the kind of the plug-in."""
 
 Roots = Mapping[str, Any]
 """The type of each record of a document, by the path at which the record stands."""
@@ -212,11 +215,11 @@ def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
     records = _records(annotation)
     if not isinstance(node.value, dict):
         return None
-    if records in ([Task], [Model]):
-        kind: plugins.Kind = "task" if records == [Task] else "model"
-        name = node.value.get("name")
+    if len(records) == 1 and (kind := _PLUGINS.get(records[0])):
+        written = node.value.get("name")
+        name = written.value if written else plugins.DEFAULT_OBJECTIVE if kind == "objective" else None
         try:
-            return plugins.load(kind, name.value) if name and name.value in plugins.names(kind) else None
+            return plugins.load(kind, name) if name in plugins.names(kind) else None
         except plugins.PluginError:  # which is a problem of its own
             return None
     for record in records:

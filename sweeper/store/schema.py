@@ -65,7 +65,7 @@ TRIALS = pa.schema([
     ("commit", pa.string()), ("dirty", pa.bool_()), ("lock_hash", pa.string()), ("versions", pa.string()),
     ("command", pa.string()), ("started", _TIME), ("finished", _TIME), ("schema_version", pa.int64()),
     ("fingerprint", pa.string()), ("task_version", pa.int64()), ("model_version", pa.int64()),
-    ("numerics_version", pa.int64()),
+    ("numerics_version", pa.int64()), ("objective", pa.string()), ("objective_version", pa.int64()),
 ])  # fmt: skip
 """Columns of `trials`, one row a trial."""
 

@@ -15,6 +15,7 @@ Invariants:
       bit for bit on processors of one kind.
     - All lanes share the programs: rates and the initial deviation are traced.
     - An individual whose objective is not finite is ranked last.
+    - The individuals of a generation are ranked by one state of the objective, that of before the generation.
 """
 
 import functools
@@ -26,12 +27,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.training import compilation
-from sweeper.training.objective import q_norm
+from sweeper.training.objective import batch_of, next_state
 from sweeper.training.trainer import Trainer, over_lanes
 from sweeper.trial.contracts import Network
+from sweeper.trial.objective_contract import Batch
 from sweeper.trial.trial_spec import PGPE, TrialSpec
 
 if TYPE_CHECKING:
@@ -48,10 +50,11 @@ MAX_STD_CHANGE = 0.2
 
 
 class Distribution(NamedTuple):
-    """The search distribution over flattened weights."""
+    """The search distribution over flattened weights, and the state of the objective that ranks individuals."""
 
     center: Float[Array, "*lane weight"]
     std: Float[Array, "*lane weight"]
+    objective: PyTree
 
 
 class EvolutionState(NamedTuple):
@@ -62,23 +65,25 @@ class EvolutionState(NamedTuple):
         search: evosax's state.
         step: Generations done.
         failure: 0, or a key of `trainer.FAILURES`.
+        objective: The objective's state, which moves once a generation, by the losses of the centre.
     """
 
     model: Network
     search: Any
     step: Int[Array, "*lane"]
     failure: Int[Array, "*lane"]
+    objective: PyTree
 
     def distribution(self) -> Distribution:
         """What the next population is drawn from."""
-        return Distribution(self.search.mean, self.search.std)
+        return Distribution(self.search.mean, self.search.std, self.objective)
 
 
 class Curve(NamedTuple):
     """The centre's losses on the batch of a generation, each the mean over the seeds of an input first."""
 
     train_loss: Float[Array, "*lane"]
-    """The objective, with the q of the generation."""
+    """The objective by which the generation is ranked."""
     mean_loss: Float[Array, "*lane"]
     """Mean over the inputs."""
     tail_loss: Float[Array, "*lane"]
@@ -187,7 +192,7 @@ def _init(trial: TrialSpec) -> EvolutionState:
         best_fitness=jnp.float32(search.best_fitness),
         generation_counter=jnp.int32(0),
     )
-    return EvolutionState(model, search, jnp.int32(0), jnp.int32(0))
+    return EvolutionState(model, search, jnp.int32(0), jnp.int32(0), trial.objective.initial_state(trial.task))
 
 
 def _algorithm(trial: TrialSpec, model: Network) -> "Algorithm":
@@ -221,15 +226,15 @@ def _streams(trial: TrialSpec, step: Int[Array, ""]) -> _Streams:
     return _Streams(*jax.random.split(jax.random.fold_in(trial.keys().training, step), 3))
 
 
-def _losses(trial: TrialSpec, step: Int[Array, ""], model: Network) -> Float[Array, "input seed"]:
-    """Losses of a model on the batch of a generation, which all individuals share."""
+def _batch(trial: TrialSpec, step: Int[Array, ""], model: Network) -> Batch:
+    """What the objective sees of a model on the inputs and seeds of a generation, which all individuals share."""
     task, streams = trial.task, _streams(trial, step)
     inputs = task.sample_inputs(streams.inputs, trial.batch_size)
     if trial.single_seed:
         seeds = task.sample_seeds(trial.keys().fixed_seed, 1)
     else:
         seeds = task.sample_seeds(streams.seeds, trial.objective.m)
-    return task.losses(model, inputs, seeds)
+    return batch_of(trial, inputs, task.losses(model, inputs, seeds), step)
 
 
 def _unravel(trial: TrialSpec) -> Callable[[Float[Array, " weight"]], Network]:
@@ -245,7 +250,7 @@ def _block(
     def objective(pair: Int[Array, ""], sign: Float[Array, ""]) -> Float[Array, ""]:
         noise = _noise(key, pair, distribution.center.size)
         model = unravel(distribution.center + sign * distribution.std * noise)
-        return q_norm(_losses(trial, step, model), trial.objective.strength(step, trial.steps))
+        return trial.objective.value(_batch(trial, step, model), distribution.objective)
 
     pairs, signs = block * BLOCK + jnp.tile(jnp.arange(BLOCK), 2), jnp.repeat(jnp.array([1.0, -1.0]), BLOCK)
     return over_lanes(objective, pairs, signs).reshape(2, BLOCK)
@@ -255,19 +260,20 @@ def _tell(
     trial: TrialSpec, state: EvolutionState, objectives: Float[Array, "sign pair"]
 ) -> tuple[EvolutionState, Curve]:
     pairs = _pgpe(trial).population // 2
-    center, std = state.distribution()
+    center, std, _ = state.distribution()
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(_streams(trial, state.step).population, jnp.arange(pairs))
     noise = jax.vmap(lambda key: jax.random.normal(key, center.shape))(keys)
     population = jax.vmap(_unravel(trial))(jnp.concatenate([center + std * noise, center - std * noise]))
     finite = jnp.where(jnp.isfinite(objectives), objectives, jnp.inf)[:, :pairs].reshape(-1)
     algorithm = _algorithm(trial, state.model)
     search, _ = algorithm.tell(trial.keys().training, population, finite, state.search, _params(_pgpe(trial)))
-    means = _losses(trial, state.step, state.model).mean(axis=1)
-    loss = q_norm(means[:, None], trial.objective.strength(state.step, trial.steps))
-    curve = Curve(loss, means.mean(), jnp.percentile(means, 95), means.max())
+    batch = _batch(trial, state.step, state.model)
+    loss = trial.objective.value(batch, state.objective)
+    curve = Curve(loss, batch.losses.mean(), jnp.percentile(batch.losses, 95), batch.losses.max())
 
     failure = jnp.where(jnp.isfinite(loss) & jnp.isfinite(objectives[:, :pairs]).any(), 0, 1)
     failure = jnp.where(state.failure > 0, state.failure, failure)
-    moved = EvolutionState(_unravel(trial)(search.mean), search, state.step + 1, state.failure)
+    objective = next_state(trial, batch, state.objective)
+    moved = EvolutionState(_unravel(trial)(search.mean), search, state.step + 1, state.failure, objective)
     kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, state)
     return kept._replace(failure=failure), curve

@@ -15,7 +15,7 @@ import optax
 from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.training import compilation
-from sweeper.training.objective import q_norm
+from sweeper.training.objective import batch_of, next_state
 from sweeper.training.trainer import Trainer, over_lanes
 from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import Adam, TrialSpec
@@ -32,21 +32,23 @@ class TrainState(NamedTuple):
         optimizer: optax's state.
         step: Steps done.
         failure: 0, or a key of `trainer.FAILURES`.
+        objective: The objective's state.
     """
 
     model: Network
     optimizer: PyTree
     step: Int[Array, "*lane"]
     failure: Int[Array, "*lane"]
+    objective: PyTree
 
 
 class Curve(NamedTuple):
     """Means over a chunk of steps."""
 
     train_loss: Float[Array, "*lane"]
-    """The objective, with the trial's own q."""
+    """The trial's objective."""
     mean_loss: Float[Array, "*lane"]
-    """The objective at q = 1, on the same batches."""
+    """The mean over the inputs, on the same batches."""
 
 
 def learning_rate(optimizer: Adam, step: Int[Array, ""], steps: int) -> Float[Array, ""]:
@@ -75,7 +77,8 @@ def _adam(trial: TrialSpec) -> Adam:
 def _init(trial: TrialSpec) -> TrainState:
     model = trial.model.build(trial.task, trial.keys().weights)
     weights: Any = model  # optax's type of a tree knows only containers
-    return TrainState(model, _transformation(_adam(trial)).init(weights), jnp.int32(0), jnp.int32(0))
+    optimizer = _transformation(_adam(trial)).init(weights)
+    return TrainState(model, optimizer, jnp.int32(0), jnp.int32(0), trial.objective.initial_state(trial.task))
 
 
 def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
@@ -87,11 +90,13 @@ def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
     else:
         seeds = task.sample_seeds(seeds_key, trial.objective.m)
 
-    def objective(model: Network) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def objective(model: Network) -> tuple[Float[Array, ""], tuple[Float[Array, ""], PyTree]]:
         losses = task.losses(model, inputs, seeds)
-        return q_norm(losses, trial.objective.strength(state.step, trial.steps)), losses.mean()
+        batch = batch_of(trial, inputs, losses, state.step)
+        objective_state = next_state(trial, batch, state.objective)
+        return trial.objective.value(batch, objective_state), (losses.mean(), objective_state)
 
-    (loss, mean_loss), gradient = jax.value_and_grad(objective, has_aux=True)(state.model)
+    (loss, (mean_loss, objective_state)), gradient = jax.value_and_grad(objective, has_aux=True)(state.model)
     weights: Any = state.model
     direction, optimizer = _transformation(_adam(trial)).update(gradient, state.optimizer, weights)
     rate = learning_rate(_adam(trial), state.step, trial.steps)
@@ -99,7 +104,7 @@ def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
 
     failure = jnp.where(jnp.isfinite(loss), jnp.where(jnp.isfinite(optax.tree.norm(gradient)), 0, 2), 1)
     failure = jnp.where(state.failure > 0, state.failure, failure)
-    moved = TrainState(model, optimizer, state.step + 1, state.failure)
+    moved = TrainState(model, optimizer, state.step + 1, state.failure, objective_state)
     kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, state)
     return kept._replace(failure=failure), Curve(loss, mean_loss)
 

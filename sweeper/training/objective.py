@@ -1,36 +1,33 @@
-"""The q-norm over inputs of the mean loss over seeds: ( mean_i ( mean_j L[i, j] )^q )^(1/q).
+"""The objective of one batch of a trial: the mean over the seeds r first, then what the trial's objective makes of it.
 
-q = 1 is empirical risk minimisation, q = inf the worst input of the batch; the mean over seeds is inside the power,
-always (von Oswald et al., arXiv 2408.10818). Written naively it overflows in float32 at q = 100 as soon as one loss
-exceeds 2.43 and underflows to a NaN gradient when all are below 0.4, so the largest loss is factored out first.
+The plug-in of `trial.objective` sees the losses of the inputs (`sweeper.trial.objective_contract`). Both trainers make
+its batches here.
 """
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int, PyTree
+
+from sweeper.trial.objective_contract import Batch
+from sweeper.trial.trial_spec import TrialSpec
 
 
-def q_norm(losses: Float[Array, "input seed"], q: Float[Array, ""] | float) -> Float[Array, ""]:
-    """The objective of one batch.
+def batch_of(trial: TrialSpec, inputs: PyTree, losses: Float[Array, "input seed"], step: Int[Array, ""]) -> Batch:
+    """What the objective of a trial sees of a batch.
 
     Args:
-        losses: Loss of every pair of an input and a seed; not negative.
-        q: The strength of the norm, at least 1; may be traced and may be infinite.
-
-    Returns:
-        A number between the mean and the maximum over inputs of the mean over seeds. Its gradient is finite for every
-        legal q, and zero when all losses are zero.
+        trial: The trial, without a lane axis.
+        inputs: The inputs of the batch.
+        losses: Loss of every pair of an input and a seed.
+        step: Steps done before.
     """
-    means = losses.mean(axis=1)
-    largest = jax.lax.stop_gradient(means.max())
-    # A zero batch is divided by one instead: value and gradient are then exactly zero, not 0 / 0.
-    scale = jnp.where(largest > 0, largest, 1.0)
-    ratios = means / scale
-    finite_q = jnp.where(jnp.isinf(q), 1.0, q)
-    # A log at zero, or a power whose gradient is infinite there, would poison the gradient even where it is masked.
-    positive = ratios > 0
-    logs = jnp.log(jnp.where(positive, ratios, 1.0))
-    powers = jnp.where(positive, jnp.exp(finite_q * logs), 0.0)
-    mean_power = powers.mean()
-    norm = jnp.where(largest > 0, jnp.exp(jnp.log(jnp.where(largest > 0, mean_power, 1.0)) / finite_q), 0.0)
-    return scale * jnp.where(jnp.isinf(q), ratios.max(), norm)
+    groups = None
+    if trial.objective.needs_groups:
+        division = trial.task.abilities().groups
+        assert division is not None
+        groups = division.of(inputs)
+    return Batch(losses.mean(axis=1), groups, step / trial.steps)
+
+
+def next_state(trial: TrialSpec, batch: Batch, state: PyTree) -> PyTree:
+    """The state of the objective after a batch; no gradient flows through it."""
+    return trial.objective.next_state(jax.lax.stop_gradient(batch), state)

@@ -194,6 +194,19 @@ def _no_values() -> dict[str, float]:
 
 
 @dataclass(frozen=True)
+class Groups:
+    """A division of the inputs into groups, for objectives that weigh groups.
+
+    Attributes:
+        count: Number of groups.
+        of: The group of every input, from 0 to `count` - 1.
+    """
+
+    count: int
+    of: Callable[[PyTree], Integer[Array, " input"]]
+
+
+@dataclass(frozen=True)
 class Abilities:
     """Optional abilities of a task, beyond the methods that every task has.
 
@@ -203,6 +216,7 @@ class Abilities:
         measures: Quantities that only this task measures, and which of their values are bad.
         tail: `success` or one of `measures`: the quantity whose bad tail is compared between trials.
         own_metrics: Metrics that only this task knows, computed from the metrics of the evaluation protocol.
+        groups: A division of the inputs into groups; None if the task has no such division.
         exact_values: Exact values of the best that any model can reach, on the scale of the loss, by name.
     """
 
@@ -211,6 +225,7 @@ class Abilities:
     measures: Mapping[str, Literal["low", "high"]] = field(default_factory=dict)
     tail: str = "success"
     own_metrics: Callable[[Mapping[str, float]], dict[str, float]] = _no_metrics
+    groups: Groups | None = None
     exact_values: Callable[[], dict[str, float]] = _no_values
 
 

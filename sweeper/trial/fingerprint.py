@@ -1,9 +1,9 @@
 """Fingerprints of the code and the libraries that compute the numbers of a trial.
 
-The fingerprint of a trial covers the source of its task and its model (of a package, every file), the source of the
-numerics (`NUMERICS`), all modules of this package, of the project and of the packages of plug-ins that these import,
-and the versions of `LIBRARIES`. Where the files lie does not count. Two trials of one specification and one fingerprint
-were computed by the same program.
+The fingerprint of a trial covers the source of its task, its model and its objective (of a package, every file), the
+source of the numerics (`NUMERICS`), all modules of this package, of the project and of the packages of plug-ins that
+these import, and the versions of `LIBRARIES`. Where the files lie does not count. Two trials of one specification and
+one fingerprint were computed by the same program.
 
 Comments, docstrings and formatting are no part of a fingerprint: it hashes the syntax tree of a module, without texts
 that stand alone as statements. Modules that are imported by a computed name are not seen.
@@ -53,6 +53,7 @@ class Code(BaseModel):
         numerics: Digest of the modules in `NUMERICS` and of their imports.
         tasks: For every task by name, a digest of its source and of its imports beside the numerics.
         models: The same for every model.
+        objectives: The same for every objective.
         versions: Versions of `LIBRARIES`; packages that are not installed are left out.
     """
 
@@ -61,11 +62,18 @@ class Code(BaseModel):
     numerics: str
     tasks: dict[str, str]
     models: dict[str, str]
+    objectives: dict[str, str]
     versions: dict[str, str]
 
     def fingerprint(self, trial: TrialSpec) -> str:
         """Twenty hexadecimal digits that stand for the program that computes this trial."""
-        parts = [self.numerics, self.tasks.get(trial.task.name), self.models.get(trial.model.name), self.versions]
+        parts = [
+            self.numerics,
+            self.tasks.get(trial.task.name),
+            self.models.get(trial.model.name),
+            self.objectives.get(trial.objective.name),
+            self.versions,
+        ]
         return _digest(json.dumps(parts, sort_keys=True).encode())
 
     def require(self, expected: "Code", trial: TrialSpec) -> None:
@@ -80,6 +88,7 @@ class Code(BaseModel):
         for kind, mine, theirs, name in (
             ("task", self.tasks, expected.tasks, trial.task.name),
             ("model", self.models, expected.models, trial.model.name),
+            ("objective", self.objectives, expected.objectives, trial.objective.name),
         ):
             if mine.get(name) != theirs.get(name):
                 differences.append(f"the {kind} {name}")
@@ -106,7 +115,13 @@ def captured() -> Code:
             name: sources.digest(sources.reached([module]) - numerics) for name, module in plugins.modules(kind).items()
         }
 
-    return Code(numerics=sources.digest(numerics), tasks=digests("task"), models=digests("model"), versions=versions)
+    return Code(
+        numerics=sources.digest(numerics),
+        tasks=digests("task"),
+        models=digests("model"),
+        objectives=digests("objective"),
+        versions=versions,
+    )
 
 
 class _File(NamedTuple):
@@ -129,6 +144,7 @@ class _Sources:
             "sweeper": [plugins.PACKAGE],
             "tasks": plugins.folders("task"),
             "models": plugins.folders("model"),
+            "objectives": plugins.folders("objective"),
         }
         for kind in plugins.KINDS:
             for module in plugins.modules(kind).values():

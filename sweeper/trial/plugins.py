@@ -1,18 +1,18 @@
-"""Tasks and models are looked up by name, in three places.
+"""Tasks, models and objectives are looked up by name, in three places.
 
 The task called `maze` is the class `Task` of a file `tasks/maze.py`, the model called `transformer` the class `Model`
-of `models/transformer.py`; a folder with an `__init__.py` counts as a file. There is no registry to edit: a new file is
-a new name. The places are, in this order,
+of `models/transformer.py`, the objective called `cvar` the class `Objective` of `objectives/cvar.py`; a folder with an
+`__init__.py` counts as a file. There is no registry to edit: a new file is a new name. The places are, in this order,
 
-1. the project, which is the folder in which the command was started: its folders `tasks/` and `models/`;
-2. installed packages: entry points of the groups `sweeper.tasks` and `sweeper.models`, each a name and a class, such as
-   `maze = "my_package.maze:Task"`;
-3. the tasks and models shipped with this package.
+1. the project, which is the folder in which the command was started: its folders `tasks/`, `models/` and `objectives/`;
+2. installed packages: entry points of the groups `sweeper.tasks`, `sweeper.models` and `sweeper.objectives`, each a
+   name and a class, such as `maze = "my_package.maze:Task"`;
+3. the plug-ins shipped with this package.
 
 A name that exists twice is refused when it is loaded, with both places.
 
 Plug-ins are imported as `tasks.maze` and `models.transformer`, and may import each other by these names. `tasks` and
-`models` are common names, so this module does not leave them to Python's search: it makes both packages, over the
+`models` are common names, so this module does not leave them to Python's search: it makes the packages, over the
 folders of the project and of this package, and Python imports them from here before it searches anywhere else.
 
 Workers are other processes, perhaps on other machines. They learn the project's folder from the environment variable
@@ -35,8 +35,11 @@ from typing import Literal, NamedTuple
 
 from sweeper.messages import did_you_mean, nearest_name, printable
 
-Kind = Literal["task", "model"]
-KINDS: tuple[Kind, ...] = ("task", "model")
+Kind = Literal["task", "model", "objective"]
+KINDS: tuple[Kind, ...] = ("task", "model", "objective")
+
+DEFAULT_OBJECTIVE = "q_norm"
+"""The objective of a trial that names none."""
 
 PACKAGE = Path(__file__).resolve().parent.parent
 """Folder of the package `sweeper`."""
@@ -48,7 +51,7 @@ IS_CHECKOUT = not (PACKAGE / "tasks").is_dir()
 """An installed package has its plug-ins inside, where no other package can be in their way."""
 
 SHIPPED = ROOT if IS_CHECKOUT else PACKAGE
-"""Folder whose `tasks/` and `models/` are shipped with this package."""
+"""Folder whose `tasks/`, `models/` and `objectives/` are shipped with this package."""
 
 PROJECT_VARIABLE = "SWEEPER_PROJECT"
 PROJECT = Path(os.environ.get(PROJECT_VARIABLE) or Path.cwd()).resolve()
@@ -56,7 +59,7 @@ PROJECT = Path(os.environ.get(PROJECT_VARIABLE) or Path.cwd()).resolve()
 
 
 class PluginError(ValueError):
-    """A task or model that cannot be loaded; the message is one line for the author of a search space or plug-in."""
+    """A plug-in that cannot be loaded; the message is one line for the author of a search space or plug-in."""
 
 
 class Place(NamedTuple):
@@ -77,18 +80,18 @@ class Place(NamedTuple):
 
 
 def folders(kind: Kind) -> list[Path]:
-    """The folders whose files are tasks or models: the project's before this package's, if both exist."""
+    """The folders whose files are plug-ins of a kind: the project's before this package's, if both exist."""
     candidates = dict.fromkeys(place / f"{kind}s" for place in (PROJECT, SHIPPED))
     return [folder for folder in candidates if folder.is_dir()]
 
 
 def names(kind: Kind) -> list[str]:
-    """Every task or model, in alphabetical order."""
+    """Every plug-in of a kind, in alphabetical order."""
     return sorted(_places(kind))
 
 
 def modules(kind: Kind) -> dict[str, str]:
-    """The module of every task or model, by name; of a name that exists more than once, the first place."""
+    """The module of every plug-in of a kind, by name; of a name that exists more than once, the first place."""
     return {
         name: f"{kind}s.{name}" if place.entry_point is None else place.entry_point.module
         for name, (place, *_) in _places(kind).items()
@@ -97,7 +100,7 @@ def modules(kind: Kind) -> dict[str, str]:
 
 @functools.cache
 def load(kind: Kind, name: str) -> type:
-    """The class of the task or model called `name`.
+    """The class of the plug-in called `name`.
 
     Raises:
         PluginError: there is no such name (the message lists the known names and the nearest), or two plug-ins have
@@ -187,9 +190,9 @@ def _import_failure(error: Exception, place: Place) -> str:
 
 
 def _check(kind: Kind, plugin: type, place: Place) -> None:
-    from sweeper.trial import contracts
+    from sweeper.trial import contracts, objective_contract
 
-    contract = contracts.Task if kind == "task" else contracts.Model
+    contract = {"task": contracts.Task, "model": contracts.Model, "objective": objective_contract.Objective}[kind]
     contract_name = f"{contract.__module__}.{contract.__name__}"
     if not issubclass(plugin, contract):
         raise PluginError(f"{place}: class '{plugin.__name__}' is no subclass of {contract_name}")
@@ -199,7 +202,7 @@ def _check(kind: Kind, plugin: type, place: Place) -> None:
 
 
 def _make_packages() -> None:
-    """Make `tasks` and `models` importable, over all folders of plug-ins."""
+    """Make `tasks`, `models` and `objectives` importable, over all folders of plug-ins."""
     for kind in KINDS:
         name = f"{kind}s"
         if name not in sys.modules:

@@ -10,44 +10,40 @@ id. A field that joins a record later is marked `Unwritten` and changes no id (`
 
 Invariants:
     - `TrialSpec.model_validate(canonical(trial))` equals `trial`.
-    - Values that a baseline ignores are normalised on construction (q without a q-norm, m with one fixed seed r_0), so
-      that settings which mean the same training are one setting.
+    - Values that a baseline ignores are normalised on construction (the objective of an E baseline, m with one fixed
+      seed r_0), so that settings which mean the same training are one setting.
 """
 
 import enum
 import hashlib
 import json
-import math
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Task
+from sweeper.trial.objective_contract import Objective
 from sweeper.trial.record import Spec, Traced, Unwritten, canonical
 
 
-def _plugin(kind: plugins.Kind) -> Any:
-    """Validator that turns `{name: x, ...}` into the record of the task or model called x."""
+def _plugin(kind: plugins.Kind, default: str | None = None) -> Any:
+    """Validator that turns `{name: x, ...}` into the record of the plug-in called x, or `default` without a name."""
 
     def validate(value: Any) -> Any:
         if isinstance(value, Spec):
             return value
         if not isinstance(value, dict):
             raise ValueError(f"expected a mapping with the key 'name', got {value!r}")
-        if not isinstance(value.get("name"), str):
+        name = value.get("name", default)
+        if not isinstance(name, str):
             raise ValueError(f"the key 'name' is missing (known: {', '.join(plugins.names(kind))})")
-        return plugins.load(kind, value["name"]).model_validate(value)
+        return plugins.load(kind, name).model_validate(value)
 
     return BeforeValidator(validate)
-
-
-def _infinity(value: Any) -> Any:
-    return math.inf if value in ("inf", "infinity") else value
 
 
 class Baseline(enum.StrEnum):
@@ -59,8 +55,8 @@ class Baseline(enum.StrEnum):
     Aq_R = "Aq_R"
 
     @property
-    def q_norm(self) -> bool:
-        """Whether the objective is the q-norm; else q is 1, the expectation over inputs."""
+    def uses_objective(self) -> bool:
+        """Whether the trial's objective is trained; else the expectation over inputs is, the q-norm at q = 1."""
         return self in (Baseline.Aq_r0, Baseline.Aq_R)
 
     @property
@@ -73,35 +69,9 @@ Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
 
-Strength = Annotated[float, Field(ge=1, allow_inf_nan=True), BeforeValidator(_infinity)]
-"""The q of a norm, from 1 to infinity."""
-
-
-class Objective(Spec):
-    """The q-norm over inputs of the mean over m seeds r; q = 1 is ERM, q = inf the worst input.
-
-    With a `final_q`, the norm is annealed: 1 / q goes linearly from 1 / `q` in the first step to 1 / `final_q` after
-    the last. Without a `final_q` the norm is constant, which is the same as a `final_q` equal to `q`.
-    """
-
-    q: Traced[Strength] = 1.0
-    final_q: Annotated[Traced[Strength | None], Unwritten(same_as="q")] = None
-    m: Count = 10
-
-    @model_validator(mode="after")
-    def _constant(self) -> "Objective":
-        """A constant q as a `final_q`, so that constant and annealed trials are lanes of one program."""
-        if self.final_q is None:
-            # The record is frozen for its users; a validator is the one place where it may still be completed.
-            object.__setattr__(self, "final_q", self.q)
-        return self
-
-    def strength(self, step: Int[Array, ""], steps: int) -> Float[Array, ""]:
-        """q in step `step`, counted from 0, of `steps`; exactly `q` if it is constant."""
-        assert self.final_q is not None
-        inverse = 1 / self.q + step / steps * (1 / self.final_q - 1 / self.q)
-        annealed = jnp.where(inverse > 0, 1 / jnp.where(inverse > 0, inverse, 1.0), jnp.inf)
-        return jnp.where(self.final_q == self.q, self.q, annealed)
+def expectation(m: int) -> Objective:
+    """The objective of the E baselines: the mean over the inputs."""
+    return plugins.load("objective", plugins.DEFAULT_OBJECTIVE).model_validate({"m": m})
 
 
 class Adam(Spec):
@@ -176,7 +146,9 @@ class TrialSpec(Spec):
     task: SerializeAsAny[Annotated[Task, _plugin("task")]]
     model: SerializeAsAny[Annotated[Model, _plugin("model")]]
     baseline: Annotated[Baseline, Field(strict=False)]
-    objective: Objective = Objective()
+    objective: SerializeAsAny[Annotated[Objective, _plugin("objective", plugins.DEFAULT_OBJECTIVE)]] = Field(
+        default_factory=lambda: plugins.load("objective", plugins.DEFAULT_OBJECTIVE)()
+    )
     optimizer: Optimizer = Adam()
     steps: Count
     batch_size: Count = 256
@@ -192,9 +164,13 @@ class TrialSpec(Spec):
             raise ValueError(
                 f"optimizer: the losses of {self.task.name} have no gradient; train it with {{name: pgpe}}"
             )
-        ignored = {} if self.baseline.q_norm else {"q": 1.0, "final_q": 1.0}
-        ignored |= {} if self.baseline.fresh_seeds else {"m": 1}
-        object.__setattr__(self, "objective", self.objective.model_copy(update=ignored))
+        if self.objective.needs_groups and self.task.abilities().groups is None:
+            raise ValueError(
+                f"objective: {self.objective.name} weighs groups of inputs, and {self.task.name} has no groups"
+            )
+        objective = self.objective if self.baseline.uses_objective else expectation(self.objective.m)
+        objective = objective if self.baseline.fresh_seeds else objective.model_copy(update={"m": 1})
+        object.__setattr__(self, "objective", objective)
         return self
 
     @property
@@ -226,22 +202,27 @@ class Versions(NamedTuple):
     task: int
     model: int
     numerics: int
+    objective: int
 
 
 def versions(trial: TrialSpec) -> Versions:
     """The versions of this checkout that count for a trial."""
-    return Versions(type(trial.task).VERSION, type(trial.model).VERSION, NUMERICS_VERSION)
+    return Versions(
+        type(trial.task).VERSION, type(trial.model).VERSION, NUMERICS_VERSION, type(trial.objective).VERSION
+    )
 
 
 def trial_id(trial: TrialSpec) -> str:
     """Twenty hexadecimal digits that identify the trial; how and where it runs does not enter them.
 
-    The digest covers the canonical trial and its `versions`. The first version of the numerics is not written, because
-    ids are older than the versions of the numerics.
+    The digest covers the canonical trial and its `versions`. The first version of the numerics and that of an objective
+    are not written, because ids are older than these versions.
     """
-    written = versions(trial)._asdict()
-    if written["numerics"] == 1:
-        del written["numerics"]
+    written = {
+        part: version
+        for part, version in versions(trial)._asdict().items()
+        if part in ("task", "model") or version != 1
+    }
     text = json.dumps({"trial": canonical(trial), "versions": written}, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 

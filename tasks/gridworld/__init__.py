@@ -119,12 +119,13 @@ class Task(contracts.Task):
         )
 
     def abilities(self) -> contracts.Abilities:
-        """No votes and no gradient; rewards and visits as measures, and exact values to compare with."""
+        """No votes and no gradient; rewards and visits as measures, each treasure a group, and exact values."""
         return contracts.Abilities(
             differentiable=False,
             measures={"reward": "low", "text_reward": "low", "first_visit": "high", "second_episode": "high"},
             tail="reward",
             own_metrics=self._exploitability,
+            groups=contracts.Groups(self.grid.cells - 1, lambda inputs: inputs - 1),
             exact_values=self._exact_values,
         )
 

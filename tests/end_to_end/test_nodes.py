@@ -104,7 +104,7 @@ class Sweep:
     """`python -m sweeper.run` against a cluster."""
 
     def __init__(self, folder: Path, address: str, **space: Any):
-        for package in ("sweeper", "tasks", "models"):
+        for package in ("sweeper", "tasks", "models", "objectives"):
             shutil.copytree(
                 plugins.ROOT / package, folder / "checkout" / package, ignore=shutil.ignore_patterns("__pycache__")
             )

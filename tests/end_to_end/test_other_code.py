@@ -40,7 +40,7 @@ METRICS = ["trial_id", "status", "steps_done", "success", "loss", "train_loss", 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    for package in ("sweeper", "tasks", "models"):
+    for package in ("sweeper", "tasks", "models", "objectives"):
         shutil.copytree(plugins.ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "two.yaml").write_text(TWO_TASKS)
     (tmp_path / "one.yaml").write_text(ONE_TASK)

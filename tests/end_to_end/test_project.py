@@ -65,7 +65,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package, built from what git knows of."""
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "sweeper", "tasks", "models",
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "sweeper", "tasks", "models", "objectives",
          "pyproject.toml", "README.md", "LICENSE"],
         cwd=plugins.ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip

@@ -210,7 +210,7 @@ SWEEP = (
 def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, tmp_path):
     outside, head, worker = hosts
     checkout, results = tmp_path / "checkout", tmp_path / "results"
-    for part in ("sweeper", "tasks", "models", "search_spaces", "locks"):
+    for part in ("sweeper", "tasks", "models", "objectives", "search_spaces", "locks"):
         shutil.copytree(plugins.ROOT / part, checkout / part, ignore=shutil.ignore_patterns("__pycache__"))
     file = str(_cluster_file(hosts, checkout, tmp_path / "key"))
     program = str(plugins.ROOT / ".venv" / "bin" / "ray")

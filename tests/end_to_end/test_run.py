@@ -98,7 +98,7 @@ UNSTABLE = ("wall", "seconds", "started", "finished", "per_second", "memory", "c
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("checkout")
-    for package in ("sweeper", "tasks", "models"):
+    for package in ("sweeper", "tasks", "models", "objectives"):
         shutil.copytree(plugins.ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "tasks" / "faulty.py").write_text(FAULTY)
     for name, text in (("tiny", SWEEP), ("breakdown", BREAKDOWN), ("adaptive", OPTUNA)):

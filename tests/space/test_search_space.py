@@ -111,7 +111,12 @@ MISTAKES = {
     "key one level too high": ("steps: 300", "steps: 300\n  q: 3", "trial.q", "did you mean 'trial.objective.q'?"),
     "key at the top": ("resources:", "batch_size: 5\nresources:", "batch_size", "did you mean 'trial.batch_size'?"),
     "key of another section": ("{method: grid}", "{lanes: 3}", "search.lanes", "did you mean 'resources.lanes'?"),
-    "key unlike any": ("m: 4", "m: 4\n    zzz: 1", "trial.objective.zzz", "unknown key 'zzz' (known: q, final_q, m)"),
+    "key unlike any": (
+        "m: 4",
+        "m: 4\n    zzz: 1",
+        "trial.objective.zzz",
+        "unknown key 'zzz' (known: name, m, q, final_q)",
+    ),
     "key that is a number": ("m: 4", "m: 4\n    7: 1", "trial.objective.7", "must be a word here, not 7"),
     "key twice": ("steps: 300", "steps: 300\n  steps: 400", "trial.steps", "appears twice (first on line 13)"),
     "key that is a list": ("m: 4", "m: 4\n    [a]: 4", "trial.objective", "a key must be a word"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
 
+from objectives.q_norm import q_norm
 from sweeper.packs.packing import stack
 from sweeper.training import evolution, gradient
 from sweeper.training.trainer import FAILURES
@@ -59,7 +60,7 @@ def test_the_update_is_evosaxs():
     fitness = np.concatenate(seen, axis=2)[0][:, :10].reshape(-1)
     unravel = evolution._unravel(trial)
     objective = jax.jit(
-        lambda weights: evolution.q_norm(evolution._losses(trial, jnp.int32(0), unravel(weights)), trial.objective.q)
+        lambda weights: q_norm(evolution._batch(trial, jnp.int32(0), unravel(weights)).losses, trial.objective.q)
     )
     for index in (0, 9, 10, 19):
         assert fitness[index] == pytest.approx(float(objective(population[index])), rel=1e-4)
@@ -111,7 +112,7 @@ def test_an_annealed_q_is_that_of_the_step(trainer, optimizer):
     begun, _ = trainer.stride(stack([annealed]), trainer.start(stack([annealed])), 1)
     begun = jax.tree.map(np.asarray, begun)  # on the host, where no step uses its memory again
     after, curve = trainer.stride(stack([annealed]), begun, 1)
-    assert annealed.objective.strength(jnp.int32(1), annealed.steps) == 2
+    assert annealed.objective.strength(jnp.int32(1) / annealed.steps) == 2
     for q, equal in ((2.0, True), (1.0, False)):
         constant = _trial(objective={"q": q, "m": 3}, optimizer=optimizer, steps=2)
         other, expected = trainer.stride(stack([constant]), begun, 1)

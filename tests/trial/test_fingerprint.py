@@ -16,7 +16,8 @@ COLORING = coloring_trial()
 RECALL = coloring_trial(task={"name": "recall", "keys": 3})
 WALK = coloring_trial(task={"name": "gridworld", "height": 2, "width": 2}, optimizer={"name": "pgpe"})
 DEEP_SETS = coloring_trial(model={"name": "deep_sets"})
-ALL = {"coloring": COLORING, "recall": RECALL, "walk": WALK, "deep sets": DEEP_SETS}
+TAIL = coloring_trial(task={"name": "recall", "keys": 3}, objective={"name": "cvar"})
+ALL = {"coloring": COLORING, "recall": RECALL, "walk": WALK, "deep sets": DEEP_SETS, "tail": TAIL}
 
 
 ORIGINAL = captured()
@@ -25,7 +26,7 @@ ORIGINAL = captured()
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch) -> Path:
     """A copy of the checkout, in which this process now finds its code."""
-    for folder in ("sweeper", "tasks", "models"):
+    for folder in ("sweeper", "tasks", "models", "objectives"):
         shutil.copytree(plugins.ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name, folder in {"PACKAGE": "sweeper", "ROOT": "", "SHIPPED": "", "PROJECT": ""}.items():
         monkeypatch.setattr(plugins, name, tmp_path / folder)
@@ -55,11 +56,14 @@ def test_it_is_twenty_digits_and_the_same_for_a_copy_of_the_checkout(checkout):
     ("path", "old", "new", "others"),
     [
         ("tasks/coloring.py", "COLORS = 3", "COLORS = 4", {"coloring", "deep sets"}),
-        ("tasks/recall.py", "FILLINGS = 16", "FILLINGS = 8", {"recall"}),
+        ("tasks/recall.py", "FILLINGS = 16", "FILLINGS = 8", {"recall", "tail"}),
         ("tasks/gridworld/environment.py", "FOUND, STEP = 1.0, -0.1", "FOUND, STEP = 1.0, -0.2", {"walk"}),
         ("models/deep_sets.py", "jnp.maximum(count, 1)", "jnp.maximum(count, 2)", {"deep sets"}),
         ("models/transformer.py", "1e-6", "1e-5", set(ALL)),  # deep sets import its layers
-        ("sweeper/training/objective.py", "finite_q = jnp.where", "finite_q = 1 * jnp.where", set(ALL)),
+        ("objectives/q_norm.py", "finite_q = jnp.where", "finite_q = 1 * jnp.where", set(ALL) - {"tail"}),
+        ("objectives/cvar.py", "0.0, 1.0", "0.0, 2.0", {"tail"}),
+        ("sweeper/training/objective.py", "axis=1", "axis=0", set(ALL)),
+        ("sweeper/trial/objective_contract.py", "] = 10", "] = 11", set(ALL)),
         ("sweeper/trial/trial_spec.py", "NUMERICS_VERSION = 1", "NUMERICS_VERSION = 2", set(ALL)),
         ("sweeper/store/schema.py", "SCHEMA_VERSION = 1", "SCHEMA_VERSION = 2", set()),
         ("sweeper/packs/pack_training.py", "CURVE_POINTS = 200", "CURVE_POINTS = 100", set(ALL)),
@@ -76,7 +80,7 @@ def test_comments_docstrings_and_formatting_are_no_code(checkout):
         path = checkout / "tasks" / "coloring.py"
         path.write_text("# A remark.\n\n" + path.read_text().replace('"""Cycle 3-colouring.', '"""Other words.'))
         _replace(path, "COLORS = 3", 'COLORS = (\n    3\n)  # three\n"""How many."""')
-        _replace(checkout / "sweeper" / "training" / "objective.py", '"""The objective of one batch.', '"""It.')
+        _replace(checkout / "sweeper" / "training" / "objective.py", '"""The objective of one batch', '"""It is')
 
     assert _changed(reformat) == set()
 
@@ -101,7 +105,7 @@ def test_modules_that_are_imported_late_or_relatively_count(checkout):
     inner.write_text("SIZE = 1\n")
     _replace(checkout / "tasks" / "recall.py", "    def token_size(self) -> int:\n",
              "    def token_size(self) -> int:\n        from ._tables import SIZE\n")  # fmt: skip
-    assert _changed(lambda: inner.write_text("SIZE = 2\n")) == {"recall"}
+    assert _changed(lambda: inner.write_text("SIZE = 2\n")) == {"recall", "tail"}
 
 
 def test_modules_of_the_project_count_where_they_are_imported(checkout):
@@ -113,8 +117,8 @@ def test_modules_of_the_project_count_where_they_are_imported(checkout):
     (package / "unused.py").write_text("")
     _replace(checkout / "tasks" / "recall.py", "import functools\n",
              "import functools\nimport lattice\nfrom geometry.angles import FULL\n")  # fmt: skip
-    assert _changed(lambda: (checkout / "lattice.py").write_text("SIZE = 2\n")) == {"recall"}
-    assert _changed(lambda: (package / "angles.py").write_text("FULL = 400\n")) == {"recall"}
+    assert _changed(lambda: (checkout / "lattice.py").write_text("SIZE = 2\n")) == {"recall", "tail"}
+    assert _changed(lambda: (package / "angles.py").write_text("FULL = 400\n")) == {"recall", "tail"}
     assert _changed(lambda: (package / "unused.py").write_text("FULL = 400\n")) == set()
 
 

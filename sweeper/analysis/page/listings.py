@@ -97,7 +97,7 @@ def trials(rows: Sequence[Row]) -> tuple[Table, list[Kinds]]:
     Where there are more than `MAX_TRIALS`, the failed trials are listed, and then the newest.
     """
     listed = sorted(rows, key=lambda row: (row["status"] != "failed", _newest_first(row)))[:MAX_TRIALS]
-    listed.sort(key=lambda row: (*kind_of(row), row["q"], row["m"], row["steps"], row["seed"], row["trial_id"]))
+    listed.sort(key=lambda row: (*kind_of(row), row["q"] or 0.0, row["m"], row["steps"], row["seed"], row["trial_id"]))
     names = entry_names(TRIALS.names, [entries(row["spec"]) for row in listed])
     varying = _varying(listed)
     fields: tuple[Field[Row], ...] = (
