@@ -37,7 +37,7 @@ def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream) -> None:
         outcomes=resources.outcomes,
         networks=resources.networks,
     )
-    label = f"{first.task.name} {first.baseline} q={first.objective.q:g} m={first.objective.m}"
+    label = f"{first.task.name} {first.baseline} {first.objective} m={first.objective.m}"
     stream.emit(events.PackStarted(pack_id, label, work.pending, work.until))
     run = opened(work.pack, work.pending, destination, segment=work.segment)
     if run.refused_checkpoint is not None:
