@@ -1,1 +1,1 @@
-"""What the results say: tables, figures, advice, the page."""
+"""Analysis of results: tables, figures, advice, the page."""

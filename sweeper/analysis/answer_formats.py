@@ -26,7 +26,7 @@ PROVENANCE = (
 """Columns of `trials` that say where a row comes from."""
 
 JSON_COLUMNS = ("spec", "extra_metrics")
-"""Columns of `trials` whose entries have columns of their own in named rows."""
+"""Columns of `trials` in JSON, whose entries have columns of their own in named rows."""
 
 SHOWN = 200
 """Rows that are printed as a table; the other formats print all."""
@@ -35,9 +35,9 @@ SHOWN = 200
 def print_table(answer: pa.Table, sql: str) -> None:
     """Print the answer to a query for people.
 
-    A column that the query names is printed whatever it holds. Of the columns that a `*` brought, provenance and empty
-    columns are left out, what is the same in all rows is said once, trial ids are cut where the table is too wide, and
-    what still does not fit the terminal is named. A single row that does not fit is printed as a list.
+    A column that the query names is always printed. Of the columns that a `*` brought, provenance and empty columns are
+    left out, and columns with a single value are printed once, above the rows. If the table is too wide, trial ids are
+    cut, and then columns are left out and named. A single row that does not fit is printed as a list.
     """
     screen = console()
     brought = {name for name in answer.column_names if _brought(name, sql)}
@@ -58,7 +58,7 @@ def print_table(answer: pa.Table, sql: str) -> None:
 
 
 def console() -> Console:
-    """Where people read answers. Piped into a file nothing is cut to the width of a terminal that is not there."""
+    """The console for people. Output into a file is not cut to the width of a terminal."""
     return Console(width=None if sys.stdout.isatty() else 100_000, highlight=False)
 
 
@@ -68,7 +68,7 @@ def _brought(name: str, sql: str) -> bool:
 
 
 def _shortened(answer: pa.Table, brought: set[str]) -> tuple[Table, list[str]]:
-    """The answer as a table without what says nothing, and what there is to say once."""
+    """The answer as a table without the columns that are left out, and the values that all rows share."""
     left_out = brought & {*PROVENANCE, *JSON_COLUMNS}
     kept = [place for place, name in enumerate(answer.column_names) if name not in left_out]
     own = _own_metrics(answer)
@@ -93,7 +93,7 @@ def _shortened(answer: pa.Table, brought: set[str]) -> tuple[Table, list[str]]:
 
 
 def _with_short_ids(table: Table, brought: set[str]) -> Table:
-    """The table with the beginnings of trial ids, where a `*` brought them: as much as tells them apart."""
+    """The table with trial ids that a `*` brought cut to their beginnings, long enough to differ."""
     titles = [column.title for column in table.columns]
     if "trial_id" not in brought & {*titles}:
         return table
@@ -113,7 +113,7 @@ def _own_metrics(answer: pa.Table) -> set[str]:
 
 
 def _order(name: str, own_metrics: Collection[str]) -> int:
-    """Where a column stands that a `*` brought: what was trained, what came out, what it cost."""
+    """The place of a column that a `*` brought: specification first, then metrics, then costs."""
     if name in METRICS:
         return 2
     if name in own_metrics:

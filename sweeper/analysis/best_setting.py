@@ -1,6 +1,6 @@
 """The best setting of a search in words, and the command that trains it again with other training seeds.
 
-The best of many is also the luckiest of many, so its number means little before the setting was trained again.
+The best of many is also the luckiest of many, so its mean is worth little until the setting has been trained again.
 """
 
 import json
@@ -42,7 +42,7 @@ def ending(trials: pd.DataFrame, space: SweepSpec, results: str, address: str | 
 
 
 def best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> list[str]:
-    """Lines about the best setting: how good it is among how many, what it is, and how to train it again.
+    """Lines about the best setting: its mean, its rank among how many, its values, and how to train it again.
 
     Args:
         ranked: At least one setting.
@@ -89,7 +89,7 @@ def repetition(ranked: Ranking, space: SweepSpec, results: str, address: str | N
 
 
 def _replaced(path: str, fixed: Mapping[str, str]) -> bool:
-    """Whether an entry, or an entry above it, is overridden in its turn."""
+    """Whether a later override replaces an entry, or an entry above it."""
     return any(path == other or path.startswith((f"{other}.", f"{other}[")) for other in fixed)
 
 

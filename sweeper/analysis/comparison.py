@@ -1,7 +1,7 @@
 """Published numbers beside measured ones: the records, how many agree, and the tables and the CSV file of them.
 
-Terminal and Markdown show one table of all published numbers. The page shows two, what is measured and what is not yet,
-with the sources and a drawing of the range over training seeds. The columns are the same.
+Terminal and Markdown show one table of all published numbers. The page shows two tables with the same columns, measured
+numbers and numbers not measured yet, with the sources and a drawing of the range over training seeds.
 """
 
 import collections
@@ -23,7 +23,7 @@ exactly a figure can be read."""
 
 
 class Comparison(NamedTuple):
-    """One published number beside what was measured; `measured` is None where the store has no answer yet.
+    """One published number beside the measured number; `measured` is None while the store has no such measurement.
 
     `measured` is the mean over training seeds, `lowest` and `highest` are single seeds. Values are in the store's
     units (success between 0 and 1), and `percent` says whether the panel draws them as per cent. `seeds` is the number
@@ -54,7 +54,7 @@ class Comparison(NamedTuple):
     def tolerance(self) -> float | None:
         """How far the measured may be from the published value without being a miss.
 
-        None where no panel says on what scale a difference counts: all its published numbers are 0.
+        None if the panel gives no scale for a difference, because all its published numbers are 0.
         """
         if self.percent:
             return MISS
@@ -76,7 +76,7 @@ class Comparison(NamedTuple):
 
     @property
     def both_zero(self) -> bool:
-        """Whether a share is 0 where it was published as 0: what fails always, as an untrained network also does."""
+        """Whether a share is 0 in both, measured and published, as it also is for an untrained network."""
         return self.percent and self.measured == 0 == self.published
 
 
@@ -85,10 +85,10 @@ class Agreement(NamedTuple):
 
     Attributes:
         near: Shares within `MISS`.
-        compared: Shares that are measured, but for those that are 0 in both.
+        compared: Measured shares, without shares that are 0 in both.
         zeros: Shares that are 0 in both.
-        near_others: Numbers of other units that are no misses.
-        compared_others: Those that are measured.
+        near_others: Measured numbers of other units that are no misses.
+        compared_others: Measured numbers of other units.
     """
 
     near: int
@@ -155,7 +155,7 @@ class Difference(NamedTuple):
 
 
 class Range(NamedTuple):
-    """What the drawing of a comparison shows, as shares of its width."""
+    """The places in the drawing of a comparison, as shares of its width."""
 
     lowest: float
     highest: float
@@ -207,7 +207,7 @@ TITLE = "Measured against published"
 
 
 def every_number(entries: Sequence[Published]) -> Table:
-    """All published numbers; what is not measured yet has a dash."""
+    """All published numbers, with a dash for numbers not measured yet."""
     fields = (
         *(_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE, _SEEDS, _STEPS),
     )  # fmt: skip
@@ -221,7 +221,7 @@ def every_number(entries: Sequence[Published]) -> Table:
 def measured_numbers(entries: Sequence[Published]) -> Table:
     """The published numbers that are measured, with the range over training seeds and the source."""
     measured = [entry for entry in entries if entry.comparison.measured is not None]
-    # Losses have no natural scale: those of one panel share that of the largest.
+    # Losses have no natural scale: all losses of a panel are drawn on the scale of the largest.
     largest: dict[tuple[str, str], float] = collections.defaultdict(float)
     for sweep, comparison in measured:
         values = (comparison.published, comparison.measured, comparison.highest)
@@ -255,7 +255,7 @@ def unmeasured_numbers(entries: Sequence[Published]) -> Table:
 
 
 class Pair(NamedTuple):
-    """A measured number and the published one."""
+    """A measured number and its published value."""
 
     measured: float | None
     published: float
@@ -320,7 +320,7 @@ CSV_COLUMNS = (
 
 
 def write_csv(entries: Iterable[Published], path: Path) -> None:
-    """Every published number with its measurement, in the store's units; empty where there is none."""
+    """Write every published number with its measurement, in the store's units; a missing measurement is empty."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -1,8 +1,9 @@
-"""What pending trials may cost: by the rows of trials like them, or by timing a few of them on this machine.
+"""Estimates of the cost of pending trials: from rows of similar trials, or by timing a few trials on this machine.
 
-Trials of one shape, equal in all but their traced values and their number of steps, cost the same for every step and
-every evaluation. A shape costs what its rows in the store say. Of the other shapes those with the most work are timed,
-until `PATIENCE_SECONDS` have passed; the rest is taken to cost what an average shape costs.
+Trials of one shape are equal in all but their traced fields and their number of steps. They cost the same for every
+step and every evaluation. The cost of a shape is read from its rows in the store. Shapes without rows are timed, those
+with the most work first, until `PATIENCE_SECONDS` have passed; the rest is estimated by the average of the other
+shapes.
 """
 
 import statistics
@@ -20,16 +21,17 @@ from sweeper.store.store import Store
 from sweeper.trial.trial_spec import TrialSpec
 
 PATIENCE_SECONDS = 20.0
-"""After so long no further shape is timed."""
+"""After this time no further shape is timed."""
 
 
 def estimate(store: Store, trials: Iterable[TrialSpec], timed: Callable[[TrialSpec], Timing] | None = None) -> str:
-    """The cost of the trials in words: seconds of one worker, and what is known of them.
+    """The cost of the trials in words: seconds of one worker, and where the estimate comes from.
 
     Args:
-        store: Its rows tell what their shapes cost: the median of the seconds of a step, and of an evaluation.
+        store: The store; the cost of a shape is the median over its rows of the seconds of a step, and of an
+            evaluation.
         trials: The trials to run.
-        timed: Times a trial on this machine; None where this machine says nothing of the workers.
+        timed: Times a trial on this machine; None if workers run on machines of another kind.
     """
     by_shape: dict[Any, list[TrialSpec]] = defaultdict(list)
     for trial in trials:
@@ -63,7 +65,7 @@ def estimate(store: Store, trials: Iterable[TrialSpec], timed: Callable[[TrialSp
 
 
 def _by_timing(shapes: Mapping[Any, Sequence[TrialSpec]], timed: Callable[[TrialSpec], Timing]) -> dict[Any, Timing]:
-    """What shapes cost by timing one trial of each, those with the most work first, until patience ends."""
+    """The cost of shapes, by timing one trial of each, shapes with the most work first, until patience ends."""
     timings, begun = {}, time.monotonic()
     for shape in sorted(shapes, key=lambda shape: -_work(shapes[shape])):
         timings[shape] = timed(shapes[shape][0])
@@ -73,7 +75,7 @@ def _by_timing(shapes: Mapping[Any, Sequence[TrialSpec]], timed: Callable[[Trial
 
 
 def _of_rows(store: Store, shapes: Mapping[Any, Any]) -> dict[Any, Timing]:
-    """What the shapes cost of which the store has rows."""
+    """The cost of the shapes that have rows in the store."""
     rows: dict[Any, list[Timing]] = defaultdict(list)
     for row in store.trials().select(["spec", "steps_done", "train_seconds", "evaluation_seconds"]).to_pylist():
         if row["train_seconds"] and row["evaluation_seconds"] and row["steps_done"]:
@@ -95,7 +97,7 @@ def _steps(trials: Sequence[TrialSpec]) -> int:
 
 
 def _work(trials: Sequence[TrialSpec]) -> int:
-    """Something that grows with the time of training: how many pairs of an input and a seed the trials train on."""
+    """The number of pairs of an input and a seed r on which the trials train; it grows with the time of training."""
     return sum(trial.steps * trial.batch_size * trial.objective.m for trial in trials)
 
 

@@ -1,7 +1,7 @@
-"""Two sweeps, or two stores, beside each other: which settings differ, which trials they share, how the metrics moved.
+"""Two sweeps, or two stores, compared: which settings differ, which trials they share, how the metrics moved.
 
-Settings are compared by all of their entries. An entry that has one value throughout A and another throughout B, such
-as the number of steps, is named once, and settings that are equal in everything else stand beside each other.
+Settings are compared by all of their entries. An entry that has a single value in A and another single value in B, such
+as the number of steps, is named once and ignored when settings are matched.
 """
 
 import math
@@ -30,18 +30,18 @@ from sweeper.messages import counted, did_you_mean, nearest_name, redacted
 from sweeper.store.store import METRICS, Store, StoreError
 
 MAX_VALUES = 6
-"""Values of an entry that are listed; of more the ends are."""
+"""Largest number of values of an entry that are all listed; of more values only the ends are."""
 
 
 class DifferenceError(ValueError):
-    """A comparison that cannot be made; the message is written for whoever asked for it."""
+    """A comparison that cannot be made; the message is for the user."""
 
 
 class Side(NamedTuple):
-    """One of the two that are compared.
+    """One of the two sweeps or stores that are compared.
 
     Attributes:
-        name: As it was asked for.
+        name: Its name, as typed.
         trials: Its committed trials of the current versions, with named columns.
     """
 
@@ -57,7 +57,7 @@ def side(name: str, results: str) -> Side:
         results: Folder or URL of the store.
 
     Raises:
-        DifferenceError: the name is neither, or there is no trial.
+        DifferenceError: the name is neither a sweep nor a store, or there is no trial.
         StoreError: a store cannot be read.
     """
     store = Store.open(results)
@@ -84,7 +84,7 @@ def side(name: str, results: str) -> Side:
 
 
 def shared_trials(a: Side, b: Side) -> list[str]:
-    """Sentences on the trials that both have, and on those that only one has."""
+    """Sentences on the trials that both sides have, and on the trials that only one side has."""
     left, right = (frame.set_index("trial_id") for frame in (a.trials, b.trials))
     both = left.index.intersection(right.index)
     only = [f"{len(frame) - len(both):,} only in {name}" for name, frame in ((a.name, left), (b.name, right))]
@@ -102,7 +102,7 @@ def shared_trials(a: Side, b: Side) -> list[str]:
 
 
 def differing_entries(a: Side, b: Side) -> Table:
-    """The entries of which a value is in one of the two only."""
+    """The entries that have a value in only one of the two sides."""
     left, right = _records(a.trials), _records(b.trials)
     every = [*left, *right]
     paths = [path for path in varying(every) if _values(left, path) != _values(right, path)]
@@ -143,7 +143,8 @@ class Move(NamedTuple):
 
     Attributes:
         difference: The mean in B less the mean in A.
-        error: The standard error of the difference by the spread between seeds; None where a side has one seed.
+        error: The standard error of the difference, from the spread between training seeds; None if a side has only
+            one training seed.
     """
 
     difference: float
@@ -155,7 +156,7 @@ class Move(NamedTuple):
         return self.error is not None and abs(self.difference) > 2 * self.error
 
     def text(self) -> str:
-        """Such as "+0.020 ± 0.004 *"; the star marks what is beyond two standard errors."""
+        """Such as "+0.020 ± 0.004 *"; the star marks a move beyond two standard errors."""
         sign = "+" if self.difference > 0 else ""
         return f"{sign}{with_deviation(self.difference, self.error)}{' *' if self.beyond else ''}"
 
@@ -164,7 +165,7 @@ MOVED = Form(Move.text, numeric=True, order=lambda move: move.difference, striki
 
 
 def moved_metrics(a: Side, b: Side) -> Table:
-    """The metrics of the settings that both have, with the spread between seeds."""
+    """The metrics of the settings that both sides have, with the spread between training seeds."""
     left, right = _finished(a.trials), _finished(b.trials)
     fixed = {
         path
@@ -206,7 +207,7 @@ def moved_metrics(a: Side, b: Side) -> Table:
 
 
 def _same_rows(first: Setting, second: Setting) -> bool:
-    """Whether both have the same trials with the same numbers."""
+    """Whether both sides have the same trials with the same numbers."""
     left, right = (setting.rows.set_index("trial_id")[list(METRICS)].sort_index() for setting in (first, second))
     return left.equals(right)
 
@@ -220,12 +221,12 @@ def _entries(listed: Sequence[Setting]) -> list[Mapping[str, Any]]:
 
 
 def _key(setting: Setting, fixed: set[str]) -> frozenset[tuple[str, Any]]:
-    """What two settings must have in common to be compared."""
+    """The entries that two settings must share to be compared."""
     return frozenset((path, value) for path, value in setting.entries.items() if path not in fixed)
 
 
 def _cells(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Move, str] | None:
-    """Both means, how they moved, and the numbers of seeds; None if a side has no value."""
+    """Both means, the move, and the numbers of training seeds; None if a side has no value."""
     left, right = first.mean(metric), second.mean(metric)
     if left is None or right is None:
         return None

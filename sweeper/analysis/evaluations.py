@@ -1,8 +1,8 @@
 """Evaluations of stored networks as rows like those of trials.
 
-A row is the row of the trial as if the trial had had this protocol from the start: its specification says the other
-`seeds` and `votes`, and its metrics, costs and origin are those of the evaluation. So whatever reads rows of trials
-reads evaluations: columns have the same names, and a panel or a table needs no second rule.
+The row of an evaluation has the columns of the trial's row: `seeds` and `votes` of its specification are those of the
+other protocol, and its metrics, costs and origin are those of the evaluation. So panels and tables read evaluations
+and trials by the same rules.
 """
 
 import json
@@ -26,7 +26,7 @@ def evaluation_rows(store: Store, rows: pa.Table, protocols: Mapping[str, str] |
     Args:
         store: The store.
         rows: The rows of the trials.
-        protocols: Id of the protocol that is wanted, for each of the trials; all protocols if not given.
+        protocols: Id of the protocol wanted for each trial; by default evaluations by all protocols are read.
     """
     trials = {row["trial_id"]: row for row in rows.to_pylist()}
     stored = stored_evaluations(store, store.entries(trials))
@@ -50,5 +50,5 @@ def evaluation_rows(store: Store, rows: pa.Table, protocols: Mapping[str, str] |
 
 
 def _number(value: float | str | None) -> float | None:
-    """A metric as a number; what JSON cannot hold is spelt out there."""
+    """A metric as a number; JSON spells out infinities and NaN as words."""
     return None if value is None else float(value)

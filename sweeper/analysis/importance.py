@@ -1,7 +1,7 @@
 """Which entries decided how good the settings of a search are, by PED-ANOVA.
 
-PED-ANOVA (Watanabe, Bansal and Hutter, arXiv 2304.10255) asks of each entry how unlike its values among the best tenth
-of the settings are to its values among all settings. Of Optuna's evaluators it alone needs no further library.
+PED-ANOVA (Watanabe, Bansal and Hutter, arXiv 2304.10255) measures how much the values of an entry among the best tenth
+of the settings differ from its values among all settings. It is Optuna's only evaluator that needs no further library.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 LEAST_SETTINGS = 10
-"""Of fewer settings the best tenth is less than one setting."""
+"""With fewer settings the best tenth is less than one setting."""
 
 MAX_VALUES = 6
-"""Values of an entry that are listed; of more the ends are."""
+"""Largest number of values of an entry that are all listed; of more values only the ends are."""
 
 
 def logarithmic_entries(space: SweepSpec) -> set[str]:
@@ -65,7 +65,7 @@ def importances(ranked: Ranking, logarithmic: set[str]) -> dict[str, float]:
 
 
 def used_entries(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries without those that the baseline ignores, which a trial has at one fixed value."""
+    """The entries that the baseline uses; an ignored entry has one fixed value in every trial."""
     baseline = Baseline(record["baseline"])
     entries_of_objective = {path for path in record if path.startswith("objective.") and path != "objective.m"}
     ignored = set() if baseline.uses_objective else entries_of_objective
@@ -89,7 +89,7 @@ def is_number(value: Any) -> bool:
 
 
 def _distribution(values: list[Any], logarithmic: bool) -> "BaseDistribution":
-    """What the values were drawn from, as far as the values tell."""
+    """The distribution from which the values were drawn, inferred from the values."""
     from optuna import distributions
 
     if not all(map(is_number, values)) or len(values) <= 2:

@@ -1,7 +1,7 @@
 """Work in native code that Ctrl-C can end.
 
-Python answers a signal between two of its own instructions, so that a call into a database answers it when the call
-returns. Here the call runs in another thread, and the thread that signals belong to only waits.
+Python answers a signal between two of its own instructions, so a call into a database delays the answer until the call
+returns. Here the call runs in another thread, and the main thread, which gets the signals, only waits.
 """
 
 import threading
@@ -11,7 +11,7 @@ from typing import TypeVar
 ResultT = TypeVar("ResultT")
 
 GRACE_SECONDS = 3.0
-"""How long interrupted work may take to end. Some functions of a database look up only at their end."""
+"""Seconds that interrupted work may take to end. Some functions of a database ignore interruptions until their end."""
 
 
 def interruptible(work: Callable[[], ResultT], interrupt: Callable[[], None]) -> ResultT:
@@ -23,7 +23,7 @@ def interruptible(work: Callable[[], ResultT], interrupt: Callable[[], None]) ->
             goes on after the work has ended, or after a few seconds.
     """
     outcomes: list[tuple[ResultT, None] | tuple[None, BaseException]] = []
-    # Python 3.11 and 3.12 take a thread whose `join` was interrupted for one that has ended.
+    # After an interrupted `join` Python 3.11 and 3.12 believe that the thread has ended.
     ended = threading.Event()
 
     def run() -> None:

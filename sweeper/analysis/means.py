@@ -1,8 +1,7 @@
-"""What the settings of a sweep reached: one row a setting, with means and deviations over its training seeds.
+"""The table of the settings of a sweep: one row for each setting, with means and deviations over its training seeds.
 
-A setting is what trials have in common that differ in the training seed alone. Entries that differ between the settings
-are columns, whatever they are; what all settings share stands in the title. A mean never joins trials of different
-status: a stopped trial was trained for fewer steps, a failed one has no metrics.
+Every entry that differs between the settings is a column; entries that all settings share stand in the title. A mean
+never joins trials of different status: a stopped trial was trained for fewer steps, a failed trial has no metrics.
 
 A percentile over inputs of a model that always gives the same answer is 0 or 1. The mean of a 0 and a 1 describes no
 training, so the cell then says "0 to 1". Where any percentile is 0 or 1, the table has two metrics that do not jump:
@@ -25,13 +24,13 @@ from sweeper.store.store import TRIALS
 from sweeper.trial.contracts import Abilities
 
 MAX_ROWS = 100
-"""Settings in a table."""
+"""Largest number of settings in a table."""
 
 MAX_VARYING = 8
-"""Columns for entries that differ between settings."""
+"""Largest number of columns for entries that differ between settings."""
 
 FIRST = ("task.name", "model.name", "baseline", "objective.name", "objective.q", "objective.m")
-"""Entries whose columns come first; after them come those of the task, then the others."""
+"""Entries whose columns come first; the entries of the task follow, then all others."""
 
 STATUSES = ("finished", "stopped", "failed")
 
@@ -45,11 +44,11 @@ class Mean(NamedTuple):
     """A metric over the training seeds of a setting.
 
     Attributes:
-        mean: Over the seeds.
-        deviation: The standard deviation between seeds (that of a sample); None for a single seed.
-        lowest: The lowest seed.
-        highest: The highest seed.
-        jumps: Whether the metric is a percentile that is 0 for some seeds and 1 for others.
+        mean: Mean over the training seeds.
+        deviation: Standard deviation over the training seeds (of a sample); None for a single training seed.
+        lowest: Value of the lowest training seed.
+        highest: Value of the highest training seed.
+        jumps: Whether the metric is a percentile that is 0 for some training seeds and 1 for others.
     """
 
     mean: float
@@ -70,7 +69,7 @@ MEAN = Form(Mean.text, numeric=True, order=lambda value: value.mean)
 
 
 def with_deviation(mean: float, deviation: float | None) -> str:
-    """A mean with its deviation, to the digits that the deviation leaves a meaning.
+    """A mean with its deviation, with the digits that the deviation leaves significant.
 
     The deviation has one digit, or two where the first is a 1.
     """
@@ -92,7 +91,7 @@ def _fixed(mean: float, deviation: float) -> str:
 
 
 def mean_of(metric: str, values: Iterable[float]) -> Mean | None:
-    """The metric over training seeds with these values; None if no seed has a value."""
+    """The metric over training seeds with these values; None if no training seed has a value."""
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return None
@@ -149,9 +148,9 @@ def _comparable(value: Any) -> tuple[int, float, str]:
 
 
 def varying(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The entries that tell settings apart: those that have several values among the settings that have them.
+    """The entries by which settings differ: entries with several values among the settings that have the entry.
 
-    Where these leave two different settings equal, because an entry is there or not, that entry is added.
+    Two settings may still look equal because only one of them has some entry; then this entry is added.
     """
     values: dict[str, set[Any]] = {}
     for record in records:
@@ -166,7 +165,7 @@ def varying(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _twins(records: Sequence[Mapping[str, Any]], told: set[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    """Two different settings that the entries do not tell apart."""
+    """Two different settings with equal values of these entries."""
     seen: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for record in records:
         twin = seen.setdefault(tuple(record.get(path) for path in told), record)
@@ -198,7 +197,7 @@ def entry_column(name: str, values: Iterable[Any]) -> Column:
 
 
 def metrics_of(trials: pd.DataFrame) -> list[str]:
-    """The metrics of a table of these trials, the most telling first; each has a value in some trial."""
+    """The metrics of a table of these trials, the most important first; each has a value in some trial."""
     names: list[str] = []
     for spec in trials.drop_duplicates("task")["spec"]:
         task = task_of(spec)
@@ -215,7 +214,7 @@ def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:
 
 
 def _vote(trials: pd.DataFrame) -> list[str]:
-    """The vote of most seeds that all voters took: as estimated from all seeds, or in the paper's disjoint groups."""
+    """The metric of the largest vote that all trials took: estimated from all seeds r, or of disjoint groups."""
     sizes = [int(match[1]) for name in trials if (match := re.fullmatch(r"majority_(\d+)", str(name)))]
     if not sizes:
         return []
@@ -225,7 +224,7 @@ def _vote(trials: pd.DataFrame) -> list[str]:
 
 
 def fitting(table: Table, most: int) -> Table:
-    """The table without as many of the last metrics as make it fit, never without the first; a note names them."""
+    """The table with as many metrics as fit, at least one; a note names the metrics that are left out."""
     metrics = [column.title for column in table.columns if column.form is MEAN]
     table, left_out = narrowed(table, most, metrics[1:])
     note = f"no room for {', '.join(left_out)}" if left_out else ""
@@ -284,7 +283,7 @@ def settings_table(
 
 
 def _title(listed: Sequence[Setting]) -> str:
-    """What all settings share, such as "coloring · transformer · 5,000 steps · finished"."""
+    """The entries that all settings share, such as "coloring · transformer · 5,000 steps · finished"."""
 
     def shared(path: str) -> list[Any]:
         values = {setting.entries.get(path) for setting in listed}

@@ -1,8 +1,8 @@
 """The settings of a sweep, best first.
 
-A setting is ranked by the mean of one metric over its training seeds. A setting with fewer finished seeds than others
-is not ranked: the mean over the seeds that went well would reward a setting for those that failed, and one lucky seed
-would beat the mean of several.
+A setting is ranked by the mean of one metric over its training seeds. A setting with fewer finished training seeds than
+others is not ranked: a mean without the failed training seeds would reward a setting for its failures, and one lucky
+training seed would beat the mean of several.
 """
 
 import math
@@ -23,17 +23,17 @@ from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.contracts import Abilities
 
 SHOWN_SETTINGS = 20
-"""Settings of a sweep that are shown to people."""
+"""Largest number of settings that are shown to people."""
 
 TIE_BREAKERS = {"success_worst5": -1, "success": -1, "loss": 1}
-"""Of settings that the metric does not tell apart the first is higher (-1) or lower (1) in these, taken in turn."""
+"""Settings of equal metric are ordered by these metrics in turn, higher (-1) or lower (1) first."""
 
 
 class Goal(NamedTuple):
-    """What makes a setting good.
+    """The goal by which settings are ranked.
 
     Attributes:
-        metric: Its mean over the training seeds is compared.
+        metric: The metric whose mean over the training seeds is compared.
         mode: Whether a large or a small mean is good.
     """
 
@@ -50,7 +50,7 @@ class Ranked(NamedTuple):
 
     Attributes:
         setting: Finished trials of one setting.
-        mean: Of the goal's metric.
+        mean: Mean of the goal's metric.
         rank: One more than the number of settings with a better mean; equal means share a rank.
     """
 
@@ -63,7 +63,7 @@ class Ranking(NamedTuple):
     """The settings of a sweep, best first.
 
     Attributes:
-        goal: What they are ranked by.
+        goal: The goal of the ranking.
         ranked: The settings with the most finished training seeds.
         others: Number of settings that could not be ranked.
         seeds: Number of training seeds of every ranked setting.
@@ -76,7 +76,7 @@ class Ranking(NamedTuple):
 
     @property
     def ties(self) -> int:
-        """How many settings share the first rank with the first."""
+        """How many settings share the first rank with the first setting."""
         return sum(each.rank == 1 for each in self.ranked) - 1
 
 
@@ -144,13 +144,14 @@ def trials_of(store: Store, trial_ids: Sequence[str]) -> pd.DataFrame:
 
 
 def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
-    """What the settings of a sweep are ranked by.
+    """The goal by which the settings of a sweep are ranked.
 
-    That is what an adaptive search improves, or what `search.metric` says. Otherwise it is the tail of what the task is
-    judged by: of success the mean over the worst 5 % of the inputs, which unlike a percentile does not jump.
+    The goal is `search.metric`, if the search is adaptive or the space writes a metric. Otherwise it is the bad tail of
+    the task's main metric: of success the mean over the worst 5 % of the inputs, which unlike a percentile does not
+    jump.
 
     Args:
-        search: How the sweep takes its settings, if that is known.
+        search: How the sweep takes its settings, if known.
         trials: At least one trial, with named columns.
     """
     if isinstance(search, AdaptiveSearch) or (search is not None and "metric" in search.model_fields_set):

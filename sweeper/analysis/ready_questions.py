@@ -1,6 +1,6 @@
 """Questions to a store that need no SQL: the best settings of a sweep, all about one trial, the curves of one trial.
 
-An `Answer` is a table for people and the same as Arrow columns for programs.
+An `Answer` is a table for people, and the same values as Arrow columns for programs.
 """
 
 import json
@@ -20,15 +20,15 @@ from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.store.store import METRICS, TIMINGS, TRIALS, Store, SweepRecord
 
 SHOWN_STEPS = 40
-"""Points of a curve that are shown to people."""
+"""Largest number of points of a curve that are shown to people."""
 
 
 class Answer(NamedTuple):
     """The answer to a ready question.
 
     Attributes:
-        people: For a terminal.
-        programs: All of it.
+        people: The table for a terminal.
+        programs: All values as Arrow columns.
     """
 
     people: Table
@@ -102,7 +102,7 @@ def trial_with_prefix(store: Store, prefix: str) -> str:
     """The id of the one committed trial that begins with the prefix.
 
     Raises:
-        QueryError: none does, or several do.
+        QueryError: no id begins so, or several do.
     """
     ids = sorted({entry.seal.trial_id for entry in store.entries()})
     matching = [trial_id for trial_id in ids if trial_id.startswith(prefix)]
@@ -115,7 +115,7 @@ def trial_with_prefix(store: Store, prefix: str) -> str:
 
 
 def show(store: Store, prefix: str) -> Answer:
-    """All that the store says of a trial, in whichever sweeps it is.
+    """All values that the store has about a trial, and the sweeps that plan it.
 
     Raises:
         QueryError: no trial, or more than one, has an id that begins with the prefix.

@@ -1,16 +1,16 @@
-"""A report: what a store holds in figures, what it advises, and how it compares with what was published.
+"""A report on a store: figures, advice on m and votes, and a comparison with published values.
 
-Panels come from the sweeps recorded in the store, whose spec text was kept with them, and are drawn from the trials
-that the latest start of the sweep planned; or from search spaces given with `--space`, and are then drawn from those of
-the store's trials that the space plans. If none of these is finished, as after runs that were shortened with `--set`,
-they are drawn from the trials of the recorded sweeps of that name, or else from every trial, and a line says so.
+Panels come from the sweeps recorded in the store, which keep the text of their space, and show the trials that the
+latest start of the sweep planned. Or panels come from search spaces given with `--space`, and show the trials of the
+store that the space plans. If none of these is finished, as after starts that were shortened with `--set`, the panels
+show the trials of recorded sweeps of that name, or else every trial, and a line says so.
 
 Of a search that draws its settings the report has parameter importance and parallel coordinates, whether the search
 declares panels or not.
 
-Figures go to one folder a sweep, those that several sweeps share to the folder above them, and with `--compare` the
-comparison of all published numbers to `comparison.csv` and `comparison.md`. With `--html` all of it, and the state and
-provenance of the trials, is one page as well.
+The figures of a sweep go to a folder of that sweep, figures of several sweeps to the folder above, and with `--compare`
+the comparison of all published numbers to `comparison.csv` and `comparison.md`. With `--html` all of these, and the
+state and provenance of the trials, are one page as well.
 """
 
 import functools
@@ -44,19 +44,19 @@ MIN_WIDTH = 120
 
 
 class ReportError(ValueError):
-    """A request that cannot be met; the message is written for whoever typed it."""
+    """A request that cannot be met; the message is for the user."""
 
 
 class Source(NamedTuple):
-    """A sweep or a search space, and the trials that it is drawn from.
+    """A sweep or a search space, and the trials behind its figures.
 
     Attributes:
-        name: Of the sweep.
-        panels: As declared.
-        results: The finished trials among those listed in `trial_ids`.
-        trial_ids: The trials, whatever became of them.
+        name: Name of the sweep.
+        panels: Its panels, as declared.
+        results: The finished trials of `trial_ids`.
+        trial_ids: Ids of all its trials, of any status.
         space: The search space; None if this checkout cannot read it.
-        remark: What is unusual about the trials.
+        remark: A sentence about an unusual choice of trials; None otherwise.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Source(NamedTuple):
 
     @property
     def searched(self) -> bool:
-        """Whether settings were drawn, so that it can be asked what decides how good they are."""
+        """Whether the settings were drawn, so that parameter importance can be computed."""
         return self.space is not None and self.space.search.DRAWS
 
 
@@ -90,7 +90,7 @@ def write_report(
         sweeps: Names of the recorded sweeps whose panels are drawn; of all if there are no spaces either.
         palette: Colours of the figures.
         compare: Whether to print and write every published number beside the measured one.
-        html: File of the report as one page, if it is wanted.
+        html: File of the report as one page; None for no page.
     """
     folder = out or (Path("report") if "://" in results else Path(results) / "report")
     try:
@@ -218,7 +218,7 @@ def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
     """The panels of a recorded sweep; its trials need not be legal any more.
 
     Raises:
-        ReportError: the panels themselves are not.
+        ReportError: the panels are no longer legal.
     """
     try:
         tree = document_tree(record.text)
@@ -236,14 +236,14 @@ def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
 
 
 class Printer:
-    """Writes the report to the terminal; text of a store can neither restyle nor command it."""
+    """Writes the report to the terminal; control sequences in text of a store are spelt out."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
         self._console.width = max(self._console.width, MIN_WIDTH)
 
     def line(self, text: str) -> None:
-        """Print one line, which a terminal may break and a log must not."""
+        """Print one line; a terminal may wrap the line, a log keeps it whole."""
         self._console.print(printable(text), markup=False, soft_wrap=True)
 
     def table(self, table: Table) -> None:
@@ -252,7 +252,7 @@ class Printer:
 
 
 def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, write: bool) -> None:
-    """Print the published numbers beside the measured ones and write both files, or say how many there are."""
+    """Print published and measured numbers side by side and write both files, or print how many numbers there are."""
     entries = [Published(section.name, compared) for section in sections for compared in section.report.comparisons]
     if not entries:
         return
@@ -271,13 +271,13 @@ def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, w
 
 
 class Search(NamedTuple):
-    """What a report has to say of a search.
+    """The part of a report about a search.
 
     Attributes:
         importance: The entries that decided how good its settings are.
         paths: The files of its figure.
         figure: The figure for the page, None if no setting is ranked or it could not be drawn.
-        notes: Why it could not be drawn.
+        notes: Why the figure could not be drawn.
     """
 
     importance: Table
@@ -287,7 +287,7 @@ class Search(NamedTuple):
 
 
 def _search(source: Source, folder: Path, palette: figures.PaletteName) -> Search:
-    """What the settings of a search say, with its figure drawn into a folder of its own."""
+    """The importance of a search's entries, and its figure, drawn into a folder of its own."""
     space, trials = source.space, source.results.trials
     assert space is not None
     title = f"What decides the settings of {source.name}"
@@ -309,7 +309,7 @@ def _search(source: Source, folder: Path, palette: figures.PaletteName) -> Searc
 
 
 def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[Table]:
-    """What the settings of each sweep reached."""
+    """The table of the settings of each sweep."""
 
     def table(source: Source) -> Table:
         reached = settings(every[every["trial_id"].isin(source.trial_ids)])
@@ -322,7 +322,7 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[Table]:
 
 
 def advice(results: Results) -> list[Table]:
-    """What the trials advise on seeds and votes, as far as they do."""
+    """The tables of advice on m and on votes that the trials allow."""
     makers = {
         seeds_needed.TITLE: lambda: seeds_needed.seeds_table(seeds_needed.enough_seeds(results)),
         votes_needed.TITLE: lambda: votes_needed.votes_table(votes_needed.votes(results)),
@@ -335,5 +335,5 @@ def _attempted(title: str, make: Callable[[], Table]) -> Table:
     """The table, or a note that says why it could not be made: no table ends a report."""
     try:
         return make()
-    except Exception as error:  # whatever is wrong with a table, the report has the others
+    except Exception as error:  # an error in one table must not end the report
         return failed(title, error)

@@ -1,14 +1,14 @@
-"""The rows of a store as a table with a named column for everything that is known of a trial.
+"""The rows of a store as a table with a named column for every entry, metric and cost of a trial.
 
 A row of the store has fixed columns, and two columns of JSON: `spec`, the specification of the trial, and
 `extra_metrics`, the metrics without a column of their own. This module alone turns the two into named columns. SQL,
-figures, page, advice, the table at the end of a sweep and the estimate of its cost all read those.
+figures, page, advice, the table at the end of a sweep and the estimate of its cost all read these columns.
 
 Names:
-    - An entry of the specification that the store has a column for (`CARRIED`, `seed`, `steps` ...) is in that column.
-    - Any other entry is called by the last part of its dotted path (`weight_decay`), or by the whole path where the
-      last part is taken or belongs to several entries. SQL does not tell small letters from capitals, so names that
-      differ in nothing else count as equal.
+    - An entry of the specification that has a column in the store (`CARRIED`, `seed`, `steps` ...) is in that column.
+    - The column of any other entry is named by the last part of its dotted path (`weight_decay`), or by the whole path
+      where the last part is taken or belongs to several entries. SQL ignores capitals, so names that differ only in
+      capitals count as equal.
     - A metric whose name is taken is called `metrics.<name>`.
 
 Values: numbers are numbers, also the infinities and NaN that JSON spells out, and lists are tuples. An entry that a
@@ -45,12 +45,12 @@ CARRIED = {
     "optimizer.name": "optimizer",
     "optimizer.learning_rate": "learning_rate",
 }
-"""Entries of the specification that a column of the store carries under a name of its own."""
+"""Entries of the specification that have a column of another name in the store."""
 
 CURVE_COLUMNS = ["trial_id", "step", "metric", "value"]
 
 CACHED = 2**14
-"""Specifications whose entries are kept: those of a large sweep."""
+"""Largest number of specifications whose entries are cached: enough for a large sweep."""
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def _version(kind: plugins.Kind, name: str) -> int | None:
 
 
 def named(rows: pa.Table) -> pa.Table:
-    """Rows of a store with the further columns, each of the narrowest type that holds its values."""
+    """Rows of a store with the columns of entries and metrics added, each of the narrowest type for its values."""
     if "objective" in rows.column_names:
         names = pc.fill_null(rows["objective"], plugins.DEFAULT_OBJECTIVE)
         rows = rows.set_column(rows.column_names.index("objective"), "objective", names)
@@ -114,7 +114,7 @@ def named(rows: pa.Table) -> pa.Table:
 
 
 def named_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """The same of rows in a pandas frame, which may lack columns of the store."""
+    """As `named`, for rows in a pandas frame, which may lack columns of the store."""
     if "objective" in rows:
         rows = rows.assign(objective=rows["objective"].fillna(plugins.DEFAULT_OBJECTIVE))
     further = _further(list(rows.columns), rows["spec"].tolist(), rows["extra_metrics"].tolist())
@@ -122,7 +122,7 @@ def named_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _further(present: Collection[str], specs: Iterable[str], extras: Iterable[str | None]) -> dict[str, list[Any]]:
-    """The values of the further columns by name, for rows that have the columns `present`."""
+    """The values of the added columns by name, for rows that have the columns `present`."""
     records, metrics = [entries(spec) for spec in specs], [extra_metrics(extra) for extra in extras]
     names = {path: name for path, name in entry_names(present, records).items() if name not in present}
     further = {name: [record.get(path) for record in records] for path, name in names.items()}
@@ -176,7 +176,7 @@ def last_part(path: str) -> str:
 
 
 def column(values: Sequence[Any]) -> pa.Array:
-    """Plain data as a column of the narrowest type that holds all of it; what has no common type becomes JSON text."""
+    """Plain data as a column of the narrowest type that holds all values; without a common type it is JSON text."""
     present = [value for value in values if value is not None]
     if any(isinstance(value, float) for value in present) and all(map(_is_number, present)):
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
@@ -193,7 +193,7 @@ def _is_number(value: Any) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What a row says in JSON
+# Columns of JSON
 # --------------------------------------------------------------------------------------------------------------------
 
 
@@ -253,7 +253,7 @@ def _task(text: str) -> Task | None:
 
 
 def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> list[float]:
-    """The metric of those of the trials that are finished and have a finite value of it."""
+    """The finite values of the metric, of the finished trials among these."""
     rows = named(store.trials(map(trial_id, chosen)))
     name = metric_column(metric, rows.column_names)
     if name is None:
@@ -268,8 +268,8 @@ class Results:
 
     Attributes:
         trials: One row per finished trial, with named columns.
-        outcomes: Values of an outcome for every input of a trial, or None where they were not stored; called with the
-            trial's id and the name of the outcome.
+        outcomes: Called with the trial's id and the name of an outcome; returns its value for every input, or None if
+            outcomes were not stored.
         curves: Training curves of the trials with these ids, with columns `trial_id`, `step`, `metric`, `value`.
         evaluations: Makes the table of all evaluations of stored networks, which has the columns of `trials`.
     """
@@ -284,7 +284,7 @@ class Results:
 
     @classmethod
     def of_store(cls, store: Store, rows: pa.Table | None = None) -> "Results":
-        """The finished trials of the current versions; `rows` are the store's, where they have been read already."""
+        """The finished trials of the current versions; `rows` are the rows of the store, if they are read already."""
 
         @functools.lru_cache(maxsize=1)  # the steps of a walk are columns of one table
         def table(trial_id: str) -> pa.Table:
@@ -320,7 +320,7 @@ class Results:
         return cls(finished, outcomes, curves)
 
     def only(self, trial_ids: Iterable[str]) -> "Results":
-        """Those of the trials that are listed."""
+        """The results of the listed trials alone."""
         return replace(self, trials=self.trials[self.trials["trial_id"].isin(set(trial_ids))].reset_index(drop=True))
 
     def of_evaluations(self) -> "Results":
@@ -333,7 +333,7 @@ class Results:
     def distribution(self, trial_id: str, outcome: str) -> tuple[np.ndarray, np.ndarray] | None:
         """The different values of an outcome of a trial, rising, and how many inputs have each; None if not stored.
 
-        Of an outcome with many values the values are rounded.
+        If an outcome has many different values, they are rounded.
         """
         key = (trial_id, outcome)
         if key not in self._distributions:

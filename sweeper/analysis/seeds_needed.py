@@ -1,11 +1,10 @@
-"""What a store advises on m, the number of seeds r of a training step.
+"""Advice on m, the number of seeds r of a training step, from the trials of a store.
 
-Trials are compared that are equal but for m and the training seed. The bad tail of success, or of what the task names
-instead (`Abilities.tail`), improves with m and then stays; it is a percentile over the inputs, averaged over training
-seeds. What a step costs grows with m throughout. So the smallest m whose tail is nearly the best is the m to train
-with.
+Trials that are equal except in m and the training seed are compared. The bad tail of success, or of the metric that the
+task names (`Abilities.tail`), improves with m and then stays; it is a percentile over the inputs, averaged over
+training seeds. The cost of a step keeps growing with m. So the advice is the smallest m whose tail is nearly the best.
 
-Where the data do not carry the advice (all tails zero, one training seed), a remark says so. Nothing is trained.
+Where the data are too weak for the advice (all tails zero, one training seed), a remark says so. Nothing is trained.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +19,7 @@ from sweeper.analysis.table import TEXT, Column, Form, Table, without_empty_colu
 from sweeper.trial.contracts import Task
 
 NEARLY = 0.98
-"""A tail within 1 - NEARLY of the best one, relative to its size, is as good."""
+"""A tail within 1 - NEARLY of the best tail, relative to its size, counts as equally good."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ SUCCESS = Tail("success_p5", high_is_bad=False)
 
 
 def tail_of(task: Task | None) -> Tail:
-    """By what the trials of a task are ranked; by success where this checkout does not have the task."""
+    """The tail by which the trials of a task are ranked; the tail of success if this checkout lacks the task."""
     if task is None:
         return SUCCESS
     abilities = task.abilities()
@@ -57,7 +56,7 @@ def tail_of(task: Task | None) -> Tail:
 
 @dataclass(frozen=True)
 class AtM:
-    """Trials with one m: their tail, and what one of them costs, on average."""
+    """Trials with one value of m: their average tail, and the average cost of a trial."""
 
     m: int
     seeds: int
@@ -68,7 +67,7 @@ class AtM:
 
 @dataclass(frozen=True)
 class EnoughSeeds:
-    """The values of m that were tried, and the smallest that is enough; None where nothing tells.
+    """The values of m that were tried, and the smallest sufficient m; None if the data cannot decide.
 
     `remarks` say what weakens the advice.
     """

@@ -1,7 +1,7 @@
 """Finished trials of randomised models, grouped by setting.
 
-A group never mixes trials that differ in anything but the training seed, and the entries that a caller leaves free.
-What tells the groups of a task apart is named in their `Setting`.
+Trials of a group differ only in the training seed, and in the entries that a caller leaves free. The entries by which
+the groups of a task differ are named in their `Setting`.
 """
 
 import re
@@ -18,7 +18,7 @@ from sweeper.trial.trial_spec import Baseline
 
 @dataclass(frozen=True)
 class Setting:
-    """What the trials of a group have in common; `others` names what else tells it from the groups of its task."""
+    """The entries that the trials of a group share; `others` names further entries that differ between groups."""
 
     task: str
     baseline: str
@@ -37,7 +37,7 @@ SETTING_COLUMNS = (
 
 
 def by_setting(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[Setting, pd.DataFrame]]:
-    """The trials of randomised models in groups that are equal in all entries but the seed and those in `free`.
+    """The trials of randomised models in groups that are equal in all entries but the training seed and `free`.
 
     Args:
         trials: Finished trials, as in `Results.trials`.

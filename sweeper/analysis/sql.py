@@ -7,7 +7,7 @@ planned, whether it is committed or not. `evaluations` has the columns of `trial
 stored network. `curves` and `outcomes` are scanned where they lie, so that a query reads the
 files and columns it asks for and no others.
 
-SQL may come from anywhere: it can read these views and nothing else. The database lives in memory, DuckDB's access
+SQL may come from strangers: it can read these views and nothing else. The database is in memory, DuckDB's access
 to files, network, extensions and Python objects is switched off, its configuration is locked, and only a single SELECT
 is run. (DuckDB may spill an intermediate result to a temporary folder of its own, which is removed afterwards.)
 """
@@ -42,7 +42,7 @@ def frame(sql: str, results: str | Path | Store = "results") -> pd.DataFrame:
         results: A store, or its folder or URL.
 
     Raises:
-        QueryError: the query is not one SELECT, or asks for what is not there.
+        QueryError: the query is not a single SELECT, or names a view or column that does not exist.
         StoreError: there is no store, or it cannot be read.
     """
     return table(sql, results).to_pandas()
@@ -67,7 +67,7 @@ def table(sql: str, results: str | Path | Store = "results", rows: int | None = 
 
 
 def _explained(message: str) -> str:
-    """The message, and where a sweep is named if that was the question."""
+    """The message, with a hint where the names of sweeps are if the query looks for a sweep."""
     if _NO_SWEEP.search(message) is None:
         return message
     hint = "select avg(success) from trials join sweeps using (trial_id) where sweep = 'x' and status = 'finished'"
@@ -121,8 +121,8 @@ class View(NamedTuple):
     """A table that SQL may name.
 
     Attributes:
-        rows: Makes it from the store.
-        empty: The same without a row, for queries that do not use it.
+        rows: Makes the table from the store.
+        empty: The table without rows, for queries that do not use the view.
     """
 
     rows: Callable[[Store], pa.Table | ds.Dataset]

@@ -1,6 +1,7 @@
 """How far the sweeps of a store are, and why trials of them failed.
 
-A sweep is as far as the trials that its latest start planned. Two sweeps that plan the same trial share its row.
+The state of a sweep is the state of the trials that its latest start planned. Two sweeps that plan the same trial share
+its row.
 """
 
 import collections

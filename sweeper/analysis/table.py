@@ -1,8 +1,8 @@
 """A table of values, and its plain forms: aligned lines for a terminal, Markdown for a file.
 
-Whoever makes a table fills it with values: numbers stay numbers, moments stay moments. The form of a column says how a
-value is written, how it is aligned and by what it is sorted, and each renderer asks the form. The page has a renderer
-of its own (`sweeper.analysis.page.typeset`).
+A table holds values: numbers stay numbers, moments stay moments. The form of a column says how its values are written,
+aligned and sorted, and every renderer uses the form. The page has a renderer of its own
+(`sweeper.analysis.page.typeset`).
 """
 
 import datetime
@@ -38,15 +38,15 @@ def _itself(value: Any) -> float | None:
 
 @dataclass(frozen=True)
 class Form:
-    """How the values of a column are written. A missing value, None, never reaches it.
+    """How the values of a column are written. A form never gets a missing value (None).
 
     Attributes:
         text: A value as text.
         numeric: Whether the column is aligned to the right, and sorted by number where it can be sorted.
-        order: The number that a value is sorted by, None where it has none.
-        look: How the page sets it.
-        drawn: Whether it is a drawing, which only the page can show.
-        striking: Whether a value deserves a second look.
+        order: The number by which a value is sorted, None for a value without such a number.
+        look: How the page sets a value.
+        drawn: Whether a value is a drawing, which only the page can show.
+        striking: Whether the page highlights a value.
     """
 
     text: Callable[[Any], str] = str
@@ -89,7 +89,7 @@ REVISION = Form(revision_text, look="code")
 
 
 class Column(NamedTuple):
-    """Head of a column, the form of its values, and what stands for a missing value."""
+    """Head of a column, the form of its values, and the text for a missing value."""
 
     title: str
     form: Form = TEXT
@@ -110,8 +110,8 @@ class Table(NamedTuple):
     Attributes:
         title: What the table shows.
         columns: Heads, one for every value of a row.
-        rows: Values; None where there is nothing to say.
-        note: What a reader must know to read the rows aright.
+        rows: Values; None for a missing value.
+        note: A sentence that explains the rows.
     """
 
     title: str
@@ -156,7 +156,7 @@ def width(table: Table) -> int:
 
 
 def narrowed(table: Table, most: int, optional: Collection[str]) -> tuple[Table, list[str]]:
-    """The table without as many of the optional columns, from the last one on, as make it fit; and their titles."""
+    """The table without its last optional columns, as many as needed to fit; and the titles of these columns."""
     left_out: list[str] = []
     for title in reversed([column.title for column in table.columns if column.title in optional]):
         if width(table) <= most:

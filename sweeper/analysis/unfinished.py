@@ -9,7 +9,7 @@ from sweeper.events import TrialsLost
 from sweeper.messages import printable
 
 MAX_REASONS = 20
-"""So many reasons are printed, the most frequent first."""
+"""Largest number of reasons that are printed, the most frequent first."""
 
 
 def unfinished(
@@ -20,9 +20,9 @@ def unfinished(
     Args:
         planned: Ids of the trials of the sweep.
         rows: Their rows in the store, with the columns of the store.
-        done: Statuses, beside "finished", with which a trial is as far as the sweep wants it.
-        lost: Trials that workers could not commit. A trial that has a row by now is not unfinished for that.
-        refused: Whether the start ended before its time, because nothing could be committed.
+        done: Statuses, beside "finished", with which the sweep does not run a trial again.
+        lost: Trials that workers could not commit. A lost trial that has a row by now is not unfinished.
+        refused: Whether the start ended early because nothing could be committed.
     """
     reasons: dict[str, list[str]] = defaultdict(list)
     explained = set(rows.loc[rows["status"].isin(["finished", *done]), "trial_id"])

@@ -1,8 +1,8 @@
 """One view of a store as one file for other tools, in which every trial stands once.
 
-Tools that read the folders of a store themselves see what is on the disk at that moment: rows that are being compacted
-twice, or a file of curves of a run that was refused. A file that is made here holds what `Store` counts, and appears
-under its name as a whole.
+Tools that read the folders of a store themselves see the files of that moment: rows that are being compacted appear
+twice, and so may curves whose row was refused. A file that is made here holds exactly the rows that `Store` counts, and
+appears under its name as a whole.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ ViewName = Literal["trials", "evaluations", DetailTable]
 
 FORMATS = (".parquet", ".csv")
 
-_ATTEMPTS = 5  # of scanning a store that is being compacted; each compaction can spoil one
+_ATTEMPTS = 5  # attempts to scan a store that is being compacted; each compaction can spoil one attempt
 
 
 def write_view(store: Store, view: ViewName, path: Path) -> int:
-    """Write a view of a store as one file, in place of a file of the same name.
+    """Write a view of a store as one file, which replaces a file of the same name.
 
     Args:
         store: The store.
@@ -42,7 +42,7 @@ def write_view(store: Store, view: ViewName, path: Path) -> int:
     Raises:
         StoreError: the store cannot be read.
         OSError: the file cannot be written.
-        pyarrow.ArrowException: the store was read again and again, and its files vanished every time.
+        pyarrow.ArrowException: files of the store vanished in every attempt to read it.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
@@ -83,7 +83,7 @@ def _batches(store: Store, view: ViewName) -> tuple[pa.Schema, Iterator[pa.Recor
 
 
 def _typed(table: pa.Table) -> pa.Table:
-    """The table with a column of which no value is known as text, since some tools know no column without a type."""
+    """The table with columns of nulls as text, since some tools refuse a column without a type."""
     for place, field in enumerate(table.schema):
         if pa.types.is_null(field.type):
             table = table.set_column(place, field.name, table.column(place).cast(pa.string()))

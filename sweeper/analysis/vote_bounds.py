@@ -1,4 +1,4 @@
-"""How many seeds must vote so that the most frequent answer is right.
+"""How many seeds r must vote so that the most frequent answer is right.
 
 **Whole answers.** Let a model answer right with probability p and give its most likely wrong answer with probability
 p', and let D = p - p' be its margin. Over k independent votes the count of right answers less that of one wrong answer
@@ -9,27 +9,26 @@ most
     |wrong answers| exp(-k D^2 / 2),
 
 which is at most delta for k >= (2 / D^2) ln(|wrong answers| / delta). The paper (arXiv 2408.10818) prints the logarithm
-upside down, which would make the bound negative. Where several answers are right, p is that of the likeliest of them.
+upside down, which would make the bound negative. Where several answers are right, p belongs to the likeliest of them.
 
 **Part by part.** Let an answer have parts, such as bits, on which the same k voters vote one by one. The voted answer
 is wrong exactly if the vote on some part is. Let part b be right with probability p_b and D_b = p_b - (1 - p_b) its
-margin. If right values outnumber all others together they win, and by the inequality above they do not with a
-probability of at most exp(-k D_b^2 / 2). So the events to sum over are no longer the wrong answers but the parts, each
-of which has one "not right" to win against: 31 wrong values of five bits become 5. The vote fails with a probability of
-at most
+margin. If right values outnumber all others together they win, and by the inequality above they fail to with a
+probability of at most exp(-k D_b^2 / 2). So the sum is no longer over wrong answers but over parts, each with a single
+event "not right": 31 wrong values of five bits become 5 events. The vote fails with a probability of at most
 
     sum_b exp(-k D_b^2 / 2) <= |parts| exp(-k D^2 / 2)    with D = min_b D_b,
 
-which is at most delta for k >= (2 / D^2) ln(|parts| / delta). The sum over parts asks nothing of how parts depend on
-each other within a vote; only votes must be independent. With two values a part the margin is exact; with more, others
-than the right value may split, and fewer votes may do.
+which is at most delta for k >= (2 / D^2) ln(|parts| / delta). The parts of one vote may depend on each other in any
+way; only votes must be independent. With two values for a part the margin is exact; with more values the wrong votes
+may split among them, and fewer votes may suffice.
 
 Neither bound implies the other. A whole answer that is never given can still win bit by bit, if each bit is mostly
 right; and the most frequent answer can have a bit that is mostly wrong.
 
-A difference of 0, a tie, counts as a failure in both, so that they hold however ties are broken. What they promise for
-k they promise for every larger number, odd or even; an even number can do worse than the odd one below it, never worse
-than promised.
+A tie counts as a failure in both bounds, so that they hold for every way to break ties. A bound for k also holds for
+every larger number, odd or even. An even number can do worse than the odd number before it, but not worse than the
+bound.
 """
 
 import math
@@ -39,12 +38,12 @@ def votes_needed(margin: float, wrong_answers: int, failure: float = 0.05) -> fl
     """Number k of independent votes on whole answers that suffices to be wrong with at most probability `failure`.
 
     Args:
-        margin: D, probability of the right answer less that of the most likely wrong one, at most 1.
+        margin: D, probability of the right answer less that of the most likely wrong answer, at most 1.
         wrong_answers: How many wrong answers there are, at least 1.
         failure: delta, between 0 and 1.
 
     Returns:
-        A whole number of at least 1; infinity where the margin is not positive, as more votes do not help there.
+        A whole number of at least 1; infinity if the margin is not positive, as more votes do not help then.
 
     Raises:
         ValueError: an argument is outside its range.
@@ -58,11 +57,11 @@ def partwise_votes_needed(margin: float, parts: int, failure: float = 0.05) -> f
     Args:
         margin: D, twice the probability that the weakest part is right, less 1.
         parts: How many parts an answer has, at least 1.
-        failure: delta, between 0 and 1: that of the whole answer.
+        failure: delta, between 0 and 1, for the whole answer.
 
     Returns:
-        A whole number of at least 1; infinity where the margin is not positive, where this bound promises nothing (of
-        two values of a part the wrong one wins there).
+        A whole number of at least 1; infinity if the margin is not positive, because the bound gives nothing then (if a
+        part has two values, the wrong value wins).
 
     Raises:
         ValueError: an argument is outside its range.
@@ -71,7 +70,7 @@ def partwise_votes_needed(margin: float, parts: int, failure: float = 0.05) -> f
 
 
 def success_promised(votes: float, margin: float, rivals: int) -> float:
-    """Probability with which so many independent votes are right at least, by the bounds above.
+    """Lower bound on the probability that this many independent votes are right, by the bounds above.
 
     Args:
         votes: Number k of votes.
@@ -79,7 +78,7 @@ def success_promised(votes: float, margin: float, rivals: int) -> float:
         rivals: Wrong answers, or parts.
 
     Returns:
-        At least 0; 0 where the margin is not positive.
+        A number of at least 0; 0 if the margin is not positive.
     """
     return max(0.0, 1 - rivals * math.exp(-votes * margin**2 / 2)) if margin > 0 else 0.0
 

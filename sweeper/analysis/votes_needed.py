@@ -1,12 +1,13 @@
-"""What a store advises on votes: how many a trained model needs, and what votes reached.
+"""Advice on votes from the trials of a store: how many votes a network needs, and the success that votes reached.
 
-The bounds of `vote_bounds` are applied to each training, for every kind of vote that the task offers: on whole answers
-and part by part. The margin is the 5th percentile over the inputs, so that so many votes answer at least 95 % of the
-inputs right with probability 95 % each. Every trained model has its own number: an average over training seeds would
-hide the model that no vote can help. Beside the bound stands how many votes reached as much, as estimated from all
-evaluation seeds (`votes_<k>`); rows of older programs have the paper's disjoint groups instead.
+The bounds of `vote_bounds` are applied to each network, for every kind of vote that the task offers: on whole answers
+    and part by part. The margin is the 5th percentile over the inputs, so that this number of votes answers at least 95
+    % of
+the inputs right with probability 95 % each. Every network has its own number: an average over training seeds would hide
+a network that no vote can help. Beside the bound stands the number of votes that reached as much, estimated from all
+seeds r of the evaluation (`votes_<k>`); rows of older programs have the paper's disjoint groups instead.
 
-Nothing is trained. What was not measured is shown as a dash.
+Nothing is trained. A number that was not measured is shown as a dash.
 """
 
 import math
@@ -30,19 +31,19 @@ FAILURE = 0.05
 
 @dataclass(frozen=True)
 class Votes:
-    """What one kind of vote needs, and what it reached.
+    """How many votes of one kind are needed, and the success that such votes reached.
 
     Attributes:
-        setting: The model.
-        m: Seeds a training step.
-        seeds: Training seeds; the values below are one for each that has them.
-        rule: Whether seeds vote on whole answers or part by part.
+        setting: The setting.
+        m: Seeds r of a training step.
+        seeds: Training seeds; the values below have one entry for each training seed that has them.
+        rule: Whether seeds r vote on whole answers or part by part.
         margins: 5th percentile over the inputs of the margin that decides this vote.
-        needed: Votes that the bound asks for; infinity where it promises nothing.
+        needed: Votes that the bound asks for; infinity where the bound gives nothing.
         reached: Average success and its 5th percentile by number of votes, averaged over training seeds: the estimates
             `votes_<k>` where they were measured, else the disjoint groups of the paper, `majority_<k>`.
-        shown: Numbers of votes with a column of the table, those that the trials name.
-        entropies: Entropy of the wrong answers in bits, averaged over the inputs that have some.
+        shown: Numbers of votes with a column of the table: those in the protocols of the trials.
+        entropies: Entropy of the wrong answers in bits, averaged over the inputs with wrong answers.
         evaluation_seeds: How many seeds r the margins were estimated from.
     """
 
@@ -58,12 +59,12 @@ class Votes:
     evaluation_seeds: int
 
     def enough(self, which: Literal[0, 1]) -> int | None:
-        """The fewest votes taken whose average success (0), or 5th percentile (1), is no less than 1 - FAILURE."""
+        """The fewest votes whose measured average success (0), or 5th percentile (1), is at least 1 - FAILURE."""
         return min((group for group, shares in self.reached.items() if shares[which] >= 1 - FAILURE), default=None)
 
 
 def votes(results: Results) -> list[Votes]:
-    """What voting needs and reached, for every randomised model and kind of vote of which either was measured."""
+    """The votes of every randomised setting and kind of vote with a measured margin or success."""
     advice = []
     for setting, rows in by_setting(results.trials):
         spec = rows["spec"].iloc[0]
@@ -101,7 +102,7 @@ def _needed(voting: Voting, rule: VotingRule, margin: float) -> float:
 
 
 def _values(rows: pd.DataFrame, metric: str) -> tuple[float, ...]:
-    """Of the trials that have the metric; those of an older program may not."""
+    """Values of the trials that have the metric; trials of older programs may lack it."""
     return tuple(rows[metric].dropna().astype(float)) if metric in rows else ()
 
 
@@ -116,7 +117,7 @@ def _mean(rows: pd.DataFrame, metric: str) -> float | None:
 
 
 class Enough(NamedTuple):
-    """The fewest votes that reached enough, on average and in the 5th percentile, or None; and the most taken."""
+    """The fewest votes that sufficed, on average and in the 5th percentile, or None; and the most measured."""
 
     average: int | None
     tail: int | None

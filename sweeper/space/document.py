@@ -1,8 +1,9 @@
 """The document of a search space: the text of its file, as a tree, joined with the files that it extends.
 
 A space that begins with `extends: other.yaml` is the document of the other file with its own entries written over it,
-by the rules of variants. The text that a store keeps of such a space has the entries of all files, so that a record
-needs no file beside it.
+    by the rules of variants. The text that a store keeps of such a space has the entries of all files, so that the
+    record of
+a sweep needs no further file.
 """
 
 import contextlib
@@ -20,11 +21,11 @@ MAX_BASES = 8
 
 
 class Document(NamedTuple):
-    """A document and the one text that says all of it.
+    """A document: its tree and its text.
 
     Attributes:
-        root: The tree, without `extends`. Nodes of other files say where they stand by `Elsewhere`.
-        text: That of the file; of a space that extends others, that of the joined document.
+        root: The tree, without `extends`. Nodes of other files have an `Elsewhere` as their place.
+        text: The text of the file; of a space that extends others, the text of the joined document.
     """
 
     root: Node
@@ -32,14 +33,14 @@ class Document(NamedTuple):
 
 
 def document(path: Path, text: str) -> Document:
-    """The document with this text, joined with what it extends.
+    """The document with this text, joined with the files that it extends.
 
     Args:
-        path: Of the file; paths under `extends` are relative to its folder.
-        text: Its content.
+        path: Path of the file; paths under `extends` are relative to its folder.
+        text: Content of the file.
 
     Raises:
-        Refused: it is no YAML, or what it extends cannot be read.
+        Refused: the text is no YAML, or an extended file cannot be read.
     """
     root = document_tree(text)
     if not isinstance(root.value, dict) or "extends" not in root.value:
@@ -49,12 +50,12 @@ def document(path: Path, text: str) -> Document:
 
 
 def _joined(root: Node, path: Path, files: tuple[Path, ...]) -> Node:
-    """The document with the entries of what it extends, and of what that extends.
+    """The document with the entries of all files that it extends, directly or through another file.
 
     Args:
-        root: Of the file at `path`.
+        root: Tree of the file at `path`.
         path: The file.
-        files: Those on the way here, to see a circle.
+        files: The files that led here by `extends`; a repeated file is a circle.
     """
     if not isinstance(root.value, dict) or "extends" not in root.value:
         return root
@@ -78,7 +79,7 @@ def _joined(root: Node, path: Path, files: tuple[Path, ...]) -> Node:
 
 
 def _located(node: Node, source: str) -> Node:
-    """The tree, of which every node says that it stands in the file `source`."""
+    """The tree with the file `source` as the place of every node."""
     match node.value:
         case dict() as entries:
             value = {key: _located(entry, source) for key, entry in entries.items()}

@@ -4,7 +4,7 @@ A choice may hold whole records, and these may have holes of their own. So the s
 of a choice and a product over the keys of a mapping. A hole is named by its path in the document, which is unique.
 
 Invariants:
-    - Each value of a filled tree has the path of the hole, and of the entry, that it came from.
+    - Each value of a filled tree has the path of its hole and of its entry.
     - The order of keys changes the order of a grid and nothing else.
     - `probes` contains every value of every axis, and has as many trees as the axes have values together; the grid has
       as many as the product.
@@ -141,8 +141,8 @@ def grid_size(node: Node) -> int:
 def probes(node: Node) -> Iterator[Node]:
     """Filled trees that together hold every constant, every entry of every choice and both ends of every range.
 
-    There are as many as the axes have values together. Of seeds only the largest is probed: when it is legal, so are
-    all lesser seeds.
+    There are as many trees as the axes have values together. Of training seeds only the largest is probed: when it is
+    legal, all smaller seeds are legal.
     """
     match node.value:
         case Hole(kind="choice", options=options):
@@ -194,7 +194,7 @@ def _axis(node: Node) -> list[Node]:
 
 
 def filled(node: Node, setting: Mapping[str, Any]) -> Node:
-    """The tree with every hole but the seeds filled by the setting: the entry's index for a choice, else the value."""
+    """The tree with every hole but the training seeds filled: by an entry's index for a choice, else by a value."""
     match node.value:
         case Hole(kind="choice", options=options):
             return filled(options[setting[node.path]], setting)
@@ -203,7 +203,8 @@ def filled(node: Node, setting: Mapping[str, Any]) -> Node:
         case Hole(kind="int"):
             return replace(node, value=int(setting[node.path]))
         case Hole(options=(low, high)):
-            # Few digits are the same on every machine, whatever its logarithm rounds to, and legible in every table.
+            # Few digits are the same on every machine, although logarithms round differently, and legible in every
+            # table.
             rounded = float(f"{setting[node.path]:.{SIGNIFICANT_DIGITS}g}")
             return replace(node, value=min(max(rounded, low.value), high.value))
         case dict() as entries:

@@ -39,7 +39,7 @@ Limits = Annotated[tuple[Finite | None, Finite | None], Field(strict=False), Aft
 ColumnLimits = Annotated[
     tuple[Finite | Name | None, Finite | Name | None], Field(strict=False), AfterValidator(_rising)
 ]
-"""Limits of which an end may be a column of the trials, such as `task.horizon`."""
+"""Limits; each end may be a column of the trials, such as `task.horizon`."""
 
 
 class Declaration(BaseModel):
@@ -49,9 +49,9 @@ class Declaration(BaseModel):
 
 
 class Axis(Declaration):
-    """The column on the horizontal axis; in YAML its bare name will do. Infinity gets a place of its own at the end.
+    """The column on the horizontal axis; in YAML its bare name is enough. Infinity gets a place of its own at the end.
 
-    Trials in which the column is empty stand at `empty`, and without it are left out.
+    Trials in which the column is empty stand at `empty`; without `empty` they are left out.
     """
 
     column: Name
@@ -125,5 +125,5 @@ class ValueAxis(Declaration):
 
     @property
     def factor(self) -> float:
-        """What a number of the store is multiplied by to be drawn."""
+        """The factor from a number of the store to the number drawn."""
         return 100.0 if self.percent else 1 / self.unit

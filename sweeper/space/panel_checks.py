@@ -1,7 +1,7 @@
-"""Whether the panels of a space name what its trials will have: columns, metrics, training curves, outcomes and tasks.
+"""Checks of the names in panels: columns, metrics, training curves, outcomes and tasks of the space's trials.
 
-A panel is drawn when all trials are done, which is late to learn that a name was misspelt. So panels are checked when a
-sweep starts. A report draws what the panels share with the store, whatever made the rows.
+A panel is drawn when all trials are done, which is too late to learn that a name was misspelt. So panels are checked at
+the start of a sweep. A report does not check names: it draws what the rows of the store have.
 """
 
 import re
@@ -38,7 +38,7 @@ class _Reference(NamedTuple):
 
 
 class _Names:
-    """The names that the trials of a space will have; those of metrics are computed when they are asked for."""
+    """The names that the trials of a space will have; names of metrics are computed when they are first needed."""
 
     def __init__(self, variants: Sequence[Node]):
         records: dict[Any, Any] = {}
@@ -47,7 +47,7 @@ class _Names:
                 data = plain(probe)
                 named = [part.get("name") if isinstance(part := data.get(key), dict) else None for key in _NAMED]
                 records.setdefault(tuple(named), data)
-        # Of all baselines this one has voters, and so every metric that the others have.
+        # A randomised baseline has voters, and so every metric of the other baselines too.
         self._trials = [TrialSpec.model_validate(data | {"baseline": "Aq_R"}) for data in records.values()]
         self.tasks = list(dict.fromkeys(trial.task.name for trial in self._trials))
         self.paths = list(dict.fromkeys(path for trial in self._trials for path, _ in leaf_values(canonical(trial))))
@@ -65,7 +65,7 @@ class _Names:
         return list(dict.fromkeys(name for trial in self._trials for name in trainers.trainer_of(trial).curves))
 
     def problem(self, name: str, source: Source) -> str | None:
-        """What is wrong with a name, if anything is."""
+        """The mistake in a name; None if the name is right."""
         if source == "column":
             return self._column_problem(name)
         if source == "votes":
@@ -96,7 +96,7 @@ class _Names:
 
 
 _NUMBERED = re.compile(r"_\d+(_p5)?$")
-"""The end of the name of a metric that is made of so many votes."""
+"""The end of the name of a metric of votes: the number of votes, and the statistic."""
 
 _NAMED = ("task", "model", "objective", "optimizer")
 """Entries of a trial whose name decides which further entries it has."""
@@ -134,7 +134,7 @@ def _problems(panels: Sequence[Panel], root: Node, names: _Names) -> list[Proble
 
 def _references(panel: Panel) -> Iterator[_Reference]:
     yield from _choice((), panel.where, panel.best)
-    # Which metrics evaluations will have depends on a protocol that nobody has chosen yet.
+    # The metrics of evaluations depend on protocols that are not chosen yet.
     known = not (isinstance(panel, CurvePanel | VotesPanel) and panel.rows == "evaluations")
     yield from _drawn((), panel) if known else ()
     for place, series in enumerate(panel.series):

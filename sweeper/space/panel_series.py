@@ -1,4 +1,4 @@
-"""Series of panels: which trials a curve, histogram or map shows, and what was published of it.
+"""Series of panels: which trials a curve, histogram or map shows, and the published values beside it.
 
 A series takes the trials whose columns equal `where` (the panel's and its own; a list means any of its values). A
 column is one of the store's `trials` table (`q`, `baseline`, `success`), an entry of the trial by its dotted path
@@ -29,7 +29,7 @@ class Best(Declaration):
 class Yardstick(Declaration):
     """A horizontal line at an exact value of the task that the panel's trials train: `value` is its name there.
 
-    `unit` is the exact number that is drawn as 1; left out, it is the unit of the vertical axis.
+    `unit` is the exact number that is drawn as 1; by default it is the unit of the vertical axis.
     """
 
     value: Name
@@ -39,7 +39,7 @@ class Yardstick(Declaration):
 
 
 class Series(Declaration):
-    """What all series have: `metric` is the panel's if it is left out."""
+    """The fields of all series; without a `metric` a series has the panel's metric."""
 
     label: Name
     where: Where = Field(default={})

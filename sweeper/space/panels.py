@@ -1,7 +1,8 @@
-"""A panel says which numbers of the store to draw, against what, split by what; it says nothing of how to draw.
+"""Panels: which numbers of the store to draw, against which column, split by which column, without how to draw them.
 
-Panels are declared in the search space that makes their data, so a new task brings its figures in its YAML. Everything
-that belongs to one paper is data here: labels, colours, published reference values and where these were read. The
+Panels are declared in the search space that makes their data, so the figures of a new task stand in its YAML.
+Everything
+that belongs to one paper is data here: labels, colours, published values and their sources. The
 package `sweeper.analysis.figures` draws the kinds and knows no paper.
 
 A series is one curve, one histogram or one map. Instead of listing its series a panel may `split` by a column: one
@@ -13,7 +14,7 @@ Invariants:
     - Every published value names a series and a metric that its own panel draws.
     - The kind is the key `kind`; a new kind is one more record, one more line in `KINDS`, and one more module of
       `sweeper.analysis.figures`.
-    - `cost` is an abbreviation: reading `Panels` writes it out as curves, so nothing else knows of it.
+    - `cost` is an abbreviation: `Panels` replaces it with curves when it is read, so no other module handles it.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
@@ -51,12 +52,12 @@ _Bins = Annotated[int, Field(ge=1, le=1000)]
 
 
 Source = Literal["column", "votes", "curve", "outcome", "walk"]
-"""Where the values of a metric come from: columns of trials, training curves, or outcomes of inputs. The columns of
-votes have a name with a number more, that of the votes; those of a walk have two more, of the seed and of the step."""
+"""Where values of a metric come from: columns of trials, training curves, or outcomes of inputs. Names of vote columns
+end with the number of votes; names of walk columns end with two numbers, of the seed r and of the step."""
 
 
 class Panel(Declaration):
-    """What all kinds have.
+    """The fields of all kinds.
 
     Panels with the same `figure` are also drawn side by side. `metric` is drawn of every series that names no other.
     """
@@ -88,7 +89,7 @@ class Panel(Declaration):
         return self
 
     def metrics(self, series: Series | None) -> tuple[str | None, ...]:
-        """What is drawn of a series, or of each series that the panel is split into."""
+        """The metrics drawn of a series, or of each series into which the panel is split."""
         return ((series and series.metric) or self.metric,)
 
 
@@ -121,7 +122,7 @@ def _check_series(series: tuple[Series | CostSeries, ...], split: str | None) ->
 
 
 class _Lines(_Published):
-    """What a curve and a history panel share: averages and tails, with a band over the training seeds."""
+    """The fields that curve and history panels share: averages and tails, with a band over the training seeds."""
 
     y: ValueAxis = ValueAxis()
     tail: Name | None = None
@@ -145,8 +146,8 @@ class _Lines(_Published):
     def metrics(self, series: Series | None) -> tuple[str | None, str | None]:
         """The columns of the solid and of the dashed line of a series.
 
-        A series that names either of its two lines names them all: `metric: x` alone has no tail, so that the panel's
-        tail never stands beside another metric's average.
+        A series that names one of its two lines does not take the other from the panel: `metric: x` alone has no tail,
+        so that the panel's tail never stands beside another metric's average.
         """
         if isinstance(series, CurveSeries) and (series.metric or series.tail):
             return series.metric, series.tail
@@ -174,10 +175,10 @@ class HistoryPanel(_Lines):
 
 
 class VotesPanel(_Lines):
-    """Success against the number of votes k, with what the bounds of `sweeper.analysis.vote_bounds` promise beside it.
+    """Success against the number of votes k, with the lower bounds of `sweeper.analysis.vote_bounds`.
 
-    `metric` and `tail` name what `<metric>_<k>` and `<metric>_<k>_p5` are called without the number: `votes` and
-    `votes_p5`. `x` is the label of the axis.
+    `metric` and `tail` are names of columns without the number k: `votes` for `votes_<k>`, `votes_p5` for
+    `votes_<k>_p5`. `x` is the label of the axis.
     """
 
     SOURCE = "votes"
@@ -230,11 +231,11 @@ class HeatmapPanel(Panel):
 
 
 class _Grid(Panel):
-    """What panels share whose inputs are cells of a grid: counted from 0 row by row from below, each from the left.
+    """The fields of panels whose inputs are cells of a grid.
 
-    `rows` and `columns` are columns of the trials that say how large the grid is. Input 0 is the cell `first`. One
-    training is drawn, as a mean over several would blur what each of them does: that of the training seed `seed`, or
-    the lowest one there is.
+    Cells are counted from 0, row by row from below, each row from the left. `rows` and `columns` are columns of the
+    trials that give the size of the grid. Input 0 is the cell `first`. Only the training with the training seed `seed`
+    is drawn, by default the lowest, because a mean over several trainings would blur all of them.
     """
 
     rows: Name
@@ -261,7 +262,7 @@ class BoardPanel(_Grid):
     """Two walks of an agent to the cell `target` (row and column from 1), one board for each of several seeds r.
 
     `metric` is the beginning of the outcomes `<metric>_<r>_<step>`, which hold the cell reached by a step, and a
-    negative number after the last. A walk ends on the target, or after as many steps as the column `longest` says.
+    negative number after the last step. A walk ends on the target, or after as many steps as the column `longest` says.
     `unit` is the number of steps that is written as 1 above a board.
     """
 
@@ -282,7 +283,7 @@ _COSTS = (
     ("compile time", "compile_seconds", "Compile time (s)", 1.0, "0 if compiled before"),
     ("memory", "peak_memory_bytes", "Peak memory (MiB)", 2.0**20, "on a GPU earlier trials included"),
 )
-"""What a cost panel draws: end of the name, column of the store, label and unit of its axis, and what to know of it."""
+"""The curves of a cost panel: end of the name, column of the store, label and unit of its axis, and a remark."""
 
 
 class CostPanel(Declaration):
@@ -302,7 +303,7 @@ class CostPanel(Declaration):
         return self
 
     def curves(self) -> tuple[CurvePanel, ...]:
-        """The panel written out."""
+        """The panel as four curve panels."""
         series = tuple(CurveSeries(**dict(part)) for part in self.series)
         return tuple(
             CurvePanel(

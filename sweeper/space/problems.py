@@ -1,4 +1,4 @@
-"""What is wrong with a search space: one line a mistake, with its place and the nearest valid name."""
+"""Mistakes in a search space: one line for each, with its place and the nearest valid name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ class Problem:
 
     Attributes:
         path: Dotted path in the document, the hole included (`trial.objective.q.choice[2]`); empty for the whole file.
-        message: What is wrong, with the nearest valid name where there is one.
-        where: Where the mistake is written.
+        message: The mistake in words, with the nearest valid name if there is any.
+        where: The place at which the mistake is written.
     """
 
     path: str
@@ -64,7 +64,7 @@ class SearchSpaceError(ValueError):
 
 
 class Refused(Exception):
-    """A mistake that ends the reading of a document, because what follows it cannot be understood."""
+    """A mistake that ends the reading of a document, because the text after the mistake cannot be understood."""
 
     def __init__(self, path: str, message: str, where: Where):
         super().__init__(message)

@@ -13,7 +13,7 @@ class RandomSearch(ListedSearch):
     """Draws `trials` settings, each from its own index and the search seed.
 
     Every hole of a setting has a random stream of its own. So its draws depend on no other hole, and a search with more
-    trials begins with the settings of the shorter one.
+    trials begins with the settings of the shorter search.
     """
 
     DRAWS = True

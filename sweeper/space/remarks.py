@@ -1,4 +1,4 @@
-"""What a planned sweep can do and probably should not: told before it runs, and no reason to refuse it."""
+"""Remarks on doubtful values of a planned sweep, printed before it runs; none of them refuses the sweep."""
 
 from collections.abc import Collection
 

@@ -12,12 +12,13 @@ class Resources(Spec):
     """How a sweep is executed; nothing of it is part of a trial's identity.
 
     Attributes:
-        lanes: How many trials one pack holds at most, of whatever shares the structure; None makes a pack of the
-            training seeds of one combination.
+        lanes: Largest number of trials in a pack, which may then mix settings of one structure; None makes a pack of
+            the training seeds of one setting.
         cpus: Cores of a pack.
         gpus: GPUs of a pack; a share below 1 puts several packs on one GPU.
         population_workers: Processes of one core each that evaluate the population of a pack that PGPE trains. The
-            pack's own process works while they wait, so that its `cpus` are not reserved beside them. 0: it does all.
+            pack's own process works while they wait, so that its `cpus` are not reserved in addition. With 0 the pack's
+            own process evaluates the population.
         checkpoint_seconds: Time between two checkpoints of a pack.
         outcomes: Whether the results of every single evaluation input are kept.
         networks: Whether the trained networks are kept.
@@ -32,7 +33,7 @@ class Resources(Spec):
     networks: bool = True
 
     def bundles(self) -> list[dict[str, float]]:
-        """What a pack reserves: of its own process, which may be nothing, and of each population worker."""
+        """The resources that a pack reserves: for its own process, possibly none, and for each population worker."""
         own = {"CPU": float(self.cpus)} if self.population_workers == 0 else {}
         return [own | ({"GPU": self.gpus} if self.gpus else {}), *[{"CPU": 1.0}] * self.population_workers]
 

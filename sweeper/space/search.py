@@ -22,9 +22,9 @@ class Asha(Spec):
     """Early stopping by asynchronous successive halving (Li et al., arXiv 1810.05934) of the training loss.
 
     Attributes:
-        metric: What packs are compared by while they train.
+        metric: The training curve by which packs are compared.
         grace_steps: No trial is stopped before this step.
-        reduction_factor: One of so many trials goes on at each rung; rungs are so many times further apart.
+        reduction_factor: One trial of this many goes on at each rung, and each rung is this many times further on.
     """
 
     metric: Literal["train_loss"] = "train_loss"
@@ -81,7 +81,7 @@ class ListedSearch(Search):
         """The filled tree of every setting and training seed, in order.
 
         Args:
-            variants: For every variant the whole trial with its holes.
+            variants: The whole trial of each variant, with its holes.
         """
 
     def problems(self, trial: TrialSpec) -> list[Problem]:
@@ -105,14 +105,14 @@ class AdaptiveSearch(Search):
     """A search that chooses each setting by the values of earlier settings."""
 
     TITLE: ClassVar[str]
-    """What messages call the search, with its article."""
+    """The name of the search in messages, with its article."""
 
     @abc.abstractmethod
     def study(self, variants: Sequence[Node]) -> Study:
-        """A study that has been told nothing yet; equal tells make it ask for equal settings.
+        """A study that has no values yet; equal values make it propose equal settings.
 
         Args:
-            variants: For every variant the whole trial with its holes.
+            variants: The whole trial of each variant, with its holes.
         """
 
 

@@ -47,7 +47,7 @@ from sweeper.training import evaluation
 from sweeper.trial.trial_spec import TrialSpec
 
 ANCHORS = "x-"
-"""Keys at the top that begin so hold values for aliases, and nothing else."""
+"""The beginning of keys at the top that hold values for aliases, and nothing else."""
 
 
 class _Document(BaseModel):
@@ -72,8 +72,8 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> SweepSpec:
         overrides: Texts `path=value`, written into the document before anything is checked; the value is YAML.
 
     Raises:
-        SearchSpaceError: the space cannot be run. It lists every mistake that can be told from the others: those of
-            the document first, and once it has none, those of the values.
+        SearchSpaceError: the space cannot be run. The error lists all mistakes of the document; if the document has
+            none, all mistakes of the values.
     """
     try:
         text = file_text(Path(path))
@@ -162,7 +162,7 @@ def _illegal_values(variants: Sequence[Node]) -> list[Problem]:
 
 
 def _without_effect(overrides: Sequence[str], variants: Sequence[Node]) -> list[Problem]:
-    """Overrides of the trial that every variant, or a later override, overrides in its turn."""
+    """Overrides of the trial that a later override, or every variant, overrides again."""
 
     def origins(node: Node) -> Iterator[Where]:
         yield node.where
@@ -216,12 +216,12 @@ def _undrawable(search: Search, variants: Sequence[Node]) -> list[Problem]:
 
 
 def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> list[Problem]:
-    """A metric that no trial will have, and a metric without a word on whether it is to be small or large."""
+    """A metric that no trial will have, and a metric without a `mode`."""
     if "metric" not in search.model_fields_set:
         return []
     known = ["train_loss"]
     for variant in variants:
-        # Of all baselines this one has voters, and so every metric that the others have.
+        # A randomised baseline has voters, and so every metric of the other baselines too.
         trial = plain(next(holes.probes(variant))) | {"baseline": "Aq_R"}
         known += evaluation.metric_names(TrialSpec.model_validate(trial))
     at = descendant(root, ("search", "metric"))

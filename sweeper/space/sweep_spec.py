@@ -1,8 +1,8 @@
 """A search space that has been read, and the trials that it stands for.
 
-A listed search is expanded into all of its trials. An adaptive search has trials setting by setting, as its study asks
-for them. Either way pydantic validates every filled tree, and the message on a
-value that it refuses names the place in the author's file.
+A listed search is expanded into all of its trials. The settings of an adaptive search become trials one by one, as its
+study proposes them. In both cases pydantic validates every filled tree, and the message on a refused value names its
+place in the author's file.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from sweeper.trial.record import Spec
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
 MAX_FAILURES = 1000
-"""After so many problems the rest of a space is not looked at."""
+"""After this number of problems the rest of a space is not checked."""
 
 ROOTS: validation_messages.Roots = {"trial": TrialSpec, "search": SearchMethod, "resources": Resources}
 

@@ -1,8 +1,8 @@
-"""Which of a trial's values the numbers of a compiled program cannot hold.
+"""Values of a trial that the float32 and int32 of a compiled program cannot hold.
 
-A program computes in float32 and int32, and `Traced` values are its inputs. There a learning rate of 1e-50 is 0, which
-trains nothing, and 3e9 steps of warm-up are no number at all. Such values are mistakes of the search space, told with
-their path before anything runs. `trial.steps` is no input, but it is counted in int32.
+`Traced` values are inputs of the program. In float32 a learning rate of 1e-50 is 0, which trains nothing, and in int32
+3e9 steps of warm-up are no number at all. Such values are mistakes of the search space, reported with their path before
+anything runs. `trial.steps` is no input of the program, but the program counts steps in int32.
 """
 
 import math
@@ -26,9 +26,9 @@ def unrepresentable(trial: TrialSpec, tree: Node, checked: Checked) -> list[Prob
     """The values written in `tree` that float32 or int32 cannot hold.
 
     Args:
-        trial: What the tree stands for.
+        trial: The trial of the tree.
         tree: A tree without holes.
-        checked: Values that earlier calls have looked at, and that are skipped; those of this tree are added.
+        checked: Values that earlier calls have checked, and that are skipped; the values of this tree are added.
     """
     records = type(trial.task), type(trial.model), type(trial.objective), type(trial.optimizer)
     leaves = [(tuple(key.name for key in path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(trial)]
@@ -36,7 +36,7 @@ def unrepresentable(trial: TrialSpec, tree: Node, checked: Checked) -> list[Prob
     for location, leaf in [(("steps",), trial.steps), *leaves]:
         if not contains(tree, location):
             continue
-        # The value that is written: a baseline may replace it, and then another baseline of the space uses it.
+        # The value as written: a baseline may replace it, but another baseline of the space uses it.
         at = descendant(tree, location)
         if not isinstance(at.value, int | float) or (records, location, at.value) in checked:
             continue
@@ -53,7 +53,7 @@ def _mistake(trial: TrialSpec, location: tuple[Any, ...], value: int | float) ->
         return None
     if abs(value) > _MAX_FLOAT:
         return f"must be at most {_MAX_FLOAT:.3g} in single precision, got {shown(value)}"
-    # Processors may take numbers below the smallest normal one for 0.
+    # Processors may round numbers below the smallest normal number to 0.
     if 0 < abs(value) < _MIN_FLOAT:
         return f"is 0 in single precision, got {shown(value)}; the smallest number above 0 is {_MIN_FLOAT:.3g}"
     rounded = float(np.float32(value))

@@ -49,13 +49,13 @@ Roots = Mapping[str, Any]
 
 
 def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel], roots: Roots) -> list[Problem]:
-    """What is wrong with the tree `node`: at most one problem for each path.
+    """The problems of the tree `node`: at most one for each path.
 
     Args:
-        error: What pydantic said of the tree's data.
+        error: Pydantic's error about the tree's data.
         node: The tree, without holes.
-        annotation: The record that the data was to be.
-        roots: Where a key might belong that has come to the wrong place.
+        annotation: The type of record for the data.
+        roots: Places in which the path of a misplaced key is searched.
     """
     expected: dict[str, tuple[Node, list[str]]] = {}
     problems: list[Problem] = []
@@ -143,7 +143,7 @@ def _lowered(message: str) -> str:
 
 
 def _no_file_name(value: str, pattern: str) -> str:
-    """What to say of a name that cannot be the name of a file, with the nearest name that can."""
+    """The message about a name that cannot be the name of a file, with the nearest name that can."""
     space = " " if " " in pattern else ""
     nearest = re.sub(rf"[^A-Za-z0-9{space}._-]+", "-", value).lstrip("._- ")
     signs = f"letters, digits, {'spaces, ' if space else ''}'.', '_' and '-'"
@@ -151,11 +151,11 @@ def _no_file_name(value: str, pattern: str) -> str:
 
 
 def _failed_hole(value: Any, annotation: Any, expected: str) -> str | None:
-    """What to say of a mapping that stands where a single value belongs.
+    """The message about a mapping that stands where a single value belongs.
 
     Args:
-        value: What stands there.
-        annotation: The record that is read.
+        value: The mapping.
+        annotation: The type of the record.
         expected: The type of pydantic's error.
     """
     if not isinstance(value, dict) or not value:
@@ -174,7 +174,7 @@ def _failed_hole(value: Any, annotation: Any, expected: str) -> str | None:
 
 
 def _numbers(values: Iterable[Any]) -> list[int | float] | None:
-    """The values, if all of them are numbers; nodes count as what they hold."""
+    """The values, if all of them are numbers; of nodes the values that they hold."""
     numbers = [value.value if isinstance(value, Node) else value for value in values]
     return numbers if all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers) else None
 
@@ -190,7 +190,7 @@ def _advice(at: Node, expected: str, annotation: Any) -> str:
 
 
 def _raised(error: Exception, at: Node, annotation: Any) -> Problem:
-    """The problem of a validator of ours, which may begin with the name of the field that it blames."""
+    """The problem that one of our validators reports; its message may begin with the name of a field."""
     message = shortened(" ".join(str(error).split())) if len(str(error)) > 400 else str(error)
     if isinstance(error, plugins.PluginError):
         at = descendant(at, ("name",))
@@ -220,7 +220,7 @@ def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
         name = written.value if written else plugins.DEFAULT_OBJECTIVE if kind == "objective" else None
         try:
             return plugins.load(kind, name) if name in plugins.names(kind) else None
-        except plugins.PluginError:  # which is a problem of its own
+        except plugins.PluginError:  # another problem reports this
             return None
     for record in records:
         tags = {

@@ -1,8 +1,8 @@
 """YAML text becomes a tree of nodes that remember where they were written.
 
-Every later message about a value names its dotted path and its line, or the `--set` that it came from; merging and
-overriding keep both. A mistake in the text itself ends the reading (`Refused`), since what follows it cannot be
-understood.
+Every later message about a value names its dotted path and its line, or the `--set` that wrote the value; merging and
+overriding keep both. A mistake in the text itself ends the reading (`Refused`), because the text after the mistake
+cannot be understood.
 
 Invariants:
     - Text is read by the core schema of YAML 1.2 (`1e-3` is a number, `no` a string), duplicate keys are refused, and
@@ -51,7 +51,7 @@ class Node:
 
 
 def plain(node: Node) -> Any:
-    """The data of a tree without holes."""
+    """The data of a tree without holes, without the nodes' places."""
     match node.value:
         case dict() as entries:
             return {key: plain(entry) for key, entry in entries.items()}
@@ -97,8 +97,8 @@ def signature(node: Node) -> Any:
 def merged(base: Node, patch: Node) -> Node:
     """`patch` written over `base`: mappings entry by entry, everything else whole.
 
-    A mapping with a reserved key is replaced whole, and so is a record for which the patch has another `name`, whose
-    other keys would be those of the wrong task or model.
+    A mapping with a reserved key is replaced whole. So is a record whose `name` the patch changes, because its other
+    keys belong to another task or model.
     """
     old, new = base.value, patch.value
     if not isinstance(old, dict) or not isinstance(new, dict) or any(kind in old or kind in new for kind in RESERVED):
@@ -159,7 +159,7 @@ def document_tree(text: str, path: str = "", override: str | None = None) -> Nod
     """The one YAML document in `text`, all aliases written out.
 
     Raises:
-        Refused: it is no YAML, or more of it than a search space needs.
+        Refused: the text is no YAML, or is larger than a search space needs to be.
     """
     try:
         loader = _Loader(text)
@@ -173,7 +173,7 @@ def document_tree(text: str, path: str = "", override: str | None = None) -> Nod
         where = override or text[: error.position].count("\n") + 1
         raise Refused(path, f"the character {chr(error.character)!a} is not allowed in YAML", where) from None
     except (ValueError, OverflowError) as error:
-        # Escapes and directives with numbers out of all bounds pass PyYAML's scanner and stop its conversions.
+        # Escapes and directives with huge numbers pass PyYAML's scanner and make its conversions raise.
         raise Refused(path, f"not valid YAML: {error}", override) from None
     if tree is None:
         return Node(None, path, override or 1)
