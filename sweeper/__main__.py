@@ -11,13 +11,14 @@ from typing import Annotated
 
 import typer
 
-from sweeper import __version__, compaction, copy, evaluate, export, new, query, report, run, status
+from sweeper import __version__, compaction, copy, evaluate, export, new, query, report, run, status, stop
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 for name, command in {
     "run": run.run,
     "evaluate": evaluate.evaluate,
     "status": status.status,
+    "stop": stop.stop,
     "query": query.query,
     "report": report.report,
     "export": export.export,

@@ -79,12 +79,25 @@ class PackStarted:
 
 
 @dataclasses.dataclass(frozen=True)
+class PackPlaced:
+    """The worker of a pack has said where it is; comes again when another worker takes the pack up.
+
+    Attributes:
+        pack_id: The pack.
+        node: Name of the machine.
+    """
+
+    pack_id: str
+    node: str
+
+
+@dataclasses.dataclass(frozen=True)
 class PackProgressed:
     """How far a pack is; comes about once a second while a worker has it.
 
     Attributes:
         pack_id: The pack.
-        phase: What its worker does.
+        phase: What its worker does. The first steps, in which a program is compiled, are `compiling`.
         step: Training steps done of each trial, those of earlier workers included.
         steps: Training steps of each trial.
         lanes: Trials that are trained at once.
@@ -94,7 +107,7 @@ class PackProgressed:
     """
 
     pack_id: str
-    phase: Literal["training", "evaluating", "done"]
+    phase: Literal["compiling", "training", "evaluating", "done"]
     step: int
     steps: int
     lanes: int
@@ -205,6 +218,21 @@ class SweepStopping:
 
 
 @dataclasses.dataclass(frozen=True)
+class SweepStopped:
+    """The packs that were asked to leave a checkpoint have ended, or had their time to.
+
+    Attributes:
+        packs: How many were asked.
+        checkpoints: How many of them have a checkpoint in the store.
+        finished: How many of them were done before they left.
+    """
+
+    packs: int
+    checkpoints: int
+    finished: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Ticked:
     """Time has passed; comes about ten times a second while packs run, for periodic work of listeners."""
 
@@ -219,6 +247,7 @@ Event = (
     | SweepStarted
     | ResourcesAwaited
     | PackStarted
+    | PackPlaced
     | PackProgressed
     | CheckpointRefused
     | TrialCommitted
@@ -227,6 +256,7 @@ Event = (
     | WorkerDied
     | PackEnded
     | SweepStopping
+    | SweepStopped
     | Ticked
     | SweepEnded
 )

@@ -48,6 +48,11 @@ class Interruption:
             if signal.getsignal(signum) != signal.SIG_IGN:
                 signal.signal(signum, self._on_signal)
 
+    def ask(self) -> None:
+        """Let the sweep stop as after Ctrl-C; any thread may call this while packs run."""
+        self.signum = self.signum or signal.SIGINT
+        os.write(self._wake, bytes([signal.SIGINT]))
+
     def leave_within(self, seconds: float) -> None:
         """End the process this long after the first signal, even while it waits."""
 

@@ -10,6 +10,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from ray import tune
@@ -22,6 +23,8 @@ from sweeper.interruption import Interruption
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.job import Job
 from sweeper.launch.protocol import Failed, Lost, decoded, encoded, report_of
+from sweeper.packs.labels import label, varying
+from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.store.standing_rows import standing_statuses
 from sweeper.store.store import StoreError
@@ -96,6 +99,11 @@ class SweepCallback(NotSaved, tune.Callback):
         self._planned = len(job.source.planned)
         self._committed: set[str] = set()
         self._leaving: set[str] = set()
+        self._asked: set[str] = set()
+        self._finished: set[str] = set()
+        self._nodes: dict[str, str] = {}
+        self._varying: tuple[str, ...] = ()
+        self._labelled = 0
         self._deadline: float | None = None
         self._deaths: Counter[str] = Counter()
         self._lost_in_a_row = 0
@@ -113,21 +121,23 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         work = decoded(trial.config)
-        first = work.pack.trials[0]
-        label = f"{first.task.name} {first.baseline} {first.objective} m={first.objective.m}"
-        self._stream.emit(events.PackStarted(work.pack.pack_id, label, work.pending, work.until))
+        self._nodes.pop(work.pack.pack_id, None)
+        self._stream.emit(events.PackStarted(work.pack.pack_id, self._label(work.pack), work.pending, work.until))
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         report = report_of(result)
         if report.progress is not None:
+            self._tell_node(report.progress.pack_id, result["hostname"])
             self._stream.emit(report.progress)
             self._tell_commits(report.progress.pack_id, report.progress.rows)
         if report.refused_checkpoint is not None:
             work = decoded(trial.config)
             refused = events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, report.refused_checkpoint)
             self._stream.emit(refused)
+        if report.done and report.progress is not None and report.progress.phase == "done":
+            self._finished.add(report.progress.pack_id)
         if report.done:
             self._lost_in_a_row = self._lost_in_a_row + 1 if isinstance(report.trouble, Lost) else 0
             self.refused |= self._lost_in_a_row >= MAX_LOST_IN_A_ROW
@@ -201,16 +211,40 @@ class SweepCallback(NotSaved, tune.Callback):
         if self._deadline is None:
             # Tune has asked for packs long before they run: giving Tune no more packs is not enough.
             self._deadline = time.monotonic() + GRACE_SECONDS
-            self._leaving = {trial.trial_id for trial in trials if trial.status == Trial.RUNNING}
+            running = [trial for trial in trials if trial.status == Trial.RUNNING]
+            self._leaving = {trial.trial_id for trial in running}
+            self._asked = {trial.config["pack_id"] for trial in running}
             self._orders.leave.remote()
             cause = "store refuses" if self.refused else "interrupted"
             self._stream.emit(events.SweepStopping(cause, len(self._leaving)))
         if not self._leaving or time.monotonic() > self._deadline:
+            self._tell_stopped()
             raise Ended
 
     # ----------------------------------------------------------------------------------------------------------------
     # Events
     # ----------------------------------------------------------------------------------------------------------------
+
+    def _label(self, pack: Pack) -> str:
+        planned = self._job.source.planned
+        if len(planned) != self._labelled:
+            self._labelled, self._varying = len(planned), varying(planned.values())
+        return label(pack, self._varying)
+
+    def _tell_node(self, pack_id: str, node: str) -> None:
+        if self._nodes.get(pack_id) != node:
+            self._nodes[pack_id] = node
+            self._stream.emit(events.PackPlaced(pack_id, node))
+
+    def _tell_stopped(self) -> None:
+        """Says what became of the packs that were asked to leave, by the checkpoints that the store has."""
+        if self._job.protocol is not None:
+            return  # an evaluation has no checkpoints
+        with contextlib.suppress(OSError, StoreError):
+            names = self._job.store.listing("checkpoints")
+            saved = self._asked & {PurePosixPath(name).stem for name in names}
+            finished = self._asked & self._finished - saved
+            self._stream.emit(events.SweepStopped(len(self._asked), len(saved), len(finished)))
 
     def _end(self, trial: Trial) -> None:
         pack_id = trial.config["pack_id"]

@@ -1,5 +1,6 @@
 """The worker's side: a process that trains pack after pack, and asks for orders in between."""
 
+import dataclasses
 import time
 import traceback
 from typing import Any
@@ -86,6 +87,10 @@ class PackTrainable(tune.Trainable):
                     return Report(done=True)
                 self._run = self._started(work)
                 refused = self._run.refused_checkpoint
+                if (now := self._run.progress()).phase == "training":
+                    # The first steps may compile for minutes: the driver learns before them where the worker is.
+                    self._progress = dataclasses.replace(now, phase="compiling")
+                    return Report(done=False, progress=self._progress, refused_checkpoint=refused)
             if order == "stop early" and self._progress is not None and self._progress.phase == "training":
                 self._run.stop_early()
             until = time.monotonic() + REPORT_SECONDS

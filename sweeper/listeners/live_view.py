@@ -66,9 +66,9 @@ class LiveView:
 def drawing(progress: SweepProgress) -> RenderableType:
     """A row for each running pack, a bar for the whole sweep, and the line of counts."""
     rows = Table.grid(padding=(0, 2))
-    packs = list(progress.packs.items())
-    for pack_id, pack in packs[:MAX_ROWS]:
-        rows.add_row(Text(f"  {pack_id[:8]}"), *_columns(pack))
+    packs = list(progress.packs.values())
+    for pack in packs[:MAX_ROWS]:
+        rows.add_row("", *_columns(pack))
     if hidden := len(packs[MAX_ROWS:]):
         rows.add_row("", f"and {counted(hidden, 'pack')} more")
     whole = Table.grid()
@@ -80,7 +80,9 @@ def drawing(progress: SweepProgress) -> RenderableType:
 def _columns(pack: RunningPack) -> list[RenderableType]:
     label, now = Text(printable(pack.started.label)), pack.progress
     if now is None:
-        return [label, ProgressBar(total=1, completed=0, width=20), "starting", ""]
+        return [label, ProgressBar(total=1, completed=0, width=20), "waiting for its worker", ""]
+    if now.phase == "compiling":
+        return [label, ProgressBar(total=now.steps or 1, completed=now.step, width=20), "compiling", ""]
     loss = "" if math.isnan(now.train_loss) else f"loss {now.train_loss:.3g}"
     bar = ProgressBar(total=now.steps or 1, completed=now.step, width=20)
     return [label, bar, f"{now.phase} {now.step:,}", loss]

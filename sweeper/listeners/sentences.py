@@ -32,8 +32,20 @@ def _lines(event: Event) -> list[str]:
         case events.SweepStopping(cause, packs):
             why = "interrupted" if cause == "interrupted" else "nothing can be committed any more"
             return [f"{why}: {counted(packs, 'running pack')} asked to leave a checkpoint"]
+        case events.SweepStopped(packs, checkpoints, finished):
+            return [_stopped(packs, checkpoints, finished)] if packs else []
         case _:
             return []
+
+
+def _stopped(packs: int, checkpoints: int, finished: int) -> str:
+    """What became of packs that were asked to leave a checkpoint."""
+    parts = [f"{checkpoints:,} of {counted(packs, 'pack')} left a checkpoint"]
+    if finished:
+        parts.append(f"{finished:,} finished")
+    if anew := packs - checkpoints - finished:
+        parts.append(f"{anew:,} had none to leave and {'starts' if anew == 1 else 'start'} anew")
+    return ", ".join(parts)
 
 
 def _named(trial_ids: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from sweeper import events
-from sweeper.events import Event, PackProgressed, PackStarted, SweepPlanned
+from sweeper.events import Event, PackPlaced, PackProgressed, PackStarted, SweepPlanned
 from sweeper.messages import counted, duration
 
 
@@ -22,11 +22,13 @@ class RunningPack:
         started: Its latest start.
         trials: Number of trials at its first start.
         progress: Its latest progress since then; None before the first.
+        node: Where its worker is; None before the worker has said so.
     """
 
     started: PackStarted
     trials: int
     progress: PackProgressed | None = None
+    node: str | None = None
 
     @property
     def steps_done(self) -> int:
@@ -79,9 +81,11 @@ class SweepProgress:
                 self.packs[event.pack_id] = RunningPack(event, trials)
             case PackProgressed() if event.pack_id in self.packs:
                 self.packs[event.pack_id] = dataclasses.replace(self.packs[event.pack_id], progress=event)
-                if self._first is None:
+                if self._first is None and event.phase != "compiling":
                     # What a checkpoint brought along has cost this start no time.
                     self._first = (self._clock(), self._steps_done())
+            case PackPlaced() if event.pack_id in self.packs:
+                self.packs[event.pack_id] = dataclasses.replace(self.packs[event.pack_id], node=event.node)
             case events.TrialCommitted():
                 self._rows[event.status] += 1
             case events.PackEnded() if event.pack_id in self.packs:

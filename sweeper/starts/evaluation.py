@@ -17,6 +17,7 @@ from sweeper.analysis.evaluations import evaluation_rows
 from sweeper.analysis.means import settings, settings_table
 from sweeper.analysis.results import named_frame
 from sweeper.interruption import Interruption
+from sweeper.listeners.heartbeat import Heartbeat
 from sweeper.messages import counted
 from sweeper.packs.evaluation_plan import EvaluationPlan, Protocol, ProtocolError, evaluation_plan
 from sweeper.packs.plan import Listed
@@ -173,13 +174,12 @@ def _launched(
         concurrency=options.concurrency,
         protocol=options.protocol,
     )
-    with (
-        events.Stream(listeners.listeners(output.out), warn=output.complain) as stream,
-        launch.connected(options.address, resources, interruption) as address,
-    ):
+    followers = [*listeners.listeners(output.out), Heartbeat(store, origin.command, interruption.ask)]
+    with events.Stream(followers, warn=output.complain) as stream:
         stream.emit(event)
-        stream.emit(events.SweepStarted(address))
-        return launch.launch(job, stream, interruption)
+        with launch.connected(options.address, resources, interruption) as address:
+            stream.emit(events.SweepStarted(address))
+            return launch.launch(job, stream, interruption)
 
 
 def _report(

@@ -19,6 +19,7 @@ from sweeper.analysis import unfinished
 from sweeper.analysis.best_setting import ending
 from sweeper.analysis.results import Results
 from sweeper.interruption import Interruption
+from sweeper.listeners.heartbeat import Heartbeat
 from sweeper.messages import counted
 from sweeper.packs import checkpoint, plan
 from sweeper.space import panel_checks, search_space
@@ -157,13 +158,15 @@ def _launched(sweep: PlannedSweep, interruption: Interruption) -> "launch.Launch
         concurrency=options.concurrency,
     )
     try:
-        with (
-            events.Stream(listeners.listeners(sweep.output.out), warn=sweep.output.complain) as stream,
-            launch.connected(options.address, spec.resources, interruption) as address,
-        ):
+        followers = [
+            *listeners.listeners(sweep.output.out),
+            Heartbeat(sweep.store, sweep.origin.command, interruption.ask),
+        ]
+        with events.Stream(followers, warn=sweep.output.complain) as stream:
             stream.emit(sweep.event())
-            stream.emit(events.SweepStarted(address))
-            return launch.launch(job, stream, interruption)
+            with launch.connected(options.address, spec.resources, interruption) as address:
+                stream.emit(events.SweepStarted(address))
+                return launch.launch(job, stream, interruption)
     except launch.LaunchError as error:
         if interruption.arrived() is not None:
             raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -253,6 +254,43 @@ def test_killed_and_interrupted_sweeps_end_with_the_same_numbers(undisturbed, ch
     assert _science(store).equals(_science(undisturbed[0]))
     assert _curves(store).equals(_curves(undisturbed[0]))
     assert not list((store / "checkpoints").glob("*"))
+
+
+def test_a_sweep_is_watched_and_stopped_through_its_store(checkout):
+    store = checkout / "stopped"
+    command = Command(
+        checkout, "tiny.yaml", "--results", str(store), "--address", "local", "--set", "trial.steps=10000000"
+    )
+
+    def shown() -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "sweeper.status", "--results", store], cwd=checkout, capture_output=True, text=True
+        ).stdout
+
+    command.until(lambda: list(store.glob("drivers/*/*.json")))
+    command.until(lambda: " training " in shown())
+    out = shown()
+    assert f"tiny: running on {socket.gethostname()} (process {command.process.pid})" in out
+    assert re.search(rf"^tiny +coloring Aq_R q=.* {socket.gethostname()} *$", out, re.MULTILINE)
+    stop = subprocess.run(
+        [sys.executable, "-m", "sweeper.stop", "tiny", "--results", store], cwd=checkout, capture_output=True, text=True
+    )
+    assert stop.returncode == 0, stop.stderr
+    assert "has stopped" in stop.stdout
+    code, text = command.wait()
+    assert code == 130, text
+    assert "interrupted:" in text
+    (saved,) = re.findall(r"^(\d) of \d packs? left a checkpoint", text, re.MULTILINE)
+    assert int(saved) == len(list(store.glob("checkpoints/*.ckpt"))) > 0
+    assert not list(store.glob("drivers/*/*"))
+
+    killed = Command(
+        checkout, "tiny.yaml", "--results", str(store), "--address", "local", "--set", "trial.steps=10000000"
+    )
+    killed.until(lambda: list(store.glob("drivers/*/*.json")))
+    killed.process.kill()
+    killed.process.wait()
+    assert f"tiny: the driver on {socket.gethostname()} (process {killed.process.pid}) died without goodbye" in shown()
 
 
 def test_a_store_that_takes_nothing_ends_the_sweep_with_one_sentence(checkout):

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
@@ -71,7 +72,7 @@ class Driver:
 
     def reports(self, report: Report) -> None:
         """Tune hands a report on."""
-        self.callback.on_trial_result(0, [], self.trial, report.result() | {"node_ip": "10.0.0.7"})
+        self.callback.on_trial_result(0, [], self.trial, report.result() | {"node_ip": "10.0.0.7", "hostname": "seven"})
 
 
 @pytest.fixture
@@ -89,12 +90,33 @@ def test_a_pack_is_told_from_start_to_end(driver):
     driver.callback.on_trial_complete(0, [], driver.trial)
     pack_id, (first, second) = driver.work.pack.pack_id, driver.work.pending
     heard = driver.heard.events
-    assert heard[0] == events.PackStarted(pack_id, "coloring Aq_R q=3 m=2", (first, second), 250)
+    assert heard[0] == events.PackStarted(pack_id, "coloring Aq_R seed=0,1", (first, second), 250)
+    assert driver.heard.all(events.PackPlaced) == [events.PackPlaced(pack_id, "seven")]
     assert heard[-1] == events.PackEnded(pack_id)
     assert driver.heard.all(events.TrialCommitted) == [
         events.TrialCommitted(pack_id, first, "finished"), events.TrialCommitted(pack_id, second, "finished"),
     ]  # fmt: skip
     assert [progress.step for progress in driver.heard.all(events.PackProgressed)][:3] == [100, 200, 250]
+
+
+@pytest.mark.parametrize(("phase", "checkpoint"), [("training", True), ("compiling", False), ("done", False)])
+def test_after_an_interruption_only_checkpoints_that_exist_count(driver, phase, checkpoint):
+    driver.trial.status = Trial.RUNNING
+    driver.callback._orders = SimpleNamespace(leave=SimpleNamespace(remote=lambda: None))
+    driver.callback._interruption.signum = 2
+    driver.callback.on_step_end(0, [driver.trial])
+    assert driver.heard.all(events.SweepStopping) == [events.SweepStopping("interrupted", 1)]
+    pack_id = driver.work.pack.pack_id
+    driver.store.write_bytes("checkpoints/0123456789.ckpt", b"of another pack")
+    if checkpoint:
+        driver.store.write_bytes(f"checkpoints/{pack_id}.ckpt", b"left")
+    progress = dataclasses.replace(driver.worker.report().progress, phase=phase)
+    driver.reports(Report(done=True, progress=progress))
+    driver.callback.on_trial_complete(0, [], driver.trial)
+    with pytest.raises(tune_callback.Ended):
+        driver.callback.on_step_end(0, [driver.trial])
+    (stopped,) = driver.heard.all(events.SweepStopped)
+    assert stopped == events.SweepStopped(1, checkpoints=int(checkpoint), finished=int(phase == "done"))
 
 
 @pytest.mark.slow

@@ -33,10 +33,19 @@ def test_work_survives_the_way_to_a_worker():
 
 
 def test_a_report_reaches_the_driver_as_it_was_sent(strides, tmp_path):
-    result = Worker(whole(coloring_trial()), tmp_path).step()
+    result = Worker(whole(coloring_trial()), tmp_path).report().result()
     assert (result["step"], result["done"]) == (100, False)
     assert result["train_loss"] == protocol.report_of(result).progress.train_loss
     assert cloudpickle.loads(cloudpickle.dumps(result)) == result
+
+
+def test_a_worker_says_that_it_compiles_before_it_does(strides, tmp_path):
+    worker = Worker(whole(coloring_trial()), tmp_path)
+    result = worker.step()
+    progress = protocol.report_of(result).progress
+    assert (progress.phase, progress.step, progress.steps, result["done"]) == ("compiling", 0, 250, False)
+    assert "step" not in result, "nothing that a scheduler may judge"
+    assert protocol.report_of(worker.step()).progress.phase == "training"
 
 
 @pytest.mark.slow

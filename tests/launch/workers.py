@@ -1,5 +1,6 @@
 """A worker without Ray around it, for the tests of launch."""
 
+import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -28,11 +29,16 @@ class Worker(tune_worker.PackTrainable):
         self.setup(protocol.encoded(work), **context, protocol=evaluation, resources=Resources(checkpoint_seconds=1e9))
 
     def _order(self, pack_id: str) -> protocol.Order:
-        return next(self.given, "carry on")
+        if self._progress is None or self._progress.phase != "compiling":
+            self.latest = next(self.given, "carry on")
+        return self.latest
 
     def report(self) -> Report:
-        """The report of the next step."""
-        return protocol.report_of(self.step())
+        """The report of the next step that does more than to say that a program is compiled."""
+        report = protocol.report_of(self.step())
+        if report.progress is None or report.progress.phase != "compiling":
+            return report
+        return dataclasses.replace(protocol.report_of(self.step()), refused_checkpoint=report.refused_checkpoint)
 
 
 def whole(*trials: TrialSpec) -> plan.Work:

@@ -74,6 +74,15 @@ def test_time_left_goes_by_what_this_start_has_trained(progress, clock):
     assert progress.line().endswith("30 s so far · 4 min left")
 
 
+def test_a_compilation_is_not_the_rate_of_the_training(progress, clock):
+    progress.hear(progressed(phase="compiling"))
+    clock.now = 100.0
+    progress.hear(progressed(step=50))
+    clock.now = 110.0
+    progress.hear(progressed(step=100))
+    assert progress.seconds_left == (2 * 4 * 250 - 4 * 100) * 10.0 / (4 * 50)
+
+
 def test_trials_committed_by_a_worker_that_died_count_as_trained(progress, clock):
     progress.hear(progressed(phase="evaluating", step=250, rows={"a": "finished"}))
     commit(progress, a="finished")

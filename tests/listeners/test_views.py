@@ -1,5 +1,6 @@
 """What a terminal and a log show of a sweep."""
 
+import dataclasses
 import io
 
 import pytest
@@ -59,6 +60,16 @@ def test_a_terminal_sees_running_packs_and_keeps_the_sentences():
     assert "trial a and 1 more of its pack could not be committed: no space [left]" in out.getvalue()
 
 
+def test_a_compilation_is_shown_as_such():
+    out = io.StringIO()
+    view = live_view.LiveView(Console(file=out, force_terminal=True, width=120))
+    compiling = dataclasses.replace(PROGRESSED, phase="compiling", step=0)
+    for event in (PLANNED, events.SweepStarted(None), STARTED, compiling, events.Ticked(), events.SweepEnded()):
+        view.hear(event)
+    assert "compiling" in out.getvalue()
+    assert "0123456" not in out.getvalue(), "rows are named by what varies"
+
+
 def test_the_cursor_is_back_after_the_end():
     out = io.StringIO()
     view = live_view.LiveView(Console(file=out, force_terminal=True, width=120))
@@ -95,6 +106,10 @@ def test_a_terminal_has_room_for_some_packs_only():
          ["trial a failed: ValueError: no", "  traceback on host: log"]),
         (events.PackFailed("p", ("a",), "its worker died 4 times", None), ["trial a failed: its worker died 4 times"]),
         (events.SweepStopping("interrupted", 1), ["interrupted: 1 running pack asked to leave a checkpoint"]),
+        (events.SweepStopped(0, 0, 0), []),
+        (events.SweepStopped(1, 1, 0), ["1 of 1 pack left a checkpoint"]),
+        (events.SweepStopped(4, 1, 1),
+         ["1 of 4 packs left a checkpoint, 1 finished, 2 had none to leave and start anew"]),
         (events.SweepStopping("store refuses", 2),
          ["nothing can be committed any more: 2 running packs asked to leave a checkpoint"]),
     ],

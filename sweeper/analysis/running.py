@@ -1,0 +1,91 @@
+"""What runs in a store, by the signs of life of drivers, and what died without goodbye."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sweeper.analysis.table import COUNT, NUMBER, Column, Field, Table, tabulated
+from sweeper.messages import counted, duration
+from sweeper.store.driver_process import Life, life
+from sweeper.store.drivers import RunningPack, StoredSign, signs, store_clock
+from sweeper.store.store import Store
+
+FRESH = 4
+"""A driver elsewhere counts as alive until so many of its signs in a row are missing."""
+
+
+class Driver(NamedTuple):
+    """A driver as the store knows it.
+
+    Attributes:
+        sweep: Its sweep.
+        stored: Its latest sign of life.
+        life: Whether its process lives; `elsewhere` for another machine.
+        age: Seconds since the sign by the clock of the store; None for a driver on this machine, and if the store told
+            no time.
+    """
+
+    sweep: str
+    stored: StoredSign
+    life: Life
+    age: float | None
+
+    @property
+    def lives(self) -> bool:
+        """Whether the driver runs, as far as can be known."""
+        if self.life == "elsewhere":
+            return self.age is not None and self.age <= FRESH * self.stored.sign.every
+        return self.life == "alive"
+
+
+def drivers(store: Store) -> list[Driver]:
+    """The drivers of a store, by sweep. The clock of the store is asked only if one of them is on another machine.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    stored = signs(store.files)
+    lives: list[Life] = [life(each.sign.process) for each in stored]
+    now = store_clock(store.files) if "elsewhere" in lives else None
+    return [
+        Driver(each.sweep, each, alive, None if now is None or alive != "elsewhere" else (now - each.modified) / 1e9)
+        for each, alive in zip(stored, lives, strict=True)
+    ]
+
+
+def sentence(driver: Driver) -> str:
+    """How a driver is, in one line."""
+    sign = driver.stored.sign
+    where = f"on {sign.process.host} (process {sign.process.pid})"
+    if not driver.lives:
+        carry = f"what it has committed stays; this command carries on: {sign.command}"
+        if driver.life == "dead":
+            return f"{driver.sweep}: the driver {where} died without goodbye; {carry}"
+        heard = "its age is unknown, as the store cannot be written" if driver.age is None else _ago(driver.age)
+        return f"{driver.sweep}: no sign of life of the driver {where}, {heard}; if it is dead, {carry}"
+    left = f"{duration(sign.seconds_left)} left" if sign.seconds_left else "time left unknown"
+    counts = f"{sign.done:,}/{sign.trials:,} done · {counted(sign.running, 'pack')} running"
+    failed = f" · {sign.failed:,} failed" if sign.failed else ""
+    speed = f"{sign.steps_per_second:,.0f} steps/s · {duration(sign.elapsed)} so far · {left}"
+    return f"{driver.sweep}: {sign.state} {where} · {counts}{failed} · {speed}"
+
+
+def _ago(age: float) -> str:
+    return f"the last came {duration(max(0.0, age))} ago by the clock of the store"
+
+
+def packs_table(drivers: Iterable[Driver]) -> Table | None:
+    """The running packs of the drivers that live; None without any."""
+    rows = [(driver.sweep, pack) for driver in drivers if driver.lives for pack in driver.stored.sign.packs]
+    if not rows:
+        return None
+    fields: tuple[Field[tuple[str, RunningPack]], ...] = (
+        (Column("sweep"), lambda row: row[0]),
+        (Column("pack"), lambda row: row[1].label),
+        (Column("lanes", COUNT), lambda row: row[1].lanes),
+        (Column("does"), lambda row: row[1].phase),
+        (Column("step", COUNT), lambda row: row[1].step),
+        (Column("of", COUNT), lambda row: row[1].steps),
+        (Column("loss", NUMBER), lambda row: row[1].train_loss),
+        (Column("node"), lambda row: row[1].node),
+    )
+    return tabulated("Running packs", fields, rows)

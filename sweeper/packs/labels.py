@@ -1,0 +1,61 @@
+"""What a pack trains in a few words: its task, its baseline, and whatever varies in the sweep."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sweeper.packs.packing import Pack
+from sweeper.trial.trial_spec import TrialSpec, canonical
+
+MOST = 3
+"""So many values of an entry are listed; of more the first and the last are."""
+
+_WITHOUT_NAME = ("baseline", "model.name")
+_ALWAYS = ("task.name", "baseline")
+
+
+def varying(trials: Iterable[TrialSpec]) -> tuple[str, ...]:
+    """Dotted paths of the entries in which trials differ, in the order of the specification."""
+    values: dict[str, set[str]] = {}
+    for trial in trials:
+        for path, value in _entries(canonical(trial)):
+            values.setdefault(path, set()).add(json.dumps(value))
+    return tuple(path for path, texts in values.items() if len(texts) > 1)
+
+
+def label(pack: Pack, paths: Iterable[str]) -> str:
+    """The task, the baseline, and the values of these entries, such as "coloring Aq_R q=10 seed=0…4"."""
+    trials = [dict(_entries(canonical(trial))) for trial in pack.trials]
+    paths = [path for path in paths if path not in _ALWAYS]
+    names = [path.rpartition(".")[2] for path in paths]
+    parts = []
+    for path, name in zip(paths, names, strict=True):
+        text = _values([trial[path] for trial in trials if path in trial])
+        if text:
+            title = path if names.count(name) > 1 else name
+            parts.append(text if path in _WITHOUT_NAME else f"{title}={text}")
+    return " ".join([*(_values([trial[path] for trial in trials]) for path in _ALWAYS), *parts])
+
+
+def _entries(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _entries(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _values(values: Iterable[Any]) -> str:
+    distinct = list({json.dumps(value): value for value in values}.values())
+    if len(distinct) > MOST:
+        numbers = [value for value in distinct if isinstance(value, int | float) and not isinstance(value, bool)]
+        if len(numbers) < len(distinct):
+            return f"{len(distinct)} values"
+        return f"{_text(min(numbers))}…{_text(max(numbers))}"
+    return ",".join(map(_text, distinct))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,68 @@
+"""Which process a driver is, and whether that process lives: certain on its own machine, unknown elsewhere."""
+
+import os
+import socket
+import uuid
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Life = Literal["alive", "dead", "elsewhere"]
+
+
+class DriverProcess(BaseModel):
+    """A process, so that another process can tell whether it lives.
+
+    Attributes:
+        host: Name of the machine, for people.
+        machine: What tells the boot of the machine, and the container, from all others.
+        pid: Number of the process there.
+        born: When it began, in ticks since the boot, since numbers are used again; None where that is not known.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    host: str
+    machine: str
+    pid: int
+    born: int | None
+
+
+def this_process() -> DriverProcess:
+    """The process that asks."""
+    return DriverProcess(host=socket.gethostname(), machine=_machine(), pid=os.getpid(), born=_born(os.getpid()))
+
+
+def life(process: DriverProcess) -> Life:
+    """Whether a process lives; nobody can tell of a process on another machine."""
+    if process.machine != _machine():
+        return "elsewhere"
+    if process.born is not None:
+        return "alive" if _born(process.pid) == process.born else "dead"
+    try:
+        os.kill(process.pid, 0)
+    except ProcessLookupError:
+        return "dead"
+    except PermissionError:
+        pass
+    return "alive"
+
+
+def _machine() -> str:
+    """The boot and the space of process numbers; without them the hardware and its name."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return f"{uuid.getnode():x} {socket.gethostname()}"
+
+
+def _born(pid: int) -> int | None:
+    """Start of a process in ticks since the boot; None without such a process, or where nobody says."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = status.rpartition(")")[2].split()  # the name before it may hold anything
+    return None if fields[0] in "ZX" else int(fields[19])

@@ -1,0 +1,88 @@
+"""`python -m sweeper.stop` asks through the store, and waits for the answer."""
+
+import threading
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from sweeper import events, stop
+from sweeper.interruption import Interruption
+from sweeper.listeners.heartbeat import Heartbeat
+from sweeper.store import drivers
+from sweeper.store.store import Store
+from tests.commands.test_status import ELSEWHERE, record
+from tests.store.test_drivers import sign
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setattr(stop, "SECONDS", 0.01)
+    store = Store.open(tmp_path / "results")
+    store.record_sweep(record("quick", ["a" * 20]))
+    return store
+
+
+def asked(store, name="quick"):
+    return CliRunner().invoke(stop.app, [name, "--results", store.url])
+
+
+def test_a_driver_is_stopped_as_by_ctrl_c(store):
+    interruption = Interruption()
+    heart = Heartbeat(store, "", interruption.ask, seconds=0.01)
+    heart.hear(events.SweepPlanned("quick", trials=1, done=0, failed=0, steps=1))
+
+    def loop():
+        while interruption.signum is None:
+            time.sleep(0.01)
+        heart.hear(events.SweepEnded())
+
+    driver = threading.Thread(target=loop)
+    driver.start()
+    while not drivers.signs(store.files):
+        time.sleep(0.01)
+    done = asked(store)
+    driver.join()
+    assert (done.exit_code, interruption.signum, interruption.arrived()) == (0, 2, 2)
+    assert done.output.startswith("quick: the driver on ")
+    assert done.output.endswith(" has stopped\n")
+    assert store.listing("drivers") == []
+
+
+def test_a_driver_that_died_here_is_forgotten(store):
+    drivers.write_sign(store.files, "quick", sign(process=sign().process.model_copy(update={"born": 1})))
+    done = asked(store)
+    assert done.exit_code == 0
+    assert "had died" in done.output
+    assert store.listing("drivers") == []
+
+
+def test_a_driver_that_does_not_answer_is_given_up(store, monkeypatch):
+    monkeypatch.setattr(stop, "PATIENCE", 0.0)
+    silent = sign(process=ELSEWHERE, every=0.0)
+    drivers.write_sign(store.files, "quick", silent)
+    done = asked(store)
+    assert done.exit_code == 1
+    assert "gives no sign of life; the request stays" in done.output
+    assert drivers.is_asked_to_stop(store.files, "quick", silent.driver)
+
+
+def test_where_nothing_runs_there_is_nothing_to_stop(store):
+    drivers.write_sign(store.files, "other", sign())
+    done = asked(store)
+    assert (done.exit_code, done.output) == (0, "no driver of quick runs\n")
+    done = asked(store, "quik")
+    assert done.exit_code == 2
+    assert "there is no sweep 'quik'; did you mean 'quick'?" in done.output
+    assert not drivers.is_asked_to_stop(store.files, "other", "x")
+
+
+def test_ctrl_c_ends_the_wait_alone(store, monkeypatch):
+    def interrupted(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stop.time, "sleep", interrupted)
+    drivers.write_sign(store.files, "quick", sign())
+    done = asked(store)
+    assert done.exit_code == 130
+    assert "the request stays" in done.output

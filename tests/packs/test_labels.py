@@ -1,0 +1,32 @@
+"""A pack is called by its task, its baseline and what varies in the sweep."""
+
+import math
+
+import pytest
+
+from sweeper.packs.labels import label, varying
+from sweeper.packs.packing import Pack
+from tests.trials import coloring_trial
+
+FAST = {"warmup_steps": 10, "learning_rate": 0.01}
+
+
+def trials(count=1, **changes):
+    return tuple(coloring_trial(seed=seed, **changes) for seed in range(count))
+
+
+@pytest.mark.parametrize(
+    ("planned", "pack", "words"),
+    [
+        (trials(), trials(), "coloring Aq_R"),
+        (trials(2), trials(2), "coloring Aq_R seed=0,1"),
+        (trials(5), trials(5), "coloring Aq_R seed=0…4"),
+        ((*trials(), *trials(objective={"q": math.inf, "m": 2})), trials(), "coloring Aq_R q=3"),
+        ((*trials(), *trials(objective={"q": math.inf, "m": 2})), trials(objective={"q": math.inf, "m": 2}),
+         "coloring Aq_R q=inf"),
+        ((*trials(), *trials(optimizer=FAST)), trials(optimizer=FAST), "coloring Aq_R learning_rate=0.01"),
+        ((*trials(), *trials(evaluation={"seeds": 10, "votes": [3, 5]})), trials(), "coloring Aq_R votes=[3]"),
+    ],
+)  # fmt: skip
+def test_a_label_says_what_varies(planned, pack, words):
+    assert label(Pack(pack), varying(planned)) == words

@@ -1,0 +1,89 @@
+"""Signs of life: which process a driver is, how old a sign is, and files that make no sense."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from sweeper.store import driver_process, drivers
+from sweeper.store.driver_process import life, this_process
+from sweeper.store.drivers import DriverSign, RunningPack, new_driver, remove_sign, signs, store_clock, write_sign
+from sweeper.store.store import Store
+
+PACK = RunningPack(label="coloring Aq_R", phase="training", step=100, steps=250, lanes=4, train_loss=0.25, node="seven")
+
+
+def sign(**changes):
+    fields = {
+        "driver": new_driver(), "process": this_process(), "command": "python -m sweeper.run x.yaml",
+        "state": "running", "every": 5.0, "elapsed": 60.0, "trials": 8, "done": 3, "failed": 0,
+        "steps_per_second": 1234.0, "seconds_left": 300.0, "running": 1, "packs": (PACK,),
+    }  # fmt: skip
+    return DriverSign(**(fields | changes))
+
+
+@pytest.fixture(params=["disk", "objects"])
+def files(request, tmp_path):
+    if request.param == "disk":
+        return Store.open(tmp_path / "results").files
+    return Store.open(request.getfixturevalue("s3").url(tmp_path.name)).files
+
+
+def test_a_sign_is_read_as_it_was_written_until_it_is_removed(files):
+    written = sign(seconds_left=None)
+    write_sign(files, "quick", written)
+    drivers.ask_to_stop(files, "quick", written.driver)
+    (stored,) = signs(files)
+    assert (stored.sweep, stored.sign) == ("quick", written)
+    assert drivers.is_asked_to_stop(files, "quick", written.driver)
+    remove_sign(files, "quick", written.driver)
+    assert signs(files) == []
+    assert not drivers.is_asked_to_stop(files, "quick", written.driver)
+    assert files.listing("drivers") == {}
+
+
+def test_the_clock_of_the_store_leaves_nothing(files, monkeypatch):
+    write_sign(files, "quick", sign())
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    (stored,) = signs(files)
+    assert 0 <= store_clock(files) - stored.modified < 3600e9
+    assert len(files.listing("drivers")) == 1
+
+
+def test_a_store_that_cannot_be_written_tells_no_time(tmp_path):
+    (tmp_path / "results").write_text("a file")
+    assert store_clock(Store.open(tmp_path / "results").files) is None
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"{", b'{"driver": "x"}', sign(driver="0" * 16).model_dump_json().encode(), b" " * (2**20 + 1)]
+)
+def test_files_that_make_no_sense_are_passed_over(tmp_path, data):
+    files = Store.open(tmp_path).files
+    files.write("drivers/quick/" + "f" * 16 + ".json", data)
+    files.write("drivers/strange/name.json", sign().model_dump_json().encode())
+    assert signs(files) == []
+
+
+def test_life_is_certain_on_this_machine():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process = this_process().model_copy(update={"pid": child.pid, "born": driver_process._born(child.pid)})
+    assert life(process) == "alive"
+    assert life(process.model_copy(update={"born": process.born - 1})) == "dead", "another process has the number now"
+    assert life(process.model_copy(update={"machine": "another boot"})) == "elsewhere"
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert life(process) == "dead", "a process that nobody has waited for"
+    child.wait()
+    assert life(process) == "dead"
+    child.stdin.close()
+
+
+def test_without_proc_a_number_is_all_there_is(monkeypatch):
+    mine = this_process().model_copy(update={"born": None})
+    assert life(mine) == "alive"
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert life(mine.model_copy(update={"pid": child.pid})) == "dead"
