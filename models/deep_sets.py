@@ -4,8 +4,8 @@ Each block is a DeepSets layer (Zaheer et al., arXiv 1703.06114) for every token
 message of each token, the messages of the tokens that are read are averaged, and an MLP of the token and the average is
 added to the token. All tokens that are read count the same, so nothing is looked up by content as in attention.
 
-A mean depends on no order. So the network reads sequences step by step as well: what it keeps of a token is its
-messages.
+A mean does not depend on an order. So the network can also read sequences step by step: its memory of a token is the
+token's messages.
 """
 
 import math
@@ -54,7 +54,7 @@ class Block(nnx.Module):
         self.mlp_out = Dense(second, sizes.hidden, sizes.width, factor=1 / math.sqrt(sizes.blocks))
 
     def messages(self, h: Float[Array, "*token width"]) -> Float[Array, "*token hidden"]:
-        """What the tokens send."""
+        """The messages of the tokens."""
         return jax.nn.gelu(self.message(h))
 
     def updated(

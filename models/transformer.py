@@ -166,7 +166,7 @@ class Block(nnx.Module):
         return self._after_mlp(h + self.attention(self._normed(h), mask))
 
     def step(self, h: Float[Array, " width"], past: contracts.Past) -> tuple[Float[Array, " width"], Memory]:
-        """The same for one token after those of `past`, and what later tokens need to know of it."""
+        """The output for one token after the tokens of `past`, and the memory of this token for later tokens."""
         attended, own = self.attention.step(self._normed(h), past)
         return self._after_mlp(h + attended), own
 

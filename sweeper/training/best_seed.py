@@ -1,9 +1,9 @@
-"""The best single seed r of a randomised model: a deterministic algorithm that a randomised training found.
+"""The best single seed r of a randomised model: a deterministic algorithm that comes from a randomised training.
 
-By Yao's principle the best of the deterministic algorithms, into which a seed turns the model, is on average over the
-inputs at least as good as the randomised one, and on the worst input it may be far worse. The seed is chosen on a
-random half of the inputs, the same half for all trials of a task, and judged on the other half: the best of many seeds
-looks better than it is on the inputs that it was chosen by.
+Every fixed seed r turns the model into a deterministic algorithm. By Yao's principle the best of these algorithms is on
+average over the inputs at least as good as the randomised model; on the worst input it may be far worse. The seed is
+chosen on a random half of the inputs, the same half for all trials of a task, and judged on the other half: on the
+inputs of the choice the best of many seeds looks better than it is.
 """
 
 import jax.numpy as jnp
@@ -16,13 +16,13 @@ from sweeper.training.voting import Share
 def best_seed(
     correct: Bool[Array, "input seed"], loss: Float[Array, "input seed"]
 ) -> dict[str, Share | Float[Array, " judged"]]:
-    """Success and loss of the best seed on the inputs that it was not chosen by.
+    """Success and loss of the best seed r on the inputs that did not choose it.
 
-    The best seed is the one that is right on most of the inputs; of several, the one with the lowest average loss.
+    The best seed is right on the most inputs; of several such seeds the best has the lowest average loss.
 
     Args:
         correct: Whether the answer of each seed is right.
-        loss: Its loss.
+        loss: The loss of each seed.
 
     Returns:
         `best_seed`, 1 or 0 for each judging input, and `best_seed_loss`. Nothing if there are fewer than two inputs.

@@ -1,13 +1,14 @@
-"""The evaluation protocol: what one trained network does on the whole evaluation set.
+"""The evaluation protocol: the metrics and outcomes of one network on the whole evaluation set.
 
-Every input gets its share of right answers over the evaluation seeds, and the metrics of a trial are averages over
-inputs and the bad tail: the 5th percentile of a success, the 95th of a loss. Two kinds of votes are measured: those of
-disjoint groups of seeds, as in the paper (`majority_30`), and the success of k votes estimated from all seeds
-(`votes_30`, see `sweeper.training.voting`). A single-seed model is evaluated with its own r_0; it has no voters, hence
-no vote metrics. A task may measure more than success and loss, or have no answers to vote on.
+Every input gets its share of right answers over the seeds r, and the metrics of a trial are averages over inputs and
+bad
+tails: the 5th percentile of a success, the 95th of a loss. Two kinds of votes are measured: votes of disjoint groups of
+seeds, as in the paper (`majority_30`), and the success of k votes estimated from all seeds (`votes_30`, see
+`sweeper.training.voting`). A single-seed model is evaluated with its own r_0; it has no voters, and no vote metrics. A
+task may measure more than success and loss, or have no answers to vote on.
 
-Seeds r come from the trial's own evaluation stream, and the groups that vote are the same for all trials, so a trial is
-evaluated alike wherever it was trained.
+Seeds r come from the trial's own evaluation stream, and the groups that vote are the same for all trials, so that the
+evaluation of a trial does not depend on where the trial was trained.
 """
 
 from collections.abc import Mapping
@@ -27,12 +28,12 @@ Column = Share | Float[Array, " input"]
 
 
 class Measured(NamedTuple):
-    """What the program of an evaluation computes.
+    """The results of the program of an evaluation.
 
     Attributes:
-        columns: One entry per input, of which metrics are made and which are stored.
-        only_metrics: The same, of which metrics are made only; they may be of some of the inputs.
-        kept: Columns that are only stored.
+        columns: Columns that are stored and enter metrics, with one entry per input.
+        only_metrics: Columns that enter metrics and are not stored; they may cover only some inputs.
+        kept: Columns that are stored and enter no metric.
         groups: The average success of every group of voters, by the name of the column that the groups estimate.
     """
 
@@ -43,11 +44,11 @@ class Measured(NamedTuple):
 
 
 def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Metrics of a trained model and the outcome of every input.
+    """Metrics of a network and the outcome of every input.
 
     Args:
-        trial: What was trained, without a lane axis.
-        network: The trained network.
+        trial: The trial, without a lane axis.
+        network: Its network.
 
     Returns:
         The metrics by name, and float32 columns by name with one entry per evaluation input: `success`, `any_seed`,
@@ -100,22 +101,22 @@ def metrics(
     """Averages and bad tails of the per-input columns; `wrong_entropy` over the inputs on which some seed is wrong.
 
     Percentiles interpolate linearly. Beside the percentile, which jumps between 0 and 1 for a deterministic model,
-    stand the share of inputs on which every seed fails and the mean over the worst 5 % of the inputs. Of the losses, of
-    the best single seed and of the task's own measures there is also the worst input, as `loss_worst`: what q = inf
+    stand the share of inputs on which every seed fails and the mean over the worst 5 % of the inputs. Losses, the best
+    single seed and the task's own measures also have a metric of the worst input, such as `loss_worst`, which q = inf
     trains. The tail of the variance is its 95th percentile.
 
     Args:
         columns: One entry per input.
         measures: Which of the columns are measures of the task, and whether their low or high values are bad.
-        groups: For some columns the average success of every group of voters, `[shuffle, group]`; of these columns
-            there is the standard error of the average, as `votes_30_se`.
+        groups: For some columns the average success of every group of voters, `[shuffle, group]`; these columns get a
+            standard error of the average, such as `votes_30_se`.
     """
     bad = {"loss": "high", "best_seed": "low", "best_seed_loss": "high", **measures}
     values_by_name: dict[str, float] = {}
     for name, column in columns.items():
         values = column.astype(np.float64)
         if name == "wrong_entropy":
-            # Without a wrong answer there is nothing whose spread could be averaged, and no number is better than 0.
+            # Without a wrong answer there is no entropy to average, and no number is better than 0.
             if (wrong := columns["success"] < 1).any():
                 values_by_name[name] = float(values[wrong].mean())
             continue
@@ -158,7 +159,7 @@ def _measured(trial: TrialSpec, network: Network) -> Measured:
 
 
 def _add_votes(measured: Measured, trial: TrialSpec, inputs: Any, outcomes: Outcomes) -> None:
-    """What is known of votes, for a task with answers."""
+    """Add the columns of votes, for a task with answers."""
     rules = trial.task.abilities().voting
     if rules is None or outcomes.answers is None:
         return

@@ -1,9 +1,9 @@
 """Training without gradients: PGPE (Sehnke et al., 2010), whose population other processes may evaluate.
 
 PGPE keeps a normal distribution over weights: its centre, and a standard deviation for every weight. A generation draws
-pairs of individuals, mirrored at the centre, ranks them by the objective on one batch of inputs and seeds that all of
-them share, and moves the distribution; `steps` counts generations. The update is evosax's. The centre is the network
-that is plotted, evaluated and judged.
+pairs of individuals, mirrored at the centre, ranks them by the objective on one batch of inputs and seeds r that all
+individuals share, and moves the distribution; `steps` counts generations. The update is evosax's. The centre is the
+network of the trial: its curves are stored, and it is evaluated.
 
 The population is cut into blocks. A block is a function of the trial, the distribution and the number of the block
 alone, because each pair of individuals is drawn from a key of its own. So a generation ships the distribution, not the
@@ -11,8 +11,8 @@ population, and a lost block is computed again. `stride` takes the evaluator of 
 actors.
 
 Invariants:
-    - A block is the same compiled program wherever and in whatever order blocks are evaluated, so its numbers are equal
-      bit for bit on processors of one kind.
+    - A block is the same compiled program in every process and in every order of blocks, so its numbers are equal bit
+      for bit on processors of one kind.
     - All lanes share the programs: rates and the initial deviation are traced.
     - An individual whose objective is not finite is ranked last.
     - The individuals of a generation are ranked by one state of the objective, that of before the generation.
@@ -58,7 +58,7 @@ class Distribution(NamedTuple):
 
 
 class EvolutionState(NamedTuple):
-    """The state of a run between two generations; under lanes every leaf has a leading lane axis.
+    """The state of a training between two generations; under lanes every leaf has a leading lane axis.
 
     Attributes:
         model: The network of the centre.
@@ -75,7 +75,7 @@ class EvolutionState(NamedTuple):
     objective: PyTree
 
     def distribution(self) -> Distribution:
-        """What the next population is drawn from."""
+        """The distribution of the next population."""
         return Distribution(self.search.mean, self.search.std, self.objective)
 
 
@@ -150,7 +150,7 @@ def start(trials: TrialSpec) -> EvolutionState:
 def stride(
     trials: TrialSpec, state: EvolutionState, length: int, evaluate: Evaluator = in_process
 ) -> tuple[EvolutionState, Curve]:
-    """One generation, the only `length` there is, its population evaluated by `evaluate`."""
+    """One generation, whose population `evaluate` evaluates; `length` is always 1."""
     assert length == STRIDE
     # On the host, so that the numbers that are shipped and those that stay are the same arrays.
     distribution = jax.tree.map(np.asarray, state.distribution())
@@ -200,7 +200,7 @@ def _algorithm(trial: TrialSpec, model: Network) -> "Algorithm":
 
     shapes = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), model)
     adam = optax.inject_hyperparams(optax.adam)(learning_rate=0.0)
-    # evosax's own metrics hold whole solutions; nobody here reads them.
+    # evosax's own metrics hold whole solutions, and are not used.
     return Algorithm(_pgpe(trial).population, shapes, optimizer=adam, metrics_fn=lambda *_: {})
 
 
@@ -215,7 +215,7 @@ def _noise(key: PRNGKeyArray, pair: Int[Array, ""], size: int) -> Float[Array, "
 
 
 class _Streams(NamedTuple):
-    """Keys of what is drawn in a generation."""
+    """Keys of the random draws of a generation."""
 
     inputs: PRNGKeyArray
     seeds: PRNGKeyArray
@@ -227,7 +227,7 @@ def _streams(trial: TrialSpec, step: Int[Array, ""]) -> _Streams:
 
 
 def _batch(trial: TrialSpec, step: Int[Array, ""], model: Network) -> Batch:
-    """What the objective sees of a model on the inputs and seeds of a generation, which all individuals share."""
+    """The batch of a model for the objective, on the inputs and seeds that all individuals share."""
     task, streams = trial.task, _streams(trial, step)
     inputs = task.sample_inputs(streams.inputs, trial.batch_size)
     if trial.single_seed:

@@ -1,7 +1,7 @@
 """Training by gradient: a pure function of the trial.
 
 `init` and `advance` take trials and states with a leading lane axis; every lane is one trial. Time enters only through
-the step counter in the state, which is folded into the trial's keys. So it leaves no trace in the numbers where a run
+the step counter in the state, which is folded into the trial's keys. So the numbers do not depend on where a training
 is cut into chunks, by a checkpoint or by the death of a machine.
 
 A lane whose loss or gradient is not finite is frozen at that step, with its reason; the other lanes go on.
@@ -21,7 +21,7 @@ from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import Adam, TrialSpec
 
 STRIDE = 100
-"""Most steps of one program, and steps from one point of a curve to the next."""
+"""Largest number of steps of one program, and steps from one point of a curve to the next."""
 
 
 class TrainState(NamedTuple):

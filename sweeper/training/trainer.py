@@ -18,12 +18,12 @@ from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import TrialSpec
 
 FAILURES = {1: "non-finite loss", 2: "non-finite gradient"}
-"""What the number in `TrainerState.failure` means; 0 is a sound lane."""
+"""The meaning of the number in `TrainerState.failure`; 0 is a sound lane."""
 
 
 @runtime_checkable
 class TrainerState(Protocol):
-    """What every state of a trainer has, beside what only its trainer knows.
+    """The fields that the states of all trainers have; each trainer adds its own.
 
     Attributes:
         model: The network that is evaluated in the end.
@@ -45,12 +45,12 @@ class Trainer(NamedTuple):
     """How trials are trained.
 
     Attributes:
-        stride_steps: Most steps that one call of `stride` may do. A run can be checkpointed between two calls.
+        stride_steps: Most steps that one call of `stride` may do. A training can be checkpointed between two calls.
         curves: Names of the training curves.
         curve_interval: Steps from one point of a curve to the next, for a trial; a multiple of `stride_steps`.
         start: The state before the first step, for stacked trials.
-        stride: The state after so many more steps, and for each of `curves` its mean over these steps, `[lane]`.
-            The memory of the old state may be used again.
+        stride: The state after the given number of further steps, and for each of `curves` its mean over these steps,
+            `[lane]`. The memory of the old state may be used again.
         with_population: For a trainer that evaluates a population: the same trainer with another
             `evolution.Evaluator`. None for any other trainer.
     """
@@ -68,7 +68,7 @@ def over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:
 
     An accelerator needs lanes to be vectorised. On a CPU the lanes take turns inside the program: one lane keeps a CPU
     busy, and a table look-up over a batch of lanes is more than twice as slow (docs/performance). So on a CPU every
-    lane runs the same code whatever their number, and the numbers of a lane do not depend on its pack.
+    lane runs the same code for any number of lanes, and the numbers of a lane do not depend on its pack.
 
     Args:
         function: Takes the slices of one lane.

@@ -1,15 +1,16 @@
-"""How seeds vote: margins, the disjoint groups of the paper, and the success of k votes estimated from all seeds.
+"""Votes of seeds r: margins, the disjoint groups of the paper, and the success of k votes estimated from all seeds.
 
-The paper cuts K evaluation seeds into disjoint groups of k and lets every group vote (`vote_success`). With K = 100 and
-k = 30 an input then has three votes, so that its success is 0, 1/3, 2/3 or 1.
+In this module every seed is a seed r of an evaluation. The paper cuts K seeds into disjoint groups of k and lets every
+group vote (`vote_success`). With K = 100 and k = 30 an input then has three votes, so that its success is 0, 1/3, 2/3
+or 1.
 
 `estimates` uses all seeds many times. The seeds are shuffled and cut into disjoint groups of k, and again, until there
 are at least `GROUPS` groups. For every input the share of the groups whose vote is right is an unbiased estimate of the
 success of k fresh seeds, an incomplete U-statistic (Blom, Biometrika 63, 1976). All inputs share the groups.
 
-Ties: the answer cast first wins. Of whole answers a group's order is random, so that every tied answer is the first
-with equal probability: the vote counts with the share of right answers among those tied. Part by part the order must
-not differ between parts, and the seed drawn first is the first.
+Ties: the answer cast first wins. In votes on whole answers a group has a random order, so that every tied answer is the
+first with equal probability: the vote counts with the share of right answers among the tied answers. In votes part by
+part the order must not differ between parts, and the first vote is that of the seed drawn first.
 
 The standard error of an average over inputs. Let H(S) be the average success of group S, U the mean of H over all
 groups, and P the mean of H(S) H(T) over the pairs of groups of one shuffle. Groups of one shuffle share no seed, so
@@ -34,7 +35,7 @@ SIZES = (1, 3, 10, 20, 50, 100, 200, 300)
 """Numbers of votes that are always estimated, beside those that the trial names."""
 
 GROUPS = 75
-"""Least number of groups of an estimate: the shares of an input have so many steps, three in each bin of 4 %."""
+"""Least number of groups of an estimate, hence of steps of an input's share: three in each bin of 4 %."""
 
 INPUTS_IN_TURNS, INPUTS_AT_ONCE = 256, 8192
 """Inputs that vote at once on a CPU, where their counts should stay in a core's cache, and elsewhere."""
@@ -68,9 +69,9 @@ class Share(NamedTuple):
 
 
 def part_margin(right: Bool[Array, "input seed part"]) -> Share:
-    """Share of seeds with the weakest part of their answer right, less the share with it wrong.
+    """For the part of the answer that the fewest seeds have right: share of seeds with it right, less the share wrong.
 
-    A vote on each part by itself, with ever more seeds, ends right where it is positive.
+    Where this margin is positive, votes on each part by itself are right in the limit of many seeds.
     """
     seeds = right.shape[1]
     return Share((2 * right.sum(axis=1) - seeds).min(axis=-1), jnp.asarray(seeds))
@@ -82,7 +83,7 @@ def vote_success(
     """Share of the disjoint groups of `group` seeds whose vote is right.
 
     `joint` takes the most frequent whole answer, `partwise` the most frequent value of each part; among equally
-    frequent ones the one cast first wins. Seeds left over after the last full group do not vote.
+    frequent answers or values the first cast wins. Seeds left over after the last full group do not vote.
     """
     groups = answers.shape[1] // group
 
@@ -108,8 +109,8 @@ class Estimate(NamedTuple):
     """The success of k votes.
 
     Attributes:
-        by_input: Of every input.
-        by_group: The average over inputs of every group; the groups of a shuffle have no seed in common.
+        by_input: The success on every input.
+        by_group: The success of every group, averaged over inputs; the groups of a shuffle have no seed in common.
     """
 
     by_input: Share
@@ -117,10 +118,10 @@ class Estimate(NamedTuple):
 
 
 class Ballots(NamedTuple):
-    """What `count_ballots` says of each input; see there.
+    """The results of `count_ballots` for each input; see there.
 
     Attributes:
-        margin: Lead of the most frequent right answer over the most frequent wrong one.
+        margin: Lead of the most frequent right answer over the most frequent wrong answer.
         wrong_entropy: Entropy of the wrong answers, in bits.
         estimates: The success of votes on whole answers, by number of votes.
     """
@@ -168,7 +169,7 @@ def estimate_name(vote: str) -> str:
 
 
 def sizes_of(seeds: int, named: tuple[int, ...]) -> tuple[int, ...]:
-    """The numbers of votes whose success is estimated from so many seeds: `SIZES` and the named, to half the seeds."""
+    """The numbers of votes whose success is estimated: `SIZES` and the named sizes, up to half the number of seeds."""
     return tuple(size for size in sorted({*SIZES, *named}) if 2 * size <= seeds)
 
 
@@ -208,11 +209,11 @@ def count_ballots(
         groups: Which seeds vote with each other.
 
     Returns:
-        `margin`, the share of seeds that give the most frequent right answer, less that of the most frequent wrong
-        one: voting with ever more seeds ends right where it is positive (the paper's section 2). `wrong_entropy`, the
-        entropy in bits of the wrong answers, 0 where none is wrong: a vote can be won by fewer right answers the more
-        the wrong ones are spread. With n wrong answers the entropy is at most log2(n), so few seeds understate it.
-        `estimates`, the success of every size of groups.
+        `margin`, the share of seeds that give the most frequent right answer, less the share that give the most
+        frequent wrong answer: where the margin is positive, votes are right in the limit of many seeds (the paper's
+        section 2). `wrong_entropy`, the entropy in bits of the wrong answers, 0 where none is wrong: the more the wrong
+        answers are spread, the fewer right answers win a vote. With n wrong answers the entropy is at most log2(n), so
+        that few seeds underestimate the entropy. `estimates`, the success of every size of groups.
     """
     seeds = groups.seeds
     count_type = jnp.int8 if max(groups.sizes, default=1) < 128 else jnp.int16
@@ -254,8 +255,8 @@ def count_ballots(
 def partwise_estimates(right: Bool[Array, "input seed part"], groups: Groups) -> dict[int, Estimate]:
     """The success of votes on each part of the answers by itself, by number of votes.
 
-    A part is won by a majority of right votes, and a tie by the seed that is drawn first. Where a part has more than
-    two values, right ones could also win against wrong ones that split; as in `part_margin` this is not counted.
+    A majority of right votes wins a part, and the seed drawn first decides a tie. If a part has more than two values,
+    the right value can also win without a majority, when wrong votes split; as in `part_margin` this is not counted.
     """
     # Half a vote more for the seed drawn first decides ties and nothing else.
     half = 0.5 * (np.arange(groups.seeds)[:, None] == groups.first)
