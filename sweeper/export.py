@@ -1,41 +1,105 @@
-"""`python -m sweeper.export FILE`: one view of a store as one parquet or CSV file, in which every trial stands once.
+"""`python -m sweeper.export DESTINATION`: the store for other tools, as one file or as runs of an experiment tracker.
 
-Exit codes: 0; 2 for a store that cannot be read or a file that cannot be written, with one message.
+    export trials.csv                                   one view as one CSV or parquet file, every trial once
+    export sqlite:///mlflow.db --to mlflow              a sweep is an experiment of MLflow
+    export logs --to tensorboard                        a sweep is a folder for tensorboard --logdir
+    export journal.log --to optuna                      a sweep is a study for optuna-dashboard
+    export offline --to wandb                           a sweep is a project of offline runs for wandb sync
+
+Files are written anew, trackers get what they lack (`sweeper.trackers`).
+
+Exit codes: 0; 2 for a store that cannot be read or a destination that cannot be written, with one message; 130 after
+Ctrl-C.
 """
 
 import sys
+import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sweeper.messages import counted
+from sweeper.messages import counted, printable_lines, redacted
+from sweeper.options import Results
+
+if TYPE_CHECKING:
+    from sweeper.analysis.view_files import ViewName
+    from sweeper.store.store import Store
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
+class _Refused(ValueError):
+    """The options do not fit together; the message is one sentence."""
+
+
 @app.command()
 def export(
-    file: Annotated[Path, typer.Argument(help="What to write; the name ends in .parquet or .csv.")],
+    destination: Annotated[
+        str,
+        typer.Argument(
+            help="A file that ends in .parquet or .csv; with --to the URI, folder or journal file of the tracker."
+        ),
+    ],
+    to: Annotated[
+        Literal["csv", "parquet", "mlflow", "optuna", "tensorboard", "wandb"] | None,
+        typer.Option(help="A file format, by default that of the name; or a tracker, which gets the runs it lacks."),
+    ] = None,
     view: Annotated[
-        Literal["trials", "evaluations", "curves", "outcomes"], typer.Option(help="What to export.")
-    ] = "trials",
-    results: Annotated[
-        str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")
-    ] = "results",
+        Literal["trials", "evaluations", "curves", "outcomes"] | None,
+        typer.Option(help="What a file holds.", show_default="trials"),
+    ] = None,
+    sweep: Annotated[str | None, typer.Option(help="Only this sweep, into a tracker.", show_default="all")] = None,
+    watch: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=1, help="Repeat the export to a tracker so often, until Ctrl-C."),
+    ] = None,
+    results: Results = "results",
 ) -> None:
-    """Write one view of the store as one file for other tools."""
-    from sweeper.analysis.view_files import FORMATS, write_view
+    """Write the store for other tools: one view as a file, or its sweeps into an experiment tracker."""
     from sweeper.store.store import Store, StoreError
+    from sweeper.trackers.runs import ExportError
 
     try:
-        if file.suffix not in FORMATS:
-            raise StoreError(f"{str(file)!r} must end in {' or '.join(FORMATS)}")
-        rows = write_view(Store.existing(results), view, file)
-    except (StoreError, OSError) as error:
-        print(error, file=sys.stderr)
+        if to in (None, "csv", "parquet"):
+            if sweep is not None or watch is not None:
+                raise _Refused("--sweep and --watch are for trackers; one sweep as a file: sweeper query --format csv")
+            print(_to_file(Store.existing(results), Path(destination), to, view or "trials"))
+        else:
+            if view is not None:
+                raise _Refused(f"--view is for files; {to} gets trials with their curves")
+            _to_tracker(Store.existing(results), destination, to, sweep, watch)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    except (_Refused, ExportError, StoreError, OSError) as error:
+        print(printable_lines(str(error)), file=sys.stderr)
         raise typer.Exit(2) from None
-    print(f"{counted(rows, 'row')} of {view} written to {file}")
+
+
+def _to_file(store: "Store", file: Path, to: str | None, view: "ViewName") -> str:
+    from sweeper.analysis.view_files import FORMATS, write_view
+
+    formats = FORMATS if to is None else (f".{to}",)
+    if file.suffix not in formats:
+        raise _Refused(f"{str(file)!r} must end in {' or '.join(formats)}")
+    return f"{counted(write_view(store, view, file), 'row')} of {view} written to {file}"
+
+
+def _to_tracker(store: "Store", destination: str, to: str, sweep: str | None, watch: float | None) -> None:
+    """Export, and again and again if that is wished; the first export and all that add something print a line."""
+    from sweeper.trackers import runs
+
+    tracker, first = runs.tracker(to, destination), True
+    while True:
+        done = runs.export(store, tracker, sweep)
+        if first or done.added:
+            kept = f", {done.kept:,} were there already" if done.kept else ""
+            added = f"{counted(done.added, 'run')} of {counted(done.sweeps, 'sweep')} added to {redacted(destination)}"
+            print(added + kept, flush=True)
+        if watch is None:
+            return
+        first = False
+        time.sleep(watch)
 
 
 if __name__ == "__main__":

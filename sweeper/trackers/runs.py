@@ -1,0 +1,215 @@
+"""What a tracker is told of a trial, and the export of a store's sweeps to one tracker."""
+
+import abc
+import contextlib
+import datetime
+import importlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from sweeper.analysis.means import varying
+from sweeper.analysis.ranking import Goal, goal_of, recorded_space
+from sweeper.analysis.results import current, entries, extra_metrics, named_frame
+from sweeper.store.store import METRICS, TIMINGS, Status, Store, SweepRecord
+
+CHUNK = 200
+"""Trials whose curves are read at once."""
+
+ORIGIN = ("commit", "fingerprint", "device", "command", "error_kind", "error_message")
+"""Columns of `trials` that a run keeps as text."""
+
+Curve = Sequence[tuple[int, float]]
+
+
+class ExportError(ValueError):
+    """An export that cannot be made; the message is one sentence for whoever asked for it."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trial as trackers know it.
+
+    Attributes:
+        trial_id: The trial.
+        row: Which row of the trial this is: its status, and when it was made. Another row has another text.
+        label: The trial in a few words.
+        status: What the row says.
+        entries: Every entry of the specification by its dotted path; an infinite value is the text "inf".
+        metrics: The finite metrics of the trained network by name, without those that are also curves.
+        costs: Seconds, steps a second and bytes, by the name of their column.
+        origin: Text by name: commit, fingerprint, device, command, and why a failed trial failed.
+        started: When the work on the trial began.
+        finished: When it ended.
+        steps: Training steps done.
+        curves: Finite points of the training curves, (step, value), by name; empty until they are read.
+    """
+
+    trial_id: str
+    row: str
+    label: str
+    status: Status
+    entries: Mapping[str, Any]
+    metrics: Mapping[str, float]
+    costs: Mapping[str, float]
+    origin: Mapping[str, str]
+    started: datetime.datetime
+    finished: datetime.datetime
+    steps: int
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+
+    @property
+    def final(self) -> dict[str, float]:
+        """Metrics and costs, all of them numbers that are known at the end."""
+        return {**self.metrics, **self.costs}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep with the runs of its committed trials.
+
+    Attributes:
+        name: The sweep.
+        runs: By trial id, in this order, without curves.
+        varying: Dotted paths of the entries in which the runs differ.
+        goal: What makes a trial of the sweep good.
+    """
+
+    name: str
+    runs: tuple[Run, ...]
+    varying: tuple[str, ...]
+    goal: Goal
+
+
+class Tracker(abc.ABC):
+    """Where runs go."""
+
+    @abc.abstractmethod
+    def present(self, sweep: Sweep) -> Mapping[str, str]:
+        """`Run.row` of the complete runs that the tracker has of a sweep, by trial id; `add` is then for this sweep."""
+
+    @abc.abstractmethod
+    def add(self, run: Run) -> None:
+        """Write a run of the sweep that `present` was last asked about, in place of an earlier run of the trial."""
+
+
+class Exported(NamedTuple):
+    """What an export did.
+
+    Attributes:
+        added: Number of runs written.
+        kept: Number of runs that the tracker had already.
+        sweeps: Number of sweeps with a committed trial.
+    """
+
+    added: int
+    kept: int
+    sweeps: int
+
+
+def export(store: Store, tracker: Tracker, sweep: str | None = None) -> Exported:
+    """Add the runs that a tracker lacks.
+
+    Args:
+        store: The store.
+        tracker: Where to.
+        sweep: Only this sweep; None for all.
+
+    Raises:
+        ExportError: there is no such sweep, or the tracker refuses.
+        StoreError: the store cannot be read.
+    """
+    latest = {record.name: record for record in store.sweeps()}
+    if sweep is not None and sweep not in latest:
+        raise ExportError(f"there is no sweep {sweep!r} in {store.url} (known: {', '.join(sorted(latest)) or 'none'})")
+    added = kept = sweeps = 0
+    for name in [sweep] if sweep is not None else sorted(latest):
+        if (committed := sweep_of(store, latest[name])) is None:
+            continue
+        sweeps += 1
+        present = tracker.present(committed)
+        new = [run for run in committed.runs if present.get(run.trial_id) != run.row]
+        for run in with_curves(store, new):
+            tracker.add(run)
+        added, kept = added + len(new), kept + len(committed.runs) - len(new)
+    return Exported(added, kept, sweeps)
+
+
+def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
+    """The committed trials that a start planned, without rows of other versions; None if there are none."""
+    rows = current(store.trials(record.trial_ids))
+    if not rows.num_rows:
+        return None
+    runs = tuple(_run(row) for row in rows.to_pylist())
+    space = recorded_space(record)
+    goal = goal_of(space.search if space else None, named_frame(rows.to_pandas()))
+    return Sweep(record.name, runs, tuple(varying([run.entries for run in runs])), goal)
+
+
+def _run(row: Mapping[str, Any]) -> Run:
+    named = {path: "inf" if value == math.inf else value for path, value in entries(row["spec"]).items()}
+    metrics = {name: row[name] for name in METRICS if name != "train_loss"} | extra_metrics(row["extra_metrics"])
+    q = f" q={row['q']:g}" if row["q"] != 1 else ""
+    return Run(
+        trial_id=row["trial_id"],
+        row=f"{row['status']} {row['finished'].isoformat()}",
+        label=f"{row['task']} {row['model']} {row['baseline']}{q} seed={row['seed']}",
+        status=row["status"],
+        entries=named,
+        metrics=_finite(metrics),
+        costs=_finite({name: row[name] for name in TIMINGS}),
+        origin={name: str(row[name]) for name in ORIGIN if row[name] is not None},
+        started=row["started"],
+        finished=row["finished"],
+        steps=row["steps_done"] or 0,
+    )
+
+
+def _finite(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)}
+
+
+def with_curves(store: Store, runs: Sequence[Run]) -> Iterator[Run]:
+    """The runs with their training curves, some hundred at a time."""
+    for start in range(0, len(runs), CHUNK):
+        chunk = runs[start : start + CHUNK]
+        frame = store.curves([run.trial_id for run in chunk]).to_pandas().sort_values(["trial_id", "metric", "step"])
+        curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
+        points = zip(frame["trial_id"], frame["metric"], frame["step"], frame["value"], strict=True)
+        for trial_id, metric, step, value in points:
+            if math.isfinite(value):
+                curves.setdefault(trial_id, {}).setdefault(metric, []).append((int(step), float(value)))
+        for run in chunk:
+            yield replace(run, curves=curves.get(run.trial_id, {}))
+
+
+@contextlib.contextmanager
+def needed(extra: str) -> Iterator[None]:
+    """Say in one sentence what to install where an import fails.
+
+    Raises:
+        ExportError: a package is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ExportError(f"{error.name} is not installed: pip install 'sweeper[{extra}]'") from None
+
+
+TRACKERS = ("mlflow", "optuna", "tensorboard", "wandb")
+"""Names of the trackers; the tracker `x` is the function `tracker` of the module `sweeper.trackers.to_x`."""
+
+
+def tracker(name: str, destination: str) -> Tracker:
+    """The tracker of a name.
+
+    Args:
+        name: One of `TRACKERS`.
+        destination: Folder, file or URL; the module of the tracker says which.
+
+    Raises:
+        ExportError: the packages of the tracker are not installed, or the destination makes no sense.
+    """
+    with needed(name):
+        return importlib.import_module(f"sweeper.trackers.to_{name}").tracker(destination)

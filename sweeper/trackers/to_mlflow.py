@@ -1,0 +1,115 @@
+"""MLflow: a sweep is an experiment, a trial a run with parameters, metrics, training curves and tags.
+
+The destination is a tracking URI: `sqlite:///mlflow.db`, or the address of a server. (MLflow itself refuses folders of
+files, which it only maintains.) MLflow chooses the ids of runs; the tag `sweeper.trial_id` names the trial.
+"""
+
+import contextlib
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read at the import; nothing may be sent
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # what MLflow's own code makes other libraries say
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Param, RunTag, ViewType
+    from mlflow.exceptions import MlflowException
+
+from sweeper.trackers.runs import ExportError, Run, Sweep, Tracker
+
+TRIAL, ROW = "sweeper.trial_id", "sweeper.row"
+
+STATUS = {"finished": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
+
+PARAMS, METRICS = 100, 1000
+"""Most parameters and metrics of one call."""
+
+LONGEST_VALUE = 5000
+"""Characters of a tag or a parameter."""
+
+
+T = TypeVar("T")
+
+
+class MlflowTracker(Tracker):
+    """Runs in an MLflow tracking store."""
+
+    def __init__(self, client: MlflowClient):
+        """Nothing is written yet.
+
+        Args:
+            client: Of the tracking store.
+        """
+        self._client = client
+        self._experiment = ""
+        self._run_ids: dict[str, list[str]] = {}
+
+    def present(self, sweep: Sweep) -> Mapping[str, str]:
+        with _one_sentence():
+            known = self._client.get_experiment_by_name(sweep.name)
+            self._experiment = known.experiment_id if known else self._client.create_experiment(sweep.name)
+            self._run_ids, rows = {}, {}
+            for run in self._runs():
+                trial_id = run.data.tags.get(TRIAL)
+                if trial_id is not None:
+                    self._run_ids.setdefault(trial_id, []).append(run.info.run_id)
+                    if ROW in run.data.tags:
+                        rows[trial_id] = run.data.tags[ROW]
+            return rows
+
+    def _runs(self) -> Iterator[Any]:
+        token = None
+        while True:
+            page = self._client.search_runs(
+                [self._experiment], run_view_type=ViewType.ACTIVE_ONLY, max_results=1000, page_token=token
+            )
+            yield from page
+            if not (token := page.token):
+                return
+
+    def add(self, run: Run) -> None:
+        begun, ended = (int(moment.timestamp() * 1000) for moment in (run.started, run.finished))
+        with _one_sentence():
+            for run_id in self._run_ids.get(run.trial_id, []):
+                self._client.delete_run(run_id)
+            tags = {TRIAL: run.trial_id, "mlflow.runName": run.label}
+            tags |= {f"sweeper.{name}": text[:LONGEST_VALUE] for name, text in run.origin.items()}
+            run_id = self._client.create_run(self._experiment, start_time=begun, tags=tags).info.run_id
+            params = [Param(path, str(value)[:LONGEST_VALUE]) for path, value in run.entries.items()]
+            last = [Metric(name, value, ended, run.steps) for name, value in run.final.items()]
+            points = [Metric(name, value, begun, step) for name, curve in run.curves.items() for step, value in curve]
+            for batch in _batches(params, PARAMS):
+                self._client.log_batch(run_id, params=batch)
+            for batch in _batches([*points, *last], METRICS):
+                self._client.log_batch(run_id, metrics=batch)
+            self._client.set_terminated(run_id, STATUS[run.status], end_time=ended)
+            # Last, as it says that the run is complete.
+            self._client.log_batch(run_id, tags=[RunTag(ROW, run.row)])
+
+
+def tracker(destination: str) -> MlflowTracker:
+    """The tracking store at a URI."""
+    logging.getLogger("mlflow").setLevel(logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    with _one_sentence():
+        return MlflowTracker(MlflowClient(tracking_uri=destination))
+
+
+def _batches(items: Sequence[T], most: int) -> Iterator[list[T]]:
+    for start in range(0, len(items), most):
+        yield list(items[start : start + most])
+
+
+@contextlib.contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Errors of MLflow as one sentence, without what its code makes other libraries say."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        except MlflowException as error:
+            raise ExportError(f"MLflow: {str(error).splitlines()[0]}") from None

@@ -1,0 +1,77 @@
+"""Weights & Biases: offline runs, which `wandb sync` uploads; a sweep is a project, a trial a run with its trial's id.
+
+The destination is a folder; the runs of a sweep are in `<sweep>/wandb/offline-run-<time>-<trial id>`. Nothing is sent
+anywhere. Beside each run lies a mark with the row that it was made of, written last. A run that was synchronised
+already and whose trial was run again must be deleted on the server before it is synchronised again.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # read at the import; nothing may be sent
+
+import wandb
+
+from sweeper.trackers.runs import ExportError, Run, Sweep, Tracker
+
+MARK = "sweeper-row.txt"
+
+
+class WandbTracker(Tracker):
+    """Folders of offline runs."""
+
+    def __init__(self, folder: Path):
+        """Nothing is written yet.
+
+        Args:
+            folder: Where the folders of the sweeps are.
+        """
+        self._folder = folder
+        self._sweep = ""
+
+    def present(self, sweep: Sweep) -> Mapping[str, str]:
+        self._sweep = sweep.name
+        marks = self._runs.glob(f"offline-run-*/{MARK}")
+        return {mark.parent.name.rpartition("-")[2]: mark.read_text() for mark in marks}
+
+    @property
+    def _runs(self) -> Path:
+        return self._folder / self._sweep / "wandb"
+
+    def add(self, run: Run) -> None:
+        for earlier in self._runs.glob(f"offline-run-*-{run.trial_id}"):
+            shutil.rmtree(earlier)
+        try:
+            self._runs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ExportError(f"{self._runs} cannot be made: {error.strerror}") from None
+        written = wandb.init(
+            mode="offline",
+            dir=str(self._folder / self._sweep),
+            project=self._sweep,
+            id=run.trial_id,
+            name=run.label,
+            tags=[run.status],
+            config={**run.entries, "trial": {**run.origin, "started": run.started.isoformat()}},
+            settings=wandb.Settings(
+                silent=True, console="off", disable_git=True, disable_code=True, save_code=False,
+                x_disable_stats=True, x_disable_meta=True, x_disable_machine_info=True,
+            ),
+        )  # fmt: skip
+        steps: dict[int, dict[str, float]] = {}
+        for name, curve in run.curves.items():
+            for step, value in curve:
+                steps.setdefault(step, {})[name] = value
+        for step in sorted(steps):
+            written.log(steps[step], step=step)
+        written.summary.update(run.final)
+        folder = Path(written.settings.sync_dir)
+        written.finish(exit_code=1 if run.status == "failed" else 0)
+        (folder / MARK).write_text(run.row)
+
+
+def tracker(destination: str) -> WandbTracker:
+    """The folder of that name."""
+    return WandbTracker(Path(destination))

@@ -1,0 +1,261 @@
+"""Sweeps in trackers, read back by the trackers' own tools; a second export adds what is new."""
+
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+import urllib.request
+import warnings
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sweeper import export
+from sweeper.store.store import Store, SweepRecord
+from sweeper.trial.trial_spec import trial_id
+from tests.results import PROVENANCE, STARTED, failure, result
+from tests.starts import SPACE
+
+pytestmark = pytest.mark.slow  # imports of the trackers take seconds
+
+METRICS = {"success": 0.75, "success_worst5": 0.25, "votes_10": 0.9, "train_loss": 0.1}
+QS = (1.0, 3.0, 10.0)
+
+
+def trial(number: int) -> dict:
+    return {"objective": {"q": QS[number], "m": 2}}
+
+
+IDS = [trial_id(result(trial(number)).trial) for number in range(3)]
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A sweep of three trials: a finished one, a failed one, and one that is pending."""
+    store = Store.open(tmp_path / "results")
+    store.record_sweep(
+        SweepRecord(name="cycles", text=SPACE, overrides=(), trial_ids=tuple(IDS), provenance=PROVENANCE)
+    )
+    store.commit(result(trial(0), metrics=METRICS))
+    store.commit(failure(trial(1)))
+    return store
+
+
+def exported(store: Store, destination: object, to: str, code: int = 0) -> str:
+    done = CliRunner().invoke(export.app, [str(destination), "--to", to, "--results", store.url])
+    assert done.exit_code == code, done.output
+    return done.output.replace(str(destination), "…")
+
+
+def grown(store: Store, destination: object, to: str) -> None:
+    """Export twice, then after a pending trial was finished and the failed one was run again, then once more."""
+    assert exported(store, destination, to) == "2 runs of 1 sweep added to …\n"
+    assert exported(store, destination, to) == "0 runs of 1 sweep added to …, 2 were there already\n"
+    store.commit(result(trial(1), metrics=METRICS | {"success_worst5": 0.5}))
+    store.commit(result(trial(2), metrics=METRICS))
+    assert exported(store, destination, to).startswith("2 runs" if to != "optuna" else "3 runs")
+    assert exported(store, destination, to).endswith("0 runs of 1 sweep added to …, 3 were there already\n")
+
+
+def test_mlflow_reads_its_runs(store, tmp_path):
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    grown(store, uri, "mlflow")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of MLflow's own code
+        from mlflow import MlflowClient
+
+        client = MlflowClient(tracking_uri=uri)
+        experiment = client.get_experiment_by_name("cycles")
+        assert experiment is not None
+        runs = {run.data.tags["sweeper.trial_id"]: run for run in client.search_runs([experiment.experiment_id])}
+        assert sorted(runs) == sorted(IDS)
+        run = runs[IDS[0]]
+        points = client.get_metric_history(run.info.run_id, "train_loss")
+    assert run.info.status == "FINISHED"
+    assert (run.info.start_time, run.info.end_time) == (STARTED.timestamp() * 1000, STARTED.timestamp() * 1000 + 2500)
+    assert run.data.params["objective.q"] == "1.0"
+    assert run.data.metrics["votes_10"] == 0.9
+    assert [(point.step, point.value) for point in points] == [(100, 0.2), (200, 0.1)]
+    assert run.data.tags["sweeper.commit"] == PROVENANCE.commit
+
+
+def test_a_run_that_a_killed_export_left_half_written_is_written_again(store, tmp_path, monkeypatch):
+    from mlflow import MlflowClient
+
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, "log_batch", killed)
+        assert CliRunner().invoke(export.app, [uri, "--to", "mlflow", "--results", store.url]).exit_code != 0
+    assert exported(store, uri, "mlflow") == "2 runs of 1 sweep added to …\n"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        client = MlflowClient(tracking_uri=uri)
+        assert len(client.search_runs([client.get_experiment_by_name("cycles").experiment_id])) == 2  # pyright: ignore
+
+
+def test_tensorboard_reads_its_events(store, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    grown(store, tmp_path / "logs", "tensorboard")
+    folders = sorted((tmp_path / "logs" / "cycles").iterdir())
+    assert [folder.name for folder in folders] == sorted(IDS)
+    assert all(len(list(folder.iterdir())) == 1 for folder in folders)
+    events = EventAccumulator(str(tmp_path / "logs" / "cycles" / IDS[0]))
+    events.Reload()
+    assert [(point.step, round(point.value, 6)) for point in events.Scalars("train_loss")] == [(100, 0.2), (200, 0.1)]
+    (success,) = events.Scalars("success_worst5")
+    assert (success.step, success.value) == (250, 0.25)
+    assert success.wall_time == pytest.approx(STARTED.timestamp() + 2.5)
+    session = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    assert b"objective.q" in session
+
+    # The same rows make the same bytes.
+    again = tmp_path / "again"
+    exported(store, again, "tensorboard")
+    for file in (tmp_path / "logs").rglob("events*"):
+        assert file.read_bytes() == (again / file.relative_to(tmp_path / "logs")).read_bytes()
+
+
+def test_optuna_and_its_dashboard_open_the_journal(store, tmp_path):
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    journal = tmp_path / "journal.log"
+    grown(store, journal, "optuna")
+    study = optuna.load_study(study_name="cycles", storage=JournalStorage(JournalFileBackend(str(journal))))
+    assert study.best_trial.user_attrs["trial_id"] == IDS[1]
+    assert (study.best_value, study.best_params) == (0.5, {"objective.q": 3.0})
+    assert study.metric_names == ["success_worst5"]
+    assert study.best_trial.intermediate_values == {100: 0.2, 200: 0.1}
+    assert [each.state.name for each in study.get_trials()] == ["COMPLETE"] * 3
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    dashboard = subprocess.Popen(
+        [Path(sys.executable).with_name("optuna-dashboard"), journal, "--host", "127.0.0.1", "--port", str(port)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        (summary,) = _answer(f"http://127.0.0.1:{port}/api/studies", dashboard)["study_summaries"]
+        assert summary["study_name"] == "cycles"
+        details = _answer(f"http://127.0.0.1:{port}/api/studies/{summary['study_id']}", dashboard)
+        assert sorted(each["values"][0] for each in details["trials"]) == [0.25, 0.25, 0.5]
+    finally:
+        dashboard.terminate()
+        dashboard.wait()
+
+
+def _answer(url: str, server: subprocess.Popen) -> dict:
+    """What the server says, as soon as it answers."""
+    while True:
+        assert server.poll() is None
+        try:
+            with urllib.request.urlopen(url) as answer:
+                return json.load(answer)
+        except OSError:
+            time.sleep(0.1)
+
+
+def test_wandb_has_offline_runs_to_synchronise(store, tmp_path):
+    grown(store, tmp_path / "offline", "wandb")
+    folders = sorted((tmp_path / "offline" / "cycles" / "wandb").glob("offline-run-*"))
+    assert sorted(folder.name.rpartition("-")[2] for folder in folders) == sorted(IDS)
+    (folder,) = (folder for folder in folders if folder.name.endswith(IDS[0]))
+    listed = subprocess.run(
+        [sys.executable, "-m", "wandb", "sync", "--dry-run", *folders],
+        capture_output=True, text=True, check=True, env=os.environ | {"WANDB_ERROR_REPORTING": "false"},
+    )  # fmt: skip
+    assert all(folder.name in listed.stdout + listed.stderr for folder in folders)
+
+    records = _records(folder / f"run-{IDS[0]}.wandb")
+    (run,) = (record.run for record in records if record.HasField("run"))
+    assert (run.run_id, run.project, list(run.tags)) == (IDS[0], "cycles", ["finished"])
+    config = {item.key: json.loads(item.value_json) for item in run.config.update}
+    assert config["objective.q"] == 1.0
+    history = [
+        {(item.key or item.nested_key[0]): json.loads(item.value_json) for item in record.history.item}
+        for record in records
+        if record.HasField("history")
+    ]
+    assert [(point["_step"], point["train_loss"]) for point in history] == [(100, 0.2), (200, 0.1)]
+    summary = {
+        (item.key or item.nested_key[0]): json.loads(item.value_json)
+        for record in records
+        if record.HasField("summary")
+        for item in record.summary.update
+    }
+    assert summary["success_worst5"] == 0.25
+
+
+def _records(path: Path) -> list:
+    """The records of a run: a LevelDB log, blocks of 32 KiB in which a header of 7 bytes precedes each piece."""
+    from wandb.proto import wandb_internal_pb2
+
+    data, place, parts, records = path.read_bytes(), 7, [], []
+    while place < len(data):
+        if 2**15 - place % 2**15 < 7:
+            place += 2**15 - place % 2**15
+            continue
+        _, length, kind = struct.unpack("<IHB", data[place : place + 7])
+        parts.append(data[place + 7 : place + 7 + length])
+        place += 7 + length
+        if kind in (1, 4):  # a whole record, or the last piece of one
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(b"".join(parts))
+            records.append(record)
+            parts = []
+    return records
+
+
+def test_a_watched_store_is_exported_again_and_again_until_ctrl_c(store, tmp_path, monkeypatch):
+    waits = []
+
+    def slept(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            store.commit(result(trial(2), metrics=METRICS))
+        if len(waits) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(export.time, "sleep", slept)
+    arguments = [str(tmp_path / "logs"), "--to", "tensorboard", "--results", store.url, "--watch", "30"]
+    done = CliRunner().invoke(export.app, arguments)
+    assert (done.exit_code, waits) == (130, [30.0] * 4)
+    assert [line.split(" added")[0] for line in done.output.splitlines()] == ["2 runs of 1 sweep", "1 run of 1 sweep"]
+
+
+def test_what_cannot_be_is_one_sentence(store, tmp_path, monkeypatch):
+    def refused(*arguments: str) -> str:
+        done = CliRunner().invoke(export.app, [*arguments, "--results", store.url])
+        assert done.exit_code == 2
+        assert len(done.output.splitlines()) == 1
+        return done.output
+
+    assert "must be a file" in refused(str(tmp_path), "--to", "optuna")
+    assert "--view is for files" in refused("logs", "--to", "tensorboard", "--view", "curves")
+    assert "are for trackers" in refused(str(tmp_path / "x.csv"), "--sweep", "cycles")
+    assert "must end in .csv" in refused(str(tmp_path / "x.parquet"), "--to", "csv")
+    assert "no sweep 'maze'" in refused("logs", "--to", "tensorboard", "--sweep", "maze")
+    assert "MLflow" in refused(str(tmp_path / "mlruns"), "--to", "mlflow")
+    monkeypatch.setitem(sys.modules, "sweeper.trackers.to_wandb", None)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "wandb"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "sweeper.trackers.to_wandb")
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    assert refused("offline", "--to", "wandb").startswith("wandb is not installed: pip install 'sweeper[wandb]'")
+
+
+def test_no_tracker_is_imported_before_it_is_asked_for():
+    names = "mlflow optuna_dashboard tensorboard tensorboardX wandb"
+    code = f"import sys, sweeper.__main__, sweeper.trackers.runs; print(set({names.split()}) & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
