@@ -1,1 +1,1 @@
-"""The results: files that are whole or not there, rows that are sealed, sweeps that are recorded."""
+"""The store: atomic files, sealed rows, and records of sweeps."""

@@ -1,9 +1,10 @@
 """Where the row of every committed trial is: in a file of its own, or at a place in a compacted file.
 
 Rows may move while they are read: into a compacted file, or out of one. The new file is always published before the old
-one is deleted. So if two listings, one after the other, show the same compacted files, then a trial that both of them
-missed is not there; and if a file has vanished by the time it is read, another look at the store shows where its row
-went. Where a trial has a compacted row and a row of its own, the better status counts, and of equals the compacted row.
+file is deleted. So if two listings, one after the other, show the same compacted files, then a trial that is in neither
+listing is not in the store; and if a file has vanished by the time it is read, a new listing shows the new place of its
+row. Where a trial has a compacted row and a row of its own, the better status counts, and of equal statuses the
+compacted row.
 
 Nothing is moved or deleted here: damaged files, and rows that contradict their seal, are reported.
 """
@@ -24,7 +25,7 @@ from sweeper.store.threads import in_threads
 logger = logging.getLogger(__name__)
 
 FEW = 16
-"""Up to so many trials are looked for in every partition, which is cheaper than listing the store."""
+"""Largest number of trials whose files are tried in every partition, which is then cheaper than listing the store."""
 
 LARGEST_ROW = 16 * 2**20
 """Bytes of the largest file that is read as one trial's row."""
@@ -53,10 +54,10 @@ class Entry(NamedTuple):
     """A committed trial.
 
     Attributes:
-        seal: What the trial's own row says, or would say if it had a file of its own.
+        seal: The seal of the trial's own row; of a compacted row, the seal that its own file would have.
         data: The bytes of the file that holds the row.
-        modified: When that file was modified, in nanoseconds; 0 if it was not listed.
-        place: Where in a compacted file the row is; None if the row has a file of its own.
+        modified: Time of modification of that file, in nanoseconds; 0 if the file was not listed.
+        place: The place of the row in a compacted file; None if the row has a file of its own.
     """
 
     seal: Seal
@@ -75,12 +76,12 @@ class Entry(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What reading the rows of a store came to.
+    """The result of reading the rows of a store.
 
     Attributes:
         entries: The best sound row of every trial, by trial id.
-        damage: Files that are not what their writer wrote.
-        doubles: Sound rows that do not count, as the trial has another row, which is as good or better.
+        damage: Damaged files.
+        doubles: Sound rows that do not count, because the trial has another row of an equal or better status.
     """
 
     entries: list[Entry]
@@ -132,7 +133,7 @@ def _known(listed: Mapping[str, FileState], strange: set[str]) -> dict[str, File
 
 
 def _read(files: DurableFiles, names: Mapping[str, FileState], wanted: set[str] | None) -> tuple[Reading, bool]:
-    """What the files hold, and whether one of them has vanished and its row is nowhere else."""
+    """The rows in the files, and whether a file has vanished whose row is nowhere else."""
     best: dict[str, Entry] = {}
     doubles: list[Entry] = []
     damage: list[Damage] = []

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 def retire(files: DurableFiles, name: str, row: bytes) -> bool:
     """Delete the own row of a compacted trial and then its own curves, unless the row was replaced by another.
 
-    The row goes first: a row without its curves would be taken for one whose curves were deleted by hand.
+    The row is deleted first: a row without curves would look as if a person had deleted the curves.
 
     Args:
         files: The files of the store.
@@ -85,7 +85,7 @@ def take_out(files: DurableFiles, entries: Iterable[Entry]) -> list[Damage]:
 
     Args:
         files: The files of the store.
-        entries: The trials; those with a row in a file of its own are passed over.
+        entries: The trials; trials with a row in a file of its own are skipped.
 
     Returns:
         Damage that keeps compacted files from being dissolved.

@@ -1,15 +1,17 @@
 """Turn many small files of a store into few, while it is in use.
 
-A store of 10,000 trials is 20,000 little files, and reading them takes seconds. This moves rows and curves of finished
-and stopped trials, a hundred of one task and baseline at a time, into compacted files: one of rows and one of curves,
-in the same folder, with the same columns. Whatever fills no hundred stays as it is. Outcomes and networks stay too:
-they are large, and whoever asks for some trials opens only their files. Failed rows stay because they may be replaced.
+A store of 10,000 trials is 20,000 little files, and reading them takes seconds. A compaction moves rows and curves of
+finished and stopped trials, a hundred of one task and baseline at a time, into compacted files: one of rows and one of
+curves, in the same folder, with the same columns. Fewer than a hundred trials stay as they are. Outcomes and networks
+stay too: they are large, and a query about some trials opens only their files. Failed rows stay because they may be
+replaced.
 
 Steps, each of which leaves a store that is whole:
 
 1. The compacted curves are published. No reader looks at them yet.
-2. The compacted rows are published: this one write is the swap. Their seal is the manifest; it names every trial.
-3. The trials' own rows are deleted, each before its curves, and only if its bytes are still those that were copied.
+2. The compacted rows are published, and from then on they count. Their seal is the manifest; it names every trial.
+3. The trials' own rows are deleted, each before its curves, and only if its bytes have not changed since they were
+   copied.
 
 A crash between two steps leaves a trial in both forms. Readers count it once, and the next start or compaction
 completes the steps; other tools see such a trial twice until then. A compacted row that has given way to a better row
@@ -42,11 +44,11 @@ from sweeper.store.sealed_parquet import digest_of, sealed, unsealed
 from sweeper.store.store import Store
 
 TOGETHER = 100
-"""Trials of a compacted file. It is also what one flipped bit costs at most."""
+"""Number of trials of a compacted file, and so the most trials that one flipped bit can damage."""
 
 
 class Compaction(NamedTuple):
-    """What a compaction did.
+    """The result of a compaction.
 
     Attributes:
         trials: How many trials it moved.
@@ -147,7 +149,7 @@ def _table(data: bytes) -> pa.Table:
 
 
 def _tidied(store: Store, alone: bool) -> int:
-    """Completes what earlier compactions had begun; returns how many files that removed.
+    """Completes earlier, unfinished compactions; returns how many files were removed.
 
     Args:
         store: The store.

@@ -25,13 +25,13 @@ def decoded_rows(data: bytes, name: str, seals: Sequence[Seal]) -> pa.Table | Da
     Args:
         data: The file.
         name: Its name below `trials`.
-        seals: What the file's seal says of each row.
+        seals: The seal of each row, from the file's seal.
     """
     return _decoded(data, name, seals, None)
 
 
 def contradiction(data: bytes, name: str, seals: Sequence[Seal]) -> Damage | None:
-    """What keeps the rows in a file from being what the file's seal says; arguments are those of `decoded_rows`."""
+    """The contradiction between the rows of a file and its seal, in words; None if they agree. See `decoded_rows`."""
     if len(seals) == 1 and _in_plain_text(data, seals[0]):
         return None  # a start reads thousands of such files, and decoding takes ten times as long as reading
     rows = _decoded(data, name, seals, _COMPARED)
@@ -62,7 +62,7 @@ def _decoded(data: bytes, name: str, seals: Sequence[Seal], columns: Collection[
 
 
 def _disagreement(rows: pa.Table, seals: Sequence[Seal]) -> str | None:
-    """In which way rows disagree with their seals or with themselves."""
+    """How rows disagree with their seals or with themselves, in words; None if they agree."""
     if missing := {"trial_id", "status", "spec"}.difference(rows.column_names):
         return f"has no column {min(missing)!r}"
     for column in ("trial_id", "status"):

@@ -1,8 +1,8 @@
 """Details of committed trials: whether their files are sound and the row's own, and scanning tables in place.
 
-A row names its curves, outcomes and network by digest. A sound file with another digest is of another run of the
-trial, which died before its row or lost against the row that stands: it is left out, as if the trial had none. Rows
-from before digests take any sound file.
+A row names its curves, outcomes and network by digest. A sound file with another digest comes from another worker that
+trained the same trial, and died before its row or came second: readers ignore this file. Rows from before digests take
+any sound file.
 """
 
 import logging
@@ -36,13 +36,13 @@ _FORMAT = ds.ParquetFileFormat(
 
 
 def damage_in(files: DurableFiles, kind: Detail, name: str) -> Damage | None:
-    """What is wrong with a detail, which is read to the last byte; a missing file is sound."""
+    """The damage in a detail, which is read to the last byte; None if the file is sound or missing."""
     checked = _checked(files, kind, name)
     return checked if isinstance(checked, Damage) else None
 
 
 def _checked(files: DurableFiles, kind: Detail, name: str) -> Damage | str | None:
-    """The digest of a whole file, or what is wrong with it; None if the file is missing."""
+    """The digest of a whole file, or the damage in words; None if the file is missing."""
     try:
         data = network_at(files, name) if kind == "networks" else files.read(f"{kind}/{name}")
         if data is None:
@@ -78,18 +78,18 @@ def digest_at(files: DurableFiles, kind: Detail, name: str) -> str | None:
 
 
 class DamagedDetail(NamedTuple):
-    """A damaged file, and the trials whose it is."""
+    """A damaged file, and the trials to which it belongs."""
 
     damage: Damage
     entries: list[Entry]
 
 
 class CheckedDetails(NamedTuple):
-    """What reading details to the last byte came to.
+    """The result of reading details to the last byte.
 
     Attributes:
         damaged: The damaged files.
-        foreign: Trials in whose place lies a sound file of another run.
+        foreign: Trials whose file is sound, but belongs to another worker's row.
     """
 
     damaged: list[DamagedDetail]
@@ -137,7 +137,7 @@ class Scan(NamedTuple):
     """The curves or outcomes of trials.
 
     Attributes:
-        dataset: Reads only what a scan asks for.
+        dataset: The tables; a scan reads only the files and columns that it needs.
         left_out: Trials whose file is damaged, too large, or does not have the digest of their row.
     """
 
@@ -198,7 +198,7 @@ def _is_own(files: DurableFiles, kind: DetailTable, name: str, file: DetailFile 
 
 
 def _fragment(files: DurableFiles, kind: DetailTable, name: str, entries: list[Entry]) -> ds.ParquetFileFragment:
-    """The part of a dataset that one file holds, with what is known of its rows without opening it."""
+    """The part of a dataset in one file, with the columns that are known without opening the file."""
     trial, place = pc.field("trial_id"), entries[0].place
     seal: Seal | CompactedSeal = entries[0].seal
     ids, row_groups = trial == entries[0].seal.trial_id, None
@@ -212,7 +212,7 @@ def _fragment(files: DurableFiles, kind: DetailTable, name: str, entries: list[E
 
 
 def present(files: DurableFiles, kind: TableKind, names: Sequence[str], few: bool) -> set[str]:
-    """Those of the files below the folder of `kind` that are there."""
+    """The files among these that exist below the folder of `kind`."""
     if few:
         known = files.filesystem.get_file_info([files.path(f"{kind}/{name}") for name in names])
         return {name for name, info in zip(names, known, strict=True) if info.type == fs.FileType.File}

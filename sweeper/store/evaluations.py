@@ -2,9 +2,9 @@
 
     evaluations/task=<t>/baseline=<b>/<trial_id>-<protocol>.parquet
 
-The file names the network by digest. An evaluation counts while the trial's row names the same network: after the trial
-was trained again, its old evaluations are as if they were not there. An evaluation may be replaced, by newer code for
-instance. A damaged file is moved to `quarantine/` and costs nothing but itself.
+The file names the network by digest. An evaluation counts while the trial's row names the same network: when the trial
+has been trained again, its old evaluations are ignored. An evaluation may be replaced, for instance by newer code. A
+damaged file is moved to `quarantine/`, and the trial stays committed.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ IN_FILE = pa.schema([
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationResult:
-    """What a worker commits of a network that it has evaluated.
+    """The result of an evaluation, as a worker commits it.
 
     Attributes:
         trial: The trial.
@@ -57,8 +57,8 @@ class EvaluationResult:
         metrics: Value by name.
         costs: `evaluation_seconds`, `cpu_seconds` and `peak_memory_bytes`.
         provenance: Where the result comes from.
-        device: What it was evaluated on.
-        finished: When.
+        device: The device of the evaluation.
+        finished: Time at which the evaluation ended.
     """
 
     trial: TrialSpec
@@ -75,8 +75,8 @@ class StoredEvaluation(NamedTuple):
     """An evaluation in the store.
 
     Attributes:
-        seal: What its file says of itself.
-        data: The file.
+        seal: The seal of its file.
+        data: The bytes of its file.
     """
 
     seal: EvaluationSeal
@@ -124,7 +124,7 @@ def commit_evaluation(store: Store, result: EvaluationResult) -> None:
 
 
 def stored_evaluation(store: Store, trial: TrialSpec, protocol: Evaluation) -> EvaluationSeal | None:
-    """What the evaluation of a trial by a protocol says of itself; None without a sound one."""
+    """The seal of a trial's evaluation by a protocol; None if there is no sound evaluation."""
     seal = EvaluationSeal(
         "evaluations", SCHEMA_VERSION, trial_id(trial), trial.task.name, trial.baseline, protocol_id(protocol), "", None
     )
@@ -165,7 +165,7 @@ def stored_evaluations(store: Store, entries: Iterable[Entry]) -> list[StoredEva
 
 
 def evaluations_table(store: Store, evaluations: Iterable[StoredEvaluation]) -> pa.Table:
-    """The rows of evaluations, with the columns of `IN_FILE`; damaged ones are set aside and left out."""
+    """The rows of evaluations, with the columns of `IN_FILE`; damaged files are set aside and left out."""
     rows = in_threads(lambda evaluation: _decoded(store, evaluation), list(evaluations))
     tables = [row for row in rows if row is not None]
     return pa.concat_tables([IN_FILE.empty_table(), *tables]).combine_chunks()
@@ -183,7 +183,7 @@ def _read(store: Store, name: str) -> StoredEvaluation | None:
 
 
 def _decoded(store: Store, evaluation: StoredEvaluation) -> pa.Table | None:
-    """The row of an evaluation; None if it is not what its seal says, after it was set aside."""
+    """The row of an evaluation; None if row and seal disagree, and then the file has been set aside."""
     seal = evaluation.seal
     try:
         file = pq.ParquetFile(pa.BufferReader(evaluation.data))

@@ -3,10 +3,10 @@
 import pyarrow.parquet as pq
 
 ROWS_LIMIT = 64 * 2**20
-"""Bytes that the rows of a file may take; a hundred rows take less than one million."""
+"""Bytes that the decoded rows of a file may take; a hundred rows take less than one million."""
 
 DETAIL_LIMIT = 2**30
-"""Bytes that the curves or outcomes of a file may take; those of a colouring trial take ten million."""
+"""Bytes that the decoded curves or outcomes of a file may take; outcomes of a colouring trial take ten million."""
 
 _VALUE = 8
 

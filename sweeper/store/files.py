@@ -21,7 +21,7 @@ from pyarrow import fs
 from sweeper.messages import redacted
 
 LEFTOVER_SECONDS = 3600
-"""Age in seconds at which an unfinished file is taken to have lost its writer: writing takes seconds at most."""
+"""Age in seconds after which the writer of an unfinished file counts as dead: writing takes seconds at most."""
 
 Hold = Literal["held", "taken", "unknown"]
 """Whether this process holds the whole store, another living process does, or nobody can tell."""
@@ -32,11 +32,11 @@ class StoreError(RuntimeError):
 
 
 class StoreTrouble(StoreError):
-    """A store that did not do what it was asked now, and may do so later: it was busy, or could not be reached."""
+    """An operation that failed because the store was busy or could not be reached, and that may succeed later."""
 
 
 class FileState(NamedTuple):
-    """What a listing says of a file.
+    """Size and time of modification of a file, from a listing.
 
     Attributes:
         size: Bytes.
@@ -62,7 +62,7 @@ class DurableFiles(abc.ABC):
         self.root = root
 
     def __reduce__(self) -> tuple[Callable[[str], "DurableFiles"], tuple[str]]:
-        # Another machine uses its own credentials; those of this process do not travel.
+        # Another machine uses its own credentials; the credentials of this process are not sent to it.
         return type(self).at, (self.url,)
 
     @classmethod
@@ -137,7 +137,7 @@ class DurableFiles(abc.ABC):
 
     @abc.abstractmethod
     def remove_leftovers(self) -> None:
-        """Delete what crashed writers left behind, and nothing that a writer still holds."""
+        """Delete the files that crashed writers left behind; files that a writer still holds stay."""
 
     @abc.abstractmethod
     def exclusively(self) -> contextlib.AbstractContextManager[Hold]:

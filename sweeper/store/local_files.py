@@ -108,7 +108,7 @@ class LocalFiles(DurableFiles):
             self._make_folder(folder)
             try:
                 with open(temporary, "xb") as file, _locked(file.fileno()):
-                    # `remove_leftovers` sees by the lock, whatever the clocks say, that the file still has its writer.
+                    # The lock shows `remove_leftovers`, also after jumps of clocks, that the file still has its writer.
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
@@ -173,7 +173,7 @@ class LocalFiles(DurableFiles):
             except OSError as error:
                 yield "taken" if error.errno == errno.EWOULDBLOCK else "unknown"
             else:
-                yield "held"  # until the descriptor is closed, by whatever ends this process
+                yield "held"  # until the descriptor is closed, at the latest when this process ends
 
 
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")

@@ -11,7 +11,7 @@ from sweeper.store.store import Store
 
 
 class NoNetworkError(StoreError):
-    """A trial without a network in the store; the message says why, as what follows the trial's name."""
+    """A trial without a network in the store; the message ends a sentence that begins with its id."""
 
 
 def stored_weights(store: Store, entry: Entry) -> dict[str, np.ndarray]:
@@ -20,7 +20,7 @@ def stored_weights(store: Store, entry: Entry) -> dict[str, np.ndarray]:
     A trial with a damaged network is set aside.
 
     Raises:
-        NoNetworkError: there is none.
+        NoNetworkError: the trial has no network.
         StoreError: the store cannot be read.
     """
     name, file = entry.detail("networks")

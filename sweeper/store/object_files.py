@@ -1,7 +1,7 @@
 """Files in a bucket that are whole or not there: the one PUT to the final key is the publication.
 
-Object stores have no locks. What a local disk does in one step (compare and replace, compare and delete) is two steps
-here, and the base class says which.
+Object stores have no locks. Operations that a local disk does in one step (compare and replace, compare and delete) are
+two steps here; the base class names them.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from sweeper.messages import redacted
 from sweeper.store.files import DurableFiles, FileState, Hold, StoreError, explained
 
 _ABSENT = re.compile("NO_SUCH_KEY|RESOURCE_NOT_FOUND")
-"""What Amazon's client calls an answer of 404, with and without a text."""
+"""The names of an answer 404 in Amazon's client, with and without a text."""
 
 
 class ObjectFiles(DurableFiles):
@@ -109,7 +109,7 @@ class ObjectFiles(DurableFiles):
                 self.filesystem.move(path, final)
 
     def remove_leftovers(self) -> None:
-        """Nothing: an object appears whole or not at all."""
+        """Does nothing: an object appears whole or not at all."""
 
     @contextlib.contextmanager
     def exclusively(self) -> Iterator[Hold]:

@@ -19,11 +19,11 @@ _FIRST, _LONGEST = 1.0, 30.0  # seconds of the first wait, which doubles, and of
 
 @dataclasses.dataclass(frozen=True)
 class Patience:
-    """How long a store in trouble is waited for.
+    """How long an operation waits for a store in trouble.
 
     Attributes:
-        seconds: After so many seconds the trouble is an error.
-        sleep: Waits so many seconds.
+        seconds: After this time the trouble is an error.
+        sleep: Waits the given number of seconds.
         clock: Seconds that have passed since any fixed time.
     """
 

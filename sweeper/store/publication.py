@@ -1,9 +1,9 @@
 """Publishing a trial: its details first, then its row, which is the commit and names them by digest.
 
 Details are curves, outcomes and the network. Two processes may publish one trial at the same time, and write over each
-other's details. The row decides: afterwards each looks which row stands. The process whose row it is publishes its
-details again if they were written over; the other takes its own back. Between these steps, and if one of the two dies,
-readers leave out details that the row does not name.
+other's details. The row decides: afterwards each process checks which row stands. The process of that row publishes its
+details again if they were written over; the other process deletes its own details. Between these steps, and if one of
+the two dies, readers leave out details that the row does not name.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ def publish(
         seal: The seal of the row; it need not name the details.
         row: The row.
         tables: The curves and outcomes that are published with it.
-        network: The weights that are published with it; None leaves alone what is there.
+        network: The weights that are published with it; None leaves an existing network as it is.
 
     Returns:
         Whether the row was published.
@@ -75,7 +75,7 @@ def publish_sealed(files: DurableFiles, seal: Seal, row: bytes, details: Mapping
 
 
 def _settle(files: DurableFiles, name: str, published: Mapping[Detail, SealedFile]) -> None:
-    """Makes sure of the details of the row that stands, and deletes those that this row does not name."""
+    """Checks that the details of the row that stands are there, and deletes details that this row does not name."""
     row = files.read(f"trials/{name}")
     try:
         seal = None if row is None else unsealed(row, "trials", name)

@@ -17,7 +17,7 @@ class Damage(NamedTuple):
     Attributes:
         kind: The folder that the file is in.
         name: The name below `trials` of the row that it belongs to.
-        reason: What is wrong with it, such as "is empty".
+        reason: The damage in words, such as "is empty".
         compacted_too: Whether the trial has a sound row in a compacted file, to which its outcomes belong.
     """
 
@@ -51,7 +51,7 @@ def set_aside(files: DurableFiles, damages: Iterable[Damage]) -> None:
 
 
 def set_aside_foreign(files: DurableFiles, kind: Detail, name: str) -> None:
-    """Move a detail of another run out of the way; the trial in whose place it is stays committed."""
+    """Move away a detail that belongs to another worker's row; the trial stays committed."""
     file = file_path(kind, name)
     try:
         files.move(file, f"quarantine/{file}")

@@ -1,4 +1,4 @@
-"""From what a worker commits to tables, and how the tables are encoded in parquet."""
+"""From the result of a trial to tables, and how the tables are encoded in parquet."""
 
 import json
 import math

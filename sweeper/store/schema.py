@@ -1,4 +1,4 @@
-"""What a store holds: the columns of its tables, the kinds and statuses of what is in it, and what a worker commits.
+"""The schema of a store: the columns of its tables, kinds of files, statuses, and the result that a worker commits.
 
 The schema is declared here and has a version. Every reader takes the schema from here, and not from a file: a file of
 an older program may lack the newest columns, and no file has other columns. Names of columns and metrics are a contract
@@ -26,7 +26,7 @@ SCHEMA_VERSION = 1
 
 DetailTable = Literal["curves", "outcomes"]
 Detail = Literal[DetailTable, "networks"]
-"""What a trial may have beside its row: two tables, and the weights of its network."""
+"""The details that a trial may have beside its row: two tables, and the weights of its network."""
 
 TableKind = Literal["trials", DetailTable]
 Kind = Literal["trials", Detail]
@@ -50,7 +50,7 @@ TIMINGS = {
     "train_seconds": pa.float64(), "evaluation_seconds": pa.float64(), "cpu_seconds": pa.float64(),
     "steps_per_second": pa.float64(), "peak_memory_bytes": pa.int64(),
 }  # fmt: skip
-"""What was done for a trial and what it cost, with the types of the columns."""
+"""The work and the costs of a trial, with the types of the columns."""
 
 _TIME = pa.timestamp("us", tz="UTC")
 
@@ -87,24 +87,24 @@ IN_FILE = {
 
 @dataclasses.dataclass(frozen=True)
 class TrialResult:
-    """What a worker commits.
+    """The result of a trial, as a worker commits it.
 
     Attributes:
-        trial: What was trained.
-        status: `finished`, `stopped` (early, but evaluated), or `failed`.
-        metrics: Value by name; those of `METRICS` get a column.
+        trial: The trial.
+        status: `finished`, `stopped` or `failed`.
+        metrics: Value by name; the metrics in `METRICS` get a column.
         curves: Step, metric and value of every point.
         outcomes: Per evaluation input: an `input` column of integers, and columns of floats between which only single
             precision matters. None if they are not kept.
-        network: The weights of the trained network by name. None if they are not kept.
+        network: The weights of the network by name. None if they are not kept.
         timings: Value by name, some or all of `TIMINGS`.
         error: For a failed trial: its `kind`, `message` and `step` (None if it failed outside of training).
         provenance: Where the result comes from.
-        pack_id: The pack it was trained in.
+        pack_id: The pack of the trial.
         lanes: Number of trials in that pack.
-        device: What it was trained on, such as "cpu" or "NVIDIA H100".
-        started: When the work on it began, with a time zone.
-        finished: When it ended.
+        device: The device of the training, such as "cpu" or "NVIDIA H100".
+        started: Time at which the work on the trial began, with a time zone.
+        finished: Time at which the work ended.
     """
 
     trial: trial_spec.TrialSpec

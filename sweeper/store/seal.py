@@ -1,10 +1,10 @@
-"""What the files of a store say of themselves: the seal, canonical JSON in every file.
+"""Seals: canonical JSON in every file of a store, which says to which trial the file belongs.
 
 A file belongs to one trial, or to many after compaction. The seal of a trial's row names the trial's curves, outcomes
-and network by their digests. The seal of compacted rows says of every member what the seal of the member's own row
-said: it is the manifest of the compaction, and publishing the file is the swap.
+and network by their digests. The seal of compacted rows repeats for every member the seal of the member's own row: it
+is the manifest of the compaction, which counts from the publication of the file.
 
-The JSON has sorted keys and no spaces. Seals of version 2 are those of version 3 without networks. Seals of version 1
+The JSON has sorted keys and no spaces. Seals of version 2 are seals of version 3 without networks. Seals of version 1
 were lists, see `positional_seals`.
 """
 
@@ -28,7 +28,7 @@ READ_VERSIONS = (2, 3)
 
 
 class DamagedError(Exception):
-    """A file that is not what its writer wrote; the message says in which way."""
+    """A damaged file; the message says how the file is damaged."""
 
 
 Identifier = Annotated[str, Field(pattern=f"^{IDENTIFIER}$")]
@@ -57,7 +57,7 @@ class DetailFile:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Seal:
-    """What a trial's own file says of itself.
+    """The seal of a trial's own file.
 
     Attributes:
         kind: Which of the trial's files this is.
@@ -130,7 +130,7 @@ class Member:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompactedSeal:
-    """What the footer of a compacted file says; that of curves has no members and names no curves.
+    """The seal of a compacted file; the seal of compacted curves has no members and names no curves.
 
     Attributes:
         kind: "trials" or "curves".
@@ -161,11 +161,11 @@ class CompactedSeal:
 
     @property
     def rows(self) -> list[Seal]:
-        """What the seals of the members' own rows would say."""
+        """The seals that the members' own rows would have."""
         return [self.of(member) for member in self.members]
 
     def of(self, member: Member) -> Seal:
-        """What the seal of the member's own row would say; its curves are not in a file of their own."""
+        """The seal that the member's own row would have; its curves are not in a file of their own."""
         return Seal(
             "trials", self.schema_version, member.trial_id, self.task, self.baseline, member.status,
             None, member.outcomes, member.outcome_columns, member.fingerprint, member.networks,
@@ -174,7 +174,7 @@ class CompactedSeal:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EvaluationSeal:
-    """What the file of an evaluation of a stored network says of itself.
+    """The seal of the file of an evaluation of a stored network.
 
     Attributes:
         kind: "evaluations".
@@ -222,7 +222,7 @@ AnySeal = Seal | CompactedSeal | EvaluationSeal
 
 _WORDS: dict[type, str] = {Seal: "seal", CompactedSeal: "compacted", EvaluationSeal: "evaluation"}
 _FORMS: dict[str, TypeAdapter[Any]] = {word: TypeAdapter(form) for form, word in _WORDS.items()}
-"""What a seal of each word holds."""
+"""The class of seal for each word."""
 
 
 def word_of(seal: AnySeal) -> str:
@@ -270,7 +270,7 @@ def check_seal_version(version: Any, what: str) -> None:
 
 
 def check_version(version: Any, what: str) -> None:
-    """Refuse what a newer program has written.
+    """Refuse a store that a newer program has written.
 
     Raises:
         StoreError: the version is newer than this program's.

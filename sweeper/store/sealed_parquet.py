@@ -1,9 +1,10 @@
 """Parquet files that prove themselves whole.
 
-The footer of every file carries two short texts beside the columns: the seal, which says what the file holds
-(`sweeper.store.seal`), and the digest of the whole file with the digest's own place zeroed. So an emptied, truncated or
-altered file is told from a whole file by its bytes alone, and what it holds is known without decoding a table. Pages
-carry checksums too, for readers that take only some columns.
+The footer of every file carries two short texts beside the columns: the seal, which describes the content
+    (`sweeper.store.seal`), and the digest of the whole file with the digest's own place zeroed. So the bytes of a file
+    alone
+show whether it was emptied, truncated or altered, and the seal shows its content without decoding a table. Pages carry
+checksums too, for readers that take only some columns.
 
 The digest stands in `{"digest":"…","seal":["keyed",3]}`, or `"compacted"` for a file of many trials. Programs from
 before keyed seals take that 3 for a schema version that they do not know, and refuse the store.
@@ -47,8 +48,8 @@ def sealed(tables: Sequence[pa.Table], seal: AnySeal, options: dict[str, Any]) -
 
     Args:
         tables: Tables of one schema.
-        seal: What the file holds.
-        options: Those of pyarrow's writer.
+        seal: The seal of the file.
+        options: Options of pyarrow's writer.
     """
     stamp = json.dumps({"digest": "0" * 32, word_of(seal): ["keyed", SEAL_VERSION]}, separators=(",", ":"))
     buffer = pa.BufferOutputStream()
@@ -99,7 +100,7 @@ def unsealed_evaluation(data: bytes, name: str) -> EvaluationSeal:
 
 
 END = 16 * 1024
-"""So many of the last bytes of a file of curves or outcomes hold its digest."""
+"""Number of last bytes of a file of curves or outcomes that surely hold its digest."""
 
 
 def digest_of(end: bytes) -> str | None:

@@ -1,19 +1,19 @@
 """The results store: one trial, one key, one commit, in parquet files that any tool can read.
 
-    trials/task=<t>/baseline=<b>/<trial_id>.parquet      one row: what was trained and what came out; it is the commit
+    trials/task=<t>/baseline=<b>/<trial_id>.parquet      one row, which is the commit
     trials/task=<t>/baseline=<b>/compacted-<…>.parquet   the rows of many trials, written by `compaction`
     curves/…  outcomes/…                                 the same names below: training curves, one row per input
-    networks/task=<t>/baseline=<b>/<trial_id>.safetensors  the weights of the trained network
-    sweeps/<name>/                                       what was planned, one record per start
+    networks/task=<t>/baseline=<b>/<trial_id>.safetensors  the weights of the network
+    sweeps/<name>/                                       the planned trials, one record per start
     checkpoints/                                         of unfinished packs
     quarantine/                                          damaged files, set aside
-    superseded/                                          rows that were to be computed again by other code
+    superseded/                                          rows that are computed again by other code, set aside
 
-A trial's curves, outcomes and network are published before its row, and every reader starts from the rows: without a
-row there is no trial, whatever else lies in the folder. A row that says `finished` is never replaced. A `stopped` one
-gives way to a finished one only, a `failed` one to any other.
+A trial's curves, outcomes and network are published before its row, and every reader starts from the rows: a trial
+without a row is not committed, even if other files of it exist. A `finished` row is never replaced. A `stopped` row
+gives way to a finished row only, a `failed` row to any other.
 
-Every file is sealed (see `sealed_parquet`): whole or damaged is told by its bytes alone. A trial with a damaged file is
+Every file is sealed (see `sealed_parquet`): its bytes alone show whether it is damaged. A trial with a damaged file is
 set aside as a whole, with a warning, and is pending again; a damaged compacted file is set aside with all of its
 trials. Curves, outcomes and networks that are simply missing were deleted to save room: their trial stays.
 
@@ -74,8 +74,8 @@ _ATTEMPTS = 5  # of scanning a store that is being compacted; each compaction ca
 class Store:
     """A results folder or bucket. Cheap to make, to copy and to send to a worker; it holds no open file.
 
-    What a worker needs (commits, and the files of checkpoints) is tried again while the store is in trouble. What a
-    person waits for (lists, tables) is not.
+    Commits and the files of checkpoints are tried again while the store is in trouble. Lists and tables, for which a
+    person waits, are not.
     """
 
     def __init__(self, files: DurableFiles, patience: Patience = Patience()) -> None:
@@ -142,7 +142,7 @@ class Store:
             removes.)
 
         Raises:
-            StoreError: the store cannot be written. The trial is then not committed, and no committed one has suffered.
+            StoreError: the store cannot be written. The trial is then not committed, and other trials are unharmed.
             ValueError: the network is too large to be kept.
         """
         return self._patience.until_done(lambda: self._commit(result))
@@ -174,12 +174,12 @@ class Store:
         return {trial_id: seal.status for trial_id, seal in self.committed_seals().items()}
 
     def committed_seals(self) -> dict[str, Seal]:
-        """What the row of every committed trial says of itself, by id.
+        """The seal of every committed row, by trial id.
 
         Reads every row, and lists the other files: they were published before their row, so a file that has been
         modified since, or has another size, is read too. Trials with a damaged file are set aside and left out; curves
-        and outcomes of another run are set aside when they are too old to be waiting for their row. On a local disk,
-        what a killed compaction has left beside compacted rows is removed.
+        and outcomes that the row does not name are set aside when they are too old to wait for another row. On a local
+        disk the leftovers of killed compactions beside compacted rows are removed.
 
         Raises:
             StoreError: the store cannot be read, or a newer version of this program wrote it.

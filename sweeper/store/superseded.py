@@ -2,7 +2,7 @@
 
     superseded/<fingerprint>/trials/…   curves/…   outcomes/…   networks/…
 
-Files stay as they were; the fingerprint is that of the code that made them.
+Files stay as they were; the folder has the fingerprint of the code that made them.
 
 The row of a trial moves first, so a crash in between leaves a pending trial and at most details without a row, which no
 reader looks at.

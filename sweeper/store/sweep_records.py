@@ -38,7 +38,7 @@ class SweepRecord(BaseModel):
         name: Name of the sweep: letters, digits, `_`, `-` and `.`.
         text: The search space as it was read.
         overrides: Entries replaced on the command line.
-        trial_ids: All trials that the start asked for, done or not.
+        trial_ids: Ids of all trials that the start planned, done or not.
         provenance: Commit, command and time of the start.
     """
 
