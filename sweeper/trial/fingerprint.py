@@ -53,7 +53,7 @@ class Code(BaseModel):
         numerics: Digest of the modules in `NUMERICS` and of their imports.
         tasks: For every task by name, a digest of its source and of its imports beside the numerics.
         models: The same for every model.
-        objectives: The same for every objective.
+        objectives: The same for every objective; empty in records of programs from before objectives were plug-ins.
         versions: Versions of `LIBRARIES`; packages that are not installed are left out.
     """
 
@@ -62,7 +62,7 @@ class Code(BaseModel):
     numerics: str
     tasks: dict[str, str]
     models: dict[str, str]
-    objectives: dict[str, str]
+    objectives: dict[str, str] = {}
     versions: dict[str, str]
 
     def fingerprint(self, trial: TrialSpec) -> str:

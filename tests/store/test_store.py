@@ -41,6 +41,7 @@ from sweeper.store.rows import ENCODINGS, trial_table
 from sweeper.store.seal import CompactedSeal, Member, Seal
 from sweeper.store.sealed_network import network_digest
 from sweeper.store.store import Store, StoreError, SweepRecord
+from sweeper.trial import fingerprint
 from sweeper.trial.trial_spec import canonical, trial_id
 from tests.results import PROVENANCE, STARTED, WEIGHTS, failure, outcomes, result
 
@@ -930,6 +931,16 @@ def test_the_history_of_a_sweep_is_kept_in_order_whatever_the_clock_says(results
     assert results.sweeps() == [record("other"), *starts]
     plans = [name for name in results._files.listing("sweeps/quick") if "/plans/" in name]
     assert len(plans) == 2, "equal plans are stored once"
+
+
+def test_a_record_from_before_objectives_were_plug_ins_is_read(local):
+    written = record().model_copy(update={"provenance": PROVENANCE.model_copy(update={"code": fingerprint.captured()})})
+    local.record_sweep(written)
+    (name,) = [name for name in local.listing("sweeps") if name.endswith(".json")]
+    entry = json.loads(local.read_bytes(name))
+    del entry["provenance"]["code"]["objectives"]
+    local.write_bytes(name, json.dumps(entry).encode())
+    assert [each.trial_ids for each in local.sweeps()] == [written.trial_ids]
 
 
 def test_a_damaged_record_is_left_out_loudly(local, caplog):
