@@ -1,4 +1,4 @@
-"""Proper 3-colouring of a cycle, found by vertices that see only their neighbours.
+"""Proper 3-colouring of a cycle by vertices that see only their neighbours.
 
 An input is a Hamiltonian cycle on n labelled vertices, given as the order in which it visits them. Every vertex holds a
 token, its one-hot label and one number drawn uniformly from [0, 1]; the noise of a seed serves all cycles. A model
@@ -36,7 +36,7 @@ class Task(contracts.Task):
 
     Attributes:
         vertices: Number n of vertices of the cycle. The evaluation enumerates all (n - 1)! / 2 cycles.
-        training_cycles: Draw training inputs from a fixed set of so many random cycles; None draws from all.
+        training_cycles: Size of a fixed set of random cycles from which training inputs are drawn; None draws from all.
     """
 
     name: Literal["coloring"] = "coloring"

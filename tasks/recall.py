@@ -200,7 +200,7 @@ def _two_layers(network: contracts.Network) -> contracts.Polynomial | None:
 
 
 class Projections(NamedTuple):
-    """What the two blocks read of a token before block one has written to it.
+    """The projections of a token that both blocks read before block one has written to it.
 
     Attributes:
         query: Its query in block one.

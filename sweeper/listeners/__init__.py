@@ -1,4 +1,4 @@
-"""Listeners of a sweep, one a file: what they hear is in `sweeper.events`.
+"""Listeners of a sweep, one in each file; `sweeper.events` has the events that they hear.
 
 To add a listener, write a file with a function like those below and add it to `LISTENERS`.
 """

@@ -1,4 +1,4 @@
-"""How a sweep goes, on a terminal: running packs and counts, redrawn in place, below the sentences about events.
+"""The progress of a sweep on a terminal: running packs and counts, redrawn in place, below the sentences about events.
 
 The view is redrawn when time passes in the driver's loop. So it needs no thread, and reads no count that is changing.
 """
@@ -23,7 +23,7 @@ SECONDS = 0.25
 """Between two redraws."""
 
 MAX_ROWS = 12
-"""Running packs that have a row of their own."""
+"""Largest number of running packs with a row of their own."""
 
 
 def listener(console: Console) -> "LiveView | None":

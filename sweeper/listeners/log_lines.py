@@ -1,4 +1,4 @@
-"""How a sweep goes, in lines for a log: what happens as it happens, and the counts every ten seconds."""
+"""The progress of a sweep in lines for a log: each event when it happens, and the counts every ten seconds."""
 
 import time
 from collections.abc import Callable

@@ -8,7 +8,7 @@ from sweeper.messages import counted, printable
 
 
 def sentences(event: Event) -> list[str]:
-    """Lines about an event; none for an event that only changes counts. What others wrote is printable."""
+    """Lines about an event; none for an event that only changes counts. Foreign text in them is made printable."""
     return [printable(line) for line in _lines(event)]
 
 

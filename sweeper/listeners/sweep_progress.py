@@ -53,7 +53,7 @@ class SweepProgress:
     """Counts of a sweep.
 
     Attributes:
-        plan: What there is to do.
+        plan: The planned trials.
         packs: The packs that are running, by id.
     """
 
@@ -82,7 +82,7 @@ class SweepProgress:
             case PackProgressed() if event.pack_id in self.packs:
                 self.packs[event.pack_id] = dataclasses.replace(self.packs[event.pack_id], progress=event)
                 if self._first is None and event.phase != "compiling":
-                    # What a checkpoint brought along has cost this start no time.
+                    # Steps that a checkpoint brought along have cost this start no time.
                     self._first = (self._clock(), self._steps_done())
             case PackPlaced() if event.pack_id in self.packs:
                 self.packs[event.pack_id] = dataclasses.replace(self.packs[event.pack_id], node=event.node)

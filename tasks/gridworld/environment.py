@@ -50,7 +50,7 @@ class State(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What one step led to, before the next episode puts the agent back to the corner.
+    """The result of one step, before the next episode puts the agent back to the corner.
 
     Attributes:
         cell: The cell that was reached.

@@ -1,4 +1,4 @@
-"""What no agent can beat in the grid world: exact values of T1 + T2, for agents with and without randomness.
+"""Exact bounds of the grid world: the values of T1 + T2 that no agent can beat, with and without randomness.
 
 Against an adversary who hides the treasure, a deterministic agent is a pair of walks: one for the first episode, one
 for the second if the first was in vain; once the treasure is known, the second episode is a shortest path. With t the
@@ -85,7 +85,7 @@ def randomised(grid: Grid) -> MinMax:
         treasure = world.symmetric(treasure[None])[0]
         if value <= lower + TOLERANCE:
             break
-        # With some weight on every treasure; walks would otherwise not care when they see those of weight zero.
+        # Some weight on every treasure; otherwise walks would ignore treasures of weight zero.
         searched = _search(world, 0.98 * treasure + 0.02 * uniform, np.inf, BEAM)
         new = _improving(world.symmetric(searched.costs), treasure, value)
         if not len(new):
@@ -222,7 +222,7 @@ class _Walks(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What a search returns.
+    """The result of a search.
 
     Attributes:
         costs: Cost of every treasure under each walk found.

@@ -14,7 +14,7 @@ are served by a fixed number of slots: a slot whose branch is over takes the nex
 of a step to the same place of a ring, and each reads as many of the latest entries as its branch is long.
 
 An accelerator has no use for a queue: there every cell of every seed is a branch, all branches take the same number of
-steps, and what a branch does after its end is not counted.
+steps, and steps of a branch after its end are not counted.
 """
 
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ SLOTS_PER_SEED = 4
 
 
 class Tokens(NamedTuple):
-    """What the network reads, embedded, but without positions.
+    """The embedded tokens that the network reads, without positions.
 
     Attributes:
         noise: Token 0 of every seed.

@@ -55,7 +55,7 @@ KINDS: dict[str, type[Drawing]] = {
 
 
 class Report(NamedTuple):
-    """What was drawn, and what there is to say about it.
+    """The drawn figures, and notes about them.
 
     Attributes:
         paths: The written files.
@@ -119,10 +119,10 @@ def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteN
 
 
 def attempted(name: str, notes: list[Note], make: Callable[[], T]) -> T | None:
-    """What `make` returns; None and one more note if it fails."""
+    """The result of `make`; None and a further note if it fails."""
     try:
         return make()
-    except Exception as error:  # whatever is wrong with a panel, the others are drawn
+    except Exception as error:  # an error in one panel must not end the others
         logger.debug("%s: no figure", name, exc_info=error)
         notes.append(Note(name, "", f"could not be drawn: {type(error).__name__}: {error}"))
         return None

@@ -42,7 +42,7 @@ def _steps(values: np.ndarray) -> int | None:
 
 
 def index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The bin of each value; 1 is in the last one."""
+    """The bin of each value; the value 1 is in the last bin."""
     return np.searchsorted(edges[1:-1], np.asarray(values) + SLACK, side="right")
 
 

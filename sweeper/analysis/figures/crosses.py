@@ -14,13 +14,13 @@ from matplotlib.transforms import offset_copy
 from sweeper.analysis.figures.style import FAINT, Look
 
 CLOSE = 4.0
-"""Crosses that are nearer than so many points are set side by side, so that neither hides the other."""
+"""Crosses nearer to each other than this number of points are set side by side, so that neither hides the other."""
 
 MARK = "published"
 """The group id of crosses among the lines of their axes."""
 
 PUBLISHED_ONLY = " (published only)"
-"""What the legend adds to the label of a series of which there are crosses and nothing else."""
+"""The addition in the legend to the label of a series that has crosses and nothing else."""
 
 
 class Cross(NamedTuple):

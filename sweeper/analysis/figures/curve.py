@@ -43,7 +43,7 @@ class Curves(lines.Lines[CurvePanel]):
                 rows = rows.assign(**{x: rows[x].astype(float).fillna(panel.x.empty)})
             return lines.series_of(panel, index, series, rows, lambda metric: per_seed.metric(rows, metric, x))
 
-        # What a trial costs depends on the machine and on its company there; what it learns does not.
+        # The cost of a trial depends on the machine and on other work there; its metrics do not.
         metrics = {panel.metric, panel.tail, *(metric for series in panel.series for metric in panel.metrics(series))}
         alike = ("device", "lanes") if metrics & set(TIMINGS) else ()
         content = selection.gathered(panel, panel.series, CurveSeries, results, drawn, [panel.x.column], alike)

@@ -36,7 +36,7 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT]):
     content: Content[SeriesT]
 
     NAME: ClassVar[str]
-    """What the kind is called in prose, in the plural."""
+    """The name of the kind in prose, in the plural."""
 
     @classmethod
     @abc.abstractmethod
@@ -53,7 +53,7 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT]):
 
     @abc.abstractmethod
     def remarks(self) -> list[str]:
-        """What the footer of the figure must say, in half-sentences."""
+        """Remarks for the footer of the figure, in half-sentences."""
 
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
         """Labels and handles of what is drawn; none where the drawing explains itself."""
@@ -64,15 +64,15 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT]):
         return None
 
     def compare(self) -> list[Comparison]:
-        """Every published value beside the measured one; none where published values cannot be declared."""
+        """Every published value beside the measured number; none for kinds without published values."""
         return []
 
     def against(self) -> str:
-        """What the metrics are drawn against."""
+        """The horizontal axis, in words."""
         return "over inputs"
 
     def alternative(self) -> str:
-        """What the figure shows, for readers who do not see it."""
+        """A description of the figure for readers who cannot see it."""
         panel = self.panel
         metrics = dict.fromkeys(
             metric

@@ -45,7 +45,7 @@ def _of_task(task: Task) -> dict[str, float]:
 
 
 def notes(panel: CurvePanel | HistoryPanel | VotesPanel, content: selection.Content) -> list[selection.Note]:
-    """What is to be said of lines that are not drawn."""
+    """Notes on lines that are not drawn."""
     drawn = {line.place for line in lines_of(panel, content)}
     return [
         selection.Note(panel.name, yardstick.label, f"the task has no exact '{yardstick.value}'")

@@ -47,7 +47,7 @@ APART = 4
 """Room on either side of tick labels and seed counts, in pixels."""
 
 SHORTEST = 8
-"""A title is broken into lines of so many characters at least."""
+"""Least number of characters of a line of a broken title."""
 
 
 def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
@@ -99,7 +99,7 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
 
 
 def _fit(figure: Figure, columns: Sequence[float]) -> None:
-    """Give the canvas the size at which the axes have theirs: what is around the axes does not grow with the canvas."""
+    """Size the canvas so that the axes have their own sizes: texts around the axes do not grow with the canvas."""
     engine = figure.get_layout_engine()
     assert engine is not None
     for _ in range(ATTEMPTS):

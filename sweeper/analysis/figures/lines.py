@@ -118,7 +118,7 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
 
     @abc.abstractmethod
     def handle(self, series: LineSeries, look: Look, **line: Any) -> Line2D:
-        """What stands for a series in the legend."""
+        """The handle of a series in the legend."""
 
     def shared_legend(self) -> Any:
         return [(series.label, series.color) for series in self.panel.series]

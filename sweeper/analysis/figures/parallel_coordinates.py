@@ -24,7 +24,7 @@ from sweeper.messages import counted
 from sweeper.space.sweep_spec import SweepSpec
 
 MAX_AXES = 12
-"""Axes that can be told apart on one canvas."""
+"""Largest number of axes that a reader can distinguish on one canvas."""
 
 WIDTH, HEIGHT = 1.35, 3.4
 """Inches from one axis to the next, and of the canvas."""
@@ -33,7 +33,7 @@ NONE = -0.12
 """Where a setting stands on the axis of an entry that it does not use."""
 
 DECADES = 2
-"""A positive metric that spans so many powers of ten has a logarithmic axis."""
+"""A positive metric that spans at least this number of powers of ten has a logarithmic axis."""
 
 
 class Axis(NamedTuple):

@@ -40,7 +40,7 @@ def metric(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
 def votes(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Mean of a metric of k votes, such as `votes` for `votes_5` or `votes_p5` for `votes_5_p5`, at each k.
 
-    Of several evaluations of one network that with the most seeds counts, for every k by itself.
+    Of several evaluations of one network the evaluation with the most seeds r counts, for every k by itself.
 
     Returns:
         One row per number of votes and seed, with columns `x`, `seed`, `value`.

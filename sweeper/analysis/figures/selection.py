@@ -33,7 +33,7 @@ class NoData(Exception):
 
 
 class Note(NamedTuple):
-    """What the reader of a panel must know: a series left out, unlike trials merged, which setting is the best."""
+    """A note to the reader of a panel: a series left out, different trials merged, or the setting that is the best."""
 
     panel: str
     series: str
@@ -86,7 +86,7 @@ def chosen(results: Results, *conditions: Where) -> pd.DataFrame:
             rows = rows[_met(results.trials, name, wanted).loc[rows.index]]
     if rows.empty:
         merged = {name: value for condition in conditions for name, value in condition.items()}
-        # What every trial meets is no reason that there is none.
+        # A condition that every trial meets cannot be the reason that no trial is left.
         telling = {name: v for name, v in merged.items() if not _met(results.trials, name, v).all()}
         raise NoData("no finished trial with " + ", ".join(f"{name} = {_value(v)}" for name, v in telling.items()))
     return rows
@@ -103,14 +103,14 @@ def _met(trials: pd.DataFrame, name: str, wanted: Any) -> pd.Series:
 
 @dataclass(frozen=True)
 class Content(Generic[DrawnT]):
-    """What a panel shows; it is false without any series.
+    """The content of a panel; false without any series.
 
     Attributes:
         series: Those with data, as their kind draws them.
         notes: What the reader must know of the others, and of series that merge trials which are not alike.
         merged: The entries in which such trials differ.
-        best: Where a series shows the best of several settings, which one.
-        trials: What is drawn, each trial once.
+        best: The drawn setting of each series that shows the best of several.
+        trials: The drawn trials, each once.
     """
 
     series: tuple[DrawnT, ...]
@@ -123,7 +123,7 @@ class Content(Generic[DrawnT]):
         return bool(self.series)
 
     def remarks(self) -> list[str]:
-        """What the footer of a figure says of its choice of trials."""
+        """Remarks for the footer of a figure on its choice of trials."""
         return [*self.best, *(f"merged: {different}" for different in self.merged)]
 
 
@@ -136,7 +136,7 @@ def gathered(
     mentioned: Sequence[str] = (),
     alike: Sequence[str] = (),
 ) -> Content[DrawnT]:
-    """The series of a panel that have data, with a note for every one that has none.
+    """The series of a panel that have data, with a note for every series without data.
 
     Args:
         panel: The panel.
@@ -231,7 +231,7 @@ def _best_text(best: _Best, metric: str) -> str:
 
 
 def one_training(rows: pd.DataFrame, seed: int | None) -> pd.Series:
-    """The trial of one training seed: of `seed`, or of the lowest one.
+    """The trial of the training seed `seed`, or of the lowest training seed.
 
     Raises:
         NoData: there is none, or more than one.

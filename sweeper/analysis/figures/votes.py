@@ -27,7 +27,7 @@ from sweeper.space.panels import VotesPanel
 from sweeper.training.voting import estimate_name
 
 MOST = 300
-"""The axis reaches to so many votes at least, because bounds promise something only for many."""
+"""Least number of votes at the end of the axis: bounds are above 0 only for many votes."""
 
 TICKS = (1, 3, 10, 30, 100, 300, 1000, 3000)
 
@@ -53,7 +53,8 @@ class VoteCurves(lines.Lines[VotesPanel]):
         def drawn(index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
             return lines.series_of(panel, index, series, rows, lambda metric: per_seed.votes(rows, metric))
 
-        # Of several protocols of one network the one with the most seeds counts, so that they are not merged.
+        # Of several protocols of one network the protocol with the most seeds r counts, so that protocols are not
+        # merged.
         protocol = ["evaluation.seeds", "evaluation.votes"]
         content = selection.gathered(panel, panel.series, CurveSeries, results, drawn, protocol)
         return cls(panel, lines.with_notes(panel, content))

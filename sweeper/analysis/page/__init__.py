@@ -128,12 +128,12 @@ def _asset(name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """What a content security policy calls an inline style or script."""
+    """The digest by which a content security policy allows an inline style or script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _compared(entries: Sequence[tuple[comparison.Published, Kinds]], measured: bool) -> tuple[Table, list[Kinds]]:
-    """The table of the published numbers that are measured, or of those that are not, and the kinds of its rows."""
+    """The table of measured published numbers, or of the numbers not measured yet, and the kinds of its rows."""
     make = comparison.measured_numbers if measured else comparison.unmeasured_numbers
     kinds = [kinds for entry, kinds in entries if (entry.comparison.measured is not None) == measured]
     return make([entry for entry, _ in entries]), kinds

@@ -43,7 +43,7 @@ class Section(NamedTuple):
         name: Of the sweep.
         panels: As declared.
         results: The trials that they were drawn from.
-        report: What was drawn.
+        report: The drawn figures.
         search: The settings, if it is a search.
     """
 
@@ -69,7 +69,7 @@ class Figure(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """The figures of a section, and what is to be said about panels that were not drawn."""
+    """The figures of a section, and notes about panels that were not drawn."""
 
     name: str
     figures: tuple[Figure, ...]
@@ -117,7 +117,7 @@ def published(section: Section) -> list[tuple[Published, Kinds]]:
 
 
 def _kinds(results: Results, *conditions: Where) -> Kinds:
-    """The kinds of the trials that meet the conditions; where there are none, what the conditions say of them."""
+    """The kinds of the trials that meet the conditions; without such trials, the kinds that the conditions name."""
     try:
         rows = chosen(results, *conditions)
     except NoData:
