@@ -2,6 +2,7 @@
 
 from sweeper import events, listeners
 from sweeper.interruption import Interruption
+from sweeper.packs.labels import label, varying
 from sweeper.packs.pack_run import Destination, opened
 from sweeper.packs.plan import Work
 from sweeper.starts.planned_sweep import PlannedSweep
@@ -20,8 +21,10 @@ def run_packs(sweep: PlannedSweep, interruption: Interruption) -> None:
     with events.Stream(listeners.listeners(sweep.output.out), warn=sweep.output.complain) as stream:
         stream.emit(sweep.event())
         stream.emit(events.SweepStarted(address=None))
+        paths = varying(sweep.source.planned.values())
         # Without other packs under way the source always has the next pack, until it is exhausted.
         while (work := sweep.source.next()) is not None:
+            stream.emit(events.PackStarted(work.pack.pack_id, label(work.pack, paths), work.pending, work.until))
             _run_pack(sweep, work, stream)
             sweep.source.settle(work.pack.pack_id)
             stream.emit(events.PackEnded(work.pack.pack_id))
@@ -29,7 +32,7 @@ def run_packs(sweep: PlannedSweep, interruption: Interruption) -> None:
 
 
 def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream) -> None:
-    resources, first, pack_id = sweep.spec.resources, work.pack.trials[0], work.pack.pack_id
+    resources, pack_id = sweep.spec.resources, work.pack.pack_id
     destination = Destination(
         store=sweep.store,
         provenance=sweep.origin,
@@ -37,8 +40,6 @@ def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream) -> None:
         outcomes=resources.outcomes,
         networks=resources.networks,
     )
-    label = f"{first.task.name} {first.baseline} {first.objective} m={first.objective.m}"
-    stream.emit(events.PackStarted(pack_id, label, work.pending, work.until))
     run = opened(work.pack, work.pending, destination, segment=work.segment)
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(pack_id, work.pack.trial_ids, run.refused_checkpoint))

@@ -11,11 +11,14 @@ from typing import Any, NamedTuple
 
 from sweeper.analysis.means import varying
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
-from sweeper.analysis.results import current, entries, extra_metrics, named_frame
+from sweeper.analysis.results import current, entries, extra_metrics, last_part, named_frame
 from sweeper.store.store import METRICS, TIMINGS, Status, Store, SweepRecord
 
 CHUNK = 200
 """Trials whose curves are read at once."""
+
+LONGEST_LABEL = 100
+"""Characters."""
 
 ORIGIN = ("commit", "fingerprint", "device", "command", "error_kind", "error_message")
 """Columns of `trials` that a run keeps as text."""
@@ -34,7 +37,7 @@ class Run:
     Attributes:
         trial_id: The trial.
         row: Which row of the trial this is: its status, and when it was made. Another row has another text.
-        label: The trial in a few words.
+        label: The trial in a few words: task, model, baseline, and what varies in the sweep.
         status: What the row says.
         entries: Every entry of the specification by its dotted path; an infinite value is the text "inf".
         metrics: The finite metrics of the trained network by name, without those that are also curves.
@@ -141,20 +144,30 @@ def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
     rows = current(store.trials(record.trial_ids))
     if not rows.num_rows:
         return None
-    runs = tuple(_run(row) for row in rows.to_pylist())
+    specifications = [
+        {path: "inf" if value == math.inf else value for path, value in entries(spec).items()}
+        for spec in rows["spec"].to_pylist()
+    ]
+    paths = tuple(varying(specifications))
+    runs = tuple(_run(*pair, paths) for pair in zip(rows.to_pylist(), specifications, strict=True))
     space = recorded_space(record)
     goal = goal_of(space.search if space else None, named_frame(rows.to_pandas()))
-    return Sweep(record.name, runs, tuple(varying([run.entries for run in runs])), goal)
+    return Sweep(record.name, runs, paths, goal)
 
 
-def _run(row: Mapping[str, Any]) -> Run:
-    named = {path: "inf" if value == math.inf else value for path, value in entries(row["spec"]).items()}
+def _label(named: Mapping[str, Any], paths: Sequence[str]) -> str:
+    """Task, model and baseline, and whatever else varies in the sweep."""
+    always = ("task.name", "model.name", "baseline")
+    others = [f"{last_part(path)}={named[path]}" for path in paths if path in named and path not in always]
+    return " ".join([*(str(named[path]) for path in always), *others])[:LONGEST_LABEL]
+
+
+def _run(row: Mapping[str, Any], named: Mapping[str, Any], paths: Sequence[str]) -> Run:
     metrics = {name: row[name] for name in METRICS if name != "train_loss"} | extra_metrics(row["extra_metrics"])
-    q = f" q={row['q']:g}" if row["q"] != 1 else ""
     return Run(
         trial_id=row["trial_id"],
         row=f"{row['status']} {row['finished'].isoformat()}",
-        label=f"{row['task']} {row['model']} {row['baseline']}{q} seed={row['seed']}",
+        label=_label(named, paths),
         status=row["status"],
         entries=named,
         metrics=_finite(metrics),

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from sweeper import export
 from sweeper.store.store import Store, SweepRecord
+from sweeper.trackers import runs
 from sweeper.trial.trial_spec import trial_id
 from tests.results import PROVENANCE, STARTED, failure, result
 from tests.starts import SPACE
@@ -59,6 +60,17 @@ def grown(store: Store, destination: object, to: str) -> None:
     store.commit(result(trial(2), metrics=METRICS))
     assert exported(store, destination, to).startswith("2 runs" if to != "optuna" else "3 runs")
     assert exported(store, destination, to).endswith("0 runs of 1 sweep added to …, 3 were there already\n")
+
+
+def test_trials_of_different_objectives_are_runs_named_by_what_varies(store):
+    other = result({"objective": {"name": "cvar", "m": 2}}, metrics=METRICS)
+    store.commit(other)
+    ids = (IDS[0], trial_id(other.trial))
+    record = SweepRecord(name="objectives", text=SPACE, overrides=(), trial_ids=ids, provenance=PROVENANCE)
+    sweep = runs.sweep_of(store, record)
+    assert sweep is not None
+    labels = {run.trial_id: run.label for run in sweep.runs}
+    assert [labels[each] for each in ids] == [f"coloring transformer Aq_R name={name}" for name in ("q_norm", "cvar")]
 
 
 def test_mlflow_reads_its_runs(store, tmp_path):
@@ -180,6 +192,7 @@ def test_wandb_has_offline_runs_to_synchronise(store, tmp_path):
     records = _records(folder / f"run-{IDS[0]}.wandb")
     (run,) = (record.run for record in records if record.HasField("run"))
     assert (run.run_id, run.project, list(run.tags)) == (IDS[0], "cycles", ["finished"])
+    assert run.display_name.startswith("coloring transformer Aq_R q=1")
     config = {item.key: json.loads(item.value_json) for item in run.config.update}
     assert config["objective.q"] == 1.0
     history = [
