@@ -149,3 +149,20 @@ def test_uniform_colours_succeed_on_1_74_percent():
     network = jax.tree.map(jnp.zeros_like, jax.jit(Model().build)(task, jax.random.key(0)))
     outcomes = jax.jit(task.outcomes)(network, task.evaluation_inputs()[:3], task.sample_seeds(jax.random.key(0), 2))
     np.testing.assert_allclose(outcomes.sampled, (2**10 + 2) / 3**10, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [3, 6, 10])
+def test_a_group_is_the_cycles_with_one_pair_of_neighbours_of_vertex_0(n):
+    task = Task(vertices=n)
+    groups = task.abilities().groups
+    assert groups is not None
+    cycles = np.asarray(task.evaluation_inputs())
+    numbers = np.asarray(groups.of(task.evaluation_inputs()))
+    assert len(set(np.bincount(numbers, minlength=groups.count).tolist())) == 1, "equally many cycles"
+    pairs = {
+        (frozenset((int(cycle[1]), int(cycle[-1]))), int(number)) for cycle, number in zip(cycles, numbers, strict=True)
+    }
+    assert len(pairs) == groups.count, "every pair has one group and every group one pair"
+    # A training input starts anywhere and goes either way.
+    turned = np.roll(cycles[:, ::-1], 2, axis=1)
+    np.testing.assert_array_equal(groups.of(jnp.asarray(turned)), numbers)

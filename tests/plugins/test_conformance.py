@@ -14,6 +14,7 @@ SMALL: dict[str, dict] = {
     "coloring": {"vertices": 5},
     "recall": {"keys": 3},
     "gridworld": {"height": 2, "width": 3, "horizon": 6, "noise": 2},
+    "ski_rental": {"price": 2, "longest": 4, "noise": 2},
 }
 """Sizes at which a task is quick to enumerate; a task that is not listed is tested with its defaults."""
 
@@ -96,6 +97,19 @@ def test_outcomes_agree_with_losses_and_with_the_judgement_of_answers(task, mode
 def test_the_evaluation_set_is_the_same_at_every_call(task):
     first, again = task.evaluation_inputs(), task.evaluation_inputs()
     assert jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), first, again))
+
+
+@task_cases
+def test_every_input_is_in_a_group_and_no_group_is_empty(task):
+    groups = task.abilities().groups
+    if groups is None:
+        pytest.skip("has no groups")
+    inputs = task.evaluation_inputs()
+    numbers = np.asarray(jax.jit(groups.of)(inputs))
+    assert numbers.shape == jax.tree.leaves(inputs)[0].shape[:1]
+    assert sorted(set(numbers.tolist())) == list(range(groups.count))
+    one = jax.tree.map(lambda leaf: leaf[3:4], inputs)
+    assert groups.of(one).tolist() == [numbers[3]]
 
 
 @model_cases

@@ -20,6 +20,20 @@ class Task(coloring.Task):
 """
 
 
+OBJECTIVE = """
+from typing import Literal
+
+from sweeper.trial import objective_contract
+
+
+class Objective(objective_contract.Objective):
+    name: Literal["mine"] = "mine"
+
+    def value(self, batch, state):
+        return batch.losses.mean()
+"""
+
+
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """An empty project folder in place of this checkout's; what was imported from it is forgotten afterwards."""
@@ -65,7 +79,7 @@ def test_a_task_of_the_project_is_found_beside_those_that_are_shipped(project):
     (package / "__init__.py").write_text(GOOD.format(name="large"))
     (package / "parts.py").touch()
     (project / "tasks" / "_shared.py").touch()
-    assert plugins.names("task") == sorted(["coloring", "gridworld", "large", "mine", "recall"])
+    assert plugins.names("task") == sorted(["coloring", "gridworld", "large", "mine", "recall", "ski_rental"])
     for name in ("mine", "large"):
         assert plugins.load("task", name)().name == name
         assert plugins.load("task", name).__module__ == f"tasks.{name}"
@@ -74,11 +88,23 @@ def test_a_task_of_the_project_is_found_beside_those_that_are_shipped(project):
 
 def test_a_project_without_plug_ins_has_those_that_are_shipped(project):
     (project / "tasks").rmdir()
-    assert plugins.names("task") == ["coloring", "gridworld", "recall"]
+    assert plugins.names("task") == ["coloring", "gridworld", "recall", "ski_rental"]
     # A folder that is made while the process runs counts too.
     (project / "tasks").mkdir()
     (project / "tasks" / "mine.py").write_text(GOOD.format(name="mine"))
     assert plugins.load("task", "mine")().name == "mine"
+
+
+def test_an_objective_of_the_project_is_found_beside_those_that_are_shipped(project):
+    (project / "objectives").mkdir()
+    (project / "objectives" / "mine.py").write_text(OBJECTIVE)
+    assert plugins.names("objective") == ["cvar", "entropic_risk", "group_dro", "mine", "q_norm"]
+    assert plugins.load("objective", "mine")().m == 10
+    (project / "objectives" / "mine.py").write_text(OBJECTIVE.replace("def value", "def worth"))
+    plugins.load.cache_clear()
+    del sys.modules["objectives.mine"]
+    with pytest.raises(PluginError, match="class 'Objective' lacks value"):
+        plugins.load("objective", "mine")
 
 
 def test_a_task_of_an_installed_package_is_found(project, package):
@@ -127,7 +153,10 @@ def test_a_mistake_is_one_line_that_begins_with_the_file(project, text, line, co
 
 def test_an_unknown_name_lists_the_known_ones(project):
     (project / "tasks" / "maze.py").touch()
-    assert _refusal("maz") == "unknown task 'maz'; did you mean 'maze'? (known: coloring, gridworld, maze, recall)"
+    assert (
+        _refusal("maz")
+        == "unknown task 'maz'; did you mean 'maze'? (known: coloring, gridworld, maze, recall, ski_rental)"
+    )
 
 
 def test_a_package_that_was_imported_under_the_name_before_is_in_nobodys_way(project, monkeypatch):
