@@ -11,7 +11,21 @@ from typing import Annotated
 
 import typer
 
-from sweeper import __version__, compaction, copy, evaluate, export, new, query, report, run, status, stop
+from sweeper import (
+    __version__,
+    compaction,
+    copy,
+    delete,
+    evaluate,
+    export,
+    new,
+    query,
+    rename,
+    report,
+    run,
+    status,
+    stop,
+)
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 for name, command in {
@@ -23,6 +37,8 @@ for name, command in {
     "report": report.report,
     "export": export.export,
     "copy": copy.copy,
+    "rename": rename.rename,
+    "delete": delete.delete,
     "compact": compaction.compaction,
     "new": new.new,
 }.items():

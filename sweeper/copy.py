@@ -19,7 +19,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def copy(
     to: Annotated[str, typer.Option(help="Where to: a store, which may exist, or a file that ends in .tar.")],
     sweeps: Annotated[
-        list[str] | None, typer.Argument(metavar="[SWEEP]...", help="Sweeps; without any, all that the store has.")
+        list[str] | None, typer.Argument(metavar="SWEEP", help="Sweeps; without any, all that the store has.")
     ] = None,
     results: Annotated[
         str, typer.Option(help="Where from: a folder, a URL such as s3://bucket/folder, or a .tar file.")

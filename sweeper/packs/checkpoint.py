@@ -107,6 +107,18 @@ def remove(store: Store, pack_id: str) -> None:
     store.delete(_name(pack_id))
 
 
+def remove_of(store: Store, trial_ids: Collection[str]) -> int:
+    """Forget the checkpoints that hold none but these trials; returns how many."""
+    removed = 0
+    for name in store.listing("checkpoints"):
+        pack_id = PurePosixPath(name).stem
+        saved = load(store, pack_id)
+        if saved is not None and set(saved.trial_ids) <= set(trial_ids):
+            remove(store, pack_id)
+            removed += 1
+    return removed
+
+
 def sweep(store: Store, finished: Collection[str]) -> None:
     """Delete checkpoints of packs whose worker died between the last commit and the removal of the checkpoint."""
     for name in store.listing("checkpoints"):

@@ -127,6 +127,61 @@ def copy_records(source: DurableFiles, target: DurableFiles, names: Iterable[str
         target.write(path, data)
 
 
+def unreadable_records(files: DurableFiles) -> list[str]:
+    """Files of starts that cannot be read."""
+    listed = files.listing("sweeps")
+    names = {start[1] for start in map(_START.fullmatch, listed) if start}
+    readable = {path for name in names for path in _starts(files, name)}
+    return sorted(path for path in listed if _START.fullmatch(path) and path not in readable)
+
+
+def remove_records(files: DurableFiles, name: str) -> None:
+    """Delete all starts of a sweep: the latest after all others, and each plan after the starts that name it.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    folder = f"sweeps/{name}"
+    listed = sorted(files.listing(folder))
+    starts = [path for path in listed if _START.fullmatch(path)]
+    latest = max(starts, key=lambda path: int(path.rpartition("/")[2].partition("-")[0]), default=None)
+    for path in starts:
+        if path != latest:
+            files.delete(path)
+    if latest is not None:
+        files.delete(latest)
+    for path in listed:
+        if path not in starts:
+            files.delete(path)
+
+
+def rename_records(files: DurableFiles, old: str, new: str) -> None:
+    """Give a sweep another name: its starts are written under the new name, and then deleted under the old name.
+
+    Raises:
+        StoreError: the new name cannot be the name of a folder or is another sweep's, or the store cannot be written.
+            A renaming that was killed is carried on by the same call.
+    """
+    if not _SWEEP.fullmatch(new):
+        raise StoreError(f"{new!r} cannot name a sweep: letters, digits, '_', '-' and '.' only")
+    ours, theirs = _starts(files, old), _starts(files, new)
+
+    def renamed(path: str) -> str:
+        return f"sweeps/{new}/{path.rpartition('/')[2]}"
+
+    moved = {renamed(path): record.model_copy(update={"name": new}) for path, record in ours.items()}
+    # Names of starts hold random digits: starts of both names are those of a renaming that was killed.
+    if theirs and not (moved.items() <= theirs.items() or theirs.items() <= moved.items()):
+        raise StoreError(f"there is a sweep {new!r} already")
+    for path, record in ours.items():
+        if renamed(path) not in theirs:
+            plan = "\n".join(record.trial_ids).encode()
+            files.write(f"sweeps/{new}/plans/{_hash(plan)}.txt", plan)
+            values = from_json(files.read(path) or b"{}") | {"name": new}
+            files.write(renamed(path), json.dumps(values, indent=1).encode())
+    remove_records(files, old)
+
+
 def _starts(files: DurableFiles, name: str) -> dict[str, SweepRecord]:
     """The starts of a sweep by the name of their file."""
     listed = files.listing(f"sweeps/{name}")

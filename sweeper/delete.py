@@ -1,0 +1,99 @@
+"""`python -m sweeper.delete SWEEP`: delete a sweep's own trials, failed or stopped ones, or what no sweep plans.
+
+Without `--yes` nothing is deleted: the command says what would be. A deletion that was killed is carried on by the same
+command.
+
+Exit codes: 0; 2 for a choice that makes no sense, a store that cannot be read or written, or one in which drivers run.
+"""
+
+import collections
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from sweeper.messages import counted, printable, printable_lines
+from sweeper.options import Results
+
+if TYPE_CHECKING:
+    from sweeper.store.deletion import Doomed
+    from sweeper.store.store import Store
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def delete(
+    sweep: Annotated[
+        str | None, typer.Argument(help="A sweep: its records, and its trials that no other sweep planned.")
+    ] = None,
+    results: Results = "results",
+    status: Annotated[
+        Literal["failed", "stopped"] | None,
+        typer.Option(help="Only trials of this status, of the sweep or of the whole store; records of sweeps stay."),
+    ] = None,
+    unplanned: Annotated[
+        bool, typer.Option("--unplanned", help="The trials that no sweep plans, or none plans any more.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it only say what would be deleted.")] = False,
+) -> None:
+    """Delete trials with all that belongs to them; without --yes only say which."""
+    from sweeper.packs import checkpoint
+    from sweeper.store import deletion
+    from sweeper.store.store import Store, StoreError
+
+    try:
+        statuses = () if status is None else (status,)
+        if unplanned == (sweep is not None or status is not None):
+            raise StoreError("name a sweep, a --status, both of these, or --unplanned alone")
+        store = Store.existing(results)
+        if unplanned:
+            doomed = deletion.of_no_sweep(store)
+        elif sweep is None:
+            doomed = deletion.of_status(store, statuses)
+        else:
+            doomed = deletion.of_sweep(store, sweep, statuses)
+        print(sentence(doomed))
+        if not yes:
+            print("nothing was deleted; --yes deletes")
+            return
+        _refuse_while_drivers_run(store)
+        left = deletion.delete(store, doomed)
+        checkpoints = checkpoint.remove_of(store, doomed.planned) if doomed.sweep is not None else 0
+    except StoreError as error:
+        print(printable_lines(str(error)), file=sys.stderr)
+        raise typer.Exit(2) from None
+    also = [counted(checkpoints, "checkpoint")] if checkpoints else []
+    also += [f"{counted(left, 'file')} without a row"] if left else []
+    print(f"deleted{', also ' + ' and '.join(also) if also else ''}")
+
+
+def sentence(doomed: "Doomed") -> str:
+    """What a deletion takes, in one line."""
+    counts = collections.Counter(doomed.trials.values())
+    kinds = ", ".join(f"{count:,} {status}" for status, count in sorted(counts.items()))
+    parts = [counted(len(doomed.trials), "trial") + (f" ({kinds})" if kinds else ""), f"{doomed.size / 1e6:,.1f} MB"]
+    if doomed.sweep is not None:
+        parts.append(f"the records of {doomed.sweep}")
+    if doomed.shared:
+        parts.append(f"{counted(doomed.shared, 'trial')} that another sweep planned would stay")
+    return printable(" · ".join(parts))
+
+
+def _refuse_while_drivers_run(store: "Store") -> None:
+    """Refuses to delete beside drivers: an adaptive search says only at its end what it planned.
+
+    Raises:
+        StoreError: a driver runs.
+    """
+    from sweeper.analysis.running import drivers
+    from sweeper.store.store import StoreError
+
+    running = [driver for driver in drivers(store) if driver.lives]
+    if running:
+        sweep, host = running[0].sweep, running[0].stored.sign.process.host
+        raise StoreError(f"{sweep} runs on {host}: stop it first (python -m sweeper.stop {sweep})")
+
+
+if __name__ == "__main__":
+    app()

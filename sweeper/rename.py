@@ -1,0 +1,50 @@
+"""`python -m sweeper.rename OLD NEW`: give a sweep another name in its store.
+
+Trials do not know sweeps, so only the records of starts change. A renaming that was killed is carried on by the same
+command.
+
+Exit codes: 0; 2 for names that make no sense, a sweep that runs, or a store that cannot be read or written.
+"""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sweeper.messages import did_you_mean, nearest_name, printable_lines
+from sweeper.options import Results
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def rename(
+    old: Annotated[str, typer.Argument(help="Its name, as `status` shows it.")],
+    new: Annotated[str, typer.Argument(help="The name that it is to have.")],
+    results: Results = "results",
+) -> None:
+    """Give a sweep another name in its store."""
+    from sweeper.analysis.running import drivers
+    from sweeper.store.store import Store, StoreError
+    from sweeper.store.sweep_records import rename_records
+
+    try:
+        store = Store.existing(results)
+        names = {record.name for record in store.sweeps()}
+        if old not in names:
+            hint = did_you_mean(nearest_name(old, names))
+            raise StoreError(f"there is no sweep {old!r}{hint}; known are: {', '.join(sorted(names)) or 'none'}")
+        if old == new:
+            raise StoreError(f"the sweep is called {old!r} already")
+        for driver in drivers(store):
+            if driver.lives and driver.sweep == old:
+                raise StoreError(f"{old} runs: stop it first (python -m sweeper.stop {old})")
+        rename_records(store.files, old, new)
+    except StoreError as error:
+        print(printable_lines(str(error)), file=sys.stderr)
+        raise typer.Exit(2) from None
+    print(f"{old} is called {new} now; write `name: {new}` in its search space, or the next start makes {old} anew")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,213 @@
+"""A deletion takes what it names and nothing else, also under crashes, out of compacted files, and in buckets."""
+
+import itertools
+import os
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sweeper import delete as delete_command
+from sweeper.packs import checkpoint
+from sweeper.store import compaction, deletion, drivers, local_files
+from sweeper.store.compaction import compact
+from sweeper.store.deletion import delete, of_no_sweep, of_status, of_sweep
+from sweeper.store.store import StoreError
+from tests.power_cuts import PowerCut, cut_at
+from tests.results import failure, result
+from tests.store.test_copying import IDS, contents, evaluate, filled, record, sound
+from tests.store.test_drivers import sign
+
+# `filled`: quick has planned 0, 1 and 4 (failed), other 1, 2 and 3; 5 belongs to no sweep.
+OWN, OTHERS = {IDS[0], IDS[4]}, {IDS[1], IDS[2], IDS[3], IDS[5]}
+
+
+@pytest.fixture(params=["disk", "objects"])
+def store(request, tmp_path):
+    url = tmp_path / "store" if request.param == "disk" else request.getfixturevalue("s3").url(tmp_path.name)
+    return filled(url)
+
+
+def traces(store, trial_ids):
+    """Files that name one of these trials."""
+    kinds = ("trials", "curves", "outcomes", "networks", "evaluations")
+    return [path for kind in kinds for path in store.listing(kind) if any(key in path for key in trial_ids)]
+
+
+def test_a_sweep_goes_with_its_own_trials(store):
+    before = contents(store, OTHERS)
+    doomed = of_sweep(store, "quick")
+    assert (doomed.trials, doomed.shared) == ({IDS[0]: "finished", IDS[4]: "failed"}, 1)
+    assert doomed.size == sum(len(store.read_bytes(path)) for path in traces(store, OWN)) > 0
+    assert delete(store, doomed) == 0
+    assert store.committed().keys() == OTHERS
+    assert contents(store, OTHERS) == before
+    assert traces(store, OWN) == []
+    assert {each.name for each in store.sweeps()} == {"other"}
+    assert store.listing("sweeps/quick") == []
+    with pytest.raises(StoreError, match="no sweep 'quick'; known are: other"):
+        of_sweep(store, "quick")
+
+
+def test_the_last_of_two_sweeps_takes_what_they_shared(store):
+    delete(store, of_sweep(store, "quick"))
+    delete(store, of_sweep(store, "other"))
+    assert store.committed().keys() == {IDS[5]}
+
+
+def test_failed_trials_go_and_records_stay(store):
+    store.commit(failure({"seed": 7}))
+    doomed = of_sweep(store, "quick", ["failed"])
+    delete(store, doomed)
+    assert IDS[4] not in store.committed()
+    assert traces(store, [IDS[4]]) == []
+    assert len(store.committed()) == 6
+    delete(store, of_status(store, ["failed"]))
+    assert set(store.committed().values()) == {"finished"}
+    assert [each.name for each in store.sweeps()] == ["other", "quick", "quick"]
+
+
+def test_what_no_sweep_plans_any_more_goes(store):
+    store.record_sweep(record("quick", [IDS[0]]))
+    doomed = of_no_sweep(store)
+    assert doomed.trials == {IDS[4]: "failed", IDS[5]: "finished"}
+    delete(store, doomed)
+    assert store.committed().keys() == {*IDS[:4]}
+
+
+def test_trials_leave_compacted_files(store, monkeypatch):
+    monkeypatch.setattr(compaction, "TOGETHER", 5)
+    before = contents(store, OTHERS)
+    assert compact(store).trials == 5
+    delete(store, of_sweep(store, "quick"))
+    assert contents(store, OTHERS) == before
+    assert traces(store, OWN) == []
+    assert sound(store)
+
+
+def test_a_compacted_row_that_had_given_way_does_not_come_back(store, monkeypatch):
+    monkeypatch.setattr(compaction, "TOGETHER", 3)
+    for seed in (10, 11, 12):
+        store.commit(result({"seed": seed}, status="stopped"))
+    compact(store)
+    better = result({"seed": 10})
+    store.commit(better)
+    doomed = of_no_sweep(store)
+    delete(store, doomed)
+    assert store.committed().keys() == {*IDS[:5]}
+
+
+def test_what_crashes_have_left_goes_once_nobody_can_wait_for_it(tmp_path):
+    store = filled(tmp_path / "store")
+    for trial in (IDS[2], IDS[3]):
+        for path in traces(store, [trial]):
+            if path.startswith("trials/"):
+                store.delete(path)
+            elif trial == IDS[2]:
+                past = time.time() - 2 * deletion.LEFTOVER_SECONDS
+                os.utime(Path(store.root, path), (past, past))
+    assert delete(store, of_status(store, ["failed"])) == 3
+    assert traces(store, [IDS[2]]) == []
+    assert len(traces(store, [IDS[3]])) == 3, "its row may be about to come"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("choose", [lambda store: of_sweep(store, "quick"), of_no_sweep], ids=["sweep", "unplanned"])
+def test_a_crash_at_every_operation_takes_nothing_else(tmp_path, monkeypatch, choose):
+    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
+    monkeypatch.setattr(compaction, "TOGETHER", 4)
+    monkeypatch.setattr(deletion, "LEFTOVER_SECONDS", -1)
+    for moment in itertools.count():
+        store = filled(tmp_path / str(moment))
+        store.record_sweep(record("quick", [*IDS[:2], IDS[5]]))
+        store.record_sweep(record("quick", [*IDS[:2]]))
+        compact(store)
+        doomed = choose(store)
+        left = sorted(set(store.committed()) - doomed.trials.keys())
+        before = contents(store, left)
+        with monkeypatch.context() as patch:
+            cut_at(moment, patch)
+            try:
+                delete(store, doomed)
+                survived = True
+            except PowerCut:
+                survived = False
+        assert contents(store, left) == before, moment
+        assert sound(store)
+        if not survived and (doomed.sweep is None or store.listing("sweeps/quick")):
+            delete(store, choose(store))
+        assert sorted(store.committed()) == left, moment
+        assert traces(store, doomed.trials) == [], moment
+        assert contents(store, left) == before, moment
+        if survived:
+            break
+    assert moment >= 20
+
+
+def run(store, *arguments):
+    return CliRunner().invoke(delete_command.app, [*arguments, "--results", store.url])
+
+
+def test_the_command_says_what_it_would_delete(tmp_path):
+    store = filled(tmp_path / "store")
+    before = contents(store)
+    done = run(store, "quick")
+    assert done.exit_code == 0
+    first, second = done.output.splitlines()
+    assert first.startswith("2 trials (1 failed, 1 finished) · 0.0 MB · the records of quick · 1 trial that another")
+    assert second == "nothing was deleted; --yes deletes"
+    assert contents(store) == before
+    checkpoint.save(store, "0123456789", [IDS[0]], None, {}, {})
+    checkpoint.save(store, "9876543210", [IDS[1]], None, {}, {})
+    done = run(store, "quick", "--yes")
+    assert done.output.splitlines()[1:] == ["deleted, also 1 checkpoint"]
+    assert store.committed().keys() == OTHERS
+    assert store.listing("checkpoints") == ["checkpoints/9876543210.ckpt"]
+    assert run(store, "--unplanned", "--yes").exit_code == 0
+    assert store.committed().keys() == OTHERS - {IDS[5]}
+
+
+@pytest.mark.parametrize("arguments", [[], ["quick", "--unplanned"], ["--status", "failed", "--unplanned"], ["quik"]])
+def test_a_choice_that_makes_no_sense_deletes_nothing(tmp_path, arguments):
+    store = filled(tmp_path / "store")
+    done = run(store, *arguments, "--yes")
+    assert done.exit_code == 2
+    assert len(done.output.splitlines()) == 1
+    assert len(store.committed()) == 6
+
+
+def test_nothing_is_deleted_while_a_driver_runs(tmp_path):
+    store = filled(tmp_path / "store")
+    drivers.write_sign(store.files, "other", sign())
+    done = run(store, "quick", "--yes")
+    assert done.exit_code == 2
+    assert "stop it first (python -m sweeper.stop other)" in done.output
+    assert len(store.committed()) == 6
+    assert run(store, "quick").exit_code == 0, "a dry run is allowed"
+
+
+def test_nothing_is_deleted_while_another_process_compacts(tmp_path, monkeypatch):
+    store = filled(tmp_path / "store")
+    monkeypatch.setattr(compaction, "TOGETHER", 5)
+    compact(store)
+    with store.files.exclusively(), pytest.raises(StoreError, match="another process is compacting"):
+        delete(store, of_sweep(store, "quick"))
+    assert len(store.committed()) == 6
+
+
+@pytest.mark.parametrize("choose", [lambda store: of_sweep(store, "quick"), of_no_sweep], ids=["sweep", "unplanned"])
+def test_nothing_is_deleted_while_a_record_cannot_be_read(tmp_path, choose):
+    """Nobody knows which trials it planned."""
+    store = filled(tmp_path / "store")
+    name = next(name for name in store.listing("sweeps/other") if name.endswith(".json"))
+    store.write_bytes(name, b"{}")
+    with pytest.raises(StoreError, match=f"'{name}' cannot be read, so that nobody knows which trials it planned"):
+        choose(store)
+    assert of_status(store, ["failed"]).trials
+
+
+def test_evaluations_go_with_their_trial(store):
+    evaluate(store, seed=1)
+    delete(store, of_sweep(store, "quick"))
+    assert len(store.listing("evaluations")) == 1

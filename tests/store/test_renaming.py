@@ -1,0 +1,96 @@
+"""A renamed sweep has its starts under the new name, also after a crash at any operation."""
+
+import itertools
+
+import pytest
+from typer.testing import CliRunner
+
+from sweeper import rename as rename_command
+from sweeper.store import drivers, local_files
+from sweeper.store.store import Store, StoreError
+from sweeper.store.sweep_records import rename_records
+from tests.power_cuts import PowerCut, cut_at
+from tests.store.test_copying import IDS, record
+from tests.store.test_drivers import sign
+
+
+def with_sweeps(url):
+    store = Store.open(url)
+    store.record_sweep(record("quick", IDS[:1]))
+    store.record_sweep(record("quick", IDS[:2]))
+    store.record_sweep(record("quick", IDS[:3], captured="2027-01-01T00:00:00+00:00"))
+    store.record_sweep(record("other", IDS[2:]))
+    return store
+
+
+@pytest.fixture(params=["disk", "objects"])
+def store(request, tmp_path):
+    url = tmp_path / "store" if request.param == "disk" else request.getfixturevalue("s3").url(tmp_path.name)
+    return with_sweeps(url)
+
+
+def renamed(records, old="quick", new="best"):
+    changed = [each.model_copy(update={"name": new}) if each.name == old else each for each in records]
+    return sorted(changed, key=lambda each: each.name)
+
+
+def test_all_starts_are_under_the_new_name_in_their_order(store):
+    before = store.sweeps()
+    rename_records(store.files, "quick", "best")
+    assert store.sweeps() == renamed(before)
+    assert store.listing("sweeps/quick") == []
+    store.record_sweep(record("best", IDS))
+    assert [each for each in store.sweeps() if each.name == "best"][-1].trial_ids == tuple(IDS)
+
+
+@pytest.mark.parametrize("name", ["other", "", "a/b", "..", "ü"])
+def test_a_name_that_is_taken_or_none_is_refused(store, name):
+    before = store.sweeps()
+    with pytest.raises(StoreError):
+        rename_records(store.files, "quick", name)
+    assert store.sweeps() == before
+
+
+def test_a_crash_at_every_operation_keeps_every_start(tmp_path, monkeypatch):
+    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
+    for moment in itertools.count():
+        store = with_sweeps(tmp_path / str(moment))
+        before = store.sweeps()
+        latest = {each.trial_ids for each in before[-1:]}
+        with monkeypatch.context() as patch:
+            cut_at(moment, patch)
+            try:
+                rename_records(store.files, "quick", "best")
+                survived = True
+            except PowerCut:
+                survived = False
+        now = store.sweeps()
+        last = {name: [each for each in now if each.name == name][-1:] for name in ("quick", "best")}
+        assert any(each and {each[0].trial_ids} == latest for each in last.values()), moment
+        if store.listing("sweeps/quick"):
+            rename_records(store.files, "quick", "best")
+        assert store.sweeps() == renamed(before), moment
+        if survived:
+            break
+    assert moment > 10
+
+
+def run(store, *arguments):
+    return CliRunner().invoke(rename_command.app, [*arguments, "--results", store.url])
+
+
+def test_the_command(tmp_path):
+    store = with_sweeps(tmp_path / "store")
+    drivers.write_sign(store.files, "other", sign())
+    done = run(store, "quick", "best")
+    assert done.exit_code == 0
+    assert done.output.startswith("quick is called best now; write `name: best` in its search space")
+    for arguments, words in (
+        (("other", "more"), "other runs: stop it first"),
+        (("bets", "more"), "there is no sweep 'bets'; did you mean 'best'?"),
+        (("best", "best"), "called 'best' already"),
+        (("best", "other"), "there is a sweep 'other' already"),
+    ):
+        done = run(store, *arguments)
+        assert done.exit_code == 2
+        assert words in done.output
