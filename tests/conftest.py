@@ -18,7 +18,7 @@ import pytest
 
 from tests import s3_server
 
-# A shell ignores Ctrl-C in what it runs in the background, and every child inherits that; tests send Ctrl-C.
+# A shell makes its background processes ignore Ctrl-C, and their children inherit this; tests send Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What was compiled is kept between runs; jax does not compile the same twice then. It locks a folder whose size has a

@@ -39,7 +39,7 @@ def test_a_sweep_is_planned_trained_in_this_process_and_asked(space, tmp_path, c
     assert (after.pending, set(after.committed.values())) == ((), {"finished"})
     assert [record.name for record in Store.open(results).sweeps()] == ["space"]
 
-    # Nothing is left to run, and the rows are still those of the sweep.
+    # Nothing is left to run, and the rows of the sweep have not changed.
     assert sweeper.train(spec, results, in_process=True).equals(trials)
 
 

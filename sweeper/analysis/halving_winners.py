@@ -1,4 +1,4 @@
-"""What a successive halving came to: the winner of each search, and what all of its trials cost."""
+"""The results of a successive halving: the winner of each search, and the cost of all its trials."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.trial_spec import trial_id
 
 MOST_SEARCHES = 20
-"""So many searches have a line of their own."""
+"""Largest number of searches that have a line of their own."""
 
 
 def searches_of(space: SweepSpec) -> list[tuple[str, ...]]:
@@ -29,8 +29,8 @@ class _Search(NamedTuple):
     """A search with rows.
 
     Attributes:
-        rows: Of its trials, with named columns.
-        winners: Those of them that are finished.
+        rows: Rows of its trials, with named columns.
+        winners: Rows of its finished trials.
     """
 
     rows: pd.DataFrame

@@ -1,4 +1,4 @@
-"""Which checkpoint the run of a pack goes on from: its own, or that of a larger pack with the same trials."""
+"""The checkpoint from which the run of a pack goes on: its own, or the checkpoint of a larger pack with its trials."""
 
 from collections.abc import Collection
 
@@ -15,7 +15,7 @@ from sweeper.trial.trial_spec import TrialSpec
 def continued_checkpoint(
     store: Store, pack: Pack, pending: Collection[str], segment: Segment, fingerprint: str | None
 ) -> tuple[Checkpoint | None, str | None]:
-    """The checkpoint to go on from, and why another one is refused; None for either where there is none.
+    """The checkpoint to go on from, and why another checkpoint is refused; either may be None.
 
     Args:
         store: Where checkpoints are.

@@ -1,15 +1,17 @@
 """Successive halving as a source of work: trials that are compared at rungs, decided anew from the store each time.
 
-What a search does next follows from the space and from three facts about each trial, all in the store: its row, the
-curve of its row, and the checkpoint that holds its state with its curve so far. So a decision is the same whoever takes
-it, after whatever interruption, and with any number of workers.
+The next work of a search follows from the space and from three facts about each trial, all in the store: its row, the
+    curve of its row, and the checkpoint that holds its state with its curve so far. So every start makes the same
+    decisions,
+after any interruption, and with any number of workers.
 
 Invariants:
-    - A rung is decided when every trial that came to it has a loss there or has failed before it, and not earlier.
+    - A rung is decided when every trial that goes on to this rung has a loss there or has failed before, and not
+      earlier.
     - The loss of a trial at a rung is a point of its stored curve. Stopped, finished and unfinished trainings have the
       same points, whichever sweep trained them.
-    - Of equal losses the lower training seed goes on. A trial that fails later has its loss at the rung all the same.
-    - No segment of a trial is handed out twice in one process. Work that was lost is for the next start of the sweep.
+    - Of equal losses the lower training seed goes on. A trial that fails later keeps its loss at the rung.
+    - No segment of a trial is handed out twice in one process. The next start of the sweep runs lost work.
 """
 
 import contextlib
@@ -48,7 +50,7 @@ class Halving(Source):
         done: frozenset[Status],
         fingerprint: Callable[[TrialSpec], str | None],
     ):
-        """Reads what the store knows of the trials; writes nothing.
+        """Reads rows, curves and checkpoints of the trials; writes nothing.
 
         Args:
             spec: A space with a successive halving.
@@ -111,7 +113,7 @@ class Halving(Source):
         work = self._open.pop(pack_id, None)
         if work is None:
             return
-        with contextlib.suppress(OSError, StoreError):  # then the next start sees what became of the pack
+        with contextlib.suppress(OSError, StoreError):  # then the next start reads the pack's trials from the store
             self._read_rows(work.pack.trial_ids)
             self._read_checkpoint(pack_id)
         self._advance()
@@ -125,7 +127,7 @@ class Halving(Source):
         for search in self.searches:
             left = [self.planned[key] for key in search if key in pending]
             lengths = self._lengths(search)
-            # What has a row was stopped early for the most part.
+            # Most trials with a row were stopped early.
             trials += [
                 trial.model_copy(update={"steps": steps})
                 for trial, steps in zip(left, lengths[len(lengths) - len(left) :], strict=True)
@@ -206,7 +208,7 @@ class Halving(Source):
                 self._hand_out(keys, segment)
 
     def _due(self, search: Sequence[str]) -> list[tuple[list[str], Segment]]:
-        """What a search wants to be done, as far as its rungs are decided; what goes on stands first."""
+        """The work of a search, as far as its rungs are decided; trials that go on stand first."""
         alive, stops = list(search), []
         for number, rung in enumerate(self._rungs):
             reached = [key for key in alive if len(self._losses[key]) > number]

@@ -2,7 +2,8 @@
 
 Every training seed of the space stands for a search of its own. A search trains `starts` trials of its setting, which
 differ in their training seed alone, hence in initial weights, batches and seeds r. At a rung the trials with the lowest
-training loss go on, and the others are stopped. What survives the last rung is trained to the end: the winners.
+training loss go on, and the others are stopped. Trials that go on from the last rung are trained to the end: the
+winners.
 
 Search s owns the training seeds s · starts … (s + 1) · starts − 1. So its trials are ordinary trials with ordinary ids,
 and searches with different s share none.
@@ -46,7 +47,7 @@ class HalvingSearch(ListedSearch):
 
     Attributes:
         starts: Trials of a search.
-        rungs: When they are compared, and how many go on.
+        rungs: At which steps trials are compared, and how many go on.
     """
 
     DRAWS = False

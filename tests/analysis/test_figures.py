@@ -737,7 +737,7 @@ def walker(baseline="Aq_R", seed=0, rate=0.01, **metrics):
 
 
 def walkers(trials):
-    """Results whose training curves end at the trial's reward, and whose walks are those of `PATHS`."""
+    """Results whose training curves end at the trial's reward, with the walks of `PATHS`."""
 
     def outcomes(trial_id, name):
         if name == "first_visit":

@@ -97,7 +97,7 @@ def several() -> list:
 
 
 class Written(NamedTuple):
-    """A page, and what it was written from."""
+    """A page, and the results behind it."""
 
     path: Path
     store: Store

@@ -46,7 +46,7 @@ def _partwise_failures(answers: dict[tuple[int, ...], float], voters: int) -> fl
 
 
 def _independent(*right: float) -> dict[tuple[int, ...], float]:
-    """Answers whose bits are 1 with these probabilities, whatever the others are."""
+    """Answers whose bits are 1 with these probabilities, independently of each other."""
     bits = itertools.product((0, 1), repeat=len(right))
     return {answer: math.prod(p if bit else 1 - p for bit, p in zip(answer, right, strict=True)) for answer in bits}
 

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a query, whatever the database is doing."""
+"""Ctrl-C ends a query, also inside long functions of the database."""
 
 import os
 import signal

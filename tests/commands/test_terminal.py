@@ -1,4 +1,4 @@
-"""What other people wrote into a store cannot steer the terminal of whoever reads it."""
+"""Text that strangers wrote into a store cannot control the terminal of its reader."""
 
 import dataclasses
 import io

@@ -54,7 +54,7 @@ def test_ray_accepts_the_file(name):
     config = _read(name)
     prepared = _accepted(config)
     assert set(config["provider"]) <= _provider_keys()
-    # No command of Ray's defaults is left, which would install whatever is newest.
+    # No command of Ray's defaults is left; they would install the newest packages.
     for key in ("head_setup_commands", "worker_setup_commands"):
         assert prepared[key] == config["setup_commands"]
 

@@ -119,7 +119,7 @@ def test_an_installed_package_runs_a_project(wheel, project):
          "--no-deps", wheel],
         check=True,
     )  # fmt: skip
-    # The packages that it needs are those of the tests: nothing is downloaded.
+    # It needs only the packages of the tests: nothing is downloaded.
     (site / "needed.pth").write_text(sysconfig.get_path("purelib"))
 
     def sweeper(*arguments: str, code: int = 0) -> str:

@@ -40,7 +40,7 @@ def _obstacle() -> str | None:
     return f"the kernel refuses namespaces: {tried.stderr.strip()}" if tried.returncode else None
 
 
-# Whoever is interested finds it in the list of skipped tests, which names reasons.
+# The list of skipped tests names the reason.
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif((obstacle := _obstacle()) is not None, reason=f"NO REAL `ray up` WAS TESTED HERE: {obstacle}"),
@@ -216,7 +216,7 @@ def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, tmp_path):
     program = str(plugins.ROOT / ".venv" / "bin" / "ray")
 
     def ray(*arguments: str) -> str:
-        """A command of Ray, typed in the checkout by whoever commands the cluster."""
+        """A command of Ray, typed in the checkout by the user of the cluster."""
         began = time.monotonic()
         said = outside.run("sh", "-c", f'cd {checkout} && exec "$0" "$@"', program, *arguments)
         print(f"{time.monotonic() - began:.0f} s: ray {arguments[0]}")

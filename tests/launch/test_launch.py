@@ -31,7 +31,7 @@ def signals() -> Iterator[None]:
 
 
 def test_the_driver_never_starts_jax():
-    """It would hold a GPU that a trial needs, and warn of its threads when it starts Ray."""
+    """Jax in the driver would hold a GPU that a trial needs, and warn of its threads when the driver starts Ray."""
     code = (
         "from pathlib import Path\n"
         "import jax._src.xla_bridge as bridge\n"

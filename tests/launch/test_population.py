@@ -1,4 +1,4 @@
-"""Populations on Ray actors: the same numbers whoever computes them and whoever dies."""
+"""Populations on Ray actors: the same numbers for any number of workers, and after their deaths."""
 
 import contextlib
 import logging
@@ -136,7 +136,7 @@ def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_o
     killed: list[int] = []
 
     def disturbed(trials, distribution, step):
-        """Kills whoever works, in the first two generations."""
+        """Kills one worker while it evaluates, in each of the first two generations."""
 
         def kill() -> None:
             time.sleep(0.05)

@@ -76,7 +76,7 @@ def test_the_cursor_is_back_after_the_end():
     for event in (PLANNED, events.SweepStarted(None), events.Ticked(), events.SweepEnded()):
         view.hear(event)
     assert out.getvalue().rfind("\x1b[?25h") > out.getvalue().rfind("\x1b[?25l") > 0
-    # A sweep that found no cluster has drawn nothing.
+    # A sweep without a cluster has drawn nothing.
     live_view.LiveView(Console(file=io.StringIO(), force_terminal=True)).hear(events.SweepEnded())
 
 

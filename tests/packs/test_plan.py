@@ -53,7 +53,7 @@ def test_what_runs_is_planned_minus_done(committed, lanes, early_stopping, retry
     assert [key for work in made.work for key in work.pending] == [key for key in IDS if key not in done]
     assert set(made.committed) == done
     fresh = plan.plan(TRIALS, lanes, {}, statuses)
-    # A pack keeps its name and its lanes whatever was committed, so that it finds its checkpoint.
+    # A pack keeps its name and its lanes when trials are committed, so that its checkpoint still fits.
     assert {work.pack.pack_id for work in made.work} <= {work.pack.pack_id for work in fresh.work}
     assert (made.cells, made.packs) == (fresh.cells, fresh.packs)
     sound = {key for key in done if committed[key] != "failed"}

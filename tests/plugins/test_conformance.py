@@ -1,4 +1,4 @@
-"""What every task and every model must satisfy; new files in tasks/ and models/ are found by themselves."""
+"""The conformance suite of tasks and models: every file in tasks/ and models/ must pass it."""
 
 import jax
 import jax.numpy as jnp

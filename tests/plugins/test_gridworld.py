@@ -218,7 +218,7 @@ def _plain_walk(task: Task, model: Model, treasure, noise):
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_memory_changes_nothing(variant):
-    """Logits of the plain rollout are those of the whole sequence, under a causal mask."""
+    """Logits of the plain rollout equal the logits of the whole sequence, under a causal mask."""
     walk, whole = _plain_walk(SMALL, VARIANTS[variant], jnp.int32(7), jnp.array([0.3, -1.2, 2.0]))
     np.testing.assert_allclose(walk.logits, whole, rtol=1e-4, atol=1e-5)
 

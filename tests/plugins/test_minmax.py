@@ -1,4 +1,4 @@
-"""Exact values of the grid world against enumeration of all strategies, and against what is known of them."""
+"""Exact values of the grid world against enumeration of all strategies, and against proven bounds."""
 
 import functools
 import itertools

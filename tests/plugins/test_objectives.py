@@ -1,4 +1,4 @@
-"""What every objective must satisfy; new files in objectives/ are found by themselves."""
+"""The conformance suite of objectives: every file in objectives/ must pass it."""
 
 import functools
 from typing import Any

@@ -31,7 +31,7 @@ def _random(task: Task, inputs: int, seeds: int):
 
 
 class Recorder(PartialNetwork):
-    """A model that keeps what it is given and answers with given logits."""
+    """A model that records its arguments and answers with given logits."""
 
     def __init__(self, logits):
         self.logits = jnp.asarray(logits, jnp.float32)
@@ -143,7 +143,7 @@ def test_sharing_equals_the_plain_model_for_any_weights_and_inputs(platform, key
 
 
 def _matrix_products(jaxpr):
-    """All matrix products of a program, those of its inner programs included."""
+    """All matrix products of a program and of its inner programs."""
     for equation in jaxpr.eqns:
         if equation.primitive.name == "dot_general":
             yield equation
@@ -172,7 +172,7 @@ def test_look_ups_are_exact_wherever_matrix_products_are_rounded():
 
 
 def test_look_ups_and_running_sums_are_exact_on_a_gpu_too():
-    """What contracts the rows of a table, or the tokens, asks for the highest precision, whatever the trial says."""
+    """Products over the rows of a table, or over tokens, have the highest precision, for any precision of the trial."""
     task = Task(keys=3, value_bits=2, seed_bits=2)
     network = _network(task, VARIANTS["dense embedding"])
     inputs, seeds = _random(task, 7, 2)

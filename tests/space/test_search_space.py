@@ -1,4 +1,4 @@
-"""Search spaces: every mistake gives one readable line, every legal file the same trials whatever its key order."""
+"""Search spaces: every mistake gives one readable line, and the order of keys does not change the trials."""
 
 import math
 import pickle

@@ -1,4 +1,4 @@
-"""A copy of a sweep is what the sweep is, leaves alone what is there, and survives crashes, damage and strangers."""
+"""A copy of a sweep equals the sweep, keeps the target's own trials, and survives crashes, damage and strangers."""
 
 import io
 import itertools

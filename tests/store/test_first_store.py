@@ -70,7 +70,7 @@ def test_it_can_be_compacted(first, monkeypatch):
 
 
 def test_a_program_older_than_its_store_refuses_it_in_one_sentence(first, monkeypatch):
-    """The other way round: what is here version 1 may one day be 2, and this program be the old one."""
+    """The other direction: a store of a later version, read by this program."""
     monkeypatch.setattr("sweeper.store.seal.SCHEMA_VERSION", 0)
     for ask in (first.committed, first.trials, first.curves):
         with pytest.raises(StoreError, match=r"has schema version 1, this program knows up to 0: update it"):

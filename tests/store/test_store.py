@@ -71,7 +71,7 @@ def file(results, kind, name=FINISHED):
 
 
 def overwrite(results, kind, name, change):
-    """Change a file's bytes in place, on whatever it is stored."""
+    """Change a file's bytes in place, on a disk or in a bucket."""
     relative = f"{kind}/{PLACE}/{name}.parquet"
     results.write_bytes(relative, change(results.read_bytes(relative)))
 

@@ -52,7 +52,7 @@ def test_rows_curves_and_outcomes_are_read_from_own_and_compacted_files(store):
 
 
 def test_its_sweep_is_done(store, tmp_path):
-    """The ids of its trials are those of today."""
+    """The ids of its trials are today's ids."""
     (record,) = store.sweeps()
     (tmp_path / "second.yaml").write_text(record.text)
     trials = search_space.read(tmp_path / "second.yaml").expand().trials

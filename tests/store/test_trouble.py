@@ -1,4 +1,4 @@
-"""A store in trouble is waited for: for some minutes, less and less often, and not by those whom a person waits for."""
+"""Commits wait for a store in trouble, for some minutes; commands for which a person waits do not."""
 
 import errno
 import os

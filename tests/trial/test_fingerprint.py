@@ -1,4 +1,4 @@
-"""The fingerprint changes with whatever computes numbers, and with nothing else."""
+"""The fingerprint changes with the code that computes numbers, and with nothing else."""
 
 import importlib.metadata
 import itertools

@@ -97,7 +97,7 @@ def _shuffled(value: Any, source: random.Random) -> Any:
 
 
 def test_trial_id_has_a_golden_value():
-    # Every stored result is found by this number. A change of it orphans all stores: raise a VERSION on purpose or
+    # Every stored result has this number as its name. A change of it orphans all stores: raise a VERSION on purpose or
     # repair the hash, but do not just paste the new value.
     assert trial_id(coloring_trial()) == "80d7d837a0ca7147efac"
 
