@@ -104,6 +104,7 @@ class PackProgressed:
         rows: Status of every trial that this worker has committed, by id.
         train_loss: Mean over the sound lanes at the last point of the curve; NaN before the first point.
         steps_per_second: Training steps a second of all lanes together.
+        lanes_reason: Why so many lanes, in a few words, if the worker has chosen the number.
     """
 
     pack_id: str
@@ -114,6 +115,24 @@ class PackProgressed:
     rows: Mapping[str, Status]
     train_loss: float
     steps_per_second: float
+    lanes_reason: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class LanesChosen:
+    """A worker has chosen how many trials of a pack it trains at once; after a lack of memory it chooses again.
+
+    Attributes:
+        pack_id: The pack.
+        lanes: The number.
+        trial_ids: The trials of the pack that are to be trained.
+        reason: Why so many, in a few words.
+    """
+
+    pack_id: str
+    lanes: int
+    trial_ids: tuple[str, ...]
+    reason: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,6 +268,7 @@ Event = (
     | PackStarted
     | PackPlaced
     | PackProgressed
+    | LanesChosen
     | CheckpointRefused
     | TrialCommitted
     | PackFailed

@@ -106,6 +106,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._labelled = 0
         self._deadline: float | None = None
         self._deaths: Counter[str] = Counter()
+        self._lane_reasons: dict[str, str] = {}
         self._lost_in_a_row = 0
         self.refused = False
         self.losses: list[events.TrialsLost] = []
@@ -131,6 +132,7 @@ class SweepCallback(NotSaved, tune.Callback):
         if report.progress is not None:
             self._tell_node(report.progress.pack_id, result["hostname"])
             self._stream.emit(report.progress)
+            self._tell_lanes(report.progress, trial)
             self._tell_commits(report.progress.pack_id, report.progress.rows)
         if report.refused_checkpoint is not None:
             work = decoded(trial.config)
@@ -254,6 +256,13 @@ class SweepCallback(NotSaved, tune.Callback):
         if len(self._job.source.planned) != self._planned:
             self._planned = len(self._job.source.planned)
             self._stream.emit(self._job.planned())
+
+    def _tell_lanes(self, progress: events.PackProgressed, trial: Trial) -> None:
+        reason = progress.lanes_reason
+        if reason is not None and self._lane_reasons.get(progress.pack_id) != reason:
+            self._lane_reasons[progress.pack_id] = reason
+            trial_ids = decoded(trial.config).pack.trial_ids
+            self._stream.emit(events.LanesChosen(progress.pack_id, progress.lanes, trial_ids, reason))
 
     def _tell_commits(self, pack_id: str, rows: Mapping[str, Status]) -> None:
         for trial_id, status in rows.items():

@@ -126,7 +126,10 @@ class PackTrainable(tune.Trainable):
         destination = pack_run.Destination(
             self._opened(), self._provenance, resources.checkpoint_seconds, resources.outcomes, resources.networks
         )
-        return pack_run.opened(work.pack, work.pending, destination, self._trainer(work.pack), work.segment)
+        # Without a number in the space, and with a device of its own that computes all of the training.
+        choose = resources.lanes is None and resources.gpus > 0 and not resources.population_workers
+        trainer = self._trainer(work.pack)
+        return pack_run.opened(work.pack, work.pending, destination, trainer, work.segment, choose)
 
     def _trainer(self, pack: Pack) -> Trainer:
         trainer, workers = trainer_of(pack.trials[0]), self._resources.population_workers

@@ -19,6 +19,8 @@ def _lines(event: Event) -> list[str]:
         case events.ResourcesAwaited(bundle):
             wanted = " and ".join(counted(amount, name) for name, amount in bundle.items())
             return [f"no node of the cluster has the {wanted} that a pack takes yet; waiting for one"]
+        case events.LanesChosen(_, lanes, trial_ids, reason):
+            return [f"{lanes:,} of {counted(len(trial_ids), 'trial')} of a pack are trained at once: {reason}"]
         case events.CheckpointRefused(_, trial_ids, reason):
             return [f"the checkpoint of {_named(trial_ids)} {reason}: its training starts anew"]
         case events.WorkerDied(_, trial_ids, started=True):

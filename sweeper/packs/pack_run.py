@@ -14,6 +14,8 @@ Invariants:
     - A checkpoint has the name of the pack as planned, by which every later start looks for it.
     - A segment ends at the first end of a stride at or after its last step, whatever it went on from. It goes on from
       no checkpoint of a later step.
+    - A device that is out of memory costs what a death costs: the pack goes on from its checkpoint, with half as many
+      lanes at a time.
 """
 
 import dataclasses
@@ -30,9 +32,11 @@ import pyarrow as pa
 
 from sweeper.events import PackProgressed
 from sweeper.packs import checkpoint, process_memory
+from sweeper.packs.checkpoint import Checkpoint
 from sweeper.packs.continued_checkpoint import continued_checkpoint
+from sweeper.packs.device_lanes import LaneChoice, chosen_lanes, halved, out_of_memory
 from sweeper.packs.network_weights import weights_of
-from sweeper.packs.pack_training import PackTraining, after_stride, lane_curves, restored, started
+from sweeper.packs.pack_training import PackTraining, after_stride, begun, lane_curves
 from sweeper.packs.packing import Pack, lane, stack
 from sweeper.packs.plan import Segment
 from sweeper.store.store import Status, Store, StoreError, TrialResult
@@ -97,6 +101,8 @@ class PackRun:
         saved_step: Step of the latest checkpoint.
         saved_at: Monotonic time of the latest checkpoint.
         refused_checkpoint: Why the run did not continue its checkpoint, in a few words; None if nothing was refused.
+        continued: The checkpoint from which the run began.
+        lane_choice: How many lanes are trained at once and why, if this run has chosen that.
     """
 
     pack_id: str
@@ -113,6 +119,8 @@ class PackRun:
     rows: dict[str, Status] = dataclasses.field(default_factory=dict)
     stopped: bool = False
     refused_checkpoint: str | None = None
+    continued: Checkpoint | None = None
+    lane_choice: LaneChoice | None = None
 
     @property
     def fingerprint(self) -> str | None:
@@ -128,16 +136,23 @@ class PackRun:
             phase="training" if is_training else "evaluating" if self.pending else "done",
             step=self.training.step,
             steps=self.segment.until,
-            lanes=lanes,
+            lanes=self.training.lanes,
             rows=dict(self.rows),
             train_loss=self.training.train_loss(),
             steps_per_second=self.training.step * lanes / seconds if seconds else 0.0,
+            lanes_reason=None if self.lane_choice is None else self.lane_choice.reason,
         )
 
     def advance(self) -> PackProgressed:
         """One stride: some steps of training, or the evaluation and commit of one trial."""
         if self.progress().phase == "training":
-            self.training = after_stride(self.trainer, self.stacked, self.training)
+            try:
+                self.training = after_stride(self.trainer, self.stacked, self.training)
+            except Exception as error:  # whatever a trainer raises; all but one kind is for the caller
+                if not out_of_memory(error) or self.training.lanes == 1:
+                    raise
+                self._go_on_with_half_the_lanes()
+                return self.progress()
             waited = time.monotonic() - self.saved_at
             if self.training.step >= self.segment.until:
                 self._end_segment()
@@ -186,6 +201,16 @@ class PackRun:
             )
             self.saved_step = training.step
 
+    def _go_on_with_half_the_lanes(self) -> None:
+        """Take the training up from its checkpoint; what the failed program had of the state is gone."""
+        self.lane_choice = halved(self.training.lanes)
+        saved = self.continued
+        if self.saved_step != (0 if saved is None else saved.notes["step"]):
+            saved = checkpoint.load(self.destination.store, self.pack_id)
+        training = begun(self.trainer, self.stacked, saved)
+        self.training = dataclasses.replace(training, lanes=self.lane_choice.lanes)
+        self.saved_step = training.step
+
     def _forget_checkpoint(self) -> None:
         """Removes the checkpoint of a pack whose rows are committed; a checkpoint that stays does no harm."""
         try:
@@ -225,7 +250,7 @@ class PackRun:
             error=result.error,
             provenance=self.destination.provenance,
             pack_id=self.pack_id,
-            lanes=lanes,
+            lanes=training.lanes,
             device=jax.devices()[0].device_kind,
             started=self.began,
             finished=datetime.datetime.now(datetime.UTC),
@@ -272,6 +297,7 @@ def opened(
     destination: Destination,
     trainer: Trainer | None = None,
     segment: Segment | None = None,
+    choose_lanes: bool = False,
 ) -> PackRun:
     """The run of a pack, from its checkpoint if the checkpoint fits.
 
@@ -281,6 +307,8 @@ def opened(
         destination: Where results and checkpoints go.
         trainer: Trains the pack; by default the trainer of its optimiser, which needs this process alone.
         segment: The part of the training that is to be done; by default all of it.
+        choose_lanes: Whether as many lanes are trained at once as fit into the memory of the accelerator, if this
+            process has one; else all are.
     """
     process_memory.forget_peak()
     segment = segment or Segment(pack.trials[0].steps, "finish")
@@ -289,9 +317,9 @@ def opened(
     )
     lanes = pack.part(pending if saved is None else saved.trial_ids)
     stacked, trainer = stack(lanes.trials), trainer or trainer_of(lanes.trials[0])
-    training = started(trainer, stacked)
-    if saved is not None and (state := saved.state(like=training.state)) is not None:
-        training = restored(state, saved.notes)
+    training, choice = begun(trainer, stacked, saved), None
+    if choose_lanes and training.step == 0 and (choice := chosen_lanes(lanes, trainer)) is not None:
+        training = dataclasses.replace(training, lanes=choice.lanes)
     run = PackRun(
         pack_id=pack.pack_id,
         pack=lanes,
@@ -305,6 +333,8 @@ def opened(
         saved_at=time.monotonic(),
         segment=segment,
         refused_checkpoint=refused,
+        continued=saved,
+        lane_choice=choice,
     )
     if training.step >= segment.until:
         run._end_segment()  # an earlier run died between the last step and the first commit

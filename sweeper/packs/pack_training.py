@@ -1,7 +1,10 @@
 """The training of a pack: a record of its state, and the function that takes the training one stride further.
 
-A `PackTraining` is all that a checkpoint holds. Three functions make a `PackTraining`: `started`, `restored` and
-`after_stride`. No store is touched here.
+A `PackTraining` is all that a checkpoint holds. `started`, `restored`, `begun` and `after_stride` make a
+`PackTraining`. No store is touched here.
+
+A device may be too small for all lanes. Then some lanes at a time train a stride, group after group, and the state of
+all lanes stays together.
 """
 
 import dataclasses
@@ -9,8 +12,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
+from sweeper.packs.checkpoint import Checkpoint
 from sweeper.training import compilation
 from sweeper.training.trainer import Trainer, TrainerState
 from sweeper.trial.trial_spec import TrialSpec
@@ -33,6 +38,7 @@ class PackTraining:
         strides: Means over each stride since the last point.
         seconds: `train_seconds`, `compile_seconds` and `cpu_seconds` of the whole pack so far.
         lane_steps: Steps done of each lane, fewer than `step` where a lane has failed.
+        lanes: Lanes that one call of the trainer's program trains, at most all.
     """
 
     state: TrainerState
@@ -41,6 +47,7 @@ class PackTraining:
     strides: list[Point]
     seconds: dict[str, float]
     lane_steps: list[int]
+    lanes: int
 
     def notes(self) -> dict[str, Any]:
         """Everything but the trainer's state, as plain data."""
@@ -55,25 +62,37 @@ class PackTraining:
         return float(finite.mean()) if finite.size else float("nan")
 
 
+def begun(trainer: Trainer, trials: TrialSpec, saved: Checkpoint | None) -> PackTraining:
+    """The training of stacked trials as a checkpoint has it; without one that fits, before its first step."""
+    training = started(trainer, trials)
+    if saved is None or (state := saved.state(like=training.state)) is None:
+        return training
+    training_so_far, lanes = restored(state, saved.notes), training.lanes
+    return dataclasses.replace(training_so_far, lanes=min(training_so_far.lanes, lanes))  # of a larger pack, maybe
+
+
 def started(trainer: Trainer, trials: TrialSpec) -> PackTraining:
-    """The training of stacked trials before its first step."""
+    """The training of stacked trials before its first step, with all lanes at once."""
     compiled = compilation.seconds()
     state = trainer.start(trials)
     seconds = {"train_seconds": 0.0, "compile_seconds": compilation.seconds() - compiled, "cpu_seconds": 0.0}
     lane_steps = [0] * len(np.asarray(state.step))
-    return PackTraining(state=state, step=0, curves=[], strides=[], seconds=seconds, lane_steps=lane_steps)
+    return PackTraining(
+        state=state, step=0, curves=[], strides=[], seconds=seconds, lane_steps=lane_steps, lanes=len(lane_steps)
+    )
 
 
 def restored(state: Any, notes: Mapping[str, Any]) -> PackTraining:
     """The training with this state and these `PackTraining.notes`."""
-    return PackTraining(state=state, **notes)
+    everything = len(notes["lane_steps"])  # the lanes that are trained at once were not noted at first
+    return PackTraining(state=state, **{"lanes": everything, **notes})
 
 
 def after_stride(trainer: Trainer, trials: TrialSpec, training: PackTraining) -> PackTraining:
     """The training one stride further; the memory of the earlier state may be used again."""
     begun, cpu_begun, compiled_before = time.monotonic(), time.process_time(), compilation.seconds()
     length = min(trainer.stride_steps, trials.steps - training.step)
-    state, means = trainer.stride(trials, training.state, length)
+    state, means = _stride(trainer, trials, training, length)
     step = training.step + length
     strides = [*training.strides, [np.asarray(values).tolist() for values in means]]  # waits for the stride
     curves = training.curves
@@ -88,7 +107,8 @@ def after_stride(trainer: Trainer, trials: TrialSpec, training: PackTraining) ->
         "cpu_seconds": time.process_time() - cpu_begun,
     }
     seconds = {name: value + spent[name] for name, value in training.seconds.items()}
-    return PackTraining(
+    return dataclasses.replace(
+        training,
         state=state,
         step=step,
         curves=curves,
@@ -146,6 +166,26 @@ def notes_of_lanes(notes: Mapping[str, Any], lanes: Sequence[int], of: int) -> d
         "seconds": {name: value * len(lanes) / of for name, value in notes["seconds"].items()},
         "lane_steps": [notes["lane_steps"][lane] for lane in lanes],
     }
+
+
+def _stride(
+    trainer: Trainer, trials: TrialSpec, training: PackTraining, length: int
+) -> tuple[TrainerState, tuple[Any, ...]]:
+    """`Trainer.stride` of all lanes, `training.lanes` at a time.
+
+    The last group is filled up with lanes of the group before, whose results are left out: one program serves all.
+    """
+    size, everything = training.lanes, len(training.state.failure)
+    if size >= everything:
+        return trainer.stride(trials, training.state, length)
+    stacked = jax.tree.map(np.asarray, (trials, training.state))
+    groups = []
+    for first in range(0, everything, size):
+        begin = min(first, everything - size)
+        part, state = jax.tree.map(lambda leaf, at=begin: leaf[at : at + size], stacked)
+        group = trainer.stride(part, state, length)
+        groups.append(jax.tree.map(lambda leaf, new=first - begin: np.asarray(leaf)[new:], group))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *groups)
 
 
 def lane_curves(trainer: Trainer, trials: TrialSpec, training: PackTraining, lane: int) -> list[tuple[int, str, float]]:

@@ -263,7 +263,7 @@ class Conversation(Source):
             trials = ()
         # A trial that an earlier setting has planned is under way or done already.
         new = (trial for trial in trials if trial_id(trial) not in self.planned)
-        part = plan(new, self._spec.resources.lanes, self._committed, self.done)
+        part = plan(new, self._spec.pack_lanes, self._committed, self.done)
         self._extend(part)
         self._trials.append(trials)
         self._open.append({work.pack.pack_id for work in part.work})

@@ -7,13 +7,17 @@ from pydantic import Field, model_validator
 from sweeper.trial.record import Spec
 from sweeper.trial.trial_spec import Count
 
+ACCELERATOR_LANES = 512
+"""Most trials of a pack on a GPU, if the space gives no number; `benchmarks.gpu` measures up to so many at once."""
+
 
 class Resources(Spec):
     """How a sweep is executed; nothing of it is part of a trial's identity.
 
     Attributes:
         lanes: Largest number of trials in a pack, which may then mix settings of one structure; None makes a pack of
-            the training seeds of one setting.
+            the training seeds of one setting; with a GPU of up to `ACCELERATOR_LANES` trials of one structure, of
+            which the worker trains as many at once as fit into the memory of the GPU.
         cpus: Cores of a pack.
         gpus: GPUs of a pack; a share below 1 puts several packs on one GPU.
         population_workers: Processes of one core each that evaluate the population of a pack that PGPE trains. The

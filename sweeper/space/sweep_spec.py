@@ -16,7 +16,7 @@ from sweeper.messages import counted
 from sweeper.space import holes, validation_messages
 from sweeper.space.panels import Panel
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.resources import Resources
+from sweeper.space.resources import ACCELERATOR_LANES, Resources
 from sweeper.space.search import ListedSearch, Search
 from sweeper.space.search_methods import SearchMethod
 from sweeper.space.yaml_tree import Node, plain
@@ -84,6 +84,16 @@ class SweepSpec:
     overrides: tuple[str, ...]
     document: Node = field(repr=False)
     variants: tuple[Node, ...] = field(repr=False)
+
+    @property
+    def pack_lanes(self) -> int | None:
+        """At most so many trials in a pack; None for packs of the training seeds of one setting.
+
+        Early stopping compares packs, and so needs settings in packs of their own.
+        """
+        if self.resources.lanes is None and self.resources.gpus and self.search.early_stopping is None:
+            return ACCELERATOR_LANES
+        return self.resources.lanes
 
     def expand(self) -> Expansion:
         """All trials of a listed search.

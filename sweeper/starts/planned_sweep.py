@@ -137,6 +137,6 @@ def _source(
         structures = counted(len(cells(halving.planned.values())), "cell")
         return halving, f"{searches} of {spec.search.starts:,} trials · {structures}"
     expansion = spec.expand()
-    planned = plan.plan(expansion.trials, spec.resources.lanes, committed, done)
+    planned = plan.plan(expansion.trials, spec.pack_lanes, committed, done)
     counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
     return plan.Listed(planned), f"{expansion.summary} · {counts}"

@@ -101,7 +101,7 @@ class TrialResult:
         error: For a failed trial: its `kind`, `message` and `step` (None if it failed outside of training).
         provenance: Where the result comes from.
         pack_id: The pack of the trial.
-        lanes: Number of trials in that pack.
+        lanes: Number of trials that one program trained at once.
         device: The device of the training, such as "cpu" or "NVIDIA H100".
         started: Time at which the work on the trial began, with a time zone.
         finished: Time at which the work ended.

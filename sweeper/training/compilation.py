@@ -64,6 +64,13 @@ def kept(
     return _programs[key]
 
 
+def memory_bytes(program: Any) -> int:
+    """Memory of the device that a compiled program needs: its arguments, its results and what is in between."""
+    memory = program.memory_analysis()
+    size = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
+    return size - memory.alias_size_in_bytes
+
+
 def seconds() -> float:
     """Time that `kept` has spent compiling in this process."""
     return _seconds

@@ -158,6 +158,15 @@ def stride(
     return compilation.kept(tell, trials, state, objectives)(trials, state, objectives)
 
 
+def memory(trials: TrialSpec) -> int:
+    """Bytes of the device that a generation needs whose blocks this process evaluates, as the compiler says."""
+    state = jax.eval_shape(init, trials)
+    block = trials, state.distribution(), state.step, np.int32(0)
+    objectives = [jax.eval_shape(block_objectives, *block)] * blocks(trials)
+    programs = compilation.compiled(block_objectives, *block), compilation.compiled(tell, trials, state, objectives)
+    return max(map(compilation.memory_bytes, programs))
+
+
 def trainer(evaluate: Evaluator) -> Trainer:
     """PGPE whose populations are evaluated by `evaluate`."""
     return Trainer(
@@ -166,6 +175,7 @@ def trainer(evaluate: Evaluator) -> Trainer:
         curve_interval=curve_interval,
         start=start,
         stride=functools.partial(stride, evaluate=evaluate),
+        memory=memory,
         with_population=trainer,
     )
 

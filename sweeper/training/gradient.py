@@ -134,6 +134,20 @@ def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainStat
     return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)
 
 
+def memory(trials: TrialSpec) -> int:
+    """Bytes of the device that `stride` needs, as the compiler says."""
+    state = jax.eval_shape(init, trials)
+    length = min(STRIDE, trials.steps)
+    return compilation.memory_bytes(
+        compilation.compiled(advance, trials, state, length, static_argnums=2, donate_argnums=1)
+    )
+
+
 TRAINER = Trainer(
-    stride_steps=STRIDE, curves=Curve._fields, curve_interval=lambda _: STRIDE, start=start, stride=stride
+    stride_steps=STRIDE,
+    curves=Curve._fields,
+    curve_interval=lambda _: STRIDE,
+    start=start,
+    stride=stride,
+    memory=memory,
 )

@@ -51,6 +51,8 @@ class Trainer(NamedTuple):
         start: The state before the first step, for stacked trials.
         stride: The state after the given number of further steps, and for each of `curves` its mean over these steps,
             `[lane]`. The memory of the old state may be used again.
+        memory: Bytes of the device that `stride` needs for stacked trials, as the compiler says. Compiles, computes
+            nothing.
         with_population: For a trainer that evaluates a population: the same trainer with another
             `evolution.Evaluator`. None for any other trainer.
     """
@@ -60,6 +62,7 @@ class Trainer(NamedTuple):
     curve_interval: Callable[[TrialSpec], int]
     start: Callable[[TrialSpec], TrainerState]
     stride: Callable[[TrialSpec, Any, int], tuple[TrainerState, tuple[Any, ...]]]
+    memory: Callable[[TrialSpec], int]
     with_population: "Callable[[Callable[..., Any]], Trainer] | None" = None
 
 

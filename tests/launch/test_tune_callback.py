@@ -119,6 +119,23 @@ def test_after_an_interruption_only_checkpoints_that_exist_count(driver, phase, 
     assert stopped == events.SweepStopped(1, checkpoints=int(checkpoint), finished=int(phase == "done"))
 
 
+def test_a_choice_of_lanes_is_told_once_and_again_when_it_changes(driver):
+    """What workers say about once a second, of a pack that trains on a GPU."""
+    progress = driver.worker.report().progress
+    for lanes, reason in (
+        (2, "two fit"),
+        (2, "two fit"),
+        (1, "the memory was too small"),
+        (1, "the memory was too small"),
+    ):
+        driver.reports(Report(done=False, progress=dataclasses.replace(progress, lanes=lanes, lanes_reason=reason)))
+    pack_id, trial_ids = driver.work.pack.pack_id, driver.work.pack.trial_ids
+    assert driver.heard.all(events.LanesChosen) == [
+        events.LanesChosen(pack_id, 2, trial_ids, "two fit"),
+        events.LanesChosen(pack_id, 1, trial_ids, "the memory was too small"),
+    ]
+
+
 @pytest.mark.slow
 def test_after_a_death_committed_trials_are_not_run_again(driver):
     first, second = driver.trial.pending

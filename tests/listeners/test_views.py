@@ -16,6 +16,11 @@ STARTED = events.PackStarted("0123456789", "coloring Aq_R q=2 m=2", ("a", "b", "
 PROGRESSED = events.PackProgressed("0123456789", "training", 120, 250, 4, {}, 0.25, 40.0)
 
 
+def test_a_choice_of_lanes_is_one_sentence():
+    chosen = events.LanesChosen("0123456789", 12, tuple("abcd") * 5, "the device has 8.0 MB")
+    assert sentences(chosen) == ["12 of 20 trials of a pack are trained at once: the device has 8.0 MB"]
+
+
 class Clock:
     now = 0.0
 

@@ -872,3 +872,17 @@ def _complaints(path: Path, overrides: Sequence[str]) -> list[str]:
     except SearchSpaceError as error:
         return str(error).splitlines() or [""]
     return []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "lanes"),
+    [
+        ((), None),
+        (("resources.gpus=1",), 512),
+        (("resources.gpus=1", "resources.lanes=64"), 64),
+        # ASHA compares packs, and a pack of many settings has nobody to be compared with.
+        (("resources.gpus=1", "search.early_stopping={grace_steps: 100}"), None),
+    ],
+)
+def test_packs_for_a_gpu_are_large_unless_the_space_says_otherwise(overrides, lanes):
+    assert read(Path("search_spaces/quickstart.yaml"), overrides).pack_lanes == lanes

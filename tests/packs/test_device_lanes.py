@@ -1,0 +1,162 @@
+"""Lanes on an accelerator, which is made up: how many fit, and what a lack of memory costs."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from sweeper.packs import checkpoint, device_lanes, pack_run
+from sweeper.packs.pack_run import Destination, run_pack
+from sweeper.packs.packing import Pack, stack
+from sweeper.store.store import Store
+from sweeper.training import evolution, gradient
+from sweeper.trial import provenance
+from tests.trials import coloring_trial
+
+ORIGIN = provenance.capture(["test"])
+TRIALS = tuple(coloring_trial(seed=seed, steps=350) for seed in range(5))
+PACK = Pack(TRIALS)
+
+
+def _of_memory(one: int, two: int):
+    """A trainer whose programs need so much memory with one lane and with two."""
+    return gradient.TRAINER._replace(memory=lambda trials: {1: one, 2: two}[len(trials.seed)])
+
+
+@pytest.mark.parametrize(
+    ("device", "lanes"),
+    # 90 % of the device, less the 100 bytes that lanes share, in lanes of 50 bytes.
+    [(1000, 5), (389, 5), (388, 4), (277, 2), (200, 1), (10, 1)],
+)
+def test_lanes_fill_the_memory_of_the_device(monkeypatch, device, lanes):
+    monkeypatch.setattr(device_lanes, "device_bytes", lambda: device)
+    choice = device_lanes.chosen_lanes(PACK, _of_memory(150, 200))
+    assert choice is not None
+    assert choice.lanes == lanes
+    assert choice.reason.startswith("the first lane takes 0.0 MB, each further lane 0.0 MB")
+
+
+def test_nothing_is_chosen_on_a_cpu_and_for_one_trial(monkeypatch):
+    assert device_lanes.device_bytes() is None
+    assert device_lanes.chosen_lanes(PACK, _of_memory(150, 200)) is None
+    monkeypatch.setattr(device_lanes, "device_bytes", lambda: 1000)
+    assert device_lanes.chosen_lanes(Pack(TRIALS[:1]), _of_memory(150, 200)) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", [{}, {"name": "pgpe", "population": 4}])
+def test_the_compiler_says_what_a_lane_needs(optimizer):
+    trainer = evolution.TRAINER if optimizer else gradient.TRAINER
+    trials = [coloring_trial(seed=seed, optimizer=optimizer) for seed in range(3)]
+    one, two, three = (trainer.memory(stack(trials[:lanes])) for lanes in (1, 2, 3))
+    assert 0 < one < two < three
+    state = jax.eval_shape(gradient.init if not optimizer else evolution.init, stack(trials[:1]))
+    assert one >= sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Too little memory
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class Device:
+    """A trainer on a device whose memory holds some lanes only, from some step on."""
+
+    def __init__(self, holds: int, from_step: int = 0, message: str = "RESOURCE_EXHAUSTED: Out of memory"):
+        self.holds, self.from_step, self.message = holds, from_step, message
+        self.strides: list[tuple[int, int]] = []
+        self.trainer = gradient.TRAINER._replace(stride=self._stride)
+
+    def _stride(self, trials, state, length):
+        lanes, step = len(trials.seed), int(np.asarray(state.step)[0])
+        if lanes > self.holds and step >= self.from_step:
+            raise jax.errors.JaxRuntimeError(self.message)
+        self.strides.append((step, lanes))
+        return gradient.stride(trials, state, length)
+
+
+def _finish(run: pack_run.PackRun) -> list:
+    progress = [run.progress()]
+    while progress[-1].phase != "done":
+        progress.append(run.advance())
+    return progress
+
+
+def _numbers(store: Store) -> dict[str, tuple]:
+    rows = store.trials().to_pylist()
+    return {row["trial_id"]: (row["success"], row["loss"], row["train_loss"], row["extra_metrics"]) for row in rows}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> Store:
+    store = Store.open(tmp_path_factory.mktemp("undisturbed"))
+    run_pack(PACK, Destination(store, ORIGIN))
+    return store
+
+
+@pytest.mark.parametrize("from_step", [0, 200])
+def test_out_of_memory_halves_the_lanes_and_goes_on_from_the_checkpoint(undisturbed, tmp_path, from_step):
+    store, device = Store.open(tmp_path), Device(holds=2, from_step=from_step)
+    run = pack_run.opened(
+        PACK, PACK.trial_ids, Destination(store, ORIGIN, checkpoint_seconds=0.0), device.trainer, choose_lanes=True
+    )
+    progress = _finish(run)
+    # Five lanes, then three, then two: nothing that a checkpoint held is trained again.
+    before = [(step, 5) for step in range(0, from_step, 100)]
+    after = [(step, 2) for step in range(from_step, 350, 100) for _ in range(3)]
+    assert device.strides == before + after
+    lanes = [item.lanes for item in progress]
+    assert sorted(set(lanes), reverse=True) == [5, 3, 2]
+    reasons = {item.lanes: item.lanes_reason for item in progress}
+    assert reasons == {
+        5: None,
+        3: "the device had too little memory for 5",
+        2: "the device had too little memory for 3",
+    }
+    assert _numbers(store) == _numbers(undisturbed)
+    assert {row["lanes"] for row in store.trials().to_pylist()} == {2}
+    assert set(store.curves().to_pandas()["step"]) == {100, 200, 300, 350}
+
+
+def test_an_interruption_keeps_the_number_of_lanes(undisturbed, tmp_path):
+    store, device = Store.open(tmp_path), Device(holds=2)
+    destination = Destination(store, ORIGIN, checkpoint_seconds=0.0)
+    run = pack_run.opened(PACK, PACK.trial_ids, destination, device.trainer)
+    while run.training.step < 200:
+        run.advance()
+    again = pack_run.opened(PACK, PACK.trial_ids, destination, Device(holds=5).trainer)
+    assert again.progress().lanes == 2
+    _finish(again)
+    assert _numbers(store) == _numbers(undisturbed)
+
+
+def test_a_worker_takes_as_many_lanes_as_fit(undisturbed, tmp_path, monkeypatch):
+    monkeypatch.setattr(device_lanes, "device_bytes", lambda: 340)
+    store, device = Store.open(tmp_path), Device(holds=3)
+    trainer = device.trainer._replace(memory=_of_memory(150, 200).memory)
+    run = pack_run.opened(PACK, PACK.trial_ids, Destination(store, ORIGIN), trainer, choose_lanes=True)
+    progress = _finish(run)
+    assert {item.lanes for item in progress} == {4, 2}  # the estimate was too high by one
+    assert {lanes for _, lanes in device.strides} == {2}
+    assert _numbers(store) == _numbers(undisturbed)
+
+
+def test_a_lane_that_does_not_fit_alone_and_other_errors_end_the_run(tmp_path):
+    destination = Destination(Store.open(tmp_path), ORIGIN)
+    for device in (Device(holds=0), Device(holds=2, message="INTERNAL: a kernel failed")):
+        run = pack_run.opened(PACK, PACK.trial_ids, destination, device.trainer)
+        with pytest.raises(jax.errors.JaxRuntimeError, match=device.message.split(":")[0]):
+            _finish(run)
+
+
+def test_a_checkpoint_without_a_number_of_lanes_trains_all(tmp_path):
+    """As written before lanes could take turns outside of the program."""
+    store = Store.open(tmp_path)
+    run = pack_run.opened(PACK, PACK.trial_ids, Destination(store, ORIGIN, checkpoint_seconds=0.0))
+    run.advance()
+    notes = run.training.notes()
+    del notes["lanes"]
+    checkpoint.save(store, PACK.pack_id, PACK.trial_ids, run.fingerprint, run.training.state, notes)
+    again = pack_run.opened(PACK, PACK.trial_ids, Destination(store, ORIGIN))
+    assert again.training == dataclasses.replace(again.training, step=100, lanes=5)
