@@ -1,5 +1,10 @@
 """What a lowered program asks of an accelerator: kernels and matrix products, counted in its StableHLO.
 
+    python -m benchmarks.lowered_program [coloring recall gridworld …]
+
+prints the kernels of every program of a space's last trial with new seeds r, eight lanes, lowered for CUDA, in the form
+for a GPU and in that for a CPU.
+
 A kernel is a function that the accelerator starts, and each start costs microseconds however small its work. How many
 kernels XLA makes is known only after it has compiled for the device. Without the device they are estimated as follows.
 
@@ -13,13 +18,16 @@ kernels XLA makes is known only after it has compiled for the device. Without th
 """
 
 import functools
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
 from sweeper.packs.packing import stack
+from sweeper.space import search_space
 from sweeper.training import evaluation, evolution, gradient
 from sweeper.training.compilation import traced
 from sweeper.trial import vectorisation
@@ -44,18 +52,18 @@ _FREE = {
 PRODUCTS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution")
 
 
-def programs(trial: TrialSpec, lanes: int = 2, platform: str = "cuda") -> dict[str, jax.stages.Lowered]:
-    """Every program that a trial needs, lowered for a platform that need not be there; nothing is computed.
+def programs(trial: TrialSpec, lanes: int = 2, form: str = "cuda") -> dict[str, jax.stages.Lowered]:
+    """Every program that a trial needs, lowered for CUDA, which need not be there; nothing is computed.
 
     Args:
         trial: The trial.
         lanes: Lanes of the programs that train.
-        platform: As JAX names it.
+        form: The platform in whose form the programs are (`sweeper.trial.vectorisation`).
 
     Returns:
         `init`, `evaluation`, and `step`, one step of Adam; of PGPE `block` and `tell` instead of `step`.
     """
-    with vectorisation.built_for(platform):
+    with vectorisation.built_for(form):
         stacked = stack([trial] * lanes)
         if isinstance(trial.optimizer, PGPE):
             start = jax.eval_shape(evolution.init, stacked)
@@ -74,7 +82,7 @@ def programs(trial: TrialSpec, lanes: int = 2, platform: str = "cuda") -> dict[s
             }
         network = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), start.model)
         made["evaluation"] = traced(evaluation._measured, trial, network)
-        return {name: program.lower(lowering_platforms=(platform,)) for name, program in made.items()}
+        return {name: program.lower(lowering_platforms=("cuda",)) for name, program in made.items()}
 
 
 def kernels(lowered: jax.stages.Lowered) -> int:
@@ -166,3 +174,24 @@ def _constant(value: Any, loop: Any, condition: Any) -> int | None:
     if owner.operation.name != "stablehlo.constant":
         return None
     return int(next(iter(owner.operation.attributes["value"])))
+
+
+def main() -> None:
+    """Print one row for each program of the spaces that are named."""
+    print("| space | program | in the form for a GPU | in the form for a CPU |\n|---|---|---|---|")
+    for name in sys.argv[1:] or ["coloring", "recall", "gridworld"]:
+        trials = search_space.read(Path("search_spaces", f"{name}.yaml"), ()).expand().trials
+        trial = [trial for trial in trials if not trial.single_seed][-1]
+        forms = [programs(trial, 8, form) for form in ("cuda", "cpu")]
+        for program in forms[0]:
+            counts = []
+            for form in forms:
+                try:
+                    counts.append(f"{kernels(form[program]):,}")
+                except ValueError:
+                    counts.append("its loops end by what they compute")
+            print(f"| {name} | {program} | {' | '.join(counts)} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""The benchmark for a GPU runs at toy size on a CPU, so that the day with a GPU is not spent on mending it."""
+
+import re
+
+import pytest
+
+from benchmarks import gpu
+
+
+@pytest.mark.slow
+def test_every_part_of_the_benchmark_runs_on_a_cpu(capsys):
+    assert gpu.main(["--toy", "--lanes", "1,2"]) == 0
+    report = capsys.readouterr().out
+    agreement = re.findall(r"^\| (colouring|recall|grid world) \| .* \| yes \|$", report, re.MULTILINE)
+    assert sorted(agreement) == ["colouring"] * 3 + ["grid world"] + ["recall"] * 3
+    rows = re.findall(r"^\| ([12]) \| ([\d,]+) \| ", report, re.MULTILINE)
+    assert [lanes for lanes, _ in rows] == ["1", "2"] * 2
+    assert all(int(rate.replace(",", "")) > 0 for _, rate in rows)
+    assert "The 110 trials of coloring.yaml" in report
+    assert len(re.findall(r"^\| .* \| [\d.e-]+ \| \d+% \|$", report, re.MULTILINE)) >= 5
+
+
+@pytest.mark.slow
+def test_numbers_beyond_their_bound_are_an_error(capsys, monkeypatch):
+    numbers = gpu._numbers
+    factors = iter([1.0 + 1e-4, 1.0])  # the accelerator, then the CPU
+    monkeypatch.setattr(gpu, "SPACES", {"grid world": "gridworld_compact"})
+
+    def shifted(trial):
+        factor = next(factors)
+        return {name: factor * values for name, values in numbers(trial).items()}
+
+    monkeypatch.setattr(gpu, "_numbers", shifted)
+    assert not gpu._print_agreement(toy=True, until=float("inf"))
+    assert "| NO |" in capsys.readouterr().out
+
+
+def test_nothing_begins_after_the_time_is_over(capsys):
+    assert gpu._print_agreement(toy=True, until=0.0)
+    assert capsys.readouterr().out.count("no time left") == 3
