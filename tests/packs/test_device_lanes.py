@@ -9,6 +9,7 @@ import pytest
 from sweeper.packs import checkpoint, device_lanes, pack_run
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack, stack
+from sweeper.packs.plan import Segment
 from sweeper.store.store import Store
 from sweeper.training import evolution, gradient
 from sweeper.trial import provenance
@@ -117,6 +118,18 @@ def test_out_of_memory_halves_the_lanes_and_goes_on_from_the_checkpoint(undistur
     assert _numbers(store) == _numbers(undisturbed)
     assert {row["lanes"] for row in store.trials().to_pylist()} == {2}
     assert set(store.curves().to_pandas()["step"]) == {100, 200, 300, 350}
+
+
+def test_a_part_of_a_pack_goes_on_from_the_checkpoint_of_the_pack(undisturbed, tmp_path):
+    """Out of memory in the second segment of a halving, before it has a checkpoint of its own."""
+    store, device = Store.open(tmp_path), Device(holds=2, from_step=100)
+    destination, part = Destination(store, ORIGIN), Pack(TRIALS[:3])
+    _finish(pack_run.opened(PACK, PACK.trial_ids, destination, segment=Segment(100, "pause")))
+    second = Segment(350, "finish", parent=PACK.pack_id)
+    progress = _finish(pack_run.opened(part, part.trial_ids, destination, device.trainer, second))
+    assert [item.lanes for item in progress][:2] == [3, 2]
+    assert min(step for step, _ in device.strides) == 100
+    assert _numbers(store) == {key: _numbers(undisturbed)[key] for key in part.trial_ids}
 
 
 def test_an_interruption_keeps_the_number_of_lanes(undisturbed, tmp_path):
