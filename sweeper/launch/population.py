@@ -29,6 +29,9 @@ from sweeper.trial import fingerprint
 from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
+STACKS = 8
+"""Selections of the trials of a pack that are kept: a device that is too small trains group after group."""
+
 
 class _Worker:
     """Computes one block after another."""
@@ -46,7 +49,13 @@ def _own_code() -> Code:
     return fingerprint.captured()
 
 
-@functools.lru_cache(maxsize=1)
+def _values_of_lanes(stacked: TrialSpec) -> tuple[bytes, ...]:
+    """The traced values of each lane, by which its trial is found again."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(stacked)]
+    return tuple(b"".join(leaf[lane].tobytes() for leaf in leaves) for lane in range(len(leaves[0])))
+
+
+@functools.lru_cache(maxsize=STACKS)
 def _stacked(trials: str) -> TrialSpec:
     return stack([TrialSpec.model_validate(trial) for trial in json.loads(trials)])
 
@@ -77,12 +86,18 @@ class Population:
         """The evaluator of a pack with these trials.
 
         Args:
-            trials: The trials of its lanes.
+            trials: The trials of the pack. A run may train some of them: those that were pending, or those that fit
+                into the memory of a device.
             code: The code that workers must run. A worker with other code raises an `OtherCodeError` in the evaluator.
         """
-        text = ray.put(json.dumps([canonical(trial) for trial in trials]))
+        trial_of = dict(zip(_values_of_lanes(stack(trials)), trials, strict=True))
+
+        @functools.lru_cache(maxsize=STACKS)
+        def text_of(values: tuple[bytes, ...]) -> Any:
+            return ray.put(json.dumps([canonical(trial_of[lane]) for lane in values]))
 
         def evaluate(stacked: TrialSpec, distribution: Distribution, step: np.ndarray) -> list[np.ndarray]:
+            text = text_of(_values_of_lanes(stacked))
             shared = ray.put(jax.tree.map(np.asarray, distribution))
             waiting = list(range(evolution.blocks(stacked)))[::-1]
             running: dict[Any, tuple[int, Any]] = {}

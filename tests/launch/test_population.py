@@ -180,3 +180,20 @@ def test_workers_never_see_a_gpu_and_end_with_the_process_that_made_them(ray_of_
     ray.kill(trial)
     while pid in _pids():
         time.sleep(0.1)
+
+
+def test_a_run_of_some_trials_of_a_pack_gets_their_objectives(ray_of_four_cores):
+    """A trial of the pack is committed already, or the device of the pack trains one lane at a time."""
+    trials = _trials()
+    group = placement_group([{"CPU": 1.0}])
+    population = Population(1, worker_environment(Resources()), group, 0)
+    try:
+        evaluate = population.evaluator(trials, CODE)
+        for chosen in (trials[1:], trials[:1], trials[::-1]):
+            stacked = stack(chosen)
+            state = evolution.start(stacked)
+            arguments = stacked, jax.tree.map(np.asarray, state.distribution()), np.asarray(state.step)
+            np.testing.assert_array_equal(evaluate(*arguments), evolution.in_process(*arguments))
+    finally:
+        population.close()
+        remove_placement_group(group)
