@@ -34,15 +34,22 @@ def device_bytes() -> int | None:
     return None if statistics is None else statistics.get("bytes_limit")
 
 
-def chosen_lanes(pack: Pack, trainer: Trainer) -> LaneChoice | None:
-    """The lanes of a pack that fit into the memory of this process's device; None where lanes take turns anyway."""
-    memory = device_bytes()
-    if memory is None or len(pack.trials) == 1:
+def chosen_lanes(pack: Pack, trainer: Trainer, share: float) -> LaneChoice | None:
+    """The lanes of a pack that fit into the memory of this process's device; None where lanes take turns anyway.
+
+    Args:
+        pack: The pack.
+        trainer: Trains the pack.
+        share: Share of the device that belongs to the pack; other packs may use the rest.
+    """
+    whole = device_bytes()
+    if whole is None or len(pack.trials) == 1:
         return None
+    memory = share * whole
     one, two = (trainer.memory(stack(pack.trials[:lanes])) for lanes in (1, 2))
     each = max(1, two - one)
     fitting = min(len(pack.trials), max(1, int((SHARE * memory - (one - each)) // each)))
-    reason = f"the first lane takes {_megabytes(one)}, each further lane {_megabytes(each)}, the device has "
+    reason = f"the first lane takes {_megabytes(one)}, each further lane {_megabytes(each)}, the device has room for "
     return LaneChoice(fitting, reason + _megabytes(memory))
 
 
@@ -56,5 +63,5 @@ def out_of_memory(error: Exception) -> bool:
     return isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
 
 
-def _megabytes(amount: int) -> str:
+def _megabytes(amount: float) -> str:
     return f"{amount / 1e6:,.1f} MB"

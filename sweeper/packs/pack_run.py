@@ -297,7 +297,7 @@ def opened(
     destination: Destination,
     trainer: Trainer | None = None,
     segment: Segment | None = None,
-    choose_lanes: bool = False,
+    device_share: float | None = None,
 ) -> PackRun:
     """The run of a pack, from its checkpoint if the checkpoint fits.
 
@@ -307,8 +307,8 @@ def opened(
         destination: Where results and checkpoints go.
         trainer: Trains the pack; by default the trainer of its optimiser, which needs this process alone.
         segment: The part of the training that is to be done; by default all of it.
-        choose_lanes: Whether as many lanes are trained at once as fit into the memory of the accelerator, if this
-            process has one; else all are.
+        device_share: Share of an accelerator that belongs to the pack; as many lanes are trained at once as fit into
+            this share of its memory. None trains all lanes at once, as on a CPU.
     """
     process_memory.forget_peak()
     segment = segment or Segment(pack.trials[0].steps, "finish")
@@ -318,7 +318,7 @@ def opened(
     lanes = pack.part(pending if saved is None else saved.trial_ids)
     stacked, trainer = stack(lanes.trials), trainer or trainer_of(lanes.trials[0])
     training, choice = begun(trainer, stacked, saved), None
-    if choose_lanes and training.step == 0 and (choice := chosen_lanes(lanes, trainer)) is not None:
+    if device_share is not None and training.step == 0 and (choice := chosen_lanes(lanes, trainer, device_share)):
         training = dataclasses.replace(training, lanes=choice.lanes)
     run = PackRun(
         pack_id=pack.pack_id,

@@ -32,17 +32,19 @@ def _of_memory(one: int, two: int):
 )
 def test_lanes_fill_the_memory_of_the_device(monkeypatch, device, lanes):
     monkeypatch.setattr(device_lanes, "device_bytes", lambda: device)
-    choice = device_lanes.chosen_lanes(PACK, _of_memory(150, 200))
+    choice = device_lanes.chosen_lanes(PACK, _of_memory(150, 200), 1.0)
     assert choice is not None
     assert choice.lanes == lanes
     assert choice.reason.startswith("the first lane takes 0.0 MB, each further lane 0.0 MB")
+    half = device_lanes.chosen_lanes(PACK, _of_memory(150, 200), 0.5)
+    assert half == device_lanes.chosen_lanes(PACK, _of_memory(300, 400), 1.0)._replace(reason=half.reason)
 
 
 def test_nothing_is_chosen_on_a_cpu_and_for_one_trial(monkeypatch):
     assert device_lanes.device_bytes() is None
-    assert device_lanes.chosen_lanes(PACK, _of_memory(150, 200)) is None
+    assert device_lanes.chosen_lanes(PACK, _of_memory(150, 200), 1.0) is None
     monkeypatch.setattr(device_lanes, "device_bytes", lambda: 1000)
-    assert device_lanes.chosen_lanes(Pack(TRIALS[:1]), _of_memory(150, 200)) is None
+    assert device_lanes.chosen_lanes(Pack(TRIALS[:1]), _of_memory(150, 200), 1.0) is None
 
 
 @pytest.mark.slow
@@ -100,7 +102,7 @@ def undisturbed(tmp_path_factory) -> Store:
 def test_out_of_memory_halves_the_lanes_and_goes_on_from_the_checkpoint(undisturbed, tmp_path, from_step):
     store, device = Store.open(tmp_path), Device(holds=2, from_step=from_step)
     run = pack_run.opened(
-        PACK, PACK.trial_ids, Destination(store, ORIGIN, checkpoint_seconds=0.0), device.trainer, choose_lanes=True
+        PACK, PACK.trial_ids, Destination(store, ORIGIN, checkpoint_seconds=0.0), device.trainer, device_share=1.0
     )
     progress = _finish(run)
     # Five lanes, then three, then two: nothing that a checkpoint held is trained again.
@@ -148,7 +150,7 @@ def test_a_worker_takes_as_many_lanes_as_fit(undisturbed, tmp_path, monkeypatch)
     monkeypatch.setattr(device_lanes, "device_bytes", lambda: 340)
     store, device = Store.open(tmp_path), Device(holds=3)
     trainer = device.trainer._replace(memory=_of_memory(150, 200).memory)
-    run = pack_run.opened(PACK, PACK.trial_ids, Destination(store, ORIGIN), trainer, choose_lanes=True)
+    run = pack_run.opened(PACK, PACK.trial_ids, Destination(store, ORIGIN), trainer, device_share=1.0)
     progress = _finish(run)
     assert {item.lanes for item in progress} == {4, 2}  # the estimate was too high by one
     assert {lanes for _, lanes in device.strides} == {2}
