@@ -20,7 +20,7 @@ class Resources(Spec):
             which the worker trains as many at once as fit into the memory of the GPU.
         cpus: Cores of a pack.
         gpus: GPUs of a pack; a share below 1 puts several packs on one GPU.
-        population_workers: Processes of one core each that evaluate the population of a pack that PGPE trains. The
+        population_workers: Processes of one core each that evaluate the population of a pack that evolution trains. The
             pack's own process works while they wait, so that its `cpus` are not reserved in addition. With 0 the pack's
             own process evaluates the population.
         checkpoint_seconds: Time between two checkpoints of a pack.

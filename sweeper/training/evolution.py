@@ -1,9 +1,9 @@
-"""Training without gradients: PGPE (Sehnke et al., 2010), whose population other processes may evaluate.
+"""Training without gradients: evolution strategies, whose populations other processes may evaluate.
 
-PGPE keeps a normal distribution over weights: its centre, and a standard deviation for every weight. A generation draws
-pairs of individuals, mirrored at the centre, ranks them by the objective on one batch of inputs and seeds r that all
-individuals share, and moves the distribution; `steps` counts generations. The update is evosax's. The centre is the
-network of the trial: its curves are stored, and it is evaluated.
+A strategy keeps a normal distribution over weights: its centre, and a standard deviation for every weight. A generation
+draws individuals, ranks them by the objective on one batch of inputs and seeds r that all individuals share, and moves
+the distribution; `steps` counts generations. The updates are evosax's (`sweeper.training.strategies`). The centre is
+the network of the trial: its curves are stored, and it is evaluated.
 
 The population is cut into blocks. A block is a function of the trial, the distribution and the number of the block
 alone, because each pair of individuals is drawn from a key of its own. So a generation ships the distribution, not the
@@ -13,40 +13,33 @@ actors.
 Invariants:
     - A block is the same compiled program in every process and in every order of blocks, so its numbers are equal bit
       for bit on processors of one kind.
-    - All lanes share the programs: rates and the initial deviation are traced.
+    - All lanes share the programs: rates and deviations are traced. Where the number of seeds r grows, each m has
+      programs of its own, and the generation alone decides which m it has.
     - An individual whose objective is not finite is ranked last.
     - The individuals of a generation are ranked by one state of the objective, that of before the generation.
 """
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.training import compilation
 from sweeper.training.objective import batch_of, next_state
+from sweeper.training.strategies import deviations, strategy_of
 from sweeper.training.trainer import Trainer, over_lanes
 from sweeper.trial.contracts import Network
+from sweeper.trial.evolution_strategies import Evolution
 from sweeper.trial.objective_contract import Batch
-from sweeper.trial.trial_spec import PGPE, TrialSpec
-
-if TYPE_CHECKING:
-    # Importing evosax starts JAX's backend, and with it its threads and its hold on a GPU. The driver imports this
-    # module and must do without, so evosax is imported where it is used.
-    from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
-    from evosax.algorithms.distribution_based.pgpe import Params
+from sweeper.trial.trial_spec import TrialSpec
 
 BLOCK = 8
 """Pairs of individuals in a block; the last block of a population is filled up and cut again."""
-
-MAX_STD_CHANGE = 0.2
-"""Largest relative change of a standard deviation in one generation."""
 
 
 class Distribution(NamedTuple):
@@ -62,7 +55,7 @@ class EvolutionState(NamedTuple):
 
     Attributes:
         model: The network of the centre.
-        search: evosax's state.
+        search: evosax's state of the strategy.
         step: Generations done.
         failure: 0, or a key of `trainer.FAILURES`.
         objective: The objective's state, which moves once a generation, by the losses of the centre.
@@ -76,7 +69,7 @@ class EvolutionState(NamedTuple):
 
     def distribution(self) -> Distribution:
         """The distribution of the next population."""
-        return Distribution(self.search.mean, self.search.std, self.objective)
+        return Distribution(self.search.mean, deviations(self.search), self.objective)
 
 
 class Curve(NamedTuple):
@@ -104,7 +97,7 @@ Evaluator = Callable[[TrialSpec, Distribution, np.ndarray], list[np.ndarray]]
 
 def blocks(trial: TrialSpec) -> int:
     """Number of blocks of a population."""
-    return -(-_pgpe(trial).population // (2 * BLOCK))
+    return -(-_population(trial) // (2 * BLOCK))
 
 
 def init(trials: TrialSpec) -> EvolutionState:
@@ -115,7 +108,7 @@ def init(trials: TrialSpec) -> EvolutionState:
 def block_objectives(
     trials: TrialSpec, distribution: Distribution, step: Int[Array, " lane"], block: Int[Array, ""]
 ) -> Float[Array, "lane sign pair"]:
-    """Objectives of one block of every lane's population: of centre + std z for each pair, and of centre - std z."""
+    """Objectives of one block of every lane's population: of the first of each pair, and of the second."""
     return over_lanes(functools.partial(_block, block), trials, distribution, step)
 
 
@@ -133,7 +126,7 @@ def in_process(trials: TrialSpec, distribution: Distribution, step: np.ndarray) 
 
 def block_in_process(trials: TrialSpec, distribution: Distribution, step: np.ndarray, block: int) -> np.ndarray:
     """Objectives of one block, by this process's program for it."""
-    arguments = (trials, distribution, step, np.int32(block))
+    arguments = (of_generation(trials, step), distribution, step, np.int32(block))
     return np.asarray(compilation.kept(block_objectives, *arguments)(*arguments))
 
 
@@ -154,8 +147,24 @@ def stride(
     assert length == STRIDE
     # On the host, so that the numbers that are shipped and those that stay are the same arrays.
     distribution = jax.tree.map(np.asarray, state.distribution())
-    objectives = evaluate(trials, distribution, np.asarray(state.step))
-    return compilation.kept(tell, trials, state, objectives)(trials, state, objectives)
+    step = np.asarray(state.step)
+    objectives = evaluate(trials, distribution, step)
+    arguments = (of_generation(trials, step), state, objectives)
+    return compilation.kept(tell, *arguments)(*arguments)
+
+
+def of_generation(trials: TrialSpec, step: np.ndarray) -> TrialSpec:
+    """The stacked trials with the m of a generation as a constant; `step` holds the generation of each lane."""
+    objective, optimizer = trials.objective, trials.optimizer
+    assert isinstance(optimizer, Evolution)
+    if optimizer.final_m is None:
+        return trials
+    m = optimizer.m_at(objective.m, int(step.max()), trials.steps)
+    constant = {
+        "objective": objective.model_copy(update={"m": m}),
+        "optimizer": optimizer.model_copy(update={"final_m": None}),
+    }
+    return trials.model_copy(update=constant)
 
 
 def memory(trials: TrialSpec) -> int:
@@ -168,7 +177,7 @@ def memory(trials: TrialSpec) -> int:
 
 
 def trainer(evaluate: Evaluator) -> Trainer:
-    """PGPE whose populations are evaluated by `evaluate`."""
+    """Evolution whose populations are evaluated by `evaluate`."""
     return Trainer(
         stride_steps=STRIDE,
         curves=Curve._fields,
@@ -183,45 +192,25 @@ def trainer(evaluate: Evaluator) -> Trainer:
 TRAINER = trainer(in_process)
 
 
-def _pgpe(trial: TrialSpec) -> PGPE:
-    assert isinstance(trial.optimizer, PGPE)
-    return trial.optimizer
+def _population(trial: TrialSpec) -> int:
+    assert isinstance(trial.optimizer, Evolution)
+    return trial.optimizer.population
 
 
 def _init(trial: TrialSpec) -> EvolutionState:
     model = trial.model.build(trial.task, trial.keys().weights)
-    search = _algorithm(trial, model).init(  # pyright: ignore[reportCallIssue]
-        trial.keys().training,
-        model,
-        _params(_pgpe(trial)),  # pyright: ignore[reportCallIssue]
-    )
-    # The rate is a leaf of the optimiser's state, so that lanes may differ in it.
-    rates = search.opt_state.hyperparams | {"learning_rate": jnp.float32(_pgpe(trial).center_learning_rate)}
-    search = search.replace(
-        opt_state=search.opt_state._replace(hyperparams=rates),
-        best_fitness=jnp.float32(search.best_fitness),
-        generation_counter=jnp.int32(0),
-    )
-    return EvolutionState(model, search, jnp.int32(0), jnp.int32(0), trial.objective.initial_state(trial.task))
+    search, objective = strategy_of(trial).init(trial, model), trial.objective.initial_state(trial.task)
+    return EvolutionState(model, search, jnp.int32(0), jnp.int32(0), objective)
 
 
-def _algorithm(trial: TrialSpec, model: Network) -> "Algorithm":
-    from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
-
-    shapes = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), model)
-    adam = optax.inject_hyperparams(optax.adam)(learning_rate=0.0)
-    # evosax's own metrics hold whole solutions, and are not used.
-    return Algorithm(_pgpe(trial).population, shapes, optimizer=adam, metrics_fn=lambda *_: {})
-
-
-def _params(optimizer: PGPE) -> "Params":
-    from evosax.algorithms.distribution_based.pgpe import Params
-
-    return Params(std_init=optimizer.initial_std, std_lr=optimizer.std_learning_rate, std_max_change=MAX_STD_CHANGE)  # pyright: ignore[reportCallIssue]
-
-
-def _noise(key: PRNGKeyArray, pair: Int[Array, ""], size: int) -> Float[Array, " weight"]:
-    return jax.random.normal(jax.random.fold_in(key, pair), (size,))
+def _noise(
+    trial: TrialSpec, key: PRNGKeyArray, pair: Int[Array, ""], sign: Float[Array, ""], size: int
+) -> Float[Array, " weight"]:
+    """The deviation of an individual from the centre, in standard deviations; `sign` is 1 or -1 within the pair."""
+    if strategy_of(trial).mirrored:
+        return sign * jax.random.normal(jax.random.fold_in(key, pair), (size,))
+    individual = 2 * pair + (sign < 0)
+    return jax.random.normal(jax.random.fold_in(key, individual), (size,))
 
 
 class _Streams(NamedTuple):
@@ -258,8 +247,8 @@ def _block(
     unravel, key = _unravel(trial), _streams(trial, step).population
 
     def objective(pair: Int[Array, ""], sign: Float[Array, ""]) -> Float[Array, ""]:
-        noise = _noise(key, pair, distribution.center.size)
-        model = unravel(distribution.center + sign * distribution.std * noise)
+        noise = _noise(trial, key, pair, sign, distribution.center.size)
+        model = unravel(distribution.center + distribution.std * noise)
         return trial.objective.value(_batch(trial, step, model), distribution.objective)
 
     pairs, signs = block * BLOCK + jnp.tile(jnp.arange(BLOCK), 2), jnp.repeat(jnp.array([1.0, -1.0]), BLOCK)
@@ -269,14 +258,17 @@ def _block(
 def _tell(
     trial: TrialSpec, state: EvolutionState, objectives: Float[Array, "sign pair"]
 ) -> tuple[EvolutionState, Curve]:
-    pairs = _pgpe(trial).population // 2
+    pairs = _population(trial) // 2
     center, std, _ = state.distribution()
-    keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(_streams(trial, state.step).population, jnp.arange(pairs))
-    noise = jax.vmap(lambda key: jax.random.normal(key, center.shape))(keys)
-    population = jax.vmap(_unravel(trial))(jnp.concatenate([center + std * noise, center - std * noise]))
+    key = _streams(trial, state.step).population
+
+    def individuals(sign: float) -> Float[Array, "pair weight"]:
+        noise = jax.vmap(lambda pair: _noise(trial, key, pair, jnp.float32(sign), center.size))(jnp.arange(pairs))
+        return center + std * noise
+
+    population = jax.vmap(_unravel(trial))(jnp.concatenate([individuals(1.0), individuals(-1.0)]))
     finite = jnp.where(jnp.isfinite(objectives), objectives, jnp.inf)[:, :pairs].reshape(-1)
-    algorithm = _algorithm(trial, state.model)
-    search, _ = algorithm.tell(trial.keys().training, population, finite, state.search, _params(_pgpe(trial)))
+    search = strategy_of(trial).tell(trial, state.step, population, finite, state.search)
     batch = _batch(trial, state.step, state.model)
     loss = trial.objective.value(batch, state.objective)
     curve = Curve(loss, batch.losses.mean(), jnp.percentile(batch.losses, 95), batch.losses.max())

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 from sweeper.training import evolution, gradient
 from sweeper.training.trainer import Trainer
-from sweeper.trial.trial_spec import PGPE, Adam, TrialSpec
+from sweeper.trial.evolution_strategies import PGPE, SNES, OpenES, SepCMAES
+from sweeper.trial.trial_spec import Adam, TrialSpec
 
 _TRAINERS: Mapping[type, Trainer] = {
     Adam: gradient.TRAINER,
-    PGPE: evolution.TRAINER,
+    **dict.fromkeys((PGPE, OpenES, SNES, SepCMAES), evolution.TRAINER),
 }
 
 

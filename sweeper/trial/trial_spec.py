@@ -26,6 +26,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Task
+from sweeper.trial.evolution_strategies import PGPE, SNES, Evolution, OpenES, SepCMAES
 from sweeper.trial.objective_contract import Objective
 from sweeper.trial.record import Spec, Traced, Unwritten, canonical
 
@@ -93,25 +94,13 @@ class Adam(Spec):
     clip_norm: Traced[Positive] = 1.0
 
 
-class PGPE(Spec):
-    """Policy gradients with parameter-based exploration: training without gradients (`sweeper.training.evolution`).
-
-    `steps` of the trial are its generations. The rates of the centre (Adam's) and of the standard deviations, and the
-    deviation that all weights start with, are in the units of the weights.
-    """
-
-    name: Literal["pgpe"] = "pgpe"
-    population: Annotated[int, Field(ge=2, multiple_of=2)] = 300
-    center_learning_rate: Traced[Positive] = 0.01
-    std_learning_rate: Traced[Positive] = 0.01
-    initial_std: Traced[Positive] = 0.03
-
-
 def _named_optimizer(value: Any) -> Any:
     return {"name": "adam", **value} if isinstance(value, dict) else value
 
 
-Optimizer = Annotated[Adam | PGPE, Field(discriminator="name"), BeforeValidator(_named_optimizer)]
+Optimizer = Annotated[
+    Adam | PGPE | OpenES | SNES | SepCMAES, Field(discriminator="name"), BeforeValidator(_named_optimizer)
+]
 """Adam where no name is given."""
 
 
@@ -171,6 +160,8 @@ class TrialSpec(Spec):
         objective = self.objective if self.baseline.uses_objective else expectation(self.objective.m)
         objective = objective if self.baseline.fresh_seeds else objective.model_copy(update={"m": 1})
         object.__setattr__(self, "objective", objective)
+        if isinstance(self.optimizer, Evolution):
+            object.__setattr__(self, "optimizer", self.optimizer.for_seeds(objective.m, self.baseline.fresh_seeds))
         return self
 
     @property

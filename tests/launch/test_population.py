@@ -31,7 +31,7 @@ GENERATIONS = 3
 CODE = fingerprint.captured()
 
 
-def _trials() -> tuple[TrialSpec, ...]:
+def _trials(optimizer: str = "pgpe") -> tuple[TrialSpec, ...]:
     """Two lanes, and four blocks the last of which is not full."""
     return tuple(
         TrialSpec.model_validate(
@@ -40,7 +40,8 @@ def _trials() -> tuple[TrialSpec, ...]:
                 "model": {"name": "transformer", "width": 6, "key_size": 5},
                 "baseline": "Aq_R",
                 "objective": {"q": 2.0, "m": 3},
-                "optimizer": {"name": "pgpe", "population": 60, "initial_std": 0.1},
+                "optimizer": {"name": optimizer, "population": 60, "initial_std": 0.1}
+                | ({} if optimizer == "pgpe" else {"final_m": 6}),
                 "steps": GENERATIONS,
                 "batch_size": 8,
                 "seed": seed,
@@ -67,8 +68,8 @@ def ray_of_four_cores() -> Iterator[None]:
     ray.shutdown()
 
 
-def _evolved(evaluate: evolution.Evaluator) -> tuple[np.ndarray, list[evolution.Curve]]:
-    stacked = stack(_trials())
+def _evolved(evaluate: evolution.Evaluator, optimizer: str = "pgpe") -> tuple[np.ndarray, list[evolution.Curve]]:
+    stacked = stack(_trials(optimizer))
     state, curves = evolution.start(stacked), []
     for _ in range(GENERATIONS):
         state, curve = evolution.stride(stacked, state, 1, evaluate)
@@ -108,6 +109,18 @@ def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undi
     population = Population(workers, worker_environment(Resources()), group, 0)
     try:
         assert _equal(_evolved(population.evaluator(_trials(), CODE)), undisturbed)
+    finally:
+        population.close()
+        remove_placement_group(group)
+
+
+@pytest.mark.parametrize("optimizer", ["open_es", "snes", "sep_cma_es"])
+def test_workers_give_the_numbers_of_none_with_every_strategy_and_a_growing_m(ray_of_four_cores, optimizer):
+    group = placement_group([{"CPU": 1.0}] * 2)
+    population = Population(2, worker_environment(Resources()), group, 0)
+    try:
+        evaluate = population.evaluator(_trials(optimizer), CODE)
+        assert _equal(_evolved(evaluate, optimizer), _evolved(evolution.in_process, optimizer))
     finally:
         population.close()
         remove_placement_group(group)

@@ -11,9 +11,11 @@ from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
 
 from objectives.q_norm import q_norm
 from sweeper.packs.packing import stack
-from sweeper.training import evolution, gradient
+from sweeper.training import evolution, gradient, strategies
 from sweeper.training.trainer import FAILURES
-from sweeper.trial.trial_spec import PGPE, TrialSpec
+from sweeper.trial.evolution_strategies import PGPE, SNES, OpenES, SepCMAES
+from sweeper.trial.record import canonical
+from sweeper.trial.trial_spec import TrialSpec
 
 NETWORK = {"name": "transformer", "width": 6, "key_size": 5}
 
@@ -55,8 +57,8 @@ def test_the_update_is_evosaxs():
     after, _ = evolution.stride(stacked, state, 1, recorded)
     center, std = (leaf[0] for leaf in jax.tree.map(np.asarray, state.distribution()))
     key = evolution._streams(trial, jnp.int32(0)).population
-    noise = np.stack([evolution._noise(key, jnp.int32(pair), center.size) for pair in range(10)])
-    population = np.concatenate([center + std * noise, center - std * noise])
+    individuals = [(jnp.int32(pair), sign) for sign in (1.0, -1.0) for pair in range(10)]
+    population = center + std * np.stack([evolution._noise(trial, key, *each, center.size) for each in individuals])
     fitness = np.concatenate(seen, axis=2)[0][:, :10].reshape(-1)
     unravel = evolution._unravel(trial)
     objective = jax.jit(
@@ -65,7 +67,7 @@ def test_the_update_is_evosaxs():
     for index in (0, 9, 10, 19):
         assert fitness[index] == pytest.approx(float(objective(population[index])), rel=1e-4)
 
-    algorithm = evolution._algorithm(trial, jax.tree.map(lambda leaf: leaf[0], state.model))
+    algorithm = strategies._pgpe_algorithm(trial, jax.tree.map(lambda leaf: leaf[0], state.model))
     assert isinstance(algorithm, Algorithm)
     search = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], state.search)
     expected, _ = algorithm.tell(
@@ -73,28 +75,35 @@ def test_the_update_is_evosaxs():
         jax.vmap(unravel)(population),
         jnp.asarray(fitness),
         search,
-        evolution._params(evolution._pgpe(trial)),
+        strategies._pgpe_params(trial.optimizer, trial.optimizer.std_learning_rate),
     )
     np.testing.assert_allclose(after.search.mean[0], expected.mean, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(after.search.std[0], expected.std, rtol=1e-5, atol=1e-6)
 
 
+RATES = {"center_learning_rate": 0.02, "std_learning_rate": 0.02, "initial_std": 0.1}
+COLORING = {"name": "coloring", "vertices": 5}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("task", "below"),
+    ("task", "optimizer", "below"),
     [
         # Uniform colours cost 1/9 = 0.111, and a guess of a bit ln 2 = 0.69.
-        ({"name": "coloring", "vertices": 5}, 0.095),
-        ({"name": "recall", "keys": 1, "value_bits": 1}, 0.2),
+        (COLORING, {"name": "pgpe", **RATES}, 0.095),
+        ({"name": "recall", "keys": 1, "value_bits": 1}, {"name": "pgpe", **RATES}, 0.2),
+        (COLORING, {"name": "pgpe", **RATES, "center_optimizer": "clipup", "center_learning_rate": 0.1}, 0.1),
+        (COLORING, {"name": "open_es", "learning_rate": 0.02, "initial_std": 0.1}, 0.1),
+        (COLORING, {"name": "snes", "initial_std": 0.1}, 0.1),
+        (COLORING, {"name": "sep_cma_es", "initial_std": 0.1}, 0.1),
     ],
-    ids=["coloring", "recall"],
+    ids=["pgpe", "pgpe of recall", "clipup", "open_es", "snes", "sep_cma_es"],
 )
-def test_evolution_trains_the_tasks_of_gradients(task, below):
-    rates = {"center_learning_rate": 0.02, "std_learning_rate": 0.02, "initial_std": 0.1}
+def test_evolution_trains_the_tasks_of_gradients(task, optimizer, below):
     trial = _trial(
         task=task,
         model=NETWORK | {"embedding_scale": 1.0},
-        optimizer={"name": "pgpe", "population": 32, **rates},
+        optimizer={"population": 32, **optimizer},
         batch_size=16,
     )
     _, curves = _run([trial], 120)
@@ -136,7 +145,133 @@ def test_rates_and_seeds_are_lanes_of_one_program_and_lanes_do_not_touch_each_ot
         np.testing.assert_array_equal(alone.search.mean[0], together.search.mean[index])
 
 
+STRATEGIES = ({"name": "pgpe"}, {"name": "open_es"}, {"name": "snes"}, {"name": "sep_cma_es"})
+every_strategy = pytest.mark.parametrize("optimizer", STRATEGIES, ids=lambda optimizer: optimizer["name"])
+
+
+def _other(optimizer):
+    """The same strategy with other values of everything that is traced."""
+    fields = type(_trial(optimizer=optimizer).optimizer).traced_fields()
+    shared = {name: 0.5 * getattr(_trial(optimizer=optimizer).optimizer, name) for name in fields if name != "max_std"}
+    return optimizer | shared
+
+
 @pytest.mark.slow
+@every_strategy
+def test_lanes_workers_and_checkpoints_leave_no_trace(optimizer):
+    """Two lanes with other rates, blocks in reverse order, m that grows, and a state that went through the host."""
+    entries = {"objective": {"q": 2.0, "m": 1}, "steps": 3}
+    optimizers = [each | {"population": 20, "final_m": 4} for each in (optimizer, _other(optimizer))]
+    trials = [_trial(optimizer=each, seed=seed, **entries) for seed, each in enumerate(optimizers)]
+
+    def backwards(trials, distribution, step):
+        order = reversed(range(evolution.blocks(trials)))
+        return [evolution.block_in_process(trials, distribution, step, block) for block in order][::-1]
+
+    together, curves = _run(trials, 3)
+    for lane, trial in enumerate(trials):
+        stacked = stack([trial])
+        state = evolution.start(stacked)
+        for generation in range(3):
+            leaves, structure = jax.tree.flatten(state)
+            state = jax.tree.unflatten(structure, [np.array(leaf) for leaf in leaves])
+            state, curve = evolution.stride(stacked, state, 1, backwards)
+            assert curve.train_loss[0] == curves[generation].train_loss[lane]
+        for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(together), strict=True):
+            np.testing.assert_array_equal(one[0], other[lane])
+    assert not np.array_equal(together.search.mean[0], together.search.mean[1])
+
+
+@every_strategy
+def test_the_distribution_is_that_of_the_strategy(optimizer):
+    """Individuals are drawn as evosax draws them: with the centre and the deviations of its state."""
+    trials = stack([_trial(optimizer=optimizer | {"population": 20, "initial_std": 0.25})])
+    center, std = evolution.start(trials).distribution()
+    assert center.shape == std.shape
+    np.testing.assert_allclose(std, 0.25, rtol=1e-6)
+    mirrored = strategies.strategy_of(trials).mirrored
+    key = jax.random.key(0)
+    noise = [evolution._noise(trials, key, jnp.int32(pair), sign, 50) for pair in range(8) for sign in (1.0, -1.0)]
+    assert mirrored == bool(np.array_equal(noise[0], -noise[1]))
+    assert len({float(np.abs(each[0])) for each in noise}) == (8 if mirrored else 16)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_rates_and_deviations_fall_along_the_schedule(schedule):
+    def at(step):
+        return float(strategies.falling(jnp.float32(0.4), jnp.float32(0.1), schedule, jnp.int32(step), 100))
+
+    assert [at(0), at(50), at(100)] == pytest.approx([0.4, 0.25, 0.1])
+    assert at(25) == pytest.approx(0.325 if schedule == "linear" else 0.35607, abs=1e-4)
+    same = strategies.falling(jnp.float32(0.3), jnp.float32(0.3), schedule, jnp.int32(33), 100)
+    assert same == jnp.float32(0.3)
+
+
+@pytest.mark.slow
+def test_a_final_rate_of_zero_stops_the_centre_and_deviations_keep_their_limits():
+    limits = {"std_learning_rate": 5.0, "initial_std": 0.1, "min_std": 0.09, "max_std": 0.12}
+    optimizer = {"name": "pgpe", "population": 20, "final_center_learning_rate": 0.0, **limits}
+    stacked = stack([_trial(optimizer=optimizer, steps=4)])
+    state = evolution.start(stacked)
+    moves = []
+    for _ in range(4):
+        after, _ = evolution.stride(stacked, state, 1)
+        moves.append(float(jnp.abs(after.search.mean - state.search.mean).max()))
+        assert float(after.search.std.min()) >= np.float32(0.09)
+        assert float(after.search.std.max()) <= np.float32(0.12)
+        state = after
+    assert float(state.search.std.max()) == np.float32(0.12)
+    assert moves == sorted(moves, reverse=True)
+    # The last of four generations still has a rate: it is 0 after it.
+    assert 0 < moves[-1] < 0.2 * moves[0]
+
+
+def test_clipup_takes_steps_of_the_learning_rate_and_no_longer_than_its_limit():
+    optimizer = {"name": "pgpe", "population": 20, "initial_std": 0.1, "center_optimizer": "clipup"}
+    stacked = stack([_trial(optimizer=optimizer | {"center_learning_rate": 0.5, "max_velocity_ratio": 1.5})])
+    state, lengths = evolution.start(stacked), []
+    for _ in range(6):
+        after, _ = evolution.stride(stacked, state, 1)
+        lengths.append(float(jnp.linalg.norm(after.search.mean - state.search.mean)))
+        state = after
+    assert lengths[0] == pytest.approx(0.5, rel=1e-4)
+    assert max(lengths) <= 0.75 * (1 + 1e-4)
+
+
+def test_tied_individuals_share_the_mean_of_their_weights():
+    class Params:
+        weights = jnp.array([4.0, 2.0, 1.0, 0.0, -7.0])
+
+    shared = strategies._shared_weights(None, jnp.array([3.0, 1.0, 3.0, jnp.inf, 1.0]), None, Params)
+    np.testing.assert_allclose(shared, [0.5, 3.0, 0.5, -7.0, 3.0])
+
+
+def test_m_doubles_at_equal_intervals_and_its_programs_are_those_of_a_constant_m():
+    growing = _trial(objective={"q": 2.0, "m": 2}, optimizer={"name": "snes", "final_m": 8}, steps=9)
+    assert [growing.optimizer.m_at(2, step, 9) for step in range(9)] == [2, 2, 2, 4, 4, 4, 8, 8, 8]
+    constant = _trial(objective={"q": 2.0, "m": 4}, optimizer={"name": "snes"}, steps=9)
+    of_fourth = evolution.of_generation(stack([growing]), np.array([3, 0], np.int32))
+    assert jax.tree.structure(of_fourth) == jax.tree.structure(stack([constant]))
+    assert [constant.optimizer.m_at(4, step, 9) for step in (0, 8)] == [4, 4]
+
+
+def test_settings_that_make_no_sense_are_refused():
+    for m, final_m in ((2, 6), (4, 2), (4, 4)):
+        with pytest.raises(ValueError, match=f"optimizer.final_m: must be m = {m} doubled, such as {2 * m} or {4 * m}"):
+            _trial(objective={"m": m}, optimizer={"name": "open_es", "final_m": final_m})
+    single = _trial(objective={"m": 2}, baseline="Aq_r0", optimizer={"name": "pgpe", "final_m": 4})
+    assert (single.objective.m, single.optimizer.final_m) == (1, None)
+
+
+def test_what_joined_later_is_not_written_where_it_means_as_before():
+    assert set(canonical(PGPE())) == {
+        "name", "population", "center_learning_rate", "std_learning_rate", "initial_std",
+    }  # fmt: skip
+    assert PGPE(final_center_learning_rate=0.0) != PGPE()
+    for record in (PGPE(final_std_learning_rate=0.001, max_std=0.5), OpenES(final_std=0.01), SNES(), SepCMAES()):
+        assert type(record).model_validate(canonical(record)) == record
+
+
 def test_blocks_are_the_same_in_any_order():
     def backwards(trials, distribution, step):
         order = reversed(range(evolution.blocks(trials)))

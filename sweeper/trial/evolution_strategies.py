@@ -1,0 +1,147 @@
+"""The settings of evolution strategies: training without gradients (`sweeper.training.evolution`).
+
+`steps` of a trial that a strategy trains are its generations. Rates and deviations are in the units of the weights.
+"""
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from sweeper.trial.record import Spec, Traced, Unwritten
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Bound = Annotated[float, Field(ge=0, allow_inf_nan=True)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Evolution(Spec):
+    """What all strategies have.
+
+    Attributes:
+        name: Of the strategy.
+        population: Individuals of a generation; an even number, because blocks hold pairs.
+        final_m: Seeds r of the last generations: the objective's m, doubled so many times. m doubles at equal intervals
+            of the training. None keeps m as it is.
+    """
+
+    FINAL: ClassVar[dict[str, str]] = {}
+    """Values at the last generation, and the values at the first that they equal where they are not given."""
+
+    name: str
+    population: Annotated[int, Field(ge=2, multiple_of=2)] = 300
+    final_m: Annotated[Annotated[int, Field(ge=2)] | None, Unwritten(at=None)] = None
+
+    def for_seeds(self, m: int, fresh: bool) -> Self:
+        """The settings for an objective with m seeds r; a baseline without fresh seeds r ignores `final_m`.
+
+        Raises:
+            ValueError: m cannot be doubled to `final_m`.
+        """
+        if self.final_m is None:
+            return self
+        if not fresh:
+            return self.model_copy(update={"final_m": None})
+        if self.final_m not in (m << doublings for doublings in range(1, 32)):
+            raise ValueError(f"optimizer.final_m: must be m = {m} doubled, such as {2 * m} or {4 * m}")
+        return self
+
+    def m_at(self, m: int, step: int, steps: int) -> int:
+        """Seeds r in generation `step`, counted from 0, of `steps`; the objective has m."""
+        if self.final_m is None:
+            return m
+        doublings = (self.final_m // m).bit_length() - 1
+        return m << min(step * (doublings + 1) // steps, doublings)
+
+    @model_validator(mode="after")
+    def _constant(self) -> "Evolution":
+        """A constant rate as a final rate equal to it, so that constant and falling rates are lanes of one program."""
+        for final, initial in self.FINAL.items():
+            if getattr(self, final) is None:
+                # The record is frozen for its users; a validator is the one place where it may still be completed.
+                object.__setattr__(self, final, getattr(self, initial))
+        return self
+
+
+class PGPE(Evolution):
+    """Policy gradients with parameter-based exploration (Sehnke et al., 2010): a normal distribution over weights.
+
+    Attributes:
+        center_learning_rate: Rate of the centre in the first generation.
+        final_center_learning_rate: The same at the end; by default the rate is constant.
+        std_learning_rate: Rate of the standard deviations in the first generation.
+        final_std_learning_rate: The same at the end.
+        schedule: How rates fall in between.
+        initial_std: Standard deviation of every weight at the start.
+        min_std: Standard deviations fall no lower.
+        max_std: Standard deviations rise no higher.
+        center_optimizer: What moves the centre along the estimated gradient: Adam, or ClipUp (Toklu et al., 2020),
+            which takes the direction of the gradient alone, with momentum and a largest step.
+        momentum: Of ClipUp.
+        max_velocity_ratio: The largest step of ClipUp, in units of the learning rate.
+    """
+
+    FINAL: ClassVar[dict[str, str]] = {
+        "final_center_learning_rate": "center_learning_rate",
+        "final_std_learning_rate": "std_learning_rate",
+    }
+
+    name: Literal["pgpe"] = "pgpe"
+    center_learning_rate: Traced[Positive] = 0.01
+    final_center_learning_rate: Annotated[Traced[NotNegative | None], Unwritten(same_as="center_learning_rate")] = None
+    std_learning_rate: Traced[Positive] = 0.01
+    final_std_learning_rate: Annotated[Traced[NotNegative | None], Unwritten(same_as="std_learning_rate")] = None
+    schedule: Annotated[Literal["cosine", "linear"], Unwritten(at="cosine")] = "cosine"
+    initial_std: Traced[Positive] = 0.03
+    min_std: Annotated[Traced[Bound], Unwritten(at=0.0)] = 0.0
+    max_std: Annotated[Traced[Bound], Unwritten(at=float("inf"))] = float("inf")
+    center_optimizer: Annotated[Literal["adam", "clipup"], Unwritten(at="adam")] = "adam"
+    momentum: Annotated[Traced[Share], Unwritten(at=0.9)] = 0.9
+    max_velocity_ratio: Annotated[Traced[Positive], Unwritten(at=2.0)] = 2.0
+
+
+class OpenES(Evolution):
+    """OpenAI's evolution strategy (Salimans et al., 2017): a centre, and one standard deviation that is not adapted.
+
+    Attributes:
+        learning_rate: Rate of the centre (Adam's) in the first generation.
+        final_learning_rate: The same at the end; by default the rate is constant.
+        initial_std: The standard deviation of all weights in the first generation.
+        final_std: The same at the end; by default it is constant.
+        schedule: How rate and deviation fall in between.
+    """
+
+    FINAL: ClassVar[dict[str, str]] = {"final_learning_rate": "learning_rate", "final_std": "initial_std"}
+
+    name: Literal["open_es"] = "open_es"
+    learning_rate: Traced[Positive] = 0.01
+    final_learning_rate: Traced[NotNegative | None] = None
+    initial_std: Traced[Positive] = 0.03
+    final_std: Traced[Positive | None] = None
+    schedule: Literal["cosine", "linear"] = "cosine"
+
+
+class SNES(Evolution):
+    """Separable natural evolution strategy (Wierstra et al., 2014): natural gradients of centre and deviations.
+
+    Attributes:
+        learning_rate: Rate of the centre; 1 is the natural step.
+        std_learning_rate_ratio: Rate of the deviations, in units of (3 + ln n) / (5 sqrt n) for n weights.
+        initial_std: Standard deviation of every weight at the start.
+    """
+
+    name: Literal["snes"] = "snes"
+    learning_rate: Traced[Positive] = 1.0
+    std_learning_rate_ratio: Traced[Positive] = 1.0
+    initial_std: Traced[Positive] = 0.03
+
+
+class SepCMAES(Evolution):
+    """CMA-ES with a diagonal covariance matrix (Ros & Hansen, 2008), whose rates follow from population and weights.
+
+    Attributes:
+        initial_std: Standard deviation of every weight at the start.
+    """
+
+    name: Literal["sep_cma_es"] = "sep_cma_es"
+    initial_std: Traced[Positive] = 0.03
