@@ -60,11 +60,14 @@ class MinMax(NamedTuple):
         costs: Cost of every treasure under each strategy of its mixture, the corner left out. On a square grid each
             row is the average of a walk and its mirror image, which are played equally often.
         probabilities: How often each strategy is played.
+        visits: Step of the first visit of every cell in the first episode of each strategy, the horizon for a cell that
+            is not visited. On a square grid these are the steps of one of the two walks.
     """
 
     value: float
     costs: Float[np.ndarray, "strategy treasure"]
     probabilities: Float[np.ndarray, " strategy"]
+    visits: Int[np.ndarray, "strategy cell"]
 
 
 @functools.cache
@@ -77,7 +80,8 @@ def randomised(grid: Grid) -> MinMax:
     world = _World(grid)
     uniform = np.full(grid.cells - 1, 1 / (grid.cells - 1))
     lower = _parity_bound(world, uniform)
-    costs = world.symmetric(_search(world, uniform, np.inf, BEAM).costs)
+    walks = [_search(world, uniform, np.inf, BEAM).costs]
+    costs = world.symmetric(walks[0])
     if not len(costs):
         raise UncertifiedError(f"{grid}: every first walk misses cells off any one shortest path; at least {lower}")
     while True:
@@ -87,17 +91,29 @@ def randomised(grid: Grid) -> MinMax:
             break
         # Some weight on every treasure; otherwise walks would ignore treasures of weight zero.
         searched = _search(world, 0.98 * treasure + 0.02 * uniform, np.inf, BEAM)
+        walks.append(searched.costs)
         new = _improving(world.symmetric(searched.costs), treasure, value)
         if not len(new):
             searched = _search(world, treasure, value - TOLERANCE, EXHAUSTIVE)
             if searched.nothing_missed and not len(searched.costs):
                 break
+            walks.append(searched.costs)
             new = _improving(world.symmetric(searched.costs), treasure, value)
             if not len(new):
                 raise UncertifiedError(f"{grid}: the randomised min-max lies between {lower} and {value}")
         costs = np.concatenate([costs, new])
     played = mixture > TOLERANCE
-    return MinMax(float(value), costs[played], mixture[played])
+    visits = _visits_behind(world, costs[played], np.concatenate(walks))
+    return MinMax(float(value), costs[played], mixture[played], visits)
+
+
+def _visits_behind(
+    world: "_World", costs: Float[np.ndarray, "strategy treasure"], walks: Float[np.ndarray, "walk treasure"]
+) -> Int[np.ndarray, "strategy cell"]:
+    """First visits of a walk whose costs, averaged with those of its mirror image, are those of a strategy."""
+    averaged = (walks + world.mirrored(walks)) / 2
+    behind = [walks[(averaged == row).all(axis=1).argmax()] for row in costs]
+    return np.column_stack([np.zeros(len(costs)), np.array(behind) - world.distance[1:]]).astype(int)
 
 
 @functools.cache
@@ -153,11 +169,15 @@ class _World:
         inside = ((moves >= 0) & (moves < [grid.height, grid.width])).all(axis=2)
         self.neighbours = np.where(inside, moves[:, :, 0] * grid.width + moves[:, :, 1], -1)
         self.between = abs(self.row[:, None] - self.row) + abs(self.column[:, None] - self.column)
-        self._mirror = self.column * grid.width + self.row if grid.height == grid.width else cell
+        self.mirror = self.column * grid.width + self.row if grid.height == grid.width else cell
 
     def symmetric(self, costs: Float[np.ndarray, "strategy treasure"]) -> Float[np.ndarray, "distinct treasure"]:
         """Each row averaged with its mirror image on the diagonal, if the grid is square; equal rows once."""
-        return np.unique(costs + costs[:, self._mirror[1:] - 1], axis=0) / 2
+        return np.unique(costs + self.mirrored(costs), axis=0) / 2
+
+    def mirrored(self, costs: Float[np.ndarray, "strategy treasure"]) -> Float[np.ndarray, "strategy treasure"]:
+        """The costs of each strategy's mirror image on the diagonal; of a grid that is not square, the costs."""
+        return costs[:, self.mirror[1:] - 1]
 
     def on_one_shortest_path(self, cells: Bool[np.ndarray, " cell"]) -> bool:
         """Whether one shortest path from the corner meets all of these cells."""

@@ -15,6 +15,7 @@ SMALL: dict[str, dict] = {
     "recall": {"keys": 3},
     "gridworld": {"height": 2, "width": 3, "horizon": 6, "noise": 2},
     "ski_rental": {"price": 2, "longest": 4, "noise": 2},
+    "gridworld_imitation": {"height": 2, "width": 3, "horizon": 6, "noise": 2},
 }
 """Sizes at which a task is quick to enumerate; a task that is not listed is tested with its defaults."""
 

@@ -1,0 +1,231 @@
+"""Imitate the best randomised agent of the grid world: what a network can express, apart from how it is found.
+
+The exact min-max of `tasks.gridworld.minmax` is a mixture of walks. Here a network is trained by gradient to walk them.
+The loss of a treasure and a seed is the mean cross-entropy of the actions of one walk, while the network reads what the
+agent that walks it reads: the walk until the treasure is found, then a shortest path. Evaluation is that of the grid
+world, by the network's own actions, so rewards, visits and exploitability of both tasks can be compared.
+
+The noise of the seed says which walk. Walks share their beginnings, and each step at which the walks that began alike
+part is a choice. The n-th choice of a walk is made by the n-th entry of the noise: its quantile falls into the share of
+one of the continuations. So seeds r play every walk as often as the mixture does, and a choice is a threshold on one
+entry of the noise.
+"""
+
+import functools
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from pydantic import model_validator
+
+from sweeper.trial import contracts
+from tasks import gridworld
+from tasks.gridworld import minmax
+from tasks.gridworld.environment import FOUND, START, STEP, Grid
+
+
+class Walks(NamedTuple):
+    """The walks of the mixture, and what the agent does on each of them with each treasure.
+
+    Attributes:
+        low: The least quantile of each entry of the noise that chooses the walk.
+        high: The end of these quantiles.
+        actions: Of both episodes, 0 after their end.
+        cells: The cell that each action reaches, by walk, treasure and step.
+        found: Whether it finds the treasure.
+        steps: Number of actions.
+    """
+
+    low: Float[np.ndarray, "walk choice"]
+    high: Float[np.ndarray, "walk choice"]
+    actions: Int[np.ndarray, "walk treasure step"]
+    cells: Int[np.ndarray, "walk treasure step"]
+    found: Bool[np.ndarray, "walk treasure step"]
+    steps: Int[np.ndarray, "walk treasure"]
+
+
+class Task(gridworld.Task):
+    """The grid world with the cross-entropy of the best mixture of walks as loss."""
+
+    name: Literal["gridworld_imitation"] = "gridworld_imitation"  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @model_validator(mode="after")
+    def _noise_for_every_choice(self) -> "Task":
+        try:
+            choices = walks(self.grid).low.shape[1]
+        except minmax.UncertifiedError as error:
+            raise ValueError(f"height, width, horizon: there is no exact mixture to imitate: {error}") from None
+        if self.noise < choices:
+            raise ValueError(f"noise: the walks of the mixture take {choices} choices, and each needs an entry")
+        return self
+
+    def loss(self, network: contracts.Network, x: Int[Array, ""], r: Float[Array, " noise"]) -> Float[Array, ""]:
+        """Mean cross-entropy of the actions of both episodes."""
+        known = jax.tree.map(jnp.asarray, walks(self.grid))
+        walk = chosen_walk(known, r)
+        actions, cells, found = (part[walk, x - 1] for part in (known.actions, known.cells, known.found))
+        counted = jnp.arange(actions.size) < known.steps[walk, x - 1]
+
+        def token(cell: Int[Array, ""], found: Bool[Array, ""]) -> Float[Array, " feature"]:
+            row, column = jnp.arange(self.height) == cell // self.width, jnp.arange(self.width) == cell % self.width
+            return jnp.concatenate([jnp.zeros(self.noise), row, column, jnp.where(found, FOUND, STEP)[None]])
+
+        first = jnp.concatenate([r, jnp.zeros(self.token_size() - self.noise)])
+        read = jnp.concatenate([first[None], jax.vmap(token)(cells, found)[:-1]])
+        logits = network(read, jnp.tril(jnp.ones((actions.size, actions.size), bool)))
+        missed = -jnp.take_along_axis(jax.nn.log_softmax(logits), actions[:, None], axis=1)[:, 0]
+        return jnp.where(counted, missed, 0.0).sum() / counted.sum()
+
+    def losses(
+        self, network: contracts.Network, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]
+    ) -> Float[Array, "input seed"]:
+        return contracts.Task.losses(self, network, inputs, seeds)
+
+    def outcomes(
+        self, network: contracts.Network, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]
+    ) -> contracts.Outcomes:
+        """Those of the grid world, by the network's own actions; the loss is the cross-entropy."""
+        return super().outcomes(network, inputs, seeds)._replace(loss=self.losses(network, inputs, seeds))
+
+    def abilities(self) -> contracts.Abilities:
+        """Those of the grid world, with a gradient; exact values are on the scale of steps and not of this loss."""
+        world = super().abilities()
+        return contracts.Abilities(measures=world.measures, tail=world.tail, own_metrics=world.own_metrics)
+
+
+def chosen_walk(known: Walks, noise: Float[Array, " noise"]) -> Int[Array, ""]:
+    """The walk that the noise of a seed chooses."""
+    quantiles = jax.scipy.stats.norm.cdf(noise[: known.low.shape[1]])
+    return jnp.argmax(((known.low <= quantiles) & (quantiles < known.high)).all(axis=1))
+
+
+@functools.cache
+def walks(grid: Grid) -> Walks:
+    """The walks of the exact mixture; a few seconds for 5 x 5, once a process.
+
+    Raises:
+        minmax.UncertifiedError: the mixture is not known.
+    """
+    best = minmax.randomised(grid)
+    mirror = np.arange(grid.cells)
+    if grid.height == grid.width:
+        mirror = mirror % grid.width * grid.width + mirror // grid.width
+    shares: dict[tuple[int, ...], float] = {}
+    for visits, probability in zip(best.visits, best.probabilities, strict=True):
+        for first in (visits, visits[mirror]):
+            cells = _first_episode(grid, first)
+            shares[cells] = shares.get(cells, 0.0) + probability / 2
+    episodes = sorted(shares)
+    low, high = _choices([_actions(grid, cells) for cells in episodes], [shares[cells] for cells in episodes])
+    played = [[_both_episodes(grid, cells, treasure) for treasure in range(1, grid.cells)] for cells in episodes]
+
+    def filled(part: list[list[list[int]]]) -> np.ndarray:
+        return np.array([[row + [0] * (2 * grid.horizon - len(row)) for row in rows] for rows in part])
+
+    cells = [[reached for reached, _ in rows] for rows in played]
+    return Walks(
+        low,
+        high,
+        filled([[_two_walks(grid, reached, first) for reached, first in rows] for rows in played]),
+        filled(cells),
+        filled(
+            [
+                [[int(cell == treasure + 1) for cell in reached] for treasure, reached in enumerate(rows)]
+                for rows in cells
+            ]
+        ).astype(bool),
+        np.array([[len(reached) for reached in rows] for rows in cells]),
+    )
+
+
+def _first_episode(grid: Grid, visits: Int[np.ndarray, " cell"]) -> tuple[int, ...]:
+    """The cells of a walk with these first visits, step by step; those at the horizon may stay unvisited."""
+    order = sorted((step, cell) for cell, step in enumerate(visits.tolist()) if cell != START)
+    walked, seen = [START], {START}
+    for step, cell in order:
+        path = _path(grid, walked[-1], cell, step - len(walked) + 1, seen)
+        if path is not None:
+            walked += path
+            seen.add(cell)
+    while len(walked) <= grid.horizon:  # nothing is seen any more, whatever the agent does
+        walked.append(next(cell for cell in _around(grid, walked[-1]) if cell in seen))
+    return tuple(walked[1:])
+
+
+def _path(grid: Grid, start: int, end: int, length: int, seen: set[int]) -> list[int] | None:
+    """The cells of some path of this length whose inner cells have been seen; None if there is none."""
+    if length <= 0:
+        return None
+    layers: list[dict[int, int]] = [{start: -1}]
+    for step in range(1, length + 1):
+        allowed = {end} if step == length else seen
+        layers.append({near: cell for cell in layers[-1] for near in _around(grid, cell) if near in allowed})
+    if end not in layers[-1]:
+        return None
+    path = [end]
+    for layer in reversed(layers[2:]):
+        path.append(layer[path[-1]])
+    return path[::-1]
+
+
+def _around(grid: Grid, cell: int) -> list[int]:
+    row, column = divmod(cell, grid.width)
+    around = [(row, column - 1), (row + 1, column), (row, column + 1), (row - 1, column)]
+    return [r * grid.width + c for r, c in around if 0 <= r < grid.height and 0 <= c < grid.width]
+
+
+def _both_episodes(grid: Grid, first: tuple[int, ...], treasure: int) -> tuple[list[int], int]:
+    """The cells of both episodes, and the number of steps of the first."""
+    if treasure in first:
+        steps = first.index(treasure) + 1
+        return [*first[:steps], *_shortest(grid, START, treasure)], steps
+    missed = sorted(set(range(1, grid.cells)) - set(first), key=lambda cell: sum(divmod(cell, grid.width)))
+    second, at = list[int](), START
+    for cell in missed[: missed.index(treasure) + 1]:
+        second, at = [*second, *_shortest(grid, at, cell)], cell
+    return [*first, *second], len(first)
+
+
+def _shortest(grid: Grid, start: int, end: int) -> list[int]:
+    """A shortest path, upwards first."""
+    path, width = [start], grid.width
+    while path[-1] != end:
+        row, column = divmod(path[-1], width)
+        path.append(path[-1] + (width if row < end // width else 1 if column < end % width else -1))
+    return path[1:]
+
+
+def _two_walks(grid: Grid, cells: list[int], first: int) -> list[int]:
+    return [*_actions(grid, tuple(cells[:first])), *_actions(grid, tuple(cells[first:]))]
+
+
+def _actions(grid: Grid, cells: tuple[int, ...]) -> tuple[int, ...]:
+    """The actions that lead from the corner through these cells."""
+    moves = {-1: 0, grid.width: 1, 1: 2, -grid.width: 3}
+    return tuple(moves[after - before] for before, after in zip((START, *cells), cells, strict=False))
+
+
+def _choices(
+    sequences: list[tuple[int, ...]], shares: list[float]
+) -> tuple[Float[np.ndarray, "walk choice"], Float[np.ndarray, "walk choice"]]:
+    """Quantiles that choose each sequence of actions: from `low` to `high` of the n-th entry at its n-th choice."""
+    bounds: list[list[tuple[float, float]]] = []
+    for sequence in sequences:
+        own: list[tuple[float, float]] = []
+        for step in range(len(sequence)):
+            alike = [
+                (other, share)
+                for other, share in zip(sequences, shares, strict=True)
+                if other[:step] == sequence[:step]
+            ]
+            weights = [sum(share for other, share in alike if other[step] == action) for action in range(4)]
+            if sum(weight > 0 for weight in weights) > 1:
+                below, whole = sum(weights[: sequence[step]]), sum(weights)
+                last = not any(weights[sequence[step] + 1 :])
+                own.append((below / whole, 2.0 if last else (below + weights[sequence[step]]) / whole))
+        bounds.append(own)
+    most = max(map(len, bounds))
+    filled = np.array([own + [(0.0, 2.0)] * (most - len(own)) for own in bounds]).reshape(len(bounds), most, 2)
+    return filled[..., 0], filled[..., 1]
