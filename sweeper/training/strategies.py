@@ -59,8 +59,8 @@ def strategy_of(trial: TrialSpec) -> Strategy:
     return _STRATEGIES[type(trial.optimizer)]
 
 
-def deviations(search: Search) -> Float[Array, "*lane weight"]:
-    """The standard deviation of every weight; the state may have a lane axis."""
+def deviations(search: Search) -> Any:
+    """The standard deviation of every weight, with the lane axis of the state if it has one; an array as its arrays."""
     scales = getattr(search, "D", None)
     return search.std if scales is None else search.std[..., None] * scales
 
@@ -150,7 +150,7 @@ def _pgpe_params(optimizer: PGPE, std_learning_rate: Float[Array, ""] | float) -
     return Params(std_init=optimizer.initial_std, std_lr=std_learning_rate, std_max_change=MAX_STD_CHANGE)  # pyright: ignore
 
 
-def _center_rates(optimizer: PGPE) -> dict[str, float]:
+def _center_rates(optimizer: PGPE) -> dict[str, Any]:
     if optimizer.center_optimizer == "adam":
         return {}
     return {"momentum": optimizer.momentum, "max_velocity_ratio": optimizer.max_velocity_ratio}
