@@ -105,15 +105,16 @@ def _adam() -> optax.GradientTransformation:
 
 
 def _clipup() -> optax.GradientTransformation:
-    from evosax.core.optimizer import scale_by_clipup
+    """ClipUp, with a velocity in units of the learning rate; evosax's uses a deprecated function of optax."""
 
     def transformation(learning_rate: Any, momentum: Any, max_velocity_ratio: Any) -> optax.GradientTransformation:
-        return optax.chain(
+        def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
             # A population of equal objectives has no gradient, and no direction.
-            optax.normalize_by_update_norm(eps=1e-8),
-            scale_by_clipup(max_velocity_ratio=max_velocity_ratio, momentum=momentum),
-            optax.scale_by_learning_rate(learning_rate),
-        )
+            faster = momentum * state + updates / (jnp.linalg.norm(updates) + 1e-8)
+            clipped = faster * jnp.minimum(1.0, max_velocity_ratio / (jnp.linalg.norm(faster) + 1e-8))
+            return -learning_rate * clipped, clipped
+
+        return optax.GradientTransformation(lambda params: jax.tree.map(jnp.zeros_like, params), update)
 
     return optax.inject_hyperparams(transformation)(learning_rate=0.0, momentum=0.0, max_velocity_ratio=0.0)
 
