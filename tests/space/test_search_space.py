@@ -200,7 +200,7 @@ MISTAKES = {
         "{learning_rate: 1e-3}",
         "{name: pgpe, learning_rate: 1e-3}",
         "trial.optimizer.learning_rate",
-        "known: name, population, center_learning_rate",
+        "known: name, population, final_m, center_learning_rate",
     ),
     "typo in pgpe": (
         "{learning_rate: 1e-3}",
