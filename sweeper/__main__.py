@@ -1,7 +1,8 @@
 """`sweeper COMMAND`, also `python -m sweeper COMMAND`: all commands of this package under one name.
 
-`sweeper run` is `python -m sweeper.run`, and so for the others. As with `python -m`, plug-ins can import modules of the
-working folder, and in a checkout of this package the checkout runs, not the installed package.
+`sweeper run` is `python -m sweeper.run`, and so for every command that is a module of this package. As with
+`python -m`, plug-ins can import modules of the working folder, and in a checkout of this package the checkout runs, not
+the installed package.
 """
 
 import os
@@ -11,21 +12,8 @@ from typing import Annotated
 
 import typer
 
-from sweeper import (
-    __version__,
-    compaction,
-    copy,
-    delete,
-    evaluate,
-    export,
-    new,
-    query,
-    rename,
-    report,
-    run,
-    status,
-    stop,
-)
+from sweeper import __version__, compaction, evaluate, export, query, report, run, status
+from sweeper.commands import copy, delete, new, rename, stop
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 for name, command in {

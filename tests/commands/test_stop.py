@@ -1,4 +1,4 @@
-"""`python -m sweeper.stop` asks through the store, and waits for the answer."""
+"""`python -m sweeper stop` asks through the store, and waits for the answer."""
 
 import threading
 import time
@@ -6,7 +6,8 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from sweeper import events, stop
+from sweeper import events
+from sweeper.commands import stop
 from sweeper.interruption import Interruption
 from sweeper.listeners.heartbeat import Heartbeat
 from sweeper.store import drivers

@@ -273,7 +273,10 @@ def test_a_sweep_is_watched_and_stopped_through_its_store(checkout):
     assert f"tiny: running on {socket.gethostname()} (process {command.process.pid})" in out
     assert re.search(rf"^tiny +coloring Aq_R q=.* {socket.gethostname()} *$", out, re.MULTILINE)
     stop = subprocess.run(
-        [sys.executable, "-m", "sweeper.stop", "tiny", "--results", store], cwd=checkout, capture_output=True, text=True
+        [sys.executable, "-m", "sweeper", "stop", "tiny", "--results", store],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
     )
     assert stop.returncode == 0, stop.stderr
     assert "has stopped" in stop.stdout

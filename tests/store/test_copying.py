@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from sweeper import copy as copy_command
+from sweeper.commands import copy as copy_command
 from sweeper.store import compaction, copying, local_files, threads
 from sweeper.store.compaction import compact
 from sweeper.store.copying import Copied, copy

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sweeper import delete as delete_command
+from sweeper.commands import delete as delete_command
 from sweeper.packs import checkpoint
 from sweeper.store import compaction, deletion, drivers, local_files
 from sweeper.store.compaction import compact
@@ -182,7 +182,7 @@ def test_nothing_is_deleted_while_a_driver_runs(tmp_path):
     drivers.write_sign(store.files, "other", sign())
     done = run(store, "quick", "--yes")
     assert done.exit_code == 2
-    assert "stop it first (python -m sweeper.stop other)" in done.output
+    assert "stop it first (python -m sweeper stop other)" in done.output
     assert len(store.committed()) == 6
     assert run(store, "quick").exit_code == 0, "a dry run is allowed"
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from typer.testing import CliRunner
 
-from sweeper import rename as rename_command
+from sweeper.commands import rename as rename_command
 from sweeper.store import drivers, local_files
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import rename_records

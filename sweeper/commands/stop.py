@@ -1,4 +1,4 @@
-"""`python -m sweeper.stop SWEEP`: ask the drivers of a sweep to leave checkpoints and end, as Ctrl-C does.
+"""`python -m sweeper stop SWEEP`: ask the drivers of a sweep to leave checkpoints and end, as Ctrl-C does.
 
 The request goes through the store, so any machine will do that can write there. The command ends when the drivers have.
 

@@ -1,4 +1,4 @@
-"""`python -m sweeper.rename OLD NEW`: give a sweep another name in its store.
+"""`python -m sweeper rename OLD NEW`: give a sweep another name in its store.
 
 Trials do not know sweeps, so only the records of starts change. A renaming that was killed is carried on by the same
 command.
@@ -38,7 +38,7 @@ def rename(
             raise StoreError(f"the sweep is called {old!r} already")
         for driver in drivers(store):
             if driver.lives and driver.sweep == old:
-                raise StoreError(f"{old} runs: stop it first (python -m sweeper.stop {old})")
+                raise StoreError(f"{old} runs: stop it first (python -m sweeper stop {old})")
         rename_records(store.files, old, new)
     except StoreError as error:
         print(printable_lines(str(error)), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`python -m sweeper.copy SWEEP… --to TARGET`: copy sweeps into another store, a folder, a bucket or a .tar file.
+"""`python -m sweeper copy SWEEP… --to TARGET`: copy sweeps into another store, a folder, a bucket or a .tar file.
 
 What the target has stays as it is. A copy that was killed is carried on by the same command.
 

@@ -1,4 +1,4 @@
-"""`python -m sweeper.delete SWEEP`: delete a sweep's own trials, failed or stopped ones, or what no sweep plans.
+"""`python -m sweeper delete SWEEP`: delete a sweep's own trials, failed or stopped ones, or what no sweep plans.
 
 Without `--yes` nothing is deleted: the command says what would be. A deletion that was killed is carried on by the same
 command.
@@ -92,7 +92,7 @@ def _refuse_while_drivers_run(store: "Store") -> None:
     running = [driver for driver in drivers(store) if driver.lives]
     if running:
         sweep, host = running[0].sweep, running[0].stored.sign.process.host
-        raise StoreError(f"{sweep} runs on {host}: stop it first (python -m sweeper.stop {sweep})")
+        raise StoreError(f"{sweep} runs on {host}: stop it first (python -m sweeper stop {sweep})")
 
 
 if __name__ == "__main__":

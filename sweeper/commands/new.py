@@ -1,4 +1,4 @@
-"""`python -m sweeper.new task NAME`: files to begin with, a task that runs and a search space for it.
+"""`python -m sweeper new task NAME`: files to begin with, a task that runs and a search space for it.
 
 Exit codes: 0; 2 for a name that cannot be used and for a file that is there already, with one message.
 """
