@@ -79,7 +79,9 @@ def test_a_task_of_the_project_is_found_beside_those_that_are_shipped(project):
     (package / "__init__.py").write_text(GOOD.format(name="large"))
     (package / "parts.py").touch()
     (project / "tasks" / "_shared.py").touch()
-    assert plugins.names("task") == sorted(["coloring", "gridworld", "large", "mine", "recall", "ski_rental"])
+    assert plugins.names("task") == sorted(
+        ["coloring", "gridworld", "gridworld_imitation", "large", "mine", "recall", "ski_rental"]
+    )
     for name in ("mine", "large"):
         assert plugins.load("task", name)().name == name
         assert plugins.load("task", name).__module__ == f"tasks.{name}"
@@ -88,7 +90,7 @@ def test_a_task_of_the_project_is_found_beside_those_that_are_shipped(project):
 
 def test_a_project_without_plug_ins_has_those_that_are_shipped(project):
     (project / "tasks").rmdir()
-    assert plugins.names("task") == ["coloring", "gridworld", "recall", "ski_rental"]
+    assert plugins.names("task") == ["coloring", "gridworld", "gridworld_imitation", "recall", "ski_rental"]
     # A folder that is made while the process runs counts too.
     (project / "tasks").mkdir()
     (project / "tasks" / "mine.py").write_text(GOOD.format(name="mine"))
@@ -155,7 +157,8 @@ def test_an_unknown_name_lists_the_known_ones(project):
     (project / "tasks" / "maze.py").touch()
     assert (
         _refusal("maz")
-        == "unknown task 'maz'; did you mean 'maze'? (known: coloring, gridworld, maze, recall, ski_rental)"
+        == "unknown task 'maz'; did you mean 'maze'? (known: coloring, gridworld, gridworld_imitation, maze, recall, "
+        "ski_rental)"
     )
 
 
