@@ -37,9 +37,9 @@ NUMERICS = (
 LIBRARIES = ("evosax", "flax", "jax", "jaxlib", "optax")
 """Packages whose version is part of every fingerprint."""
 
-NO_NUMERICS = ("sweeper.messages", "sweeper.trial.plugins", "sweeper.packs")
+NO_NUMERICS = ("sweeper.messages", "sweeper.trial.plugins", "sweeper.packs", "sweeper.starts", "sweeper.analysis")
 """Modules that compute no numbers although numerics import them: how code is found, how its mistakes are told, and what
-`sweeper.load` imports."""
+the functions of `import sweeper` import."""
 
 
 class OtherCodeError(RuntimeError):
