@@ -30,8 +30,9 @@ from sweeper.packs.packing import stack
 from sweeper.space import search_space
 from sweeper.training import evaluation, evolution, gradient
 from sweeper.training.compilation import traced
+from sweeper.training.trainers import trainer_of
 from sweeper.trial import vectorisation
-from sweeper.trial.trial_spec import PGPE, TrialSpec
+from sweeper.trial.trial_spec import TrialSpec
 
 _KERNELS = {
     "stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution", "stablehlo.reduce", "stablehlo.reduce_window",
@@ -61,11 +62,11 @@ def programs(trial: TrialSpec, lanes: int = 2, form: str = "cuda") -> dict[str, 
         form: The platform in whose form the programs are (`sweeper.trial.vectorisation`).
 
     Returns:
-        `init`, `evaluation`, and `step`, one step of Adam; of PGPE `block` and `tell` instead of `step`.
+        `init`, `evaluation`, and `step`, one step of Adam; of an evolution `block` and `tell` instead of `step`.
     """
     with vectorisation.built_for(form):
         stacked = stack([trial] * lanes)
-        if isinstance(trial.optimizer, PGPE):
+        if trainer_of(trial) is evolution.TRAINER:
             start = jax.eval_shape(evolution.init, stacked)
             block = stacked, start.distribution(), start.step, np.int32(0)
             objectives = [jax.eval_shape(evolution.block_objectives, *block)] * evolution.blocks(stacked)

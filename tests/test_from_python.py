@@ -75,9 +75,10 @@ def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space
     from tasks import coloring
 
     monkeypatch.setattr(coloring.Task, "losses", broken)
+    spec = sweeper.read_space(space, {"trial.batch_size": 11})  # this process has compiled no program of that shape
     with pytest.raises(ZeroDivisionError):
-        sweeper.train(space, tmp_path / "results", in_process=True)
-    assert len(sweeper.plan(space, tmp_path / "results").pending) == 1
+        sweeper.train(spec, tmp_path / "results", in_process=True)
+    assert len(sweeper.plan(spec, tmp_path / "results").pending) == 1
 
 
 def test_mistakes_are_one_sentence(space, tmp_path):

@@ -44,6 +44,7 @@ def trial(baseline="Aq_R", q=1.0, seed=0, m=10, steps=20_000, status="finished",
         "trial_id": f"{baseline}-{q}-{m}-{steps}-{seed}",
         "status": status,
         "task": "coloring",
+        "objective": "q_norm",
         "baseline": baseline,
         "q": q,
         "m": m,
@@ -243,7 +244,7 @@ def test_conditions_reach_columns_and_entries_of_the_trial(where):
     ("where", "reason"),
     [
         ({"vertexes": 10}, "did you mean 'vertices'"),
-        ({"name": "coloring"}, "optimizer.name or task.name"),
+        ({"name": "coloring"}, "could be objective.name or optimizer.name or task.name"),
         ({"q": 2}, "no finished trial with q = 2"),
     ],
 )
