@@ -68,7 +68,8 @@ def programs(trial: TrialSpec, lanes: int = 2, form: str = "cuda") -> dict[str, 
         stacked = stack([trial] * lanes)
         if trainer_of(trial) is evolution.TRAINER:
             start = jax.eval_shape(evolution.init, stacked)
-            block = stacked, start.distribution(), start.step, np.int32(0)
+            distribution = jax.eval_shape(lambda state: state.distribution(), start)
+            block = stacked, distribution, start.step, np.int32(0)
             objectives = [jax.eval_shape(evolution.block_objectives, *block)] * evolution.blocks(stacked)
             made = {
                 "init": traced(evolution.init, stacked),
