@@ -102,7 +102,7 @@ def test_an_objective_of_the_project_is_found_beside_those_that_are_shipped(proj
     (project / "objectives" / "mine.py").write_text(OBJECTIVE)
     assert plugins.names("objective") == ["cvar", "entropic_risk", "group_dro", "mine", "q_norm"]
     assert plugins.load("objective", "mine")().m == 10
-    (project / "objectives" / "mine.py").write_text(OBJECTIVE.replace("def value", "def worth"))
+    (project / "objectives" / "mine.py").write_text(OBJECTIVE.replace("def value", "def worth_of_all"))
     plugins.load.cache_clear()
     del sys.modules["objectives.mine"]
     with pytest.raises(PluginError, match="class 'Objective' lacks value"):
