@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sweeper.store.decoded_rows import contradiction
 from sweeper.store.file_names import is_compacted, is_file_name, title
-from sweeper.store.files import DurableFiles, FileState
+from sweeper.store.files import DurableFiles, FileState, StoreError
 from sweeper.store.quarantine import Damage
 from sweeper.store.schema import RANK, Detail
 from sweeper.store.seal import CompactedSeal, DamagedError, DetailFile, Member, Seal
@@ -30,7 +30,8 @@ FEW = 16
 LARGEST_ROW = 16 * 2**20
 """Bytes of the largest file that is read as one trial's row."""
 
-_ATTEMPTS = 5  # of reading a store that is being compacted; each compaction can spoil one
+ATTEMPTS = 100
+"""Of reading rows that a compaction may move meanwhile; each compaction can spoil one attempt."""
 
 
 class Place(NamedTuple):
@@ -93,22 +94,23 @@ def read_entries(files: DurableFiles, trial_ids: Iterable[str] | None = None) ->
     """The rows of all committed trials, or of those listed, not decoded.
 
     Raises:
-        StoreError: the store cannot be read, or a newer version of this program wrote it.
+        StoreError: the store cannot be read, a newer version of this program wrote it, or its rows moved during every
+            attempt.
     """
     wanted = None if trial_ids is None else set(trial_ids)
     if wanted is not None and len(wanted) <= FEW:
         entries = _finished_rows(files, wanted)
         if sorted(entry.seal.trial_id for entry in entries) == sorted(wanted):
             return Reading(entries, [], [])
-    reading, strange = Reading([], [], []), set[str]()
-    for _ in range(_ATTEMPTS):
+    strange = set[str]()
+    for _ in range(ATTEMPTS):
         before, after = files.listing("trials"), files.listing("trials")
         names = _known(before | after, strange)
         reading, vanished = _read(files, names, wanted)
         moved = any(is_compacted(name) for name in before.keys() ^ after.keys())
         if not moved and not vanished:
-            break
-    return reading
+            return reading
+    raise StoreError(f"the rows of the store moved during each of {ATTEMPTS} attempts to read them: try again later")
 
 
 def _finished_rows(files: DurableFiles, wanted: set[str]) -> list[Entry]:

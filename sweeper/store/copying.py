@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sweeper.messages import did_you_mean, nearest_name
-from sweeper.store.committed_rows import Entry
+from sweeper.store.committed_rows import ATTEMPTS, Entry
 from sweeper.store.decoded_rows import decoded_rows
 from sweeper.store.details import network_at
 from sweeper.store.evaluations import stored_evaluations
@@ -36,8 +36,6 @@ from sweeper.store.sealed_parquet import digest_of, sealed, unsealed, unsealed_c
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import copy_records
 from sweeper.store.threads import in_threads
-
-_ATTEMPTS = 5  # of copying a trial whose row moves into or out of a compacted file
 
 
 class Copied(NamedTuple):
@@ -138,12 +136,12 @@ class _Copier:
             pass
         seals = []
         for entry in entries:
-            for attempt in range(_ATTEMPTS):
+            for attempt in range(ATTEMPTS):
                 try:
                     seals += self._copied(self._source.entries([entry.seal.trial_id]))
                     break
                 except _MovedError:
-                    if attempt == _ATTEMPTS - 1:
+                    if attempt == ATTEMPTS - 1:
                         raise StoreError(f"trial {entry.seal.trial_id} is moved again and again") from None
         return seals
 

@@ -35,7 +35,7 @@ import pyarrow.dataset as ds
 
 from sweeper.messages import redacted
 from sweeper.store.addresses import open_files
-from sweeper.store.committed_rows import FEW, Entry, Reading, read_entries
+from sweeper.store.committed_rows import ATTEMPTS, FEW, Entry, Reading, read_entries
 from sweeper.store.details import scanned_details
 from sweeper.store.file_names import file_path
 from sweeper.store.files import DurableFiles, StoreError
@@ -67,8 +67,6 @@ __all__ = [
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)
-
-_ATTEMPTS = 5  # of scanning a store that is being compacted; each compaction can spoil one
 
 
 class Store:
@@ -218,7 +216,7 @@ class Store:
 
     def _read(self, kind: DetailTable, trial_ids: Iterable[str] | None) -> pa.Table:
         wanted = None if trial_ids is None else list(trial_ids)
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             # A file is damaged, or was compacted since the store was listed.
             with contextlib.suppress(pa.ArrowException, OSError):
                 return self.dataset(kind, wanted).to_table()

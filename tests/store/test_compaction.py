@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from sweeper import compaction as compaction_command
 from sweeper.analysis import sql
-from sweeper.store import compaction, local_files
+from sweeper.store import committed_rows, compaction, local_files
 from sweeper.store.compaction import Compaction, compact
 from sweeper.store.local_files import LocalFiles
 from sweeper.store.store import Store, StoreError
@@ -292,6 +292,37 @@ def test_readers_and_writers_go_on_meanwhile(tmp_path):
     assert reads > 3
     compact(results)
     assert results.trials().num_rows == results.curves().num_rows == 42
+
+
+@pytest.fixture
+def slow_compaction(tmp_path, monkeypatch):
+    """A store of 45 trials, of which a group is compacted right after every listing."""
+    results = Store.open(tmp_path)
+    fill(results, range(45))
+    listing, moved = LocalFiles.listing, compaction._moved
+
+    def listed_and_moved(self, folder):
+        listed = listing(self, folder)
+        if folder == "trials":
+            with monkeypatch.context() as patch:
+                patch.setattr(LocalFiles, "listing", listing)
+                groups = iter([True])
+                patch.setattr(compaction, "_moved", lambda *group: next(groups, False) and moved(*group))
+                compact(results)
+        return listed
+
+    monkeypatch.setattr(LocalFiles, "listing", listed_and_moved)
+    return results
+
+
+def test_a_reader_that_a_long_compaction_overtakes_misses_nothing(slow_compaction):
+    assert len(slow_compaction.committed()) == 45
+
+
+def test_a_reader_that_gives_up_says_so(slow_compaction, monkeypatch):
+    monkeypatch.setattr(committed_rows, "ATTEMPTS", 4)
+    with pytest.raises(StoreError, match="moved during each of 4 attempts"):
+        slow_compaction.committed()
 
 
 # --------------------------------------------------------------------------------------------------------------------
