@@ -13,8 +13,8 @@ sweep: .venv/runtime
 	$(BIN)/python -m sweeper.run search_spaces/quickstart.yaml
 
 # The marks `slow` and `long` are explained in pyproject.toml. Two processes take file after file, in order: tests of one
-# file share what they start.
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# file share what they start. A process that dies ends the run, which would otherwise wait for that file for ever.
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # Side by side: the type checker has one thread, and so leaves a core idle.
 check: .venv/dev

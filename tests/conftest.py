@@ -39,6 +39,18 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_programs():
+    """Forget compiled programs in time: Linux kills a process with more than 65,530 memory mappings.
+
+    A program has dozens or hundreds of them, and the tests of one process compile thousands of programs.
+    """
+    yield
+    mappings = Path("/proc/self/maps")
+    if mappings.exists() and mappings.read_bytes().count(b"\n") > 20_000:
+        jax.clear_caches()
+
+
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory):
     """An S3 server, and the environment that its clients need."""

@@ -1,8 +1,8 @@
 """Ahead-of-time compilation, in one place, so that a trial is always run by the same code.
 
-Programs are kept for the life of the process, so that a worker compiles once for many packs. A program that runs once,
-such as the initialisation of weights, is compiled for the CPU at LLVM level 1: this takes a third of the time, and the
-speed of such a program does not matter.
+The latest programs are kept, so that a worker compiles once for many packs. A program that runs once, such as the
+initialisation of weights, is compiled for the CPU at LLVM level 1: this takes a third of the time, and the speed of
+such a program does not matter.
 
 The first argument of every program is a trial, or trials stacked along a lane axis, and the trial says how exact matrix
 products are. A GPU would round their factors to ten bits by default; a CPU computes them in full whatever is asked for.
@@ -19,7 +19,11 @@ import numpy as np
 from sweeper.trial import vectorisation
 from sweeper.trial.trial_spec import TrialSpec
 
-_programs: dict[Any, Any] = {}
+PROGRAMS = 32
+"""The most programs that a process keeps; a pack needs about four. On a CPU a program has hundreds of memory mappings,
+and Linux kills a process that asks for more than 65,530."""
+
+_programs: dict[Any, Any] = {}  # the latest used last
 _seconds = 0.0
 _cpu_seconds = 0.0
 
@@ -42,7 +46,7 @@ def compiled(
 def kept(
     function: Callable[..., Any], trial: TrialSpec, *arguments: Any, static: tuple[Any, ...] = (), **options: Any
 ) -> Any:
-    """As `compiled`, but once in this process for all arguments of equal structure, shapes and types.
+    """As `compiled`, but once for all arguments of equal structure, shapes and types, while the program is kept.
 
     Args:
         function: What to compile; called as `function(trial, *arguments, *static)`, and the program without `static`.
@@ -55,13 +59,19 @@ def kept(
     leaves, structure = jax.tree.flatten((trial, *arguments))
     shapes = tuple((np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
     key = (function, structure, static, shapes, vectorisation.in_turns())
-    if key not in _programs:
+    program = _programs.pop(key, None)
+    if program is None:
         begun, cpu_begun = time.monotonic(), time.process_time()
         positions = tuple(range(1 + len(arguments), 1 + len(arguments) + len(static)))
-        _programs[key] = compiled(function, trial, *arguments, *static, static_argnums=positions, **options)
+        program = compiled(function, trial, *arguments, *static, static_argnums=positions, **options)
         _seconds += time.monotonic() - begun
         _cpu_seconds += time.process_time() - cpu_begun
-    return _programs[key]
+    _programs[key] = program
+    if len(_programs) > PROGRAMS:
+        for oldest in list(_programs)[: -PROGRAMS // 2]:
+            del _programs[oldest]
+        jax.clear_caches()  # which hold each program too
+    return program
 
 
 def memory_bytes(program: Any) -> int:
