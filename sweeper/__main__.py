@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from sweeper import __version__, compaction, evaluate, export, query, report, run, status
-from sweeper.commands import copy, delete, new, rename, stop
+from sweeper.commands import annotate, copy, delete, new, rename, stop
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 for name, command in {
@@ -25,6 +25,8 @@ for name, command in {
     "report": report.report,
     "export": export.export,
     "copy": copy.copy,
+    "note": annotate.note,
+    "tag": annotate.tag,
     "rename": rename.rename,
     "delete": delete.delete,
     "compact": compaction.compaction,

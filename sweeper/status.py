@@ -71,13 +71,15 @@ def _sweeps(store: "Store") -> "list[RenderableType]":
     from sweeper.analysis.sweeps import failures, overview, starts_by_name
     from sweeper.analysis.table import terminal
     from sweeper.messages import counted, printable
+    from sweeper.store.annotations import read_annotations
 
     committed = store.committed()
     starts = starts_by_name(store.sweeps())
+    annotations = read_annotations(store.files).sweeps
     latest = {name: records[-1] for name, records in starts.items()}
     parts: list[RenderableType] = []
     if starts:
-        parts.append(terminal(overview(starts, committed)._replace(title="", note=""), rule=False))
+        parts.append(terminal(overview(starts, committed, annotations)._replace(title="", note=""), rule=False))
     for name, record in latest.items():
         for reason, count in failures(store, record, committed).most_common():
             parts.append(Text(printable(f"{name}: {count:,} failed: {reason}")))

@@ -28,6 +28,9 @@ PROVENANCE = (
 JSON_COLUMNS = ("spec", "extra_metrics")
 """Columns of `trials` in JSON, whose entries have columns of their own in named rows."""
 
+NOTHING = (None, [])
+"""Values that say nothing."""
+
 SHOWN = 200
 """Rows that are printed as a table; the other formats print all."""
 
@@ -77,11 +80,13 @@ def _shortened(answer: pa.Table, brought: set[str]) -> tuple[Table, list[str]]:
     dull = [place for place in kept if answer.column_names[place] in brought and len(set(map(str, values[place]))) == 1]
     shared: list[str] = []
     if answer.num_rows == 1:
-        dull = [place for place in dull if values[place] == [None]]
+        dull = [place for place in dull if values[place][0] in NOTHING]
     if len(dull) < len(kept):
         kept = [place for place in kept if place not in dull]
         shared = [
-            f"{answer.column_names[place]} {_text(values[place][0])}" for place in dull if values[place][0] is not None
+            f"{answer.column_names[place]} {_text(values[place][0])}"
+            for place in dull
+            if values[place][0] not in NOTHING
         ]
     fields = [answer.field(place) for place in kept]
     heads = tuple(Column(field.name, NUMBER if _numeric(field.type) else TEXT) for field in fields)
@@ -128,6 +133,8 @@ def _numeric(kind: pa.DataType) -> bool:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -16,6 +16,7 @@ from sweeper.analysis.results import column, named
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.sweeps import starts_by_name
 from sweeper.analysis.table import COUNT, NUMBER, Column, Form, Table
+from sweeper.analysis.views import TEXTS, annotated
 from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.store.store import METRICS, TIMINGS, TRIALS, Store, SweepRecord
 
@@ -125,13 +126,14 @@ def show(store: Store, prefix: str) -> Answer:
     row = named(store.trials([trial_id]))
     starts = starts_by_name(store.sweeps())
     sweeps = [name for name, records in starts.items() if trial_id in records[-1].trial_ids]
-    programs = row.append_column("sweeps", pa.array([sweeps], pa.list_(pa.string())))
+    programs = annotated(store, row).append_column("sweeps", pa.array([sweeps], TEXTS))
+    lists = programs.column_names[row.num_columns :]
     (values,) = programs.to_pylist()
     of_setting = TRIALS.names[2 : TRIALS.names.index("spec")]
     own = [name for name in row.column_names if name not in TRIALS.names]
     metrics = [*METRICS, *_metric_names(values["extra_metrics"], own)]
     sections = {
-        "trial": ["trial_id", "status", "sweeps", "error_kind", "error_message", "error_step"],
+        "trial": ["trial_id", "status", *lists, "error_kind", "error_message", "error_step"],
         "setting": [*of_setting, *(name for name in own if name not in metrics)],
         "metrics": metrics,
         "cost": list(TIMINGS),

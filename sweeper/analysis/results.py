@@ -58,24 +58,6 @@ CACHED = 2**14
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def trials(store: Store) -> pa.Table:
-    """The view `trials`: the store's columns, then the entries of the specifications, then the other metrics.
-
-    Its rows are those of the `current` versions.
-    """
-    return named(current(store.trials()))
-
-
-def all_trials(store: Store) -> pa.Table:
-    """The view `all_trials`: as `trials`, with the rows of all versions."""
-    return named(store.trials())
-
-
-def evaluations(store: Store) -> pa.Table:
-    """The view `evaluations`: as `trials`, one row for every trial and protocol by which its network was evaluated."""
-    return named(evaluation_rows(store, current(store.trials())))
-
-
 def current(rows: pa.Table) -> pa.Table:
     """The rows of the versions of task, model, objective and numerics that this checkout has.
 

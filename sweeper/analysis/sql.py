@@ -1,11 +1,11 @@
 """Questions to a store in SQL.
 
 Six views stand ready. `trials` has one row a trial: the columns of the store, and as further columns every entry of
-the trial's specification and every metric that has no column of its own. It shows the current versions of tasks, models
-and numerics; `all_trials` shows all versions. `sweeps` has one row for every trial that the latest start of a sweep
-planned, whether it is committed or not. `evaluations` has the columns of `trials` and one row for every evaluation of a
-stored network. `curves` and `outcomes` are scanned where they lie, so that a query reads the
-files and columns it asks for and no others.
+the trial's specification, every metric that has no column of its own, and the lists `tags` and `notes`. It shows the
+current versions of tasks, models and numerics; `all_trials` shows all versions. `sweeps` has one row for every trial
+that the latest start of a sweep planned, whether it is committed or not. `evaluations` has the columns of `trials` and
+one row for every evaluation of a stored network. `curves` and `outcomes` are scanned where they lie, so that a query
+reads the files and columns it asks for and no others.
 
 SQL may come from strangers: it can read these views and nothing else. The database is in memory, DuckDB's access
 to files, network, extensions and Python objects is switched off, its configuration is locked, and only a single SELECT
@@ -26,7 +26,8 @@ import pyarrow.dataset as ds
 from sweeper.analysis.halving_winners import searches_of
 from sweeper.analysis.interruptible import interruptible
 from sweeper.analysis.ranking import recorded_space
-from sweeper.analysis.results import all_trials, evaluations, trials
+from sweeper.analysis.views import TEXTS, all_trials, evaluations, trials
+from sweeper.store.annotations import Annotations, read_annotations
 from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store, SweepRecord
 
 
@@ -129,7 +130,15 @@ class View(NamedTuple):
     empty: pa.Table
 
 
-SWEEPS = pa.schema([("sweep", pa.string()), ("trial_id", pa.string()), ("search", pa.int64())])
+SWEEPS = pa.schema(
+    [
+        ("sweep", pa.string()),
+        ("trial_id", pa.string()),
+        ("search", pa.int64()),
+        ("sweep_tags", TEXTS),
+        ("sweep_notes", TEXTS),
+    ]
+)
 """Columns of `sweeps`."""
 
 
@@ -138,17 +147,21 @@ def sweeps(store: Store) -> pa.Table:
 
     A trial that several sweeps plan has a row for each of them, and a trial that is not committed has rows, too. In a
     successive halving `search` is the number of the search that the trial belongs to, from 0; otherwise it is null.
+    `sweep_tags` and `sweep_notes` are those of the sweep.
     """
+    annotations = read_annotations(store.files).sweeps
     latest = {record.name: record for record in store.sweeps()}
-    names, trial_ids, searches = [], [], []
+    names, trial_ids, searches, tags, notes = [], [], [], [], []
     for name, record in latest.items():
-        number_of = _searches(record)
+        number_of, of_sweep = _searches(record), annotations.get(name, Annotations())
         for trial_id in record.trial_ids:
             names.append(name)
             trial_ids.append(trial_id)
             searches.append(number_of.get(trial_id))
-    columns = [pa.array(names, pa.string()), pa.array(trial_ids, pa.string()), pa.array(searches, pa.int64())]
-    return pa.table(columns, schema=SWEEPS)
+            tags.append(of_sweep.tags)
+            notes.append(of_sweep.texts)
+    columns = [names, trial_ids, searches, tags, notes]
+    return pa.table([pa.array(values, field.type) for values, field in zip(columns, SWEEPS, strict=True)], SWEEPS)
 
 
 def _searches(record: SweepRecord) -> dict[str, int]:

@@ -6,9 +6,10 @@ its row.
 
 import collections
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from sweeper.analysis.table import COUNT, MOMENT, REVISION, Column, Field, Form, Table, tabulated
+from sweeper.analysis.table import COUNT, LONG, MOMENT, REVISION, Column, Field, Form, RecordT, Table, tabulated
+from sweeper.store.annotations import Annotations
 from sweeper.store.store import Status, Store, SweepRecord
 
 STATES = ("finished", "stopped", "failed", "pending")
@@ -32,8 +33,10 @@ def progress(record: SweepRecord, committed: Mapping[str, Status]) -> collection
     return collections.Counter(committed.get(trial_id, "pending") for trial_id in record.trial_ids)
 
 
-def overview(starts: Mapping[str, Sequence[SweepRecord]], committed: Mapping[str, Status]) -> Table:
-    """How far the latest start of every sweep is."""
+def overview(
+    starts: Mapping[str, Sequence[SweepRecord]], committed: Mapping[str, Status], annotations: Mapping[str, Annotations]
+) -> Table:
+    """How far the latest start of every sweep is, with the tags and notes of the sweeps if there are any."""
     latest = [(name, records[-1], len(records)) for name, records in starts.items()]
     counts = {name: progress(record, committed) for name, record, _ in latest}
 
@@ -48,9 +51,30 @@ def overview(starts: Mapping[str, Sequence[SweepRecord]], committed: Mapping[str
         (Column("starts", COUNT), lambda sweep: sweep[2]),
         (Column("last start", MOMENT), lambda sweep: moment(sweep[1].provenance.captured)),
         (Column("commit", REVISION), lambda sweep: (sweep[1].provenance.commit, sweep[1].provenance.dirty)),
+        *annotation_fields(
+            [annotations[name] for name in starts if name in annotations], lambda sweep: annotations.get(sweep[0])
+        ),
     )
     note = "A sweep is as far as the trials that its latest start planned. Sweeps that plan the same trial share it."
     return tabulated("Sweeps", fields, latest, note)
+
+
+def annotation_fields(
+    present: Iterable[Annotations], annotations: Callable[[RecordT], Annotations | None]
+) -> list[Field[RecordT]]:
+    """Columns for tags and for notes, each only if something of what is present has any.
+
+    Args:
+        present: The annotations of all rows.
+        annotations: The annotations of a row; None without any.
+    """
+    listed = list(present)
+    fields: list[Field[RecordT]] = []
+    if any(each.tags for each in listed):
+        fields.append((Column("tags"), lambda row: ", ".join((annotations(row) or Annotations()).tags)))
+    if any(each.notes for each in listed):
+        fields.append((Column("notes", LONG), lambda row: "\n".join((annotations(row) or Annotations()).texts) or None))
+    return fields
 
 
 def moment(text: str) -> datetime.datetime | str:

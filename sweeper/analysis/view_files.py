@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from sweeper.analysis.results import evaluations, trials
+from sweeper.analysis.views import evaluations, trials
 from sweeper.store.schema import DetailTable
 from sweeper.store.store import Store
 

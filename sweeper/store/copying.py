@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sweeper.messages import did_you_mean, nearest_name
+from sweeper.store.annotations import copy_annotations
 from sweeper.store.committed_rows import ATTEMPTS, Entry
 from sweeper.store.decoded_rows import decoded_rows
 from sweeper.store.details import network_at
@@ -55,7 +56,7 @@ class Copied(NamedTuple):
 
 
 def copy(source: Store, target: Store, sweeps: Collection[str] = (), outcomes: Collection[str] | None = None) -> Copied:
-    """Copy sweeps with their trials, networks and evaluations; without names all that the source has.
+    """Copy sweeps with their trials, networks, evaluations, notes and tags; without names all that the source has.
 
     Args:
         source: Where from.
@@ -90,6 +91,8 @@ def copy(source: Store, target: Store, sweeps: Collection[str] = (), outcomes: C
     seals = {seal.trial_id: seal for group in in_threads(copier.copied, groups) for seal in group}
     damaged = sorted({entry.seal.trial_id for entry in missing} - seals.keys())
     evaluations = _copy_evaluations(source, target, entries, there | seals)
+    present = {entry.seal.trial_id for entry in entries} & (there.keys() | seals.keys())
+    copy_annotations(source.files, target.files, sweeps or list(latest), present)
     return Copied(len(seals), len(entries) - len(missing), evaluations, damaged)
 
 

@@ -1,8 +1,9 @@
 """Deleting trials with all that belongs to them, and the records of sweeps.
 
-The row of a trial goes first, so that a deletion that is killed leaves trials that are there as a whole or pending.
-Files that such a deletion has left without their row are invisible, and the next deletion removes them. Trials leave a
-compacted file by giving all others files of their own again.
+Notes and tags of a trial go before its row, as afterwards nobody knows that they should go. The row goes before all
+other files, so that a deletion that is killed leaves trials that are there as a whole or pending. Files that such a
+deletion has left without their row are invisible, and the next deletion removes them. Trials leave a compacted file by
+giving all others files of their own again.
 
 The records of a sweep go last, the latest start after all others: until then the same deletion can be asked for again.
 """
@@ -11,6 +12,7 @@ import time
 from collections.abc import Collection, Iterable
 from typing import NamedTuple, get_args
 
+from sweeper.store.annotations import Subject, remove_annotations
 from sweeper.store.committed_rows import Entry, read_entries
 from sweeper.store.compacted_files import dissolve
 from sweeper.store.file_names import is_compacted, is_evaluation_name, is_file_name, title
@@ -83,6 +85,7 @@ def delete(store: Store, doomed: Doomed) -> int:
     """
     files = store.files
     _take_out(files, doomed.trials)
+    remove_annotations(files, Subject(trial_ids=doomed.planned))
     names = {kind: files.listing(kind) for kind in ("trials", *get_args(Detail), "evaluations")}
     for path in names["trials"]:
         if not is_compacted(path) and title(path) in doomed.trials:
@@ -96,6 +99,7 @@ def delete(store: Store, doomed: Doomed) -> int:
     for path in left:
         files.delete(path)
     if doomed.sweep is not None:
+        remove_annotations(files, Subject(doomed.sweep))
         remove_records(files, doomed.sweep)
     return len(left)
 
@@ -140,6 +144,7 @@ def _take_out(files: DurableFiles, trial_ids: Collection[str]) -> None:
         with files.exclusively() as hold:
             if hold == "taken":
                 raise StoreError("another process is compacting this store")
+            remove_annotations(files, Subject(trial_ids=frozenset(trial_ids)))
             damage = dissolve(files, seal, data, without=trial_ids)
         if damage is not None:
             raise StoreError(f"'{damage.kind}/{damage.name}' {damage.reason}")

@@ -5,6 +5,7 @@
     curves/…  outcomes/…                                 the same names below: training curves, one row per input
     networks/task=<t>/baseline=<b>/<trial_id>.safetensors  the weights of the network
     sweeps/<name>/                                       the planned trials, one record per start
+    annotations/                                         notes and tags on sweeps and trials
     checkpoints/                                         of unfinished packs
     quarantine/                                          damaged files, set aside
     superseded/                                          rows that are computed again by other code, set aside

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from sweeper.messages import printable
+from sweeper.store.annotations import rename_annotations
 from sweeper.store.files import DurableFiles, FileState, StoreError
 from sweeper.store.schema import SCHEMA_VERSION
 from sweeper.store.seal import check_version
@@ -156,7 +157,7 @@ def remove_records(files: DurableFiles, name: str) -> None:
 
 
 def rename_records(files: DurableFiles, old: str, new: str) -> None:
-    """Give a sweep another name: its starts are written under the new name, and then deleted under the old name.
+    """Give a sweep another name: its starts, notes and tags are written under the new name, then deleted under the old.
 
     Raises:
         StoreError: the new name cannot be the name of a folder or is another sweep's, or the store cannot be written.
@@ -179,6 +180,7 @@ def rename_records(files: DurableFiles, old: str, new: str) -> None:
             files.write(f"sweeps/{new}/plans/{_hash(plan)}.txt", plan)
             values = from_json(files.read(path) or b"{}") | {"name": new}
             files.write(renamed(path), json.dumps(values, indent=1).encode())
+    rename_annotations(files, old, new)
     remove_records(files, old)
 
 

@@ -18,7 +18,9 @@ from sweeper.messages import redacted
 from sweeper.store.files import StoreError, explained
 from sweeper.store.store import Store
 
-_MEMBER = re.compile(r"(?:trials|curves|outcomes|networks|evaluations|sweeps)(?:/[A-Za-z0-9_=-][\w.=-]*)+", re.ASCII)
+_MEMBER = re.compile(
+    r"(?:trials|curves|outcomes|networks|evaluations|annotations|sweeps)(?:/[A-Za-z0-9_=-][\w.=-]*)+", re.ASCII
+)
 """Names of files that are taken out of a tar file."""
 
 

@@ -329,7 +329,7 @@ def test_of_many_trials_the_failed_and_the_newest_are_listed(monkeypatch):
     monkeypatch.setattr(listings, "MAX_TRIALS", 40)
     monkeypatch.setattr(listings, "MAX_FAILURES", 3)
     rows = [row(number, "failed" if number % 10 == 0 else "finished") for number in range(60)]
-    table, kinds = listings.trials(rows)
+    table, kinds = listings.trials(rows, {})
     listed = {values[0] for values in table.rows}
     assert listed == {one["trial_id"] for one in rows if one["status"] == "failed" or one["seed"] > 22}
     assert len(kinds) == len(table.rows)
@@ -341,7 +341,7 @@ def test_of_many_trials_the_failed_and_the_newest_are_listed(monkeypatch):
 
 def test_settings_that_differ_within_a_task_get_a_column():
     rows = [row(0), row(1), row(3) | {"spec": json.dumps({"seed": 3, "width": 0, "task": {"n": 7}}), "task": "other"}]
-    titles = [column.title for column in listings.trials(rows)[0].columns]
+    titles = [column.title for column in listings.trials(rows, {})[0].columns]
     assert "width" in titles
     assert "n" not in titles
     assert titles.count("seed") == 1
@@ -374,7 +374,7 @@ def test_infinity_is_the_largest_number_of_a_column_and_nan_is_none():
 
 
 def test_a_table_that_fails_is_a_note_on_the_page(tmp_path, monkeypatch):
-    def broken(rows):
+    def broken(*rows):
         raise ValueError("a cell of <nonsense>")
 
     monkeypatch.setattr(page, "failed_trials", broken)

@@ -6,7 +6,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from sweeper.analysis import cost, results
+from sweeper.analysis import cost, results, views
 from sweeper.analysis.figures import selection
 from sweeper.analysis.results import Results
 from sweeper.packs.trial_timing import Timing
@@ -28,7 +28,7 @@ def store(tmp_path_factory):
 
 def test_figures_have_the_columns_of_the_sql_view(store):
     frame = Results.of_store(store).trials
-    assert list(frame.columns) == results.trials(store).column_names
+    assert [*frame.columns, "tags", "notes"] == views.trials(store).column_names
     first = frame[frame["task"] == "coloring"].iloc[0]
     assert (first["vertices"], first["votes"], first["seeds"], first["metrics.seeds"]) == (5, (3,), 10, 7.0)
     assert first["ratio"] == math.inf

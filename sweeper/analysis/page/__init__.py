@@ -33,6 +33,7 @@ from sweeper.analysis.page.typeset import PageTable, attempted, minute
 from sweeper.analysis.sweeps import overview, starts_by_name
 from sweeper.analysis.table import Table, revision_text
 from sweeper.messages import duration, redacted
+from sweeper.store.annotations import read_annotations
 from sweeper.store.store import Store
 from sweeper.trial import provenance
 
@@ -77,6 +78,7 @@ def render(
     if sweeps:
         rows = rows.filter(pa.array([trial_id in planned for trial_id in rows["trial_id"].to_pylist()], pa.bool_()))
     listed = rows.to_pylist()
+    annotations = read_annotations(store.files)
     committed = {row["trial_id"]: row["status"] for row in listed}
     chapters = [chapter(section) for section in sections]
     entries = [entry for section in sections for entry in published(section)]
@@ -84,7 +86,7 @@ def render(
         "measured": attempted(comparison.TITLE, lambda: _compared(entries, measured=True)),
         "unmeasured": attempted("Not measured yet", lambda: _compared(entries, measured=False)),
         "failed": attempted("Failed trials", lambda: failed_trials(listed)),
-        "trials": attempted("Trials", lambda: trials(listed)),
+        "trials": attempted("Trials", lambda: trials(listed, annotations.trials)),
         "origins": attempted("What made the trials", lambda: trial_origins(listed)),
     }
     others = [_other(table, listed) for table in tables]
@@ -113,7 +115,7 @@ def render(
         facts=_facts(listed, planned, [entry.comparison for entry, _ in entries]),
         chapters=chapters,
         tables=others,
-        sweeps=attempted("Sweeps", lambda: (overview(starts, committed), None)),
+        sweeps=attempted("Sweeps", lambda: (overview(starts, committed, annotations.sweeps), None)),
         launches=attempted("Starts of sweeps", lambda: (launches(starts), None)),
         texts={name: (records[-1].text, records[-1].overrides) for name, records in starts.items()},
         choices=choices(list(numbers)),

@@ -2,10 +2,11 @@
 
 import collections
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sweeper.analysis.page.kinds import Kinds, Row, kind_of, kinds_of
 from sweeper.analysis.results import entries, entry_names, extra_metrics
+from sweeper.analysis.sweeps import annotation_fields
 from sweeper.analysis.table import (
     CODE,
     COUNT,
@@ -24,6 +25,7 @@ from sweeper.analysis.table import (
     tabulated,
 )
 from sweeper.messages import redacted
+from sweeper.store.annotations import Annotations
 from sweeper.store.store import TRIALS
 
 MAX_TRIALS = 2_000
@@ -91,8 +93,8 @@ def _newest_first(row: Row) -> float:
     return -row["finished"].timestamp() if row["finished"] else 0.0
 
 
-def trials(rows: Sequence[Row]) -> tuple[Table, list[Kinds]]:
-    """The trials with their settings, metrics and cost, and the kind of each.
+def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple[Table, list[Kinds]]:
+    """The trials with their settings, metrics, cost, tags and notes, and the kind of each.
 
     Where there are more than `MAX_TRIALS`, the failed trials are listed, and then the newest.
     """
@@ -115,6 +117,10 @@ def trials(rows: Sequence[Row]) -> tuple[Table, list[Kinds]]:
         (Column("device"), lambda row: row["device"]),
         _column("finished", "ended", MOMENT),
         (Column("commit", REVISION), lambda row: (row["commit"], row["dirty"])),
+        *annotation_fields(
+            [annotations[row["trial_id"]] for row in listed if row["trial_id"] in annotations],
+            lambda row: annotations.get(row["trial_id"]),
+        ),
     )
     notes = []
     if len(listed) < len(rows):

@@ -1,0 +1,196 @@
+"""Notes and tags last, are the union of their files, and go where their sweeps and trials go, also under crashes."""
+
+import itertools
+
+import pytest
+
+from sweeper.store import compaction, local_files
+from sweeper.store.annotations import (
+    Annotations,
+    Subject,
+    annotate,
+    read_annotations,
+    remove_annotations,
+    remove_notes,
+    remove_tags,
+)
+from sweeper.store.compaction import compact
+from sweeper.store.copying import copy
+from sweeper.store.deletion import delete, of_status, of_sweep
+from sweeper.store.store import Store, StoreError
+from sweeper.store.sweep_records import rename_records
+from sweeper.store.tar_stores import source_store, target_store
+from tests.power_cuts import PowerCut, cut_at
+from tests.store.test_copying import IDS, filled
+
+QUICK = Subject("quick")
+
+
+def of_trials(*numbers):
+    return Subject(trial_ids=frozenset(IDS[number] for number in numbers))
+
+
+@pytest.fixture(params=["disk", "objects"])
+def store(request, tmp_path):
+    return Store.open(
+        tmp_path / "store" if request.param == "disk" else request.getfixturevalue("s3").url(tmp_path.name)
+    )
+
+
+def annotated(store):
+    """Tags on both sweeps, on trials 0 to 2 together and on trial 1 alone; notes on quick and on trials 0 and 4."""
+    annotate(store.files, QUICK, tags=["first"])
+    annotate(store.files, Subject("other"), tags=["second"])
+    annotate(store.files, QUICK, note="too short")
+    annotate(store.files, of_trials(0, 1, 2), tags=["keep", "stuck"])
+    annotate(store.files, of_trials(1), tags=["best"])
+    annotate(store.files, of_trials(0, 4), note="look here")
+    return store
+
+
+def said(store):
+    """Tags and notes of sweeps by name, and of trials by number."""
+    sweeps, trials = read_annotations(store.files)
+    every = sweeps | {IDS.index(trial_id): value for trial_id, value in trials.items()}
+    return {name: " ".join([*value.tags, *value.texts]) for name, value in every.items()}
+
+
+EVERYTHING = {
+    "quick": "first too short",
+    "other": "second",
+    0: "keep stuck look here",
+    1: "best keep stuck",
+    2: "keep stuck",
+    4: "look here",
+}
+
+
+def test_sweeps_and_trials_have_the_union_of_what_was_written(store):
+    assert said(annotated(store)) == EVERYTHING
+    annotate(store.files, of_trials(2), tags=["keep"])
+    assert said(store) == EVERYTHING
+    assert said(Store.open(store.url)) == EVERYTHING
+
+
+def test_what_is_taken_away_stays_on_others(store):
+    annotated(store)
+    remove_tags(store.files, of_trials(1, 2, 5), ["stuck", "best"])
+    assert said(store) == EVERYTHING | {1: "keep", 2: "keep"}
+    remove_notes(store.files, of_trials(4), ["look here"])
+    remove_notes(store.files, QUICK, ["too short"])
+    assert said(store) == {"quick": "first", "other": "second", 0: "keep stuck look here", 1: "keep", 2: "keep"}
+    remove_annotations(store.files, of_trials(*range(5)))
+    assert said(store) == {"quick": "first", "other": "second"}
+    assert len(store.listing("annotations")) == 2
+
+
+def test_notes_are_in_the_order_of_their_writing(tmp_path):
+    store = Store.open(tmp_path)
+    for text in ("one", "two", "three"):
+        annotate(store.files, QUICK, note=text)
+    assert read_annotations(store.files).sweeps["quick"].texts == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("change", [b"", b"[]", b"{}", b'{"schema_version": 1, "sweep": "quick"}', None])
+def test_a_damaged_file_is_left_out_loudly(tmp_path, caplog, change):
+    store = Store.open(tmp_path)
+    annotate(store.files, QUICK, tags=["first"])
+    (name,) = store.listing("annotations")
+    annotate(store.files, QUICK, tags=["second"])
+    data = store.read_bytes(name)
+    store.write_bytes(name, data.replace(b"first", b"worst") if change is None else change)
+    store.write_bytes("annotations/readme.txt", b"nobody reads this")
+    assert said(store) == {"quick": "second"}
+    assert f"'{name}' is left out: it is damaged" in caplog.text
+
+
+def test_a_newer_store_is_not_misread(tmp_path, monkeypatch):
+    store = Store.open(tmp_path)
+    monkeypatch.setattr("sweeper.store.annotations.SCHEMA_VERSION", 99)
+    annotate(store.files, QUICK, tags=["first"])
+    with pytest.raises(StoreError, match="schema version 99"):
+        read_annotations(store.files)
+
+
+def test_a_crash_at_every_operation_loses_no_tag_of_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
+    for moment in itertools.count():
+        store = annotated(Store.open(tmp_path / str(moment)))
+        with monkeypatch.context() as patch:
+            cut_at(moment, patch)
+            try:
+                remove_tags(store.files, of_trials(1), ["stuck", "best"])
+                survived = True
+            except PowerCut:
+                survived = False
+        now = said(store)
+        assert {"keep"} <= set(now.pop(1).split()) <= {"best", "keep", "stuck"}, moment
+        assert now == {name: text for name, text in EVERYTHING.items() if name != 1}, moment
+        remove_tags(store.files, of_trials(1), ["stuck", "best"])
+        assert said(store) == EVERYTHING | {1: "keep"}
+        if survived:
+            break
+    assert moment >= 6
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# With their sweeps and trials
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_deletion_takes_what_its_trials_had(tmp_path, monkeypatch):
+    monkeypatch.setattr(compaction, "TOGETHER", 5)
+    store = annotated(filled(tmp_path))
+    compact(store)
+    delete(store, of_status(store, ["failed"]))
+    assert said(store) == {name: text for name, text in EVERYTHING.items() if name != 4}
+    delete(store, of_sweep(store, "quick"))
+    assert said(store) == {"other": "second", 1: "best keep stuck", 2: "keep stuck"}
+
+
+def test_a_refused_deletion_takes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(compaction, "TOGETHER", 5)
+    store = annotated(filled(tmp_path))
+    compact(store)
+    with store.files.exclusively(), pytest.raises(StoreError, match="another process is compacting"):
+        delete(store, of_sweep(store, "quick"))
+    assert said(store) == EVERYTHING
+
+
+def test_a_renamed_sweep_keeps_them_also_under_crashes(tmp_path, monkeypatch):
+    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)
+    for moment in itertools.count():
+        store = annotated(filled(tmp_path / str(moment)))
+        with monkeypatch.context() as patch:
+            cut_at(moment, patch)
+            try:
+                rename_records(store.files, "quick", "slow")
+                survived = True
+            except PowerCut:
+                survived = False
+        if store.listing("sweeps/quick"):
+            rename_records(store.files, "quick", "slow")
+        others = {name: text for name, text in EVERYTHING.items() if name != "quick"}
+        assert said(store) == others | {"slow": EVERYTHING["quick"]}, moment
+        if survived:
+            break
+
+
+def test_a_copy_has_those_of_its_sweeps_and_trials(tmp_path):
+    source, target = annotated(filled(tmp_path / "source")), Store.open(tmp_path / "target")
+    annotate(target.files, Subject("quick"), note="mine")
+    copy(source, target, ["quick"])
+    part = {"quick": "first too short mine", 0: "keep stuck look here", 1: "best keep stuck", 4: "look here"}
+    assert said(target) == part
+    copy(source, target)
+    assert said(target) == EVERYTHING | {"quick": "first too short mine"}
+    assert read_annotations(target.files).trials == read_annotations(source.files).trials
+    assert Annotations(("keep", "stuck"), ()) in read_annotations(source.files).trials.values()
+
+
+def test_they_travel_in_a_tar_file(tmp_path):
+    file = str(tmp_path / "all.tar")
+    with target_store(file) as target:
+        copy(annotated(filled(tmp_path / "source")), target)
+    with source_store(file) as unpacked:
+        assert said(unpacked) == EVERYTHING
