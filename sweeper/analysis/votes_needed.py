@@ -1,11 +1,10 @@
 """Advice on votes from the trials of a store: how many votes a network needs, and the success that votes reached.
 
 The bounds of `vote_bounds` are applied to each network, for every kind of vote that the task offers: on whole answers
-    and part by part. The margin is the 5th percentile over the inputs, so that this number of votes answers at least 95
-    % of
-the inputs right with probability 95 % each. Every network has its own number: an average over training seeds would hide
-a network that no vote can help. Beside the bound stands the number of votes that reached as much, estimated from all
-seeds r of the evaluation (`votes_<k>`); rows of older programs have the paper's disjoint groups instead.
+and part by part. The margin is the 5th percentile over the inputs, so that this number of votes answers at least 95 %
+of the inputs right with probability 95 % each. Every network has its own number: an average over training seeds would
+hide a network that no vote can help. Beside the bound stands the number of votes that reached as much, estimated from
+all seeds r of the evaluation (`votes_<k>`); rows of older programs have the paper's disjoint groups instead.
 
 Nothing is trained. A number that was not measured is shown as a dash.
 """

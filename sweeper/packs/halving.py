@@ -1,9 +1,8 @@
 """Successive halving as a source of work: trials that are compared at rungs, decided anew from the store each time.
 
 The next work of a search follows from the space and from three facts about each trial, all in the store: its row, the
-    curve of its row, and the checkpoint that holds its state with its curve so far. So every start makes the same
-    decisions,
-after any interruption, and with any number of workers.
+curve of its row, and the checkpoint that holds its state with its curve so far. So every start makes the same
+decisions, after any interruption, and with any number of workers.
 
 Invariants:
     - A rung is decided when every trial that goes on to this rung has a loss there or has failed before, and not

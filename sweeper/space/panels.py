@@ -1,9 +1,8 @@
 """Panels: which numbers of the store to draw, against which column, split by which column, without how to draw them.
 
 Panels are declared in the search space that makes their data, so the figures of a new task stand in its YAML.
-Everything
-that belongs to one paper is data here: labels, colours, published values and their sources. The
-package `sweeper.analysis.figures` draws the kinds and knows no paper.
+Everything that belongs to one paper is data here: labels, colours, published values and their sources. The package
+`sweeper.analysis.figures` draws the kinds and knows no paper.
 
 A series is one curve, one histogram or one map. Instead of listing its series a panel may `split` by a column: one
 series for every value of the column.

@@ -1,10 +1,9 @@
 """Parquet files that prove themselves whole.
 
 The footer of every file carries two short texts beside the columns: the seal, which describes the content
-    (`sweeper.store.seal`), and the digest of the whole file with the digest's own place zeroed. So the bytes of a file
-    alone
-show whether it was emptied, truncated or altered, and the seal shows its content without decoding a table. Pages carry
-checksums too, for readers that take only some columns.
+(`sweeper.store.seal`), and the digest of the whole file with the digest's own place zeroed. So the bytes of a file
+alone show whether it was emptied, truncated or altered, and the seal shows its content without decoding a table. Pages
+carry checksums too, for readers that take only some columns.
 
 The digest stands in `{"digest":"…","seal":["keyed",3]}`, or `"compacted"` for a file of many trials. Programs from
 before keyed seals take that 3 for a schema version that they do not know, and refuse the store.

@@ -1,9 +1,8 @@
 """The evaluation protocol: the metrics and outcomes of one network on the whole evaluation set.
 
 Every input gets its share of right answers over the seeds r, and the metrics of a trial are averages over inputs and
-bad
-tails: the 5th percentile of a success, the 95th of a loss. Two kinds of votes are measured: votes of disjoint groups of
-seeds, as in the paper (`majority_30`), and the success of k votes estimated from all seeds (`votes_30`, see
+bad tails: the 5th percentile of a success, the 95th of a loss. Two kinds of votes are measured: votes of disjoint
+groups of seeds, as in the paper (`majority_30`), and the success of k votes estimated from all seeds (`votes_30`, see
 `sweeper.training.voting`). A single-seed model is evaluated with its own r_0; it has no voters, and no vote metrics. A
 task may measure more than success and loss, or have no answers to vote on.
 
