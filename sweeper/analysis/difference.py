@@ -24,10 +24,10 @@ from sweeper.analysis.means import (
 )
 from sweeper.analysis.ranking import trials_of
 from sweeper.analysis.results import current, named_frame
-from sweeper.analysis.sweeps import starts_by_name
 from sweeper.analysis.table import TEXT, Column, Form, Table, value_text
 from sweeper.messages import counted, did_you_mean, nearest_name, redacted
 from sweeper.store.store import METRICS, Store, StoreError
+from sweeper.store.sweep_records import latest_starts
 
 MAX_VALUES = 6
 """Largest number of values of an entry that are all listed; of more values only the ends are."""
@@ -61,15 +61,15 @@ def side(name: str, results: str) -> Side:
         StoreError: a store cannot be read.
     """
     store = Store.open(results)
-    starts = starts_by_name(store.sweeps()) if store.exists() else {}
-    if name in starts:
-        trials = trials_of(store, starts[name][-1].trial_ids)
+    sweeps = latest_starts(store.sweeps()) if store.exists() else {}
+    if name in sweeps:
+        trials = trials_of(store, sweeps[name].trial_ids)
     else:
         try:
             trials = named_frame(current(Store.existing(name).trials()).to_pandas())
         except StoreError as error:
-            hint = did_you_mean(nearest_name(name, starts))
-            known = ", ".join(starts) or "none"
+            hint = did_you_mean(nearest_name(name, sweeps))
+            known = ", ".join(sweeps) or "none"
             place = redacted(results)
             message = f"'{redacted(name)}' is no store, and no sweep of {place}{hint} (known: {known})"
             raise DifferenceError(message) from error

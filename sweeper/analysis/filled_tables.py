@@ -75,7 +75,7 @@ def filled(path: Path, results: str) -> Filled:
     for place in places:
         try:
             table = _answer(store, place[3]) if place[2] == "table" else _compared(store, everything, place[3])
-        except (ReportError, sql.QueryError) as error:
+        except (ReportError, StoreError, sql.QueryError) as error:
             raise ReportError(f"{_at(path, text, place.start())}: {error}") from None
         made = "\n" + "\n".join(markdown_lines(table)) + "\n\n"
         changed += made != place[4]

@@ -14,11 +14,11 @@ from sweeper.analysis.means import Mean, fitting
 from sweeper.analysis.ranking import SHOWN_SETTINGS, goal_of, ranked_settings, ranking, recorded_space, trials_of
 from sweeper.analysis.results import column, named
 from sweeper.analysis.sql import QueryError
-from sweeper.analysis.sweeps import starts_by_name
 from sweeper.analysis.table import COUNT, NUMBER, Column, Form, Table
 from sweeper.analysis.views import TEXTS, annotated
-from sweeper.messages import counted, did_you_mean, nearest_name
+from sweeper.messages import counted
 from sweeper.store.store import METRICS, TIMINGS, TRIALS, Store, SweepRecord
+from sweeper.store.sweep_records import latest_starts
 
 SHOWN_STEPS = 40
 """Largest number of points of a curve that are shown to people."""
@@ -50,8 +50,8 @@ def best(store: Store, sweep: str | None, width: int) -> Answer:
         width: Columns of the terminal.
 
     Raises:
-        QueryError: there is no such sweep, there are several, or none of its settings has finished.
-        StoreError: the store cannot be read.
+        QueryError: no sweep is named and there are several, or none of its settings has finished.
+        StoreError: there is no such sweep, or the store cannot be read.
     """
     record = _latest_start(store, sweep)
     trials = trials_of(store, record.trial_ids)
@@ -67,17 +67,10 @@ def best(store: Store, sweep: str | None, width: int) -> Answer:
 
 
 def _latest_start(store: Store, sweep: str | None) -> SweepRecord:
-    starts = starts_by_name(store.sweeps())
-    names = ", ".join(starts) or "none"
-    if sweep is None:
-        if len(starts) != 1:
-            raise QueryError(f"name a sweep: best NAME (known: {names})")
-        (sweep,) = starts
-    if sweep not in starts:
-        raise QueryError(
-            f"the store has no sweep '{sweep}'{did_you_mean(nearest_name(sweep, starts))} (known: {names})"
-        )
-    return starts[sweep][-1]
+    latest = latest_starts(store.sweeps(), () if sweep is None else (sweep,))
+    if sweep is None and len(latest) != 1:
+        raise QueryError(f"name a sweep: best NAME (known: {', '.join(latest) or 'none'})")
+    return latest[sweep or next(iter(latest))]
 
 
 def _columns(table: Table) -> pa.Table:
@@ -124,8 +117,7 @@ def show(store: Store, prefix: str) -> Answer:
     """
     trial_id = trial_with_prefix(store, prefix)
     row = named(store.trials([trial_id]))
-    starts = starts_by_name(store.sweeps())
-    sweeps = [name for name, records in starts.items() if trial_id in records[-1].trial_ids]
+    sweeps = [name for name, record in latest_starts(store.sweeps()).items() if trial_id in record.trial_ids]
     programs = annotated(store, row).append_column("sweeps", pa.array([sweeps], TEXTS))
     lists = programs.column_names[row.num_columns :]
     (values,) = programs.to_pylist()

@@ -30,7 +30,7 @@ from sweeper.analysis.means import settings, settings_table
 from sweeper.analysis.ranking import goal_of, ranking, recorded_space
 from sweeper.analysis.results import Results, current, named_frame
 from sweeper.analysis.table import Table, failed, markdown, terminal
-from sweeper.messages import counted, did_you_mean, nearest_name, printable, printable_lines, redacted
+from sweeper.messages import counted, printable, printable_lines, redacted
 from sweeper.space import search_space
 from sweeper.space.panels import Panel, Panels
 from sweeper.space.problems import Refused, SearchSpaceError
@@ -38,6 +38,7 @@ from sweeper.space.search import ListedSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import document_tree, overridden, plain
 from sweeper.store.store import Store, StoreError, SweepRecord
+from sweeper.store.sweep_records import latest_starts
 
 MIN_WIDTH = 120
 """Columns of the table when the output is no terminal."""
@@ -176,14 +177,11 @@ def sources(store: Store, everything: Results, spaces: Sequence[Path], sweeps: S
     `everything` are the results of the store.
 
     Raises:
-        ReportError: a sweep is not recorded, its panels can no longer be read, or there are no panels at all.
+        ReportError: the panels of a sweep can no longer be read, or there are no panels at all.
+        StoreError: a sweep is not recorded, or the store cannot be read.
         SearchSpaceError: a space cannot be read.
     """
-    latest = {record.name: record for record in store.sweeps()}
-    for name in sweeps:
-        if name not in latest:
-            hint = did_you_mean(nearest_name(name, latest))
-            raise ReportError(f"the store has no sweep '{name}'{hint} (known: {', '.join(latest) or 'none'})")
+    latest = latest_starts(store.sweeps(), sweeps)
     listed = [_of_space(store, everything, search_space.read(path)) for path in spaces]
     if sweeps or not spaces:
         for name in sweeps or latest:

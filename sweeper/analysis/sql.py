@@ -29,6 +29,7 @@ from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.views import TEXTS, all_trials, evaluations, trials
 from sweeper.store.annotations import Annotations, read_annotations
 from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store, SweepRecord
+from sweeper.store.sweep_records import latest_starts
 
 
 class QueryError(ValueError):
@@ -150,9 +151,8 @@ def sweeps(store: Store) -> pa.Table:
     `sweep_tags` and `sweep_notes` are those of the sweep.
     """
     annotations = read_annotations(store.files).sweeps
-    latest = {record.name: record for record in store.sweeps()}
     names, trial_ids, searches, tags, notes = [], [], [], [], []
-    for name, record in latest.items():
+    for name, record in latest_starts(store.sweeps()).items():
         number_of, of_sweep = _searches(record), annotations.get(name, Annotations())
         for trial_id in record.trial_ids:
             names.append(name)

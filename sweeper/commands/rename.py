@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from sweeper.messages import did_you_mean, nearest_name, printable_lines
+from sweeper.messages import printable_lines
 from sweeper.options import Results
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -26,14 +26,11 @@ def rename(
     """Give a sweep another name in its store."""
     from sweeper.analysis.running import drivers
     from sweeper.store.store import Store, StoreError
-    from sweeper.store.sweep_records import rename_records
+    from sweeper.store.sweep_records import latest_starts, rename_records
 
     try:
         store = Store.existing(results)
-        names = {record.name for record in store.sweeps()}
-        if old not in names:
-            hint = did_you_mean(nearest_name(old, names))
-            raise StoreError(f"there is no sweep {old!r}{hint}; known are: {', '.join(sorted(names)) or 'none'}")
+        latest_starts(store.sweeps(), [old])
         if old == new:
             raise StoreError(f"the sweep is called {old!r} already")
         for driver in drivers(store):

@@ -52,17 +52,13 @@ def stopped(store: "Store", sweep: str) -> bool:
     Raises:
         StoreError: there is no such sweep, or the store cannot be read or written.
     """
-    from sweeper.messages import did_you_mean, nearest_name
     from sweeper.store.driver_process import life
     from sweeper.store.drivers import ask_to_stop, remove_sign, signs
-    from sweeper.store.store import StoreError
+    from sweeper.store.sweep_records import latest_starts
 
     waiting = {each.sign.driver: each for each in signs(store.files) if each.sweep == sweep}
     if not waiting:
-        names = {record.name for record in store.sweeps()}
-        if sweep not in names:
-            hint = did_you_mean(nearest_name(sweep, names))
-            raise StoreError(f"there is no sweep {sweep!r}{hint}; known are: {', '.join(sorted(names)) or 'none'}")
+        latest_starts(store.sweeps(), [sweep])
         print(f"no driver of {sweep} runs")
         return False
     for driver in waiting:

@@ -35,7 +35,7 @@ from sweeper.store.seal import SEAL_VERSION, DamagedError, DetailFile, Seal, Sea
 from sweeper.store.sealed_network import unsealed_network
 from sweeper.store.sealed_parquet import digest_of, sealed, unsealed, unsealed_compacted, unsealed_evaluation
 from sweeper.store.store import Store, StoreError
-from sweeper.store.sweep_records import copy_records
+from sweeper.store.sweep_records import copy_records, latest_starts
 from sweeper.store.threads import in_threads
 
 
@@ -71,14 +71,7 @@ def copy(source: Store, target: Store, sweeps: Collection[str] = (), outcomes: C
     """
     if source.url == target.url:
         raise StoreError("a store cannot be copied onto itself")
-    records = source.sweeps()
-    latest = {record.name: record for record in records}
-    for name in sweeps:
-        if name not in latest:
-            known = ", ".join(latest) or "none"
-            raise StoreError(
-                f"there is no sweep {name!r}{did_you_mean(nearest_name(name, latest))}; known are: {known}"
-            )
+    latest = latest_starts(source.sweeps(), sweeps)
     wanted = {trial_id for name in sweeps for trial_id in latest[name].trial_ids} if sweeps else None
     source.committed_seals()  # sets aside what is damaged
     entries = source.entries(wanted)

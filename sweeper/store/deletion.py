@@ -19,7 +19,14 @@ from sweeper.store.file_names import is_compacted, is_evaluation_name, is_file_n
 from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles, FileState, StoreError
 from sweeper.store.schema import Detail, Status
 from sweeper.store.store import Store
-from sweeper.store.sweep_records import SweepRecord, remove_records, unreadable_records
+from sweeper.store.sweep_records import (
+    SweepRecord,
+    check_name,
+    latest_starts,
+    remove_records,
+    unknown_sweep,
+    unreadable_records,
+)
 
 
 class Doomed(NamedTuple):
@@ -52,9 +59,9 @@ def of_sweep(store: Store, sweep: str, statuses: Collection[Status] = ()) -> Doo
         StoreError: there is no such sweep, or the store cannot be read.
     """
     records = _records(store)
-    if not store.listing(f"sweeps/{sweep}"):
-        known = ", ".join(sorted({record.name for record in records})) or "none"
-        raise StoreError(f"there is no sweep {sweep!r}; known are: {known}")
+    check_name(sweep)
+    if not store.listing(f"sweeps/{sweep}"):  # a deletion that was killed may have left plans without a start
+        raise unknown_sweep(sweep, (record.name for record in records))
     planned = _planned(record for record in records if record.name == sweep)
     others = _planned(record for record in records if record.name != sweep)
     chosen = _chosen(store, planned, statuses)
@@ -71,8 +78,7 @@ def of_status(store: Store, statuses: Collection[Status]) -> Doomed:
 
 def of_no_sweep(store: Store) -> Doomed:
     """The trials that the latest start of no sweep planned."""
-    latest = {record.name: record for record in _records(store)}
-    planned = _planned(latest.values())
+    planned = _planned(latest_starts(_records(store)).values())
     trials: dict[str, Status] = {key: status for key, status in store.committed().items() if key not in planned}
     return Doomed(None, trials, 0, frozenset(trials), _size(store.files, trials))
 

@@ -16,7 +16,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from sweeper.messages import printable
+from sweeper.messages import did_you_mean, nearest_name, printable
 from sweeper.store.annotations import rename_annotations
 from sweeper.store.files import DurableFiles, FileState, StoreError
 from sweeper.store.schema import SCHEMA_VERSION
@@ -52,6 +52,40 @@ class SweepRecord(BaseModel):
     provenance: Provenance
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that cannot be the name of a folder below `sweeps/`.
+
+    Raises:
+        StoreError: the name has other characters than letters, digits, `_`, `-` and `.`, or begins with one of these.
+    """
+    if not _SWEEP.fullmatch(name):
+        raise StoreError(f"{name!r} cannot name a sweep: letters, digits, '_', '-' and '.' only")
+
+
+def unknown_sweep(name: str, known: Iterable[str]) -> StoreError:
+    """The error about a name that no sweep of the store has, with the nearest name and all names."""
+    names = sorted(set(known))
+    hint = did_you_mean(nearest_name(name, names))
+    return StoreError(f"the store has no sweep '{name}'{hint} (known: {', '.join(names) or 'none'})")
+
+
+def latest_starts(records: Iterable[SweepRecord], needed: Iterable[str] = ()) -> dict[str, SweepRecord]:
+    """The latest start of every sweep, by name.
+
+    Args:
+        records: All starts, in order.
+        needed: Names of sweeps that the caller needs.
+
+    Raises:
+        StoreError: there is no sweep of a needed name.
+    """
+    latest = {record.name: record for record in records}
+    for name in needed:
+        if name not in latest:
+            raise unknown_sweep(name, latest)
+    return latest
+
+
 class _Written(BaseModel):
     """A record as its file holds it."""
 
@@ -71,8 +105,7 @@ def write_record(files: DurableFiles, record: SweepRecord) -> None:
     Raises:
         StoreError: the name cannot be the name of a folder, or the store cannot be written.
     """
-    if not _SWEEP.fullmatch(record.name):
-        raise StoreError(f"{record.name!r} cannot name a sweep: letters, digits, '_', '-' and '.' only")
+    check_name(record.name)
     folder = f"sweeps/{record.name}"
     plan = "\n".join(record.trial_ids).encode()
     plan_hash = _hash(plan)
@@ -142,29 +175,22 @@ def remove_records(files: DurableFiles, name: str) -> None:
     Raises:
         StoreError: the store cannot be written.
     """
-    folder = f"sweeps/{name}"
-    listed = sorted(files.listing(folder))
-    starts = [path for path in listed if _START.fullmatch(path)]
-    latest = max(starts, key=lambda path: int(path.rpartition("/")[2].partition("-")[0]), default=None)
-    for path in starts:
-        if path != latest:
-            files.delete(path)
-    if latest is not None:
-        files.delete(latest)
-    for path in listed:
-        if path not in starts:
-            files.delete(path)
+    in_order = sorted(files.listing(f"sweeps/{name}"))
+    for path in sorted(in_order, key=lambda path: _START.fullmatch(path) is None):
+        files.delete(path)
 
 
 def rename_records(files: DurableFiles, old: str, new: str) -> None:
     """Give a sweep another name: its starts, notes and tags are written under the new name, then deleted under the old.
 
     Raises:
-        StoreError: the new name cannot be the name of a folder or is another sweep's, or the store cannot be written.
-            A renaming that was killed is carried on by the same call.
+        StoreError: the new name cannot be the name of a folder or is another sweep's, a start cannot be read and would
+            be lost, or the store cannot be written. A renaming that was killed is carried on by the same call.
     """
-    if not _SWEEP.fullmatch(new):
-        raise StoreError(f"{new!r} cannot name a sweep: letters, digits, '_', '-' and '.' only")
+    check_name(new)
+    unreadable = [path for path in unreadable_records(files) if path.startswith(f"sweeps/{old}/")]
+    if unreadable:
+        raise StoreError(f"{unreadable[0]!r} cannot be read, and would be lost: mend or remove it first")
     ours, theirs = _starts(files, old), _starts(files, new)
 
     def renamed(path: str) -> str:

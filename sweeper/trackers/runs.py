@@ -13,6 +13,7 @@ from sweeper.analysis.means import varying
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
 from sweeper.analysis.results import current, entries, extra_metrics, last_part, named_frame
 from sweeper.store.store import METRICS, TIMINGS, Status, Store, SweepRecord
+from sweeper.store.sweep_records import latest_starts
 
 CHUNK = 200
 """Trials whose curves are read at once."""
@@ -120,14 +121,13 @@ def export(store: Store, tracker: Tracker, sweep: str | None = None) -> Exported
         sweep: Only this sweep; None for all.
 
     Raises:
-        ExportError: there is no such sweep, or the tracker refuses.
-        StoreError: the store cannot be read.
+        ExportError: the tracker refuses.
+        StoreError: there is no such sweep, or the store cannot be read.
     """
-    latest = {record.name: record for record in store.sweeps()}
-    if sweep is not None and sweep not in latest:
-        raise ExportError(f"there is no sweep {sweep!r} in {store.url} (known: {', '.join(sorted(latest)) or 'none'})")
+    chosen = [] if sweep is None else [sweep]
+    latest = latest_starts(store.sweeps(), chosen)
     added = kept = sweeps = 0
-    for name in [sweep] if sweep is not None else sorted(latest):
+    for name in chosen or sorted(latest):
         if (committed := sweep_of(store, latest[name])) is None:
             continue
         sweeps += 1

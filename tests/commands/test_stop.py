@@ -74,7 +74,7 @@ def test_where_nothing_runs_there_is_nothing_to_stop(store):
     assert (done.exit_code, done.output) == (0, "no driver of quick runs\n")
     done = asked(store, "quik")
     assert done.exit_code == 2
-    assert "there is no sweep 'quik'; did you mean 'quick'?" in done.output
+    assert "the store has no sweep 'quik'; did you mean 'quick'?" in done.output
     assert not drivers.is_asked_to_stop(store.files, "other", "x")
 
 

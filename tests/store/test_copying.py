@@ -250,7 +250,7 @@ def test_stores_of_older_programs_are_copied(tmp_path, local, name):
 
 
 def test_an_unknown_sweep_is_one_sentence(source, local):
-    with pytest.raises(StoreError, match=r"no sweep 'quik'; did you mean 'quick'\?; known are: other, quick"):
+    with pytest.raises(StoreError, match=r"no sweep 'quik'; did you mean 'quick'\? \(known: other, quick\)"):
         copy(source, local, ["quik"])
 
 

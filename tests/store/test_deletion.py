@@ -46,7 +46,7 @@ def test_a_sweep_goes_with_its_own_trials(store):
     assert traces(store, OWN) == []
     assert {each.name for each in store.sweeps()} == {"other"}
     assert store.listing("sweeps/quick") == []
-    with pytest.raises(StoreError, match="no sweep 'quick'; known are: other"):
+    with pytest.raises(StoreError, match=r"no sweep 'quick' \(known: other\)"):
         of_sweep(store, "quick")
 
 
@@ -168,13 +168,20 @@ def test_the_command_says_what_it_would_delete(tmp_path):
     assert store.committed().keys() == OTHERS - {IDS[5]}
 
 
-@pytest.mark.parametrize("arguments", [[], ["quick", "--unplanned"], ["--status", "failed", "--unplanned"], ["quik"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [], ["quick", "--unplanned"], ["--status", "failed", "--unplanned"], ["quik"],
+        ["quick/plans"], ["."], [".."], ["../trials"],
+    ],
+)  # fmt: skip
 def test_a_choice_that_makes_no_sense_deletes_nothing(tmp_path, arguments):
     store = filled(tmp_path / "store")
+    files = [store.listing(folder) for folder in ("trials", "sweeps")]
     done = run(store, *arguments, "--yes")
     assert done.exit_code == 2
     assert len(done.output.splitlines()) == 1
-    assert len(store.committed()) == 6
+    assert [store.listing(folder) for folder in ("trials", "sweeps")] == files
 
 
 def test_nothing_is_deleted_while_a_driver_runs(tmp_path):

@@ -51,6 +51,16 @@ def test_a_name_that_is_taken_or_none_is_refused(store, name):
     assert store.sweeps() == before
 
 
+def test_a_start_that_cannot_be_read_is_not_lost(store):
+    (name, *_) = [path for path in store.listing("sweeps/quick") if path.endswith(".json")]
+    store.write_bytes(name, b"{}")
+    before = store.listing("sweeps")
+    with pytest.raises(StoreError, match=f"'{name}' cannot be read, and would be lost"):
+        rename_records(store.files, "quick", "best")
+    assert store.listing("sweeps") == before
+    rename_records(store.files, "other", "more")
+
+
 def test_a_crash_at_every_operation_keeps_every_start(tmp_path, monkeypatch):
     monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
     for moment in itertools.count():
@@ -87,7 +97,7 @@ def test_the_command(tmp_path):
     assert done.output.startswith("quick is called best now; write `name: best` in its search space")
     for arguments, words in (
         (("other", "more"), "other runs: stop it first"),
-        (("bets", "more"), "there is no sweep 'bets'; did you mean 'best'?"),
+        (("bets", "more"), "the store has no sweep 'bets'; did you mean 'best'?"),
         (("best", "best"), "called 'best' already"),
         (("best", "other"), "there is a sweep 'other' already"),
     ):
