@@ -12,15 +12,14 @@ Exit codes: 0; 2 for a store that cannot be read or a destination that cannot be
 Ctrl-C.
 """
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sweeper.messages import counted, printable_lines, redacted
-from sweeper.options import Results
+from sweeper.command_line import Results, exit_on
+from sweeper.messages import counted, redacted
 
 if TYPE_CHECKING:
     from sweeper.analysis.view_files import ViewName
@@ -61,19 +60,19 @@ def export(
     from sweeper.trackers.runs import ExportError
 
     try:
-        if to in (None, "csv", "parquet"):
-            if sweep is not None or watch is not None:
-                raise _Refused("--sweep and --watch are for trackers; one sweep as a file: sweeper query --format csv")
-            print(_to_file(Store.existing(results), Path(destination), to, view or "trials"))
-        else:
-            if view is not None:
-                raise _Refused(f"--view is for files; {to} gets trials with their curves")
-            _to_tracker(Store.existing(results), destination, to, sweep, watch)
+        with exit_on(_Refused, ExportError, StoreError, OSError):
+            if to in (None, "csv", "parquet"):
+                if sweep is not None or watch is not None:
+                    raise _Refused(
+                        "--sweep and --watch are for trackers; one sweep as a file: sweeper query --format csv"
+                    )
+                print(_to_file(Store.existing(results), Path(destination), to, view or "trials"))
+            else:
+                if view is not None:
+                    raise _Refused(f"--view is for files; {to} gets trials with their curves")
+                _to_tracker(Store.existing(results), destination, to, sweep, watch)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    except (_Refused, ExportError, StoreError, OSError) as error:
-        print(printable_lines(str(error)), file=sys.stderr)
-        raise typer.Exit(2) from None
 
 
 def _to_file(store: "Store", file: Path, to: str | None, view: "ViewName") -> str:

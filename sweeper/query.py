@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from sweeper.messages import printable_lines
+from sweeper.command_line import Results, exit_on
 
 READY = {"best": "best [SWEEP]", "show": "show TRIAL", "curves": "curves TRIAL"}
 """The ready questions, and how each is asked."""
@@ -30,14 +30,11 @@ def query(
         list[str],
         typer.Argument(
             metavar="QUESTION",
-            help="One SELECT over trials, all_trials, sweeps, evaluations, curves and outcomes, "
-            "in quotes; or "
+            help="One SELECT over trials, all_trials, sweeps, evaluations, curves and outcomes, in quotes; or "
             "best [SWEEP], show TRIAL, curves TRIAL.",
         ),
     ],
-    results: Annotated[
-        str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")
-    ] = "results",
+    results: Results = "results",
     form: Annotated[
         Literal["table", "csv", "json", "parquet"], typer.Option("--format", help="How to print the answer.")
     ] = "table",
@@ -56,7 +53,7 @@ def _print_answer(question: list[str], results: str, form: str) -> None:
     from sweeper.analysis.sql import QueryError
     from sweeper.store.store import StoreError
 
-    try:
+    with exit_on(QueryError, StoreError):
         if form == "parquet" and sys.stdout.isatty():
             raise QueryError("parquet is not for a terminal: redirect the output, or choose another --format")
         if question[0] in READY:
@@ -65,9 +62,6 @@ def _print_answer(question: list[str], results: str, form: str) -> None:
             _answer_sql(question[0], results, form)
         else:
             raise QueryError("put the SELECT in quotes, or ask " + ", ".join(READY.values()))
-    except (QueryError, StoreError) as error:
-        print(printable_lines(str(error)), file=sys.stderr)
-        raise typer.Exit(2) from None
 
 
 def _answer_sql(sql: str, results: str, form: str) -> None:

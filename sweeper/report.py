@@ -12,14 +12,15 @@ from typing import Annotated, Literal
 
 import typer
 
+from sweeper.command_line import Results, exit_on
+from sweeper.messages import counted, printable
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()
 def report(
-    results: Annotated[
-        str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")
-    ] = "results",
+    results: Results = "results",
     out: Annotated[
         Path | None, typer.Option(help="Folder of the report; by default `report` inside the store.")
     ] = None,
@@ -46,15 +47,20 @@ def report(
     ] = None,
 ) -> None:
     """Draw the panels of sweeps, say what they advise, and compare with published numbers."""
-    from sweeper.analysis.report import print_difference, write_report
+    from sweeper.analysis.difference import DifferenceError
+    from sweeper.analysis.filled_tables import fill_file
+    from sweeper.analysis.report import ReportError, print_difference, write_report
+    from sweeper.space.problems import SearchSpaceError
+    from sweeper.store.store import StoreError
 
-    if diff is not None:
-        raise typer.Exit(print_difference(results, *diff))
-    if fill is not None:
-        from sweeper.analysis.filled_tables import fill_file
-
-        raise typer.Exit(fill_file(fill, results))
-    raise typer.Exit(write_report(results, out, space or [], sweep or [], palette, compare, html))
+    with exit_on(ReportError, DifferenceError, SearchSpaceError, StoreError, OSError):
+        if diff is not None:
+            print_difference(results, *diff)
+        elif fill is not None:
+            tables = fill_file(fill, results)
+            print(printable(f"{fill}: {counted(tables.tables, 'table')}, {tables.changed} of them changed"))
+        elif not write_report(results, out, space or [], sweep or [], palette, compare, html):
+            raise typer.Exit(1)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from typing import Annotated
 
 import typer
 
+from sweeper.command_line import Address, Concurrency, Results
 from sweeper.interruption import Interruption, exit_code
-from sweeper.options import Address, Concurrency, Results
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweeper.options import Results
+from sweeper.command_line import Results, exit_on
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,30 +36,27 @@ def status(
     from rich.console import Console, Group
     from rich.live import Live
 
-    from sweeper.messages import printable_lines
     from sweeper.store.store import Store, StoreError
 
     # Piped into a file nothing should be cut to the width of a terminal that is not there.
     console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
     try:
-        store = Store.existing(results)
-        if not watch:
-            for part in [*_sweeps(store), *_running(store)]:
-                console.print(part)
-            return
-        with Live(console=console, auto_refresh=False) as live:
-            sweeps: list[RenderableType] = []
-            due = 0.0
-            while True:
-                begun = time.monotonic()
-                if begun >= due:
-                    sweeps = _sweeps(store)
-                    due = time.monotonic() + max(SECONDS, (time.monotonic() - begun) / SHARE)
-                live.update(Group(*sweeps, *_running(store)), refresh=True)
-                time.sleep(SECONDS)
-    except StoreError as error:
-        print(printable_lines(str(error)), file=sys.stderr)
-        raise typer.Exit(2) from None
+        with exit_on(StoreError):
+            store = Store.existing(results)
+            if not watch:
+                for part in [*_sweeps(store), *_running(store)]:
+                    console.print(part)
+                return
+            with Live(console=console, auto_refresh=False) as live:
+                sweeps: list[RenderableType] = []
+                due = 0.0
+                while True:
+                    begun = time.monotonic()
+                    if begun >= due:
+                        sweeps = _sweeps(store)
+                        due = time.monotonic() + max(SECONDS, (time.monotonic() - begun) / SHARE)
+                    live.update(Group(*sweeps, *_running(store)), refresh=True)
+                    time.sleep(SECONDS)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 

@@ -13,7 +13,6 @@ beside the measured ones. A comment may have several lines. Filling a filled fil
 """
 
 import re
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from sweeper.analysis.comparison import Published
 from sweeper.analysis.report import ReportError, sources
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import TEXT, VALUE, Column, Table, markdown_lines
-from sweeper.messages import counted, did_you_mean, nearest_name, printable, printable_lines
+from sweeper.messages import did_you_mean, nearest_name
 from sweeper.store.store import Store, StoreError
 
 _PLACE = re.compile(r"(<!-- (table|published): (.*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -84,17 +83,17 @@ def filled(path: Path, results: str) -> Filled:
     return Filled("".join([*pieces, text[end:]]), len(places), changed)
 
 
-def fill_file(path: Path, results: str) -> int:
-    """Write the tables of a Markdown file into it, and say how many; returns the exit code of the command."""
-    try:
-        made = filled(path, results)
-        if made.changed:
-            path.write_text(made.text, encoding="utf-8")
-    except (ReportError, StoreError, OSError) as error:
-        print(printable_lines(str(error)), file=sys.stderr)
-        return 2
-    print(printable(f"{path}: {counted(made.tables, 'table')}, {made.changed} of them changed"))
-    return 0
+def fill_file(path: Path, results: str) -> Filled:
+    """Write the tables of a Markdown file into it.
+
+    Raises:
+        ReportError, StoreError: see `filled`.
+        OSError: the file cannot be written.
+    """
+    made = filled(path, results)
+    if made.changed:
+        path.write_text(made.text, encoding="utf-8")
+    return made
 
 
 def _at(path: Path, text: str, position: int) -> str:

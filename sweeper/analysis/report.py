@@ -30,14 +30,14 @@ from sweeper.analysis.means import settings, settings_table
 from sweeper.analysis.ranking import goal_of, ranking, recorded_space
 from sweeper.analysis.results import Results, current, named_frame
 from sweeper.analysis.table import Table, failed, markdown, terminal
-from sweeper.messages import counted, printable, printable_lines, redacted
+from sweeper.messages import counted, printable, redacted
 from sweeper.space import search_space
 from sweeper.space.panels import Panel, Panels
-from sweeper.space.problems import Refused, SearchSpaceError
+from sweeper.space.problems import Refused
 from sweeper.space.search import ListedSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import document_tree, overridden, plain
-from sweeper.store.store import Store, StoreError, SweepRecord
+from sweeper.store.store import Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
 
 MIN_WIDTH = 120
@@ -81,8 +81,8 @@ def write_report(
     palette: figures.PaletteName,
     compare: bool,
     html: Path | None,
-) -> int:
-    """Draw, print and write a report; returns the exit code of the command, see `sweeper.report`.
+) -> bool:
+    """Draw, print and write a report; returns whether there was anything to draw.
 
     Args:
         results: Folder or URL of the store.
@@ -92,22 +92,23 @@ def write_report(
         palette: Colours of the figures.
         compare: Whether to print and write every published number beside the measured one.
         html: File of the report as one page; None for no page.
+
+    Raises:
+        ReportError, SearchSpaceError: a sweep or a space cannot be read, or there is nothing to report.
+        StoreError: the store cannot be read.
+        OSError: a file cannot be written.
     """
     folder = out or (Path("report") if "://" in results else Path(results) / "report")
-    try:
-        store = Store.existing(results)
-        rows = store.trials()
-        if not rows.num_rows and not store.sweeps():
-            raise ReportError(f"{redacted(store.url)} holds no trial and no sweep: there is nothing to report yet")
-        everything = Results.of_store(store, rows)
-        drawn_from = sources(store, everything, spaces, sweeps)
-        for target in (folder, html.parent if html else folder):
-            target.mkdir(parents=True, exist_ok=True)
-            if not os.access(target, os.W_OK):
-                raise ReportError(f"{target} cannot be written to")
-    except (ReportError, SearchSpaceError, StoreError, OSError) as error:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(printable_lines(str(error)), markup=False)
-        return 2
+    store = Store.existing(results)
+    rows = store.trials()
+    if not rows.num_rows and not store.sweeps():
+        raise ReportError(f"{redacted(store.url)} holds no trial and no sweep: there is nothing to report yet")
+    everything = Results.of_store(store, rows)
+    drawn_from = sources(store, everything, spaces, sweeps)
+    for target in (folder, html.parent if html else folder):
+        target.mkdir(parents=True, exist_ok=True)
+        if not os.access(target, os.W_OK):
+            raise ReportError(f"{target} cannot be written to")
     searches = {source.name: _search(source, folder, palette) for source in drawn_from if source.searched}
     sections = [
         page.Section(
@@ -151,24 +152,22 @@ def write_report(
         printer.line(f"page: {html}")
     if not drawn:
         printer.line("nothing to draw: no panel or search of these sweeps has a finished trial")
-        return 1
-    return 0
+    return bool(drawn)
 
 
-def print_difference(results: str, a: str, b: str) -> int:
-    """Print how two sweeps of a store, or two stores, differ; returns the exit code of the command."""
-    try:
-        sides = difference.side(a, results), difference.side(b, results)
-    except (difference.DifferenceError, StoreError) as error:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(printable_lines(str(error)), markup=False)
-        return 2
+def print_difference(results: str, a: str, b: str) -> None:
+    """Print how two sweeps of a store, or two stores, differ.
+
+    Raises:
+        DifferenceError, StoreError: see `difference.side`.
+    """
+    sides = difference.side(a, results), difference.side(b, results)
     printer = Printer()
     for line in difference.shared_trials(*sides):
         printer.line(line)
     for table in difference.tables(*sides):
         printer.line("")
         printer.table(table)
-    return 0
 
 
 def sources(store: Store, everything: Results, spaces: Sequence[Path], sweeps: Sequence[str]) -> list[Source]:

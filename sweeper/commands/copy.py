@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from sweeper.messages import counted, printable_lines
+from sweeper.command_line import exit_on
+from sweeper.messages import counted
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -35,12 +36,8 @@ def copy(
     from sweeper.store.tar_stores import source_store, target_store
 
     columns = None if outcomes is None else [] if outcomes == "none" else [name.strip() for name in outcomes.split(",")]
-    try:
-        with source_store(results) as source, target_store(to) as target:
-            done = copied(source, target, sweeps or (), columns)
-    except StoreError as error:
-        print(printable_lines(str(error)), file=sys.stderr)
-        raise typer.Exit(2) from None
+    with exit_on(StoreError), source_store(results) as source, target_store(to) as target:
+        done = copied(source, target, sweeps or (), columns)
     evaluations = f", {counted(done.evaluations, 'evaluation')}" if done.evaluations else ""
     present = f"; {done.present:,} were there" if done.present else ""
     print(f"{counted(done.trials, 'trial')}{evaluations} copied to {to}{present}")

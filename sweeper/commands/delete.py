@@ -7,13 +7,12 @@ Exit codes: 0; 2 for a choice that makes no sense, a store that cannot be read o
 """
 
 import collections
-import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sweeper.messages import counted, printable, printable_lines
-from sweeper.options import Results
+from sweeper.command_line import Results, exit_on
+from sweeper.messages import counted, printable
 
 if TYPE_CHECKING:
     from sweeper.store.deletion import Doomed
@@ -42,7 +41,7 @@ def delete(
     from sweeper.store import deletion
     from sweeper.store.store import Store, StoreError
 
-    try:
+    with exit_on(StoreError):
         statuses = () if status is None else (status,)
         if unplanned == (sweep is not None or status is not None):
             raise StoreError("name a sweep, a --status, both of these, or --unplanned alone")
@@ -60,9 +59,6 @@ def delete(
         _refuse_while_drivers_run(store)
         left = deletion.delete(store, doomed)
         checkpoints = checkpoint.remove_of(store, doomed.planned) if doomed.sweep is not None else 0
-    except StoreError as error:
-        print(printable_lines(str(error)), file=sys.stderr)
-        raise typer.Exit(2) from None
     also = [counted(checkpoints, "checkpoint")] if checkpoints else []
     also += [f"{counted(left, 'file')} without a row"] if left else []
     print(f"deleted{', also ' + ' and '.join(also) if also else ''}")

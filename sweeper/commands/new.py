@@ -7,11 +7,12 @@ import importlib.resources
 import keyword
 import re
 import string
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from sweeper.command_line import exit_on
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -29,15 +30,12 @@ def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: small letters, digits and underscores.")],
 ) -> None:
     """Write tasks/NAME.py, a small task that runs, and search_spaces/NAME.yaml, a sweep of it, to be changed."""
-    try:
+    with exit_on(_Refused, OSError):
         files = _files(name, Path.cwd())
         for path, text in files.items():
             path.parent.mkdir(exist_ok=True)
             with path.open("x") as file:
                 file.write(text)
-    except (_Refused, OSError) as error:
-        print(error, file=sys.stderr)
-        raise typer.Exit(2) from None
     task, space = (path.relative_to(Path.cwd()) for path in files)
     print(f"{task} and {space} written; to train it: sweeper run {space}")
 

@@ -6,13 +6,11 @@ command.
 Exit codes: 0; 2 for names that make no sense, a sweep that runs, or a store that cannot be read or written.
 """
 
-import sys
 from typing import Annotated
 
 import typer
 
-from sweeper.messages import printable_lines
-from sweeper.options import Results
+from sweeper.command_line import Results, exit_on
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -28,7 +26,7 @@ def rename(
     from sweeper.store.store import Store, StoreError
     from sweeper.store.sweep_records import latest_starts, rename_records
 
-    try:
+    with exit_on(StoreError):
         store = Store.existing(results)
         latest_starts(store.sweeps(), [old])
         if old == new:
@@ -37,9 +35,6 @@ def rename(
             if driver.lives and driver.sweep == old:
                 raise StoreError(f"{old} runs: stop it first (python -m sweeper stop {old})")
         rename_records(store.files, old, new)
-    except StoreError as error:
-        print(printable_lines(str(error)), file=sys.stderr)
-        raise typer.Exit(2) from None
     print(f"{old} is called {new} now; write `name: {new}` in its search space, or the next start makes {old} anew")
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweeper.messages import printable, printable_lines
-from sweeper.options import Results
+from sweeper.command_line import Results, exit_on
+from sweeper.messages import printable
 
 if TYPE_CHECKING:
     from sweeper.store.store import Store
@@ -36,10 +36,8 @@ def stop(
     from sweeper.store.store import Store, StoreError
 
     try:
-        silent = stopped(Store.existing(results), sweep)
-    except StoreError as error:
-        print(printable_lines(str(error)), file=sys.stderr)
-        raise typer.Exit(2) from None
+        with exit_on(StoreError):
+            silent = stopped(Store.existing(results), sweep)
     except KeyboardInterrupt:
         print("the request stays; only the wait for an answer has ended", file=sys.stderr)
         raise typer.Exit(130) from None
