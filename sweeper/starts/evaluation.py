@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 import jax
 
-from sweeper import events, listeners
+from sweeper import events
 from sweeper.analysis import sql
 from sweeper.analysis.evaluations import evaluation_rows
 from sweeper.analysis.means import settings, settings_table
 from sweeper.analysis.results import named_frame
 from sweeper.interruption import Interruption
-from sweeper.listeners.heartbeat import Heartbeat
 from sweeper.messages import counted
 from sweeper.packs.evaluation_plan import EvaluationPlan, Protocol, ProtocolError, evaluation_plan
 from sweeper.packs.plan import Listed
@@ -26,6 +25,8 @@ from sweeper.space.problems import SearchSpaceError
 from sweeper.space.resources import Resources
 from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
+from sweeper.starts import on_cluster
+from sweeper.starts.on_cluster import StartError
 from sweeper.starts.output import Output
 from sweeper.store.evaluations import protocol_id
 from sweeper.store.networks import NoNetworkError, stored_weights
@@ -91,11 +92,12 @@ def start(options: Options, interruption: Interruption) -> int:
     if planned.plan.work:
         try:
             _launched(options, name, resources, planned, store, origin, output, interruption)
-        except (_launch_error(), StoreError) as error:
-            if interruption.arrived() is not None and not isinstance(error, StoreError):
-                raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first
+        except StoreError as error:
             output.complain(str(error))
             return 1
+        except StartError as error:
+            output.complain(str(error))
+            return error.code
     try:
         return _report(options, planned, store, origin, output, interruption)
     except StoreError as error:
@@ -139,12 +141,6 @@ def _say(output: Output, name: str, planned: EvaluationPlan, recompute: bool) ->
         output.say(f"  left out: {counted(count, 'trial')}, of which each {reason}")
 
 
-def _launch_error() -> type[Exception]:
-    from sweeper import launch  # Ray takes seconds to import
-
-    return launch.LaunchError
-
-
 def _launched(
     options: Options,
     name: str,
@@ -155,12 +151,8 @@ def _launched(
     output: Output,
     interruption: Interruption,
 ) -> "launch.Launched":
-    """Evaluate all packs on a cluster.
-
-    Raises:
-        LaunchError: there is no cluster that can run them.
-    """
-    from sweeper import launch
+    """Evaluate all packs on a cluster; errors are those of `on_cluster.launched`."""
+    from sweeper import launch  # Ray takes seconds to import
 
     source = Listed(planned.plan)
     done = len(planned.plan.committed)
@@ -174,12 +166,7 @@ def _launched(
         concurrency=options.concurrency,
         protocol=options.protocol,
     )
-    followers = [*listeners.listeners(output.out), Heartbeat(store, origin.command, interruption.ask)]
-    with events.Stream(followers, warn=output.complain) as stream:
-        stream.emit(event)
-        with launch.connected(options.address, resources, interruption) as address:
-            stream.emit(events.SweepStarted(address))
-            return launch.launch(job, stream, interruption)
+    return on_cluster.launched(job, options.address, output, interruption)
 
 
 def _report(

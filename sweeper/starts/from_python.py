@@ -20,6 +20,7 @@ from sweeper.space import panel_checks, search_space
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.starts import sweep
 from sweeper.starts.in_process import run_packs
+from sweeper.starts.on_cluster import StartError
 from sweeper.starts.output import Output
 from sweeper.starts.planned_sweep import Options, PlannedSweep, planned_sweep
 from sweeper.store.store import Status, Store
@@ -86,7 +87,7 @@ def train(
         else:
             with _handlers_restored(), interruption.answered_by("raise"):
                 sweep.run(planned, interruption)
-    except sweep.StartError as error:
+    except StartError as error:
         raise SweepError(str(error)) from None
     if interruption.signum is not None:
         raise KeyboardInterrupt

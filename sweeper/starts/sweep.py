@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 import jax
 from pyarrow.fs import LocalFileSystem
 
-from sweeper import events, listeners
+from sweeper import events
 from sweeper.analysis import unfinished
 from sweeper.analysis.best_setting import ending
 from sweeper.analysis.results import Results
 from sweeper.interruption import Interruption
-from sweeper.listeners.heartbeat import Heartbeat
 from sweeper.messages import counted
 from sweeper.packs import checkpoint, plan
 from sweeper.space import panel_checks, search_space
@@ -28,6 +27,8 @@ from sweeper.space.remarks import remarks
 from sweeper.space.resources import Resources
 from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
+from sweeper.starts import on_cluster
+from sweeper.starts.on_cluster import StartError
 from sweeper.starts.output import Output
 from sweeper.starts.planned_sweep import Options, PlannedSweep, cost_of, planned_sweep
 from sweeper.store.store import Status, Store, StoreError, SweepRecord
@@ -35,18 +36,6 @@ from sweeper.trial.trial_spec import TrialSpec
 
 if TYPE_CHECKING:
     from sweeper import launch
-
-
-class StartError(Exception):
-    """Ends a start; the message is for the user.
-
-    Attributes:
-        code: The exit code.
-    """
-
-    def __init__(self, message: str, code: int):
-        super().__init__(message)
-        self.code = code
 
 
 Launcher = Callable[[PlannedSweep, Interruption], "launch.Launched | None"]
@@ -139,12 +128,7 @@ def _refuse_what_does_not_fit(sweep: PlannedSweep) -> None:
 
 
 def _launched(sweep: PlannedSweep, interruption: Interruption) -> "launch.Launched":
-    """Run all packs of the source on a cluster.
-
-    Raises:
-        StartError: there is no cluster that can run them.
-        KeyboardInterrupt: the cluster died of the signal that this process got.
-    """
+    """Run all packs of the source on a cluster; errors are those of `on_cluster.launched`."""
     from sweeper import launch  # Ray takes seconds to import
 
     spec, options = sweep.spec, sweep.options
@@ -157,20 +141,7 @@ def _launched(sweep: PlannedSweep, interruption: Interruption) -> "launch.Launch
         early_stopping=spec.search.early_stopping,
         concurrency=options.concurrency,
     )
-    try:
-        followers = [
-            *listeners.listeners(sweep.output.out),
-            Heartbeat(sweep.store, sweep.origin.command, interruption.ask),
-        ]
-        with events.Stream(followers, warn=sweep.output.complain) as stream:
-            stream.emit(sweep.event())
-            with launch.connected(options.address, spec.resources, interruption) as address:
-                stream.emit(events.SweepStarted(address))
-                return launch.launch(job, stream, interruption)
-    except launch.LaunchError as error:
-        if interruption.arrived() is not None:
-            raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first
-        raise StartError(str(error), 2 if isinstance(error, launch.TooLarge) else 1) from error
+    return on_cluster.launched(job, options.address, sweep.output, interruption)
 
 
 def state(settled: Mapping[str, Status], pending: int) -> str:
