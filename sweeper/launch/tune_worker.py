@@ -123,9 +123,7 @@ class PackTrainable(tune.Trainable):
         if self._protocol is not None:
             return evaluation_run.opened(work, self._protocol, self._opened(), self._provenance)
         resources = self._resources
-        destination = pack_run.Destination(
-            self._opened(), self._provenance, resources.checkpoint_seconds, resources.outcomes, resources.networks
-        )
+        destination = pack_run.Destination.of(self._opened(), self._provenance, resources)
         # Without a number in the space, and with a device of its own that computes all of the training.
         choose = resources.lanes is None and resources.gpus > 0 and not resources.population_workers
         share = min(1.0, resources.gpus) if choose else None

@@ -49,5 +49,5 @@ def last_step(trial: TrialSpec, until: int) -> int:
 def _part(saved: Checkpoint, trial_ids: Collection[str]) -> Checkpoint:
     """The lanes of some trials, in the order of `trial_ids`."""
     lanes = [saved.trial_ids.index(name) for name in trial_ids]
-    notes = notes_of_lanes(saved.notes, lanes, of=len(saved.trial_ids))
+    notes = notes_of_lanes(saved.notes, lanes)
     return saved._replace(trial_ids=tuple(trial_ids), notes=notes, leaves=[leaf[lanes] for leaf in saved.leaves])

@@ -169,7 +169,6 @@ class Halving(Source):
                 points = [(step, value) for step, name, value in curves if name == "train_loss"]
                 if self._learn(key, points, training.lane_steps[lane]) or key not in self._holder:
                     self._holder[key] = pack_id
-        self._note_finished()
 
     def _learn(self, key: str, curve: Sequence[tuple[int, float]], done: int) -> bool:
         """Take the losses of a trial at the rungs from its training curve; returns whether these are news.

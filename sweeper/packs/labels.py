@@ -1,11 +1,11 @@
 """What a pack trains in a few words: its task, its baseline, and whatever varies in the sweep."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from sweeper.packs.packing import Pack
-from sweeper.trial.trial_spec import TrialSpec, canonical
+from sweeper.trial.trial_spec import TrialSpec, canonical, leaf_values
 
 MOST = 3
 """So many values of an entry are listed; of more the first and the last are."""
@@ -16,16 +16,18 @@ _ALWAYS = ("task.name", "baseline")
 
 def varying(trials: Iterable[TrialSpec]) -> tuple[str, ...]:
     """Dotted paths of the entries in which trials differ, in the order of the specification."""
-    values: dict[str, set[str]] = {}
+    first: dict[str, Any] = {}
+    different: set[str] = set()
     for trial in trials:
-        for path, value in _entries(canonical(trial)):
-            values.setdefault(path, set()).add(json.dumps(value))
-    return tuple(path for path, texts in values.items() if len(texts) > 1)
+        for path, value in leaf_values(canonical(trial)):
+            if first.setdefault(path, value) != value:
+                different.add(path)
+    return tuple(path for path in first if path in different)
 
 
 def label(pack: Pack, paths: Iterable[str]) -> str:
     """The task, the baseline, and the values of these entries, such as "coloring Aq_R q=10 seed=0…4"."""
-    trials = [dict(_entries(canonical(trial))) for trial in pack.trials]
+    trials = [dict(leaf_values(canonical(trial))) for trial in pack.trials]
     paths = [path for path in paths if path not in _ALWAYS]
     names = [path.rpartition(".")[2] for path in paths]
     parts = []
@@ -35,14 +37,6 @@ def label(pack: Pack, paths: Iterable[str]) -> str:
             title = path if names.count(name) > 1 else name
             parts.append(text if path in _WITHOUT_NAME else f"{title}={text}")
     return " ".join([*(_values([trial[path] for trial in trials]) for path in _ALWAYS), *parts])
-
-
-def _entries(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _entries(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _values(values: Iterable[Any]) -> str:

@@ -39,6 +39,7 @@ from sweeper.packs.network_weights import weights_of
 from sweeper.packs.pack_training import PackTraining, after_stride, begun, lane_curves
 from sweeper.packs.packing import Pack, lane, stack
 from sweeper.packs.plan import Segment
+from sweeper.space.resources import Resources
 from sweeper.store.store import Status, Store, StoreError, TrialResult
 from sweeper.training import evaluation
 from sweeper.training.trainer import FAILURES, Trainer
@@ -66,6 +67,11 @@ class Destination:
     checkpoint_seconds: float = 60.0
     outcomes: bool = True
     networks: bool = True
+
+    @classmethod
+    def of(cls, store: Store, provenance: Provenance, resources: Resources) -> "Destination":
+        """The destination of packs that are executed with these resources."""
+        return cls(store, provenance, resources.checkpoint_seconds, resources.outcomes, resources.networks)
 
 
 @dataclasses.dataclass(frozen=True)

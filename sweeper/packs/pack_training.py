@@ -67,8 +67,8 @@ def begun(trainer: Trainer, trials: TrialSpec, saved: Checkpoint | None) -> Pack
     training = started(trainer, trials)
     if saved is None or (state := saved.state(like=training.state)) is None:
         return training
-    training_so_far, lanes = restored(state, saved.notes), training.lanes
-    return dataclasses.replace(training_so_far, lanes=min(training_so_far.lanes, lanes))  # of a larger pack, maybe
+    continued = restored(state, saved.notes)
+    return dataclasses.replace(continued, lanes=min(continued.lanes, training.lanes))  # maybe of a larger pack
 
 
 def started(trainer: Trainer, trials: TrialSpec) -> PackTraining:
@@ -90,7 +90,7 @@ def restored(state: Any, notes: Mapping[str, Any]) -> PackTraining:
 
 def after_stride(trainer: Trainer, trials: TrialSpec, training: PackTraining) -> PackTraining:
     """The training one stride further; the memory of the earlier state may be used again."""
-    begun, cpu_begun, compiled_before = time.monotonic(), time.process_time(), compilation.seconds()
+    wall_begun, cpu_begun, compiled_before = time.monotonic(), time.process_time(), compilation.seconds()
     length = min(trainer.stride_steps, trials.steps - training.step)
     state, means = _stride(trainer, trials, training, length)
     step = training.step + length
@@ -102,7 +102,7 @@ def after_stride(trainer: Trainer, trials: TrialSpec, training: PackTraining) ->
         step = trials.steps
     compiled = compilation.seconds() - compiled_before
     spent = {
-        "train_seconds": time.monotonic() - begun - compiled,
+        "train_seconds": time.monotonic() - wall_begun - compiled,
         "compile_seconds": compiled,
         "cpu_seconds": time.process_time() - cpu_begun,
     }
@@ -147,14 +147,14 @@ def loss_at(trainer: Trainer, trials: TrialSpec, points: Iterable[tuple[int, flo
     return next((float(f"{value:.12g}") for at, value in points if at == last), None)
 
 
-def notes_of_lanes(notes: Mapping[str, Any], lanes: Sequence[int], of: int) -> dict[str, Any]:
+def notes_of_lanes(notes: Mapping[str, Any], lanes: Sequence[int]) -> dict[str, Any]:
     """The `PackTraining.notes` of some lanes, with their share of the time.
 
     Args:
         notes: Of all lanes.
         lanes: Indices of the lanes.
-        of: Number of all lanes.
     """
+    share = len(lanes) / len(notes["lane_steps"])
 
     def part(points: Iterable[Point]) -> list[Point]:
         return [[[values[lane] for lane in lanes] for values in point] for point in points]
@@ -163,7 +163,7 @@ def notes_of_lanes(notes: Mapping[str, Any], lanes: Sequence[int], of: int) -> d
         **notes,
         "curves": part(notes["curves"]),
         "strides": part(notes["strides"]),
-        "seconds": {name: value * len(lanes) / of for name, value in notes["seconds"].items()},
+        "seconds": {name: value * share for name, value in notes["seconds"].items()},
         "lane_steps": [notes["lane_steps"][lane] for lane in lanes],
     }
 

@@ -32,17 +32,10 @@ def run_packs(sweep: PlannedSweep, interruption: Interruption) -> None:
 
 
 def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream) -> None:
-    resources, pack_id = sweep.spec.resources, work.pack.pack_id
-    destination = Destination(
-        store=sweep.store,
-        provenance=sweep.origin,
-        checkpoint_seconds=resources.checkpoint_seconds,
-        outcomes=resources.outcomes,
-        networks=resources.networks,
-    )
+    destination = Destination.of(sweep.store, sweep.origin, sweep.spec.resources)
     run = opened(work.pack, work.pending, destination, segment=work.segment)
     if run.refused_checkpoint is not None:
-        stream.emit(events.CheckpointRefused(pack_id, work.pack.trial_ids, run.refused_checkpoint))
+        stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
     committed: set[str] = set()
     try:
         while (progress := run.advance()).phase != "done":

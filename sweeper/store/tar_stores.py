@@ -7,7 +7,6 @@ and files with holes (which expand to any size) are passed over. Nothing is comp
 import contextlib
 import os
 import re
-import secrets
 import shutil
 import tarfile
 import tempfile
@@ -63,9 +62,11 @@ def target_store(address: str) -> Iterator[Store]:
     with explained("write", str(path)):
         folder = tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        yield Store.open(Path(folder, "store"))
+        store, packed = Path(folder, "store"), Path(folder, path.name)
+        yield Store.open(store)
         with explained("write", str(path)):
-            _pack(Path(folder, "store"), path)
+            _pack(store, packed)
+            os.replace(packed, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -88,18 +89,13 @@ def _unpack(path: Path, folder: Path) -> None:
 
 
 def _pack(folder: Path, path: Path) -> None:
-    """Write all files below a folder as a tar file, which appears under its name as a whole."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
-                for part in sorted(part for part in folder.rglob("*") if part.is_file()):
-                    archive.add(part, str(part.relative_to(folder)), filter=_anonymous)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Write all files below a folder as a tar file, down to the disk."""
+    with path.open("xb") as file:
+        with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            for part in sorted(part for part in folder.rglob("*") if part.is_file()):
+                archive.add(part, str(part.relative_to(folder)), filter=_anonymous)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:

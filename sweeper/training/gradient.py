@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.training import compilation
 from sweeper.training.objective import batch_of, next_state
+from sweeper.training.schedules import share_left
 from sweeper.training.trainer import Trainer, over_lanes
 from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import Adam, TrialSpec
@@ -56,9 +57,9 @@ def learning_rate(optimizer: Adam, step: Int[Array, ""], steps: int) -> Float[Ar
     warmup = jnp.asarray(optimizer.warmup_steps, jnp.float32)
     rising = step / jnp.maximum(warmup, 1.0)
     progress = jnp.clip((step - warmup) / jnp.maximum(steps - warmup, 1.0), 0.0, 1.0)
-    falling = 1 - progress if optimizer.schedule == "linear" else 0.5 * (1 + jnp.cos(jnp.pi * progress))
     peak, final = optimizer.learning_rate, optimizer.final_learning_rate
-    return jnp.where(step < warmup, peak * rising, final + (peak - final) * falling)
+    falling = final + (peak - final) * share_left(optimizer.schedule, progress)
+    return jnp.where(step < warmup, peak * rising, falling)
 
 
 def _transformation(optimizer: Adam) -> optax.GradientTransformation:

@@ -23,8 +23,9 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
+from sweeper.training.schedules import Schedule, share_left
 from sweeper.trial.contracts import Network
-from sweeper.trial.evolution_strategies import PGPE, SNES, OpenES, SepCMAES
+from sweeper.trial.evolution_strategies import PGPE, SNES, Evolution, OpenES, SepCMAES
 from sweeper.trial.trial_spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -66,12 +67,11 @@ def deviations(search: Search) -> Any:
 
 
 def falling(
-    initial: Float[Array, ""], final: Float[Array, ""], schedule: str, step: Int[Array, ""], steps: int
+    initial: Float[Array, ""], final: Float[Array, ""], schedule: Schedule, step: Int[Array, ""], steps: int
 ) -> Float[Array, ""]:
     """A value that falls from `initial` in the first of `steps` generations to `final` after the last."""
-    progress = step / steps
-    share = 1 - progress if schedule == "linear" else 0.5 * (1 + jnp.cos(jnp.pi * progress))
-    return jnp.where(final == initial, initial, final + (initial - final) * share)
+    fallen = final + (initial - final) * share_left(schedule, step / steps)
+    return jnp.where(final == initial, initial, fallen)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -82,9 +82,9 @@ def falling(
 def _made(algorithm: "type[Algorithm]", trial: TrialSpec, model: Network, **options: Any) -> "Algorithm":
     """An algorithm of evosax for the weights of a network."""
     shapes = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), model)
-    assert not hasattr(trial.optimizer, "warmup_steps")
+    assert isinstance(trial.optimizer, Evolution)
     # evosax's own metrics hold whole solutions; nobody here reads them.
-    return algorithm(trial.optimizer.population, shapes, metrics_fn=lambda *_: {}, **options)  # pyright: ignore[reportAttributeAccessIssue]
+    return algorithm(trial.optimizer.population, shapes, metrics_fn=lambda *_: {}, **options)
 
 
 def _started(trial: TrialSpec, model: Network, algorithm: "Algorithm", params: Any) -> Search:

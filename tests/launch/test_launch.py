@@ -11,12 +11,18 @@ from pathlib import Path
 import pytest
 import ray
 
+from sweeper import events, launch
 from sweeper.interruption import Interruption
 from sweeper.launch import cluster, failures, local_cluster
 from sweeper.launch.private_folder import private_folder
+from sweeper.packs import plan
 from sweeper.space import search_space
 from sweeper.space.resources import Resources
+from sweeper.starts import on_cluster
+from sweeper.starts.output import Output
+from sweeper.store.store import Store
 from sweeper.trial import fingerprint, plugins
+from tests.results import PROVENANCE
 
 pytestmark = pytest.mark.slow
 
@@ -181,3 +187,23 @@ def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):
     cluster.refuse_too_large("head:6379", Resources(cpus=4096))  # a cluster may grow
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     cluster.refuse_too_large(None, Resources(cpus=4096))
+
+
+@pytest.mark.parametrize(("error", "code"), [(failures.TooLarge("no room"), 2), (failures.LaunchError("no answer"), 1)])
+def test_a_start_that_gets_no_cluster_ends_with_the_reason_unless_a_signal_came(monkeypatch, tmp_path, error, code):
+    def refused(*_):
+        raise error
+
+    monkeypatch.setattr(launch, "connected", refused)
+    store = Store.open(tmp_path / "results")
+    planned = events.SweepPlanned("quick", trials=0, done=0, failed=0, steps=0)
+    source = plan.Listed(plan.plan((), None, {}, frozenset()))
+    job = launch.Job(source, lambda: planned, store, PROVENANCE, Resources())
+    with pytest.raises(on_cluster.StartError, match=str(error)) as ended:
+        on_cluster.launched(job, None, Output(), Interruption())
+    assert ended.value.code == code
+    interruption = Interruption()
+    interruption.ask()
+    with pytest.raises(KeyboardInterrupt):
+        on_cluster.launched(job, None, Output(), interruption)
+    assert store.listing("drivers") == [], "no sign of life is left behind"
