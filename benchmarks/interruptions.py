@@ -68,11 +68,11 @@ def main() -> int:
         print(f"undisturbed: {seconds:.0f} s")
         draw = random.Random(arguments.seed)
         _disturbed(arguments.space, rough, [draw.uniform(0.15, 0.4) * seconds for _ in range(arguments.kills)])
-        expected, found = numbers(calm), numbers(rough)
-        equal = expected.equals(found)
-        print(f"{len(found)} of {len(expected)} trials, metrics {'equal bit for bit' if equal else 'DIFFER'}")
+        expected, disturbed = numbers(calm), numbers(rough)
+        equal = expected.equals(disturbed)
+        print(f"{len(disturbed)} of {len(expected)} trials, metrics {'equal bit for bit' if equal else 'DIFFER'}")
         if not equal:
-            print(expected.compare(found))
+            print(expected.compare(disturbed))
     return 0 if equal else 1
 
 

@@ -42,14 +42,14 @@ def _command(results: Path, generations: int, workers: int) -> list[str]:
 
 
 def _parents() -> dict[int, int]:
-    found = {}
+    parents = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             text = status.read_text()
         except OSError:
             continue  # it has ended
-        found[int(status.parent.name)] = int(text.rpartition(")")[2].split()[1])
-    return found
+        parents[int(status.parent.name)] = int(text.rpartition(")")[2].split()[1])
+    return parents
 
 
 def _descendants(pid: int, title: str) -> list[int]:
@@ -63,15 +63,15 @@ def _descendants(pid: int, title: str) -> list[int]:
                 return True
         return False
 
-    found = []
+    children = []
     for child in parents:
         try:
             named = Path(f"/proc/{child}/cmdline").read_bytes().startswith(title.encode())
         except OSError:
             continue
         if named and below(child):
-            found.append(child)
-    return sorted(found)
+            children.append(child)
+    return sorted(children)
 
 
 def _kill_one(driver: "subprocess.Popen[bytes]", title: str) -> None:

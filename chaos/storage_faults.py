@@ -199,8 +199,8 @@ def clock_jumped(checkout: Path, folder: Path, times: int, draw: random.Random) 
             books.check()
     finally:
         time.time = clock
-    found = store.committed()
+    missing = trials.keys() - store.committed().keys()
     return Finding(
-        times, len(trials), len(books.lost) + len(trials.keys() - found.keys()), books.doubled(), len(books.changed),
+        times, len(trials), len(books.lost) + len(missing), books.doubled(), len(books.changed),
         store.curves().num_rows == 2 * len(trials),
     )  # fmt: skip

@@ -114,8 +114,8 @@ class Start:
 
     def counts(self) -> tuple[int, int] | None:
         """Trials done and to run, as the command said when it had planned."""
-        found = re.search(r"([\d,]+) done · (?:[\d,]+ failed · )?([\d,]+) to run", self.text)
-        return (_number(found[1]), _number(found[2])) if found else None
+        counts = re.search(r"([\d,]+) done · (?:[\d,]+ failed · )?([\d,]+) to run", self.text)
+        return (_number(counts[1]), _number(counts[2])) if counts else None
 
 
 def progress_files(results: Path) -> int:
@@ -139,8 +139,8 @@ def _number(text: str) -> int:
 
 def children(pid: int) -> list[int]:
     """Processes that a process has started itself."""
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-    return [int(line) for line in found.stdout.split()]
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(line) for line in listed.stdout.split()]
 
 
 def command_line(pid: int) -> str:

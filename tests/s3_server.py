@@ -47,7 +47,7 @@ class Server:
 
     def requests(self) -> list[tuple[str, str]]:
         """Method and path with query of every request so far, in the order in which they were answered."""
-        return [(found[1], found[2]) for found in _REQUEST.finditer(self._log.read_text())]
+        return [(request[1], request[2]) for request in _REQUEST.finditer(self._log.read_text())]
 
 
 _REQUEST = re.compile(r'"(?:\x1b\[\d+m)*([A-Z]+) (\S+) HTTP/1.1')
@@ -60,10 +60,10 @@ def serving(folder: Path) -> Iterator[Server]:
     with log.open("w") as file:
         process = subprocess.Popen([sys.executable, __file__, str(busy)], stdout=file, stderr=file)
     try:
-        while (found := re.search(r"Running on http://(127\.0\.0\.1:\d+)", log.read_text())) is None:
+        while (running := re.search(r"Running on http://(127\.0\.0\.1:\d+)", log.read_text())) is None:
             assert process.poll() is None, log.read_text()
             time.sleep(0.05)
-        yield Server(found[1], log, busy)
+        yield Server(running[1], log, busy)
     finally:
         process.kill()
         process.wait()

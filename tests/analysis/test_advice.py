@@ -94,11 +94,11 @@ def test_nearly_means_two_per_cent_of_the_best_tail():
 
 
 def test_trials_that_differ_in_more_than_m_and_seed_are_not_compared():
-    found = enough_seeds(
+    advice = enough_seeds(
         results(*tails({1: 0.1, 2: 0.2}), trial(4, batch_size=16), trial(5, batch_size=16), trial(9, steps=500))
     )
-    assert [[at.m for at in one.tried] for one in found] == [[1, 2], [4, 5]]
-    assert [one.setting.others for one in found] == ["batch_size 8", "batch_size 16"]
+    assert [[at.m for at in one.tried] for one in advice] == [[1, 2], [4, 5]]
+    assert [one.setting.others for one in advice] == ["batch_size 8", "batch_size 16"]
 
 
 def test_only_randomised_models_with_several_m_get_advice():
@@ -143,11 +143,11 @@ def test_a_task_is_ranked_by_the_tail_that_it_names():
 
 
 def test_votes_are_those_of_the_bound_for_every_training_seed():
-    found = results(
+    trials = results(
         trial(seed=0, margin=0.5, evaluation={"seeds": 10, "votes": [5]}, majority_5=0.9, majority_5_p5=0.7),
         trial(seed=1, margin=0.4, evaluation={"seeds": 10, "votes": [5]}, majority_5=1.0, majority_5_p5=0.9),
     )
-    (one,) = votes(found)
+    (one,) = votes(trials)
     assert one.rule == "joint"
     wrong = 3**5 - (2**5 - 2)  # of all colourings of a cycle of five
     assert one.needed == (votes_needed(0.5, wrong, 0.05), votes_needed(0.4, wrong, 0.05))
@@ -215,8 +215,8 @@ def test_no_number_of_votes_suffices_without_a_margin():
 
 
 def test_trials_of_old_stores_have_measured_votes_and_no_margin():
-    found = results(trial(evaluation={"seeds": 10, "votes": [3]}, majority_3=0.75, majority_3_p5=0.5), trial(m=9))
-    (one,) = votes(found)  # the second has neither
+    trials = results(trial(evaluation={"seeds": 10, "votes": [3]}, majority_3=0.75, majority_3_p5=0.5), trial(m=9))
+    (one,) = votes(trials)  # the second has neither
     assert one.margins == ()
     (row,) = cells(votes_table([one]))
     assert (row["margin"], row["bound"]) == ("-", "-")

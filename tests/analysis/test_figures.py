@@ -138,8 +138,8 @@ def texts(figure):
             for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
                 if not (axes.axison and low - slack <= tick.get_loc() <= high + slack):
                     beyond |= {tick.label1, tick.label2}
-    found = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
-    return [text for text in found if text not in beyond]
+    visible = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    return [text for text in visible if text not in beyond]
 
 
 def said(figure):
@@ -209,11 +209,11 @@ PAPER = TypeAdapter(Panels).validate_python(
 
 
 def test_a_seed_counts_once_at_a_point():
-    found = results(
+    stored = results(
         [trial("Aq_R", seed=0, success=0.0), trial("AE_R", seed=0, success=1.0), trial(seed=1, success=1.0)]
     )
     one = panel(kind="curve", x="q", metric="success", series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
-    content = gathered(one, found)
+    content = gathered(one, stored)
     points = content.series[0].lines[0].points()
     assert points.loc[1.0, "mean"] == 0.75
     assert points.loc[1.0, "count"] == 2
@@ -222,9 +222,9 @@ def test_a_seed_counts_once_at_a_point():
 
 @pytest.mark.parametrize("status", ["failed", "stopped"])
 def test_only_finished_trials_are_drawn(status):
-    found = results([trial(seed=0, success=1.0), trial(seed=1, success=0.0, status=status)])
+    stored = results([trial(seed=0, success=1.0), trial(seed=1, success=0.0, status=status)])
     one = panel(kind="curve", x="q", metric="success", split="baseline")
-    assert gathered(one, found).series[0].counts() == {1.0: 1}
+    assert gathered(one, stored).series[0].counts() == {1.0: 1}
 
 
 @pytest.mark.parametrize(
@@ -236,8 +236,8 @@ def test_only_finished_trials_are_drawn(status):
     ],
 )
 def test_conditions_reach_columns_and_entries_of_the_trial(where):
-    found = results([trial(q=1.0, seed=0), trial(q=float("inf"), seed=1)])
-    assert selection.chosen(found, where)["seed"].tolist() == [1]
+    stored = results([trial(q=1.0, seed=0), trial(q=float("inf"), seed=1)])
+    assert selection.chosen(stored, where)["seed"].tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -254,16 +254,16 @@ def test_conditions_that_meet_nothing_say_why(where, reason):
 
 
 def test_merged_trials_are_named_in_the_notes_and_on_the_figure():
-    found = results([trial(seed=0, steps=100, success=0.5), trial(seed=1, steps=200, success=0.6)])
+    stored = results([trial(seed=0, steps=100, success=0.5), trial(seed=1, steps=200, success=0.6)])
     one = panel(kind="curve", x="q", metric="success", split="baseline")
-    assert [note.text for note in gathered(one, found).notes] == ["merges trials that differ in steps (100, 200)"]
-    assert "steps (100, 200)" in said(composed(found, one)).replace("\n", " ")
+    assert [note.text for note in gathered(one, stored).notes] == ["merges trials that differ in steps (100, 200)"]
+    assert "steps (100, 200)" in said(composed(stored, one)).replace("\n", " ")
 
 
 def test_what_the_axis_or_the_condition_mentions_is_not_called_merged():
-    found = results([trial("AE_R", q=1.0, success=0.5), trial("Aq_R", q=2.0, success=0.6)])
+    stored = results([trial("AE_R", q=1.0, success=0.5), trial("Aq_R", q=2.0, success=0.6)])
     one = panel(kind="curve", x="q", metric="success", series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
-    assert gathered(one, found).notes == ()
+    assert gathered(one, stored).notes == ()
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -273,8 +273,8 @@ def test_what_the_axis_or_the_condition_mentions_is_not_called_merged():
 
 def test_every_fraction_of_100_seeds_falls_into_its_bin():
     for votes in range(101):
-        found = results([trial()], {trial()["trial_id"]: np.float32([votes / 100])})
-        (shares,) = per_seed.shares(found, found.trials, "success", bins.edges(np.empty(0), 25)).values()
+        stored = results([trial()], {trial()["trial_id"]: np.float32([votes / 100])})
+        (shares,) = per_seed.shares(stored, stored.trials, "success", bins.edges(np.empty(0), 25)).values()
         assert shares.argmax() == min(votes // 4, 24)
 
 
@@ -293,29 +293,29 @@ def test_bins_can_be_filled_by_the_values_of_their_column(steps, count):
 def test_each_histogram_has_bins_of_its_own():
     rng = np.random.default_rng(0)
     outcomes = {"success": rng.integers(0, 101, INPUTS) / 100, "majority_5": rng.integers(0, 21, INPUTS) / 20}
-    found = Results.of_frame(results([trial()]).trials, lambda trial_id, name: outcomes[name])
+    stored = Results.of_frame(results([trial()]).trials, lambda trial_id, name: outcomes[name])
     one = panel(
         kind="histogram",
         series=[{"label": name, "metric": name} for name in outcomes],
         published=[{"series": "majority_5", "source": "f", "fractions": {1: 0.5}}],
     )
-    shares = [len(series.mean()) for series in gathered(one, found).series]
+    shares = [len(series.mean()) for series in gathered(one, stored).series]
     assert shares == [25, 21]
-    assert drawing(one, found).compare()[0].measured == np.mean(outcomes["majority_5"] == 1)
+    assert drawing(one, stored).compare()[0].measured == np.mean(outcomes["majority_5"] == 1)
     assert (
         "success: bins of 4 %; majority_5: a bin for each of 21 values"
-        in said(composed(found, one)).replace("\n", " ").lower()
+        in said(composed(stored, one)).replace("\n", " ").lower()
     )
 
 
 def test_a_metric_that_was_not_measured_leaves_out_its_curve_alone():
-    found = results([trial(success=0.5)])
+    stored = results([trial(success=0.5)])
     one = panel(
         kind="curve",
         x="q",
         series=[{"label": "seen", "metric": "success"}, {"label": "unseen", "metric": "majority_30"}],
     )
-    content = gathered(one, found)
+    content = gathered(one, stored)
     assert [drawn.label for drawn in content.series] == ["seen"]
     assert [(note.series, note.text) for note in content.notes] == [("unseen", "'majority_30' was not measured")]
 
@@ -342,14 +342,14 @@ def test_shares_that_are_zero_in_both_are_counted_apart():
     def compared(published, measured, percent=True):
         return Comparison("P", "c", "success", 1.0, published, measured, None, None, 1, (9,), percent, "f")
 
-    found = agreement(
+    agreed = agreement(
         [
             compared(0.5, 0.54), compared(0.5, 0.56), compared(0.0, 0.01), compared(0.0, 0.0), compared(1.0, 1.0),
             compared(0.5, None), compared(0.0, 0.0, percent=False),
         ]
     )  # fmt: skip
-    assert found == (3, 4, 1, 0, 0)
-    assert found.sentence() == "3 of 4 percentages lie within 5 points; 1 more are 0 in both"
+    assert agreed == (3, 4, 1, 0, 0)
+    assert agreed.sentence() == "3 of 4 percentages lie within 5 points; 1 more are 0 in both"
 
 
 @pytest.mark.parametrize(
@@ -381,22 +381,22 @@ def test_the_scale_of_a_panel_is_its_largest_published_number():
 
 
 def test_conditions_of_a_reason_are_those_that_tell():
-    found = results([trial(q=1.0)])
+    stored = results([trial(q=1.0)])
     with pytest.raises(selection.NoData, match=re.escape("with q = 2 ... 5 (4 values)") + "$"):
-        selection.chosen(found, {"vertices": 10, "q": [2, 3, 4, 5]}, {"baseline": "Aq_R"})
+        selection.chosen(stored, {"vertices": 10, "q": [2, 3, 4, 5]}, {"baseline": "Aq_R"})
 
 
 def test_a_metric_of_the_task_alone_can_be_drawn():
-    found = results([trial(extra={"entropy": 0.25})])
+    stored = results([trial(extra={"entropy": 0.25})])
     one = panel(kind="curve", x="q", metric="entropy", split="baseline")
-    assert gathered(one, found).series[0].lines[0].points().loc[1.0, "mean"] == 0.25
+    assert gathered(one, stored).series[0].lines[0].points().loc[1.0, "mean"] == 0.25
 
 
 def test_curve_and_table_show_the_same_number():
-    found = paper_like()
-    report_of = {(one.curve, one.metric, one.at): one for one in drawing(PAPER[0], found).compare()}
+    stored = paper_like()
+    report_of = {(one.curve, one.metric, one.at): one for one in drawing(PAPER[0], stored).compare()}
     compared = report_of["A_R", "success_p5", 10.0]
-    figure = composed(found, PAPER[0])
+    figure = composed(stored, PAPER[0])
     drawn = [line.get_ydata() for axes in figure.axes for line in axes.lines]
     assert any(len(y) == 10 and np.isclose(y[-1], 100 * compared.measured) for y in drawn)
     assert compared.seeds == 3
@@ -419,8 +419,8 @@ def test_histograms_are_compared_by_share_and_by_fullest_bin():
         series=[{"label": "$A_R$"}],
         published=[{"series": "$A_R$", "source": "here", "fractions": {0: 0.5, 1: 0.5}, "peak": 0.5}],
     )
-    found = results([trial()], values)
-    compared = drawing(one, found).compare()
+    stored = results([trial()], values)
+    compared = drawing(one, stored).compare()
     assert [(row.metric, row.at, row.measured) for row in compared] == [
         ("fraction of inputs", 0, 0.25),
         ("fraction of inputs", 1, 0.25),
@@ -430,11 +430,11 @@ def test_histograms_are_compared_by_share_and_by_fullest_bin():
 
 def test_trials_without_a_value_of_the_axis_have_a_place_where_one_is_given():
     trials = [trial(seed=seed, success=0.5, m=m) for seed in range(2) for m in (10, 20)]
-    found = results(trials)
-    found.trials["m"] = found.trials["m"].where(found.trials["m"] < 20)
+    stored = results(trials)
+    stored.trials["m"] = stored.trials["m"].where(stored.trials["m"] < 20)
     keys: dict = {"kind": "curve", "metric": "success", "split": "q"}
-    assert gathered(panel(x="m", **keys), found).series[0].counts() == {10: 2}
-    assert gathered(panel(x={"column": "m", "empty": 99}, **keys), found).series[0].counts() == {10: 2, 99: 2}
+    assert gathered(panel(x="m", **keys), stored).series[0].counts() == {10: 2}
+    assert gathered(panel(x={"column": "m", "empty": 99}, **keys), stored).series[0].counts() == {10: 2, 99: 2}
 
 
 def test_an_axis_of_text_is_no_axis_of_a_curve():
@@ -453,7 +453,7 @@ def test_costs_of_unlike_machines_are_named():
 
 
 def test_a_value_axis_is_drawn_in_its_unit_and_from_its_limit():
-    found = results([trial(q=q, success=0.5, wall_seconds=60 * q, device="cpu", lanes=1) for q in (1.0, 3.0)])
+    stored = results([trial(q=q, success=0.5, wall_seconds=60 * q, device="cpu", lanes=1) for q in (1.0, 3.0)])
     minutes = panel(
         kind="curve",
         x="q",
@@ -461,7 +461,7 @@ def test_a_value_axis_is_drawn_in_its_unit_and_from_its_limit():
         split="baseline",
         y={"unit": 60, "limits": [0, None], "label": "min"},
     )
-    axes = composed(found, minutes).axes[0]
+    axes = composed(stored, minutes).axes[0]
     assert any(line.get_ydata().tolist() == [1.0, 3.0] for line in axes.lines)
     low, high = axes.get_ylim()
     assert low == 0
@@ -511,7 +511,7 @@ def voters(q):
     ],
 )
 def test_nothing_is_cut_and_no_text_runs_into_another(case, palette):
-    found, panels = {
+    stored, panels = {
         "paper": lambda: (paper_like(), PAPER),
         "log axis": log_axis,
         "uneven": lambda: (paper_like(2, [1, 3], [("Aq_r0", 3, 1), ("Aq_R", 3, 1), ("Aq_R", 3, 0)]), PAPER[:1]),
@@ -526,7 +526,7 @@ def test_nothing_is_cut_and_no_text_runs_into_another(case, palette):
         ),
     }[case]()
     for row in [*([one] for one in panels), panels]:
-        figure = composed(found, *row, palette=palette)
+        figure = composed(stored, *row, palette=palette)
         boxes = [(text, text.get_window_extent()) for text in texts(figure)]
         for text, box in boxes:
             inside = box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
@@ -604,43 +604,43 @@ def test_crosses_that_coincide_stand_side_by_side():
 
 
 def test_bands_of_averages_are_not_covered_by_those_of_tails():
-    found = results([trial(seed=seed, success=0.5 + seed / 9, success_p5=seed / 9) for seed in range(2)])
+    stored = results([trial(seed=seed, success=0.5 + seed / 9, success_p5=seed / 9) for seed in range(2)])
     both = panel(kind="curve", x="q", metric="success", tail="success_p5", split="baseline")
     tail = panel(kind="curve", x="q", tail="success_p5", split="baseline")
     for one, low in ((both, 50.0), (tail, 0.0)):
         one = one.model_copy(update={"y": one.y.model_copy(update={"percent": True})})
-        (band,) = composed(found, one).axes[0].collections
+        (band,) = composed(stored, one).axes[0].collections
         assert band.get_paths()[0].vertices[:, 1].min() == pytest.approx(low)
 
 
 def test_neighbours_of_the_same_series_share_a_legend():
-    found = results([trial(success=0.5, success_p5=0.1), trial("Aq_r0", success=0.5)])
+    stored = results([trial(success=0.5, success_p5=0.1), trial("Aq_r0", success=0.5)])
     left = panel(kind="curve", x="q", series=TWO, published=published({"seen": {1: 0.5}}))
     right = left.model_copy(update={"name": "R", "published": ()})
     other = panel(kind="curve", x="q", series=TWO[:1])
-    assert legends(composed(found, left, right)) == [["seen", "unseen", "published"]]
-    assert legends(composed(found, left, right, other)) == [["seen", "unseen", "published"], ["seen"]]
+    assert legends(composed(stored, left, right)) == [["seen", "unseen", "published"]]
+    assert legends(composed(stored, left, right, other)) == [["seen", "unseen", "published"], ["seen"]]
     unseen = right.model_copy(update={"where": {"baseline": "Aq_R"}})  # of which the left panel has data
     unseen = unseen.model_copy(update={"published": left.published})
-    assert legends(composed(found, left, unseen)) == [["seen", "unseen", "published"]]
+    assert legends(composed(stored, left, unseen)) == [["seen", "unseen", "published"]]
 
 
 def test_axes_have_the_size_that_their_kind_gives():
     grid = walkers([walker(name, reward=-8.0) for name in ("AE_R", "Aq_R")])
-    for found, row in ((paper_like(1), PAPER), (paper_like(1), PAPER[:1]), (grid, [HISTORY, CELLS, BOARD])):
-        figure = composed(found, *row)
+    for stored, row in ((paper_like(1), PAPER), (paper_like(1), PAPER[:1]), (grid, [HISTORY, CELLS, BOARD])):
+        figure = composed(stored, *row)
         boxes = [axes.bbox for axes in figure.axes if axes.axison and axes.get_label() != "<colorbar>"]
-        widths = [width for one in row for width in drawing(one, found).widths()]
+        widths = [width for one in row for width in drawing(one, stored).widths()]
         np.testing.assert_allclose([box.width / figure.dpi for box in boxes], widths, atol=0.02)
         np.testing.assert_allclose([box.height / figure.dpi for box in boxes], layout.HEIGHT, atol=0.02)
 
 
 def test_a_title_is_no_wider_than_its_panel_and_its_formulas_stay_whole():
-    found = results([trial(success=0.5)])
+    stored = results([trial(success=0.5)])
     one = panel(kind="curve", x="q", metric="success", split="baseline", title="$q = 1$")
-    assert "$q = 1$" in said(composed(found, one)).split("\n")
+    assert "$q = 1$" in said(composed(stored, one)).split("\n")
     long = one.model_copy(update={"title": "a long title with $q = 1$ " * 6})
-    lines = next(text.get_text() for text in texts(composed(found, long)) if "long" in text.get_text()).split("\n")
+    lines = next(text.get_text() for text in texts(composed(stored, long)) if "long" in text.get_text()).split("\n")
     assert len(lines) > 2
     assert {line.count("$") % 2 for line in lines} == {0}
 
@@ -655,15 +655,15 @@ def test_a_title_is_no_wider_than_its_panel_and_its_formulas_stay_whole():
     ],
 )
 def test_the_legend_says_what_a_dashed_line_is(tail, unit, name):
-    found = results([trial(success=0.5, success_p5=0.1, loss_p95=0.2)])
+    stored = results([trial(success=0.5, success_p5=0.1, loss_p95=0.2)])
     one = panel(kind="curve", x="q", tail=tail, split="baseline", y={"unit": unit})
-    assert legends(composed(found, one)) == [["Aq_R", name]]
+    assert legends(composed(stored, one)) == [["Aq_R", name]]
 
 
 def test_titles_of_a_row_begin_at_the_same_height():
-    found = results([trial(success=0.5)])
+    stored = results([trial(success=0.5)])
     one = panel(kind="curve", x="q", metric="success", split="baseline", title="short")
-    figure = composed(found, one, one.model_copy(update={"title": "a title of several lines " * 4}))
+    figure = composed(stored, one, one.model_copy(update={"title": "a title of several lines " * 4}))
     tops = [text.get_window_extent().y1 for text in texts(figure) if text.get_text()[:5] in ("short", "a tit")]
     assert len(tops) == 2
     assert abs(tops[0] - tops[1]) < 2
@@ -677,8 +677,8 @@ def test_panels_side_by_side_share_the_height_of_their_axes():
 
 
 def test_seed_counts_are_printed_above_points_that_differ_in_them():
-    found, panels = log_axis()
-    figure = composed(found, panels[0])
+    stored, panels = log_axis()
+    figure = composed(stored, panels[0])
     counts = [text.get_text() for text in texts(figure) if text.get_fontsize() == style.SMALL]
     assert counts.count("5") == 5 + 4
     assert counts.count("2") == 6 + 6
@@ -686,20 +686,20 @@ def test_seed_counts_are_printed_above_points_that_differ_in_them():
 
 
 def test_seed_counts_that_all_series_share_are_printed_once():
-    found = paper_like(2, [1, 3], [("Aq_r0", 3, 1), ("Aq_R", 3, 1)])
-    counts = [text.get_text() for text in texts(composed(found, PAPER[0])) if text.get_fontsize() == style.SMALL]
+    stored = paper_like(2, [1, 3], [("Aq_r0", 3, 1), ("Aq_R", 3, 1)])
+    counts = [text.get_text() for text in texts(composed(stored, PAPER[0])) if text.get_fontsize() == style.SMALL]
     assert [count for count in counts if count.isdigit() or count == "seeds"] == ["seeds", "2", "1"]
 
 
 def test_infinity_has_a_place_on_the_axis():
-    found, panels = log_axis()
-    ticks = [label.get_text() for label in composed(found, panels[0]).axes[0].get_xticklabels()]
+    stored, panels = log_axis()
+    ticks = [label.get_text() for label in composed(stored, panels[0]).axes[0].get_xticklabels()]
     assert ticks == ["1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "∞"]
 
 
 def test_a_column_without_trials_is_hatched():
-    found, panels = log_axis()
-    hatched = [patch for axes in composed(found, panels[3]).axes for patch in axes.patches if patch.get_hatch()]
+    stored, panels = log_axis()
+    hatched = [patch for axes in composed(stored, panels[3]).axes for patch in axes.patches if patch.get_hatch()]
     assert len(hatched) == 1
     assert hatched[0].get_x() == 4  # q = 16 is the fifth column
 
@@ -783,7 +783,7 @@ def settings():
     """Two settings of two seeds each, and one that has the best seed of all, but no other."""
     rewards = {0.01: [-9.0, -7.0], 0.03: [-6.0, -12.0], 0.1: [-5.0]}
     return walkers(
-        [walker(seed=seed, rate=rate, reward=r) for rate, found in rewards.items() for seed, r in enumerate(found)]
+        [walker(seed=seed, rate=rate, reward=r) for rate, reached in rewards.items() for seed, r in enumerate(reached)]
     )
 
 
@@ -832,13 +832,13 @@ def test_a_best_setting_needs_its_metric():
 
 
 def test_yardsticks_are_the_exact_values_of_the_task_that_is_drawn():
-    found = settings()
-    content = gathered(HISTORY, found)
+    stored = settings()
+    content = gathered(HISTORY, stored)
     assert ("none", "the task has no exact 'nothing'") in [(note.series, note.text) for note in content.notes]
     exact = tasks.gridworld.minmax.deterministic(Grid(2, 3, 4))
     (line,) = exact_values.lines_of(HISTORY, content)
     assert line.value == -exact
-    figure = composed(found, HISTORY)
+    figure = composed(stored, HISTORY)
     assert any(list(line.get_ydata()) == [-exact, -exact] for line in figure.axes[0].lines)
     assert f"no walk is better (-{exact})" in said(figure)
 
@@ -896,13 +896,13 @@ def test_one_map_shows_one_training():
 
 
 def test_a_path_is_cut_where_a_walk_finds_the_target_or_is_at_its_longest():
-    ((found, lost),) = gathered(BOARD, walkers([walker(reward=-1.0)])).series
-    assert [walk.tolist() for walk in found.walks] == [
+    ((arrived, lost),) = gathered(BOARD, walkers([walker(reward=-1.0)])).series
+    assert [walk.tolist() for walk in arrived.walks] == [
         [[0, 0], [0, 1], [0, 2], [1, 2]],
         [[0, 0], [1, 0], [1, 1], [1, 2]],
     ]
     assert [len(walk) for walk in lost.walks] == [5, 5]
-    assert (found.steps, lost.steps) == (6, 8)
+    assert (arrived.steps, lost.steps) == (6, 8)
     shown = said(composed(walkers([walker(reward=-1.0)]), BOARD))
     assert {"-6", "-8", "seed 0", "seed 1"} <= set(shown.split("\n"))
 
@@ -928,17 +928,17 @@ def test_every_panel_is_written_alone_and_with_its_row(tmp_path):
 
 
 def test_the_same_results_make_the_same_files(tmp_path):
-    found = paper_like(seeds=1, qs=[1])
-    first, second = (figures.draw(found, PAPER[2:3], tmp_path / folder).paths for folder in "ab")
+    stored = paper_like(seeds=1, qs=[1])
+    first, second = (figures.draw(stored, PAPER[2:3], tmp_path / folder).paths for folder in "ab")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
 def test_figures_of_several_reports_are_ordered_by_the_names_of_their_panels(tmp_path):
-    found = paper_like(seeds=1, qs=[1])
-    first, second, third = (figures.draw(found, [one], tmp_path / one.name) for one in (PAPER[1], PAPER[0], PAPER[3]))
+    stored = paper_like(seeds=1, qs=[1])
+    first, second, third = (figures.draw(stored, [one], tmp_path / one.name) for one in (PAPER[1], PAPER[0], PAPER[3]))
     paths, _ = figures.draw_together([first, second, third], tmp_path)
     assert [path.name for path in paths] == ["figure-5.png", "figure-5.pdf"]
-    figure = composed(found, PAPER[0], PAPER[1])
+    figure = composed(stored, PAPER[0], PAPER[1])
     assert matplotlib.image.imread(paths[0]).shape[1] == pytest.approx(figure.bbox.width, abs=1)
     assert figures.draw_together([first, first], tmp_path) == ([], [])  # one figure of different trials
     assert figures.draw_together([first, third], tmp_path) == ([], [])

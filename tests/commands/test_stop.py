@@ -1,7 +1,6 @@
 """`python -m sweeper stop` asks through the store, and waits for the answer."""
 
 import threading
-import time
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +12,7 @@ from sweeper.listeners.heartbeat import Heartbeat
 from sweeper.store import drivers
 from sweeper.store.store import Store
 from tests.commands.test_status import ELSEWHERE, record
+from tests.listeners.test_heartbeat import until
 from tests.store.test_drivers import sign
 
 
@@ -29,19 +29,20 @@ def asked(store, name="quick"):
 
 
 def test_a_driver_is_stopped_as_by_ctrl_c(store):
-    interruption = Interruption()
-    heart = Heartbeat(store, "", interruption.ask, seconds=0.01)
-    heart.hear(events.SweepPlanned("quick", trials=1, done=0, failed=0, steps=1))
+    interruption, requested = Interruption(), threading.Event()
+
+    def stop_driver():
+        interruption.ask()
+        requested.set()
 
     def loop():
-        while interruption.signum is None:
-            time.sleep(0.01)
+        requested.wait()
         heart.hear(events.SweepEnded())
 
-    driver = threading.Thread(target=loop)
+    heart, driver = Heartbeat(store, "", stop_driver, seconds=0.01), threading.Thread(target=loop)
+    heart.hear(events.SweepPlanned("quick", trials=1, done=0, failed=0, steps=1))
     driver.start()
-    while not drivers.signs(store.files):
-        time.sleep(0.01)
+    until(lambda: drivers.signs(store.files))
     done = asked(store)
     driver.join()
     assert (done.exit_code, interruption.signum, interruption.arrived()) == (0, 2, 2)

@@ -8,22 +8,15 @@ import pytest
 from sweeper.store.store import Store
 from tests.end_to_end.test_run import Command, _curves, _science, _until
 from tests.end_to_end.test_run import checkout as checkout
+from tests.starts import with_seeds
 
-SPACE = """
-name: halving
-trial:
-  task: {name: coloring, vertices: 5}
-  model: {name: transformer, width: 4, key_size: 4}
-  baseline: Aq_R
-  objective: {q: 3, m: 2}
-  optimizer: {warmup_steps: 10}
-  steps: 6000
-  batch_size: 8
-  evaluation: {seeds: 10, votes: [3]}
-  seed: {seeds: 2}
+SPACE = (
+    with_seeds(2).replace("steps: 250", "steps: 6000")
+    + """
 search: {method: halving, starts: 4, rungs: [{steps: 2000, keep: 2}, {steps: 4000, keep: 1}]}
 resources: {checkpoint_seconds: 0.2}
 """
+)
 
 pytestmark = pytest.mark.long
 

@@ -25,12 +25,12 @@ PLACE = f"task=coloring/baseline=Aq_R/{FINISHED}.parquet"
 
 def writes(s3, folder):
     """Method, key below the folder and query of every request that changed something there."""
-    found = []
+    requests = []
     for method, path in s3.requests():
         key, _, parameters = path.partition("?")
         if method in ("PUT", "POST", "DELETE") and key.startswith(f"/bucket/{folder}/"):
-            found.append((method, key.removeprefix(f"/bucket/{folder}/"), parameters))
-    return found
+            requests.append((method, key.removeprefix(f"/bucket/{folder}/"), parameters))
+    return requests
 
 
 def test_a_commit_is_one_put_to_each_final_key_and_the_row_comes_last(s3):

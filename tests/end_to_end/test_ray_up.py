@@ -262,5 +262,5 @@ def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, tmp_path):
 
 def _resources(status: str) -> str:
     """The cores of a cluster in the answer of `ray status`."""
-    found = re.search(r"/(\S+ CPU)", status)
-    return found[1] if found else ""
+    cpus = re.search(r"/(\S+ CPU)", status)
+    return cpus[1] if cpus else ""

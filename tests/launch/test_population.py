@@ -160,9 +160,9 @@ def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_o
         if int(step[0]) < 2:
             thread = threading.Thread(target=kill)
             thread.start()
-            found = evaluate(trials, distribution, step)
+            objectives = evaluate(trials, distribution, step)
             thread.join()
-            return found
+            return objectives
         return evaluate(trials, distribution, step)
 
     try:

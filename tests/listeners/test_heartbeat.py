@@ -24,6 +24,7 @@ def store(tmp_path):
 
 
 def until(condition):
+    """The first true value of the condition."""
     while not (value := condition()):
         time.sleep(0.005)
     return value
@@ -58,16 +59,24 @@ def test_a_sign_says_what_runs_where_and_goes_at_the_end(store):
     assert not stops
 
 
-def test_a_request_stops_once(store):
-    stops = []
+def test_a_request_stops_once(store, monkeypatch):
+    stops, written, write = [], [], drivers.write_sign
+    monkeypatch.setattr(heartbeat, "write_sign", lambda *arguments: written.append(write(*arguments)))
+
+    def look():
+        """Wait for a whole look of the driver for requests, which follows a sign of life."""
+        before = len(written)
+        until(lambda: len(written) >= before + 2)
+
     heart = Heartbeat(store, "", lambda: stops.append(1), seconds=0.01)
     heart.hear(PLANNED)
     driver = until(lambda: told(store))[0].driver
     drivers.ask_to_stop(store.files, "quick", "0" * 16)
+    look()
     assert not stops, "another driver was asked"
     drivers.ask_to_stop(store.files, "quick", driver)
     until(lambda: stops)
-    time.sleep(0.05)
+    look()
     heart.hear(events.SweepEnded())
     assert stops == [1]
     assert store.listing("drivers") == ["drivers/quick/" + "0" * 16 + ".stop"]

@@ -65,8 +65,8 @@ def test_a_lane_of_a_stack_is_the_trial():
     stacked = stack(trials)
     assert jax.tree.structure(stacked) == jax.tree.structure(trials[0])
     for index, trial in enumerate(trials):
-        for found, expected in zip(jax.tree.leaves(lane(stacked, index)), jax.tree.leaves(trial), strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-7)
+        for leaf, expected in zip(jax.tree.leaves(lane(stacked, index)), jax.tree.leaves(trial), strict=True):
+            np.testing.assert_allclose(leaf, expected, rtol=1e-7)
 
 
 def test_a_pack_and_its_id_survive_pickling():

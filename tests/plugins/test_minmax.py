@@ -20,14 +20,14 @@ def _moves(grid: Grid, cell: int) -> list[int]:
 
 def _first_visits(grid: Grid) -> set[tuple[int | None, ...]]:
     """Step of the first visit of every cell, None if there is none, for every sequence of actions."""
-    found = set()
+    walks = set()
     for actions in itertools.product(range(4), repeat=grid.horizon):
         cell, visits = 0, [0] + [None] * (grid.cells - 1)
         for step, action in enumerate(actions, start=1):
             cell = _moves(grid, cell)[action]
             visits[cell] = step if visits[cell] is None else visits[cell]
-        found.add(tuple(visits))
-    return found
+        walks.add(tuple(visits))
+    return walks
 
 
 @functools.cache
@@ -85,11 +85,11 @@ def test_values_of_square_grids(size, average, deterministic, randomised):
 
 @pytest.mark.parametrize("grid", [Grid(3, 3, 25), Grid(3, 4, 12), Grid(4, 4, 25)], ids=str)
 def test_the_mixture_attains_the_value_and_the_grid_may_be_turned(grid):
-    found = minmax.randomised(grid)
-    assert found.probabilities.sum() == pytest.approx(1)
-    assert (found.probabilities @ found.costs).max() == pytest.approx(found.value)
+    mixture = minmax.randomised(grid)
+    assert mixture.probabilities.sum() == pytest.approx(1)
+    assert (mixture.probabilities @ mixture.costs).max() == pytest.approx(mixture.value)
     turned = Grid(grid.width, grid.height, grid.horizon)
-    assert minmax.randomised(turned).value == pytest.approx(found.value, abs=1e-6)
+    assert minmax.randomised(turned).value == pytest.approx(mixture.value, abs=1e-6)
 
 
 def test_a_value_that_cannot_be_proved_is_refused():

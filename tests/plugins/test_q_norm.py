@@ -91,8 +91,8 @@ def test_q_is_traced_so_that_one_program_serves_every_strength():
 
 def test_annealing_moves_the_inverse_of_q_linearly_from_one_end_to_the_other():
     annealed = Objective.model_validate({"q": 2, "final_q": "inf"})
-    found = [float(annealed.strength(jnp.int32(step) / 4)) for step in range(5)]
-    np.testing.assert_allclose(found, [2, 8 / 3, 4, 8, np.inf], rtol=1e-6)
+    values = [float(annealed.strength(jnp.int32(step) / 4)) for step in range(5)]
+    np.testing.assert_allclose(values, [2, 8 / 3, 4, 8, np.inf], rtol=1e-6)
     falling = Objective.model_validate({"q": "inf", "final_q": 2})
     np.testing.assert_allclose(falling.strength(jnp.int32(2) / 4), 4, rtol=1e-6)
 

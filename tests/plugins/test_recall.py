@@ -160,15 +160,15 @@ def test_look_ups_are_exact_wherever_matrix_products_are_rounded():
     tables = jax.eval_shape(lambda network: task._tables(network, network.polynomial(), seeds), network)
     program = jax.make_jaxpr(jax.grad(lambda tables: _logits(tables, inputs).sum()))(tables)
     highest = (jax.lax.Precision.HIGHEST,) * 2
-    found = []
+    exact = []
     for product in _matrix_products(program.jaxpr):
         (contracted, _), _ = product.params["dimension_numbers"]
         sizes = [product.invars[0].aval.shape[axis] for axis in contracted]
         rows = [size for variable in product.invars for size in variable.aval.shape if size in (3, 4)]
         assert (product.params["precision"] == highest) == bool(rows), sizes
-        found.append(bool(rows))
-    assert sum(found) >= 10
-    assert not all(found)
+        exact.append(bool(rows))
+    assert sum(exact) >= 10
+    assert not all(exact)
 
 
 def test_look_ups_and_running_sums_are_exact_on_a_gpu_too():

@@ -583,11 +583,11 @@ def test_choices_may_hold_records_with_holes(space):
 
 def test_variants_are_merged_deeply_and_their_grids_joined(space):
     text = VALID.replace("  - {}", "  - {objective: {m: {choice: [2, 3]}}, baseline: Aq_R, model: {width: 4}}")
-    found = {(t.model.model_dump()["width"], t.objective.m, t.baseline) for t in space(text).expand().trials}
+    planned = {(t.model.model_dump()["width"], t.objective.m, t.baseline) for t in space(text).expand().trials}
     first = {(4, 2, "Aq_R"), (4, 3, "Aq_R")}
-    assert first <= found
-    assert {entry for entry in found if entry[0] == 4} == first
-    assert {entry[0] for entry in found} == {4, 8, 16}
+    assert first <= planned
+    assert {entry for entry in planned if entry[0] == 4} == first
+    assert {entry[0] for entry in planned} == {4, 8, 16}
 
 
 def test_a_space_is_named_after_its_file(space):

@@ -53,8 +53,8 @@ def fill(results, seeds=range(7)):
 def facts(results):
     """Everything that a store says."""
     curves = results.curves().sort_by([("trial_id", "ascending"), ("step", "ascending")])
-    found = results.outcomes().sort_by([("trial_id", "ascending"), ("input", "ascending")])
-    return results.committed(), results.trials().to_pylist(), curves.to_pylist(), found.to_pylist()
+    per_input = results.outcomes().sort_by([("trial_id", "ascending"), ("input", "ascending")])
+    return results.committed(), results.trials().to_pylist(), curves.to_pylist(), per_input.to_pylist()
 
 
 def names(results, kind="trials"):
@@ -96,8 +96,8 @@ def test_other_tools_read_the_folder_without_doubles(tmp_path):
     compact(results)
     for kind, count in (("trials", 7), ("curves", 7), ("outcomes", 28)):
         folder = tmp_path / kind
-        found = duckdb.sql(f"select count(*), count(distinct trial_id) from '{folder}/**/*.parquet'").fetchall()
-        assert found == [(count, 7)]
+        counts = duckdb.sql(f"select count(*), count(distinct trial_id) from '{folder}/**/*.parquet'").fetchall()
+        assert counts == [(count, 7)]
         assert len(pl.read_parquet(folder)) == len(pd.read_parquet(folder)) == count
     assert sorted(pd.read_parquet(tmp_path / "trials")["trial_id"]) == ids
     assert set(pd.read_parquet(tmp_path / "trials")["baseline"]) == {"Aq_R"}
@@ -278,14 +278,14 @@ def test_readers_and_writers_go_on_meanwhile(tmp_path):
         worker.start()
     while not done.is_set():
         expected = set(committed)
-        for found in (
+        for trial_ids in (
             results.committed(),
             results.trials()["trial_id"].to_pylist(),
             results.curves()["trial_id"].to_pylist(),
         ):
             reads += 1
-            if expected - set(found) or len(found) != len(set(found)):
-                wrong.append((expected - set(found), len(found)))
+            if expected - set(trial_ids) or len(trial_ids) != len(set(trial_ids)):
+                wrong.append((expected - set(trial_ids), len(trial_ids)))
     for worker in workers:
         worker.join()
     assert not wrong

@@ -20,20 +20,20 @@ def test_the_names_of_metrics_are_known_before_anything_is_trained(baseline):
 
 def test_metrics_of_a_deterministic_model():
     success = np.array([1.0] * 94 + [0.0] * 6, np.float32)
-    found = metrics({"success": success, "loss": np.linspace(0, 1, 100, dtype=np.float32)})
-    assert found["success"] == pytest.approx(0.94)
-    assert found["success_p5"] == 0
-    assert found["success_worst5"] == 0
-    assert found["failed_inputs"] == pytest.approx(0.06)
-    assert found["loss_p95"] == pytest.approx(0.95, abs=1e-3)
+    measured = metrics({"success": success, "loss": np.linspace(0, 1, 100, dtype=np.float32)})
+    assert measured["success"] == pytest.approx(0.94)
+    assert measured["success_p5"] == 0
+    assert measured["success_worst5"] == 0
+    assert measured["failed_inputs"] == pytest.approx(0.06)
+    assert measured["loss_p95"] == pytest.approx(0.95, abs=1e-3)
 
 
 def test_the_mean_of_the_worst_does_not_jump_where_the_percentile_does():
     for bad, p5, worst in ((4, 1.0, 0.2), (6, 0.0, 0.0)):
         success = np.array([0.0] * bad + [1.0] * (100 - bad), np.float32)
-        found = metrics({"success": success, "loss": success})
-        assert found["success_p5"] == p5
-        assert found["success_worst5"] == pytest.approx(worst)
+        measured = metrics({"success": success, "loss": success})
+        assert measured["success_p5"] == p5
+        assert measured["success_worst5"] == pytest.approx(worst)
 
 
 @pytest.mark.slow
@@ -73,11 +73,11 @@ def test_the_variance_has_a_tail():
 
 @pytest.mark.slow
 def test_success_of_votes_is_estimated_beside_the_votes_of_the_paper():
-    found, columns = evaluated(evaluation={"seeds": 40, "votes": [5, 30]})
-    estimated = {int(name.removeprefix("votes_")) for name in found if name.removeprefix("votes_").isdigit()}
+    measured, columns = evaluated(evaluation={"seeds": 40, "votes": [5, 30]})
+    estimated = {int(name.removeprefix("votes_")) for name in measured if name.removeprefix("votes_").isdigit()}
     assert estimated == {5, *(size for size in SIZES if 2 * size <= 40)}  # 30 seeds have no second group of 30 among 40
-    assert {"majority_5", "majority_30", "votes_5_p5", "votes_5_se"} <= found.keys()
-    assert (found["votes_1"], found["votes_1_p5"]) == (found["success"], found["success_p5"])
+    assert {"majority_5", "majority_30", "votes_5_p5", "votes_5_se"} <= measured.keys()
+    assert (measured["votes_1"], measured["votes_1_p5"]) == (measured["success"], measured["success_p5"])
     # What the trial names is stored for every input; the other sizes are for curves over the number of votes.
     assert {name for name in columns if name.startswith("votes")} == {"votes_5"}
     assert set(outcome_names(coloring_trial(evaluation={"seeds": 40, "votes": [5, 30]}))) == set(columns)
@@ -86,34 +86,34 @@ def test_success_of_votes_is_estimated_beside_the_votes_of_the_paper():
 
 @pytest.mark.parametrize("seeds", [1, 2, 5])
 def test_few_seeds_estimate_what_they_can(seeds):
-    found, _ = evaluated(evaluation={"seeds": seeds, "votes": [1]})
-    assert ("votes_1_se" in found) == (seeds > 1)
-    assert "votes_3" not in found
-    assert found["majority_1"] == pytest.approx(found["success"])
+    measured, _ = evaluated(evaluation={"seeds": seeds, "votes": [1]})
+    assert ("votes_1_se" in measured) == (seeds > 1)
+    assert "votes_3" not in measured
+    assert measured["majority_1"] == pytest.approx(measured["success"])
 
 
 def test_the_best_seed_is_chosen_on_one_half_and_judged_on_the_other():
     random = np.random.default_rng(1)
     correct, loss = random.random((41, 6)) < random.random(6), random.random((41, 6)).astype(np.float32)
-    found = jax.jit(best_seed)(jnp.asarray(correct), jnp.asarray(loss))
+    judged = jax.jit(best_seed)(jnp.asarray(correct), jnp.asarray(loss))
     judges = np.sort(np.random.default_rng(0).permutation(41)[20:])
     seed = np.delete(correct, judges, axis=0).sum(axis=0).argmax()
     assert len(judges) == 21
-    np.testing.assert_array_equal(found["best_seed"].values(), correct[judges, seed])
-    np.testing.assert_array_equal(found["best_seed_loss"], loss[judges, seed])
+    np.testing.assert_array_equal(judged["best_seed"].values(), correct[judges, seed])
+    np.testing.assert_array_equal(judged["best_seed_loss"], loss[judges, seed])
 
 
 def test_of_equally_right_seeds_the_one_with_the_lowest_loss_is_the_best():
     correct, loss = np.ones((10, 3), bool), np.tile([2.0, 1.0, 3.0], (10, 1))
-    found = jax.jit(best_seed)(jnp.asarray(correct), jnp.asarray(loss))
-    np.testing.assert_array_equal(found["best_seed_loss"], 1)
+    judged = jax.jit(best_seed)(jnp.asarray(correct), jnp.asarray(loss))
+    np.testing.assert_array_equal(judged["best_seed_loss"], 1)
     assert best_seed(jnp.asarray(correct[:1]), jnp.asarray(loss[:1])) == {}
 
 
 def test_success_tail_and_worst_of_the_best_seed_are_metrics():
-    found, columns = evaluated()
-    assert {"best_seed", "best_seed_p5", "best_seed_worst"} <= found.keys()
-    assert {"best_seed_loss", "best_seed_loss_p95", "best_seed_loss_worst"} <= found.keys()
-    assert found["best_seed_worst"] in (0, 1)
+    measured, columns = evaluated()
+    assert {"best_seed", "best_seed_p5", "best_seed_worst"} <= measured.keys()
+    assert {"best_seed_loss", "best_seed_loss_p95", "best_seed_loss_worst"} <= measured.keys()
+    assert measured["best_seed_worst"] in (0, 1)
     assert "best_seed" not in columns
     assert not [name for name in metric_names(coloring_trial(baseline="Aq_r0")) if name.startswith("best_seed")]

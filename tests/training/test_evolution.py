@@ -286,10 +286,10 @@ def test_blocks_are_the_same_in_any_order():
 
 def test_individuals_without_a_finite_objective_are_ranked_last():
     def spoiled(value, trials, distribution, step):
-        found = evolution.in_process(trials, distribution, step)
-        found[0] = found[0].copy()
-        found[0][:, 0, 3] = value
-        return found
+        objectives = evolution.in_process(trials, distribution, step)
+        objectives[0] = objectives[0].copy()
+        objectives[0][:, 0, 3] = value
+        return objectives
 
     states = [_run([_trial()], 1, functools.partial(spoiled, value))[0] for value in (np.nan, np.inf, 1e30)]
     for state in states:

@@ -37,8 +37,8 @@ def mode(items):
 @pytest.mark.parametrize("group", [1, 3, 5])
 def test_votes_equal_counting(rule, group):
     answers = np.random.default_rng(0).integers(0, 3, (20, 11, 2))
-    found = jax.jit(lambda ballots: vote_success(ONLY_ZEROS, None, ballots, group, rule))(jnp.asarray(answers))
-    for ballots, share in zip(answers, found.values(), strict=True):
+    success = jax.jit(lambda ballots: vote_success(ONLY_ZEROS, None, ballots, group, rule))(jnp.asarray(answers))
+    for ballots, share in zip(answers, success.values(), strict=True):
         wins = []
         for start in range(0, 11 // group * group, group):
             cast = ballots[start : start + group]
@@ -61,13 +61,13 @@ def test_margin_and_entropy_of_wrong_answers_equal_counting(kind):
     answers[0], answers[1] = 0, 1  # never wrong; always wrong in the same way
     correct = (answers == 0).all(axis=-1)
     ballots = answers if kind == "rows" else (answers @ [2, 1])[..., None].astype(np.uint16)
-    found = jax.jit(lambda right, cast: count_ballots(right, cast, SOME))(jnp.asarray(correct), jnp.asarray(ballots))
-    margin = found.margin.values()
+    tally = jax.jit(lambda right, cast: count_ballots(right, cast, SOME))(jnp.asarray(correct), jnp.asarray(ballots))
+    margin = tally.margin.values()
     for index, (cast, right) in enumerate(zip(answers, correct, strict=True)):
         counts = collections.Counter(map(tuple, cast))
         right_count = counts.pop((0, 0), 0)
         shares = np.array(list(counts.values())) / max(1, (~right).sum())
-        assert found.wrong_entropy[index] == pytest.approx(-(shares * np.log2(shares)).sum(), abs=1e-6)
+        assert tally.wrong_entropy[index] == pytest.approx(-(shares * np.log2(shares)).sum(), abs=1e-6)
         assert margin[index] == pytest.approx((right_count - max(counts.values(), default=0)) / 12)
     assert margin[0] == 1
     assert margin[1] == -1
@@ -75,16 +75,16 @@ def test_margin_and_entropy_of_wrong_answers_equal_counting(kind):
 
 def test_of_several_right_answers_only_the_most_frequent_counts_for_the_margin():
     answers = jnp.asarray([[0, 0, 1, 1, 1, 2, 2, 3]])[..., None]  # 0 and 1 are right
-    found = jax.jit(lambda right, cast: count_ballots(right, cast, random_groups(8, (3,))))(
+    tally = jax.jit(lambda right, cast: count_ballots(right, cast, random_groups(8, (3,))))(
         answers[..., 0] < 2, answers
     )
-    assert found.margin.values()[0] == pytest.approx(1 / 8)
+    assert tally.margin.values()[0] == pytest.approx(1 / 8)
 
 
 def test_the_margin_of_the_weakest_part_equals_counting():
     right = np.random.default_rng(0).random((20, 11, 3)) < [0.4, 0.7, 0.9]
-    found = jax.jit(part_margin)(jnp.asarray(right))
-    for cast, margin in zip(right, found.values(), strict=True):
+    margins = jax.jit(part_margin)(jnp.asarray(right))
+    for cast, margin in zip(right, margins.values(), strict=True):
         assert margin == pytest.approx(min((sum(part) - sum(~part)) / 11 for part in cast.T), abs=1e-6)
 
 
@@ -94,11 +94,11 @@ def test_a_perfect_margin_is_no_more_than_one(seeds):
     right = jnp.ones((2, seeds, 3), bool)
     groups = random_groups(seeds, (3,))
     assert jax.jit(part_margin)(right).values().max() == 1
-    found = jax.jit(lambda right, cast: count_ballots(right, cast, groups))(
+    tally = jax.jit(lambda right, cast: count_ballots(right, cast, groups))(
         right[..., 0], jnp.zeros((2, seeds, 1), int)
     )
-    assert found.margin.values().max() == 1
-    assert (found.estimates[3].by_input.values() == 1).all()
+    assert tally.margin.values().max() == 1
+    assert (tally.estimates[3].by_input.values() == 1).all()
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -123,11 +123,11 @@ def test_votes_on_whole_answers_are_those_of_every_order_of_every_group(size, ki
     correct = answers < 2  # two answers are right
     ballots = np.stack([answers, answers % 3], axis=-1) if kind == "rows" else answers[..., None].astype(np.uint16)
     groups = every_group(2 * size, size)
-    found = jax.jit(lambda right, cast: count_ballots(right, cast, groups))(jnp.asarray(correct), jnp.asarray(ballots))
+    tally = jax.jit(lambda right, cast: count_ballots(right, cast, groups))(jnp.asarray(correct), jnp.asarray(ballots))
     orders = list(itertools.permutations(range(2 * size), size))
     expected = [np.mean([mode(list(cast[list(order)])) < 2 for order in orders]) for cast in answers]
-    np.testing.assert_allclose(found.estimates[size].by_input.values(), expected, rtol=1e-5, atol=1e-7)
-    by_group = np.asarray(found.estimates[size].by_group)
+    np.testing.assert_allclose(tally.estimates[size].by_input.values(), expected, rtol=1e-5, atol=1e-7)
+    by_group = np.asarray(tally.estimates[size].by_group)
     assert by_group.shape == (math.comb(2 * size, size) // 2, 2)
     assert by_group.mean() == pytest.approx(np.mean(expected), rel=1e-5)
 
@@ -136,21 +136,21 @@ def test_votes_on_whole_answers_are_those_of_every_order_of_every_group(size, ki
 def test_votes_on_parts_are_those_of_every_group(size):
     right = np.random.default_rng(size).random((30, 2 * size, 3)) < [0.5, 0.7, 0.9]
     groups = every_group(2 * size, size)
-    found = jax.jit(lambda cast: partwise_estimates(cast, groups))(jnp.asarray(right))[size]
+    estimate = jax.jit(lambda cast: partwise_estimates(cast, groups))(jnp.asarray(right))[size]
     chosen = [np.flatnonzero(lane) for lane in groups.members.T]
     votes = [[all(mode(list(part)) for part in cast[group].T) for group in chosen] for cast in right]
-    np.testing.assert_allclose(found.by_input.values(), np.mean(votes, axis=1), rtol=1e-6)
-    np.testing.assert_allclose(np.asarray(found.by_group).ravel(), np.mean(votes, axis=0), rtol=1e-6)
+    np.testing.assert_allclose(estimate.by_input.values(), np.mean(votes, axis=1), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(estimate.by_group).ravel(), np.mean(votes, axis=0), rtol=1e-6)
 
 
 @pytest.mark.parametrize("inputs", [1, 255, 256, 300])
 def test_inputs_vote_alike_in_every_chunk(inputs):
     answers = np.random.default_rng(0).integers(0, 4, (inputs, 12))
-    found = jax.jit(lambda right, cast: count_ballots(right, cast, SOME))(
+    tally = jax.jit(lambda right, cast: count_ballots(right, cast, SOME))(
         jnp.asarray(answers < 1), jnp.asarray(answers[..., None])
     )
-    estimate = found.estimates[3]
-    assert len(found.wrong_entropy) == len(estimate.by_input.amount) == inputs
+    estimate = tally.estimates[3]
+    assert len(tally.wrong_entropy) == len(estimate.by_input.amount) == inputs
     assert np.asarray(estimate.by_group).mean() == pytest.approx(estimate.by_input.values().mean(), rel=1e-5)
 
 

@@ -32,12 +32,12 @@ def checkout(tmp_path, monkeypatch):
 
 
 def test_a_clean_checkout_is_its_commit(checkout):
-    found = provenance.capture(["sweeper/run.py"], checkout)
-    assert found.commit == git(checkout, "rev-parse", "HEAD")
-    assert found.dirty is False
-    assert found.lock_hash == hashlib.sha256(b"jax==0.10.2\n").hexdigest()
-    assert {"python", "jax", "pyarrow", "ray"} <= found.versions.keys()
-    captured = datetime.datetime.fromisoformat(found.captured)
+    origin = provenance.capture(["sweeper/run.py"], checkout)
+    assert origin.commit == git(checkout, "rev-parse", "HEAD")
+    assert origin.dirty is False
+    assert origin.lock_hash == hashlib.sha256(b"jax==0.10.2\n").hexdigest()
+    assert {"python", "jax", "pyarrow", "ray"} <= origin.versions.keys()
+    captured = datetime.datetime.fromisoformat(origin.captured)
     assert abs(datetime.datetime.now(datetime.UTC) - captured) < datetime.timedelta(minutes=1)
 
 
@@ -50,8 +50,8 @@ def test_a_changed_or_new_file_makes_it_dirty(checkout, name):
 def test_a_copy_without_history_borrows_none(checkout):
     inner = checkout / "inner"
     inner.mkdir()
-    found = provenance.capture([], inner)
-    assert (found.commit, found.dirty, found.lock_hash) == (None, None, None)
+    origin = provenance.capture([], inner)
+    assert (origin.commit, origin.dirty, origin.lock_hash) == (None, None, None)
 
 
 def test_git_need_not_be_there(checkout, monkeypatch):
@@ -76,7 +76,7 @@ def test_the_command_can_be_typed_again_and_holds_no_folder_and_no_key(argv, exp
 
 
 def test_it_travels_and_cannot_be_changed(checkout):
-    found = provenance.capture([], checkout)
-    assert pickle.loads(pickle.dumps(found)) == found
+    origin = provenance.capture([], checkout)
+    assert pickle.loads(pickle.dumps(origin)) == origin
     with pytest.raises(ValueError, match="frozen"):
-        found.commit = "other"
+        origin.commit = "other"

@@ -205,10 +205,10 @@ def test_the_canonical_trial_survives_json(document):
 
 
 def test_leaf_values_name_every_entry_by_its_path():
-    found = dict(leaf_values(canonical(coloring_trial())))
-    assert found["task.vertices"] == 5
-    assert found["evaluation.votes"] == [3]
-    assert set(STRUCTURE) | set(LEAVES) <= set(found)
+    entries = dict(leaf_values(canonical(coloring_trial())))
+    assert entries["task.vertices"] == 5
+    assert entries["evaluation.votes"] == [3]
+    assert set(STRUCTURE) | set(LEAVES) <= set(entries)
 
 
 # --------------------------------------------------------------------------------------------------------------------
