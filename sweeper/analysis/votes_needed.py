@@ -144,7 +144,7 @@ SHARES = Form(
     lambda shares: "/".join(f"{100 * share:.3g}" for share in shares), numeric=True, order=lambda shares: shares[0]
 )
 MISSING = "-"
-TITLE = "How many votes each trained model needs"
+TITLE = "How many votes each network needs"
 
 
 def votes_table(advice: Sequence[Votes]) -> Table:

@@ -162,7 +162,7 @@ def _changes(store: Store, name: str, planned: Mapping[str, TrialSpec]) -> list[
     before, now = set(earlier[-1].trial_ids), set(planned)
     if before == now:
         return []
-    counts = f"{len(now - before):,} added, {len(now & before):,} kept, {len(before - now):,} no longer wanted"
+    counts = f"{len(now - before):,} added, {len(now & before):,} kept, {len(before - now):,} no longer planned"
     return [f"  since the last start: {counts}"]
 
 

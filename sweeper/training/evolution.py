@@ -86,7 +86,7 @@ class Curve(NamedTuple):
 
 
 STRIDE = 1
-"""Generations that are run at once: between any two, a run can be stopped and its state kept."""
+"""Generations that are run at once: between any two, a training can be stopped and its state kept."""
 
 CURVE_POINTS = 200
 """Points of the curve of a long run, at most twice as many."""

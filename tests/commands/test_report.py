@@ -337,7 +337,7 @@ def test_a_perfect_model_of_single_precision_has_a_whole_report(store, tmp_path)
     record(store, "ours", ours)
     code, output = run(tmp_path, "--html", tmp_path / "page.html")
     assert code == 0
-    assert "How many votes each trained model needs" in output
+    assert "How many votes each network needs" in output
     assert "could not be made" not in output
 
 
@@ -352,7 +352,7 @@ def test_a_table_that_fails_is_a_note_of_the_report(store, tmp_path, monkeypatch
     code, output = run(tmp_path, "--html", tmp_path / "page.html")
     note = "This table could not be made: ValueError: nonsense"
     assert code == 0
-    assert f"How many votes each trained model needs: {note}\\x1b[2J" in output
+    assert f"How many votes each network needs: {note}\\x1b[2J" in output
     assert "How many seeds m a training step needs" in output
     assert note in (tmp_path / "page.html").read_text()
 

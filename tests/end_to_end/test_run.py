@@ -213,7 +213,7 @@ def test_an_edited_space_says_what_changed_and_what_it_costs(undisturbed, checko
         "--set", "trial.objective.q={choice: [1, 2]}",
     ).wait()  # fmt: skip
     assert code == 0, text
-    assert "since the last start: 2 added, 4 kept, 4 no longer wanted" in text
+    assert "since the last start: 2 added, 4 kept, 4 no longer planned" in text
     assert "4 done · 2 to run" in text
     assert "cost: about" in text
     code, text = Command(checkout, "tiny.yaml", "--results", "nothing", "--dry-run").wait()
