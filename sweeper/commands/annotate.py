@@ -13,14 +13,13 @@ Exit codes: 0; 2 for names, tags or conditions that make no sense, and a store t
 
 import collections
 import re
-import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from sweeper.messages import counted, did_you_mean, nearest_name, printable, printable_lines
-from sweeper.options import Results
+from sweeper.command_line import Results, exit_on
+from sweeper.messages import counted, did_you_mean, nearest_name, printable
 
 if TYPE_CHECKING:
     from sweeper.analysis.table import Table
@@ -91,7 +90,7 @@ def _answer(results: str, what: str | None, where: str | None, words: list[str],
     from sweeper.analysis.sql import QueryError
     from sweeper.store.store import Store, StoreError
 
-    try:
+    with exit_on(_Refused, QueryError, StoreError):
         store = Store.existing(results)
         chosen = None if what is None else _chosen(store, what, where)
         if chosen is None and where is not None:
@@ -102,21 +101,20 @@ def _answer(results: str, what: str | None, where: str | None, words: list[str],
             raise _Refused("--remove takes away what is named: the tags, or the beginning of the note")
         else:
             _show(store, chosen)
-    except (_Refused, QueryError, StoreError) as error:
-        print(printable_lines(str(error)), file=sys.stderr)
-        raise typer.Exit(2) from None
 
 
 def _chosen(store: "Store", what: str, where: str | None) -> _Chosen:
     """The sweep of this name, the trials of it that a condition chooses, or the trial whose id begins so.
 
     Raises:
-        _Refused: there is no such sweep, or the condition chooses nothing.
+        _Refused: the condition chooses nothing.
+        StoreError: there is no such sweep.
         QueryError: the condition is no SQL, or no trial or more than one begins so.
     """
     from sweeper.analysis.ready_questions import trial_with_prefix
     from sweeper.analysis.sql import table
     from sweeper.store.annotations import Subject
+    from sweeper.store.sweep_records import unknown_sweep
 
     names = {record.name for record in store.sweeps()}
     if what in names and where is None:
@@ -128,8 +126,7 @@ def _chosen(store: "Store", what: str, where: str | None) -> _Chosen:
             raise _Refused(f"no committed trial of {what} has {where}")
         return _Chosen(Subject(trial_ids=frozenset(trial_ids)), f"{counted(len(trial_ids), 'trial')} of {what}")
     if not re.fullmatch("[0-9a-f]{1,20}", what):
-        known = f"known are: {', '.join(sorted(names)) or 'none'}"
-        raise _Refused(f"there is no sweep {what!r}{did_you_mean(nearest_name(what, names))}; {known}")
+        raise unknown_sweep(what, names)
     if where is not None:
         raise _Refused("--where chooses among the trials of a sweep, and this is a trial")
     trial_id = trial_with_prefix(store, what)
@@ -214,12 +211,13 @@ def _show(store: "Store", chosen: _Chosen | None) -> None:
     from sweeper.analysis.answer_formats import console
     from sweeper.analysis.table import terminal
     from sweeper.store.annotations import AllAnnotations, read_annotations
+    from sweeper.store.sweep_records import latest_starts
 
     every = read_annotations(store.files)
     if chosen is not None:
         sweep, trial_ids = chosen.subject
         if sweep is not None:
-            trial_ids = {record.name: record for record in store.sweeps()}[sweep].trial_ids
+            trial_ids = latest_starts(store.sweeps())[sweep].trial_ids
         every = AllAnnotations(_only(every.sweeps, [sweep or ""]), _only(every.trials, trial_ids))
     if not every.sweeps and not every.trials:
         print("no notes and no tags")

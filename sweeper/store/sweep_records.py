@@ -201,11 +201,10 @@ def rename_records(files: DurableFiles, old: str, new: str) -> None:
     if theirs and not (moved.items() <= theirs.items() or theirs.items() <= moved.items()):
         raise StoreError(f"there is a sweep {new!r} already")
     for path, record in ours.items():
-        if renamed(path) not in theirs:
-            plan = "\n".join(record.trial_ids).encode()
-            files.write(f"sweeps/{new}/plans/{_hash(plan)}.txt", plan)
-            values = from_json(files.read(path) or b"{}") | {"name": new}
-            files.write(renamed(path), json.dumps(values, indent=1).encode())
+        plan = "\n".join(record.trial_ids).encode()
+        files.write(f"sweeps/{new}/plans/{_hash(plan)}.txt", plan)
+        values = from_json(files.read(path) or b"{}") | {"name": new}
+        files.write(renamed(path), json.dumps(values, indent=1).encode())
     rename_annotations(files, old, new)
     remove_records(files, old)
 

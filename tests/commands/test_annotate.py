@@ -129,7 +129,7 @@ def test_what_was_written_is_taken_away(store):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["tag", "quik", "keep"], "there is no sweep 'quik'; did you mean 'quick'?; known are: other, quick"),
+        (["tag", "quik", "keep"], "the store has no sweep 'quik'; did you mean 'quick'? (known: other, quick)"),
         (["tag", "0", "keep"], "no committed trial has an id that begins with '0'"),
         (["tag", "quick", "two words"], "'two words' cannot be a tag"),
         (["tag", "quick", "a,b"], "'a,b' cannot be a tag"),

@@ -77,6 +77,7 @@ def test_a_crash_at_every_operation_keeps_every_start(tmp_path, monkeypatch):
         now = store.sweeps()
         last = {name: [each for each in now if each.name == name][-1:] for name in ("quick", "best")}
         assert any(each and {each[0].trial_ids} == latest for each in last.values()), moment
+        assert all({each.trial_ids} == latest for each in last["quick"]), "no earlier start counts meanwhile"
         if store.listing("sweeps/quick"):
             rename_records(store.files, "quick", "best")
         assert store.sweeps() == renamed(before), moment

@@ -2,8 +2,8 @@
 
 The success of k votes is measured for some numbers k (`votes_<k>`, see `sweeper.training.voting`). A bound of
 `sweeper.analysis.vote_bounds` turns the margin of a model into a success of at least so much for every k. The margin is
-the 5th percentile over the inputs, so that the dotted line is a promise about the dashed one. Every network has a margin
-and a dotted line of its own.
+the 5th percentile over the inputs, so that the dotted line is a promise about the dashed one. Every network has a
+margin and a dotted line of its own.
 """
 
 from collections.abc import Iterator, Sequence
