@@ -14,6 +14,7 @@ from sweeper.store import compaction, deletion, drivers, local_files
 from sweeper.store.compaction import compact
 from sweeper.store.deletion import delete, of_no_sweep, of_status, of_sweep
 from sweeper.store.store import StoreError
+from sweeper.trial.trial_spec import trial_id
 from tests.power_cuts import PowerCut, cut_at
 from tests.results import failure, result
 from tests.store.test_copying import IDS, contents, evaluate, filled, record, sound
@@ -54,6 +55,17 @@ def test_the_last_of_two_sweeps_takes_what_they_shared(store):
     delete(store, of_sweep(store, "quick"))
     delete(store, of_sweep(store, "other"))
     assert store.committed().keys() == {IDS[5]}
+
+
+def test_a_trial_that_is_committed_meanwhile_keeps_its_files(store):
+    late = result({"seed": 6})
+    store.record_sweep(record("late", [trial_id(late.trial)]))
+    doomed = of_sweep(store, "late")
+    store.commit(late)
+    before = contents(store)
+    delete(store, doomed)
+    assert contents(store) == before
+    assert sound(store)
 
 
 def test_failed_trials_go_and_records_stay(store):
