@@ -12,7 +12,7 @@ SHELL := /bin/bash -o pipefail
 sweep: .venv/runtime
 	$(BIN)/python -m sweeper.run search_spaces/quickstart.yaml
 
-# The marks `slow` and `long` are explained in pyproject.toml. Two processes take file after file, in order: tests of one
+# The marks `slow` and `long` are explained in pyproject.toml. The processes take file after file, in order: tests of one
 # file share what they start. A process that dies ends the run, which would otherwise wait for that file for ever.
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 

@@ -9,7 +9,7 @@ from sweeper.analysis import sql
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 SPACE = """
 name: tiny

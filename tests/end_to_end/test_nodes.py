@@ -176,7 +176,7 @@ def test_packs_and_population_workers_find_their_nodes(cluster, start):
     gpu = cluster.join(num_cpus=2, num_gpus=1)
 
     # Two packs share the GPU at the same time, though the other node is free.
-    sweep = start(powers="[1, 2]", optimizer=ADAM, steps=300, resources="{gpus: 0.5}")
+    sweep = start(powers="[1, 2]", optimizer=ADAM, steps=300, resources="{gpus: 0.5, lanes: 1}")
     _until(lambda: len(sweep.heard()) == 2, sweep)
     sweep.go_on()
     sweep.finish()

@@ -164,7 +164,7 @@ resources: {checkpoint_seconds: 0.5}
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_sweep_in_a_bucket_is_killed_resumed_and_queried(s3, tmp_path):
     """With what happened read from the server's own log."""
     (tmp_path / "tiny.yaml").write_text(TINY)

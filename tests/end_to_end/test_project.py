@@ -109,7 +109,7 @@ def test_the_package_takes_one_name_and_holds_every_module(wheel):
     assert expected <= set(names)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_installed_package_runs_a_project(wheel, project):
     environment = project.parent / "environment"
     venv.create(environment, with_pip=False)

@@ -296,6 +296,7 @@ def test_a_sweep_is_watched_and_stopped_through_its_store(checkout):
     assert f"tiny: the driver on {socket.gethostname()} (process {killed.process.pid}) died without goodbye" in shown()
 
 
+@pytest.mark.long
 def test_a_store_that_takes_nothing_ends_the_sweep_with_one_sentence(checkout):
     store = checkout / "refusing"
     (store / "curves").mkdir(parents=True)
@@ -347,6 +348,7 @@ def test_failures_and_early_stops_are_rows(checkout):
     assert "2 to run" in text
 
 
+@pytest.mark.long
 def test_an_optuna_search_runs_and_resumes_on_one_thread_a_worker(checkout):
     arguments = ("adaptive.yaml", "--results", "adaptive", "--address", "local")
     command, threads = Command(checkout, *arguments), set()

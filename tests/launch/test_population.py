@@ -114,7 +114,10 @@ def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undi
         remove_placement_group(group)
 
 
-@pytest.mark.parametrize("optimizer", ["open_es", "snes", "sep_cma_es"])
+@pytest.mark.parametrize(
+    "optimizer",
+    [pytest.param("open_es", marks=pytest.mark.long), pytest.param("snes", marks=pytest.mark.long), "sep_cma_es"],
+)
 def test_workers_give_the_numbers_of_none_with_every_strategy_and_a_growing_m(ray_of_four_cores, optimizer):
     group = placement_group([{"CPU": 1.0}] * 2)
     population = Population(2, worker_environment(Resources()), group, 0)

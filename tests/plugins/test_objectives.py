@@ -206,8 +206,10 @@ WALKS = {
     "batch_size": 5,
     "steps": 6,
 }
-OPTIMISERS = {"adam": {"steps": 6}, "pgpe": WALKS}
-optimiser_cases = pytest.mark.parametrize("fields", OPTIMISERS.values(), ids=OPTIMISERS.keys())
+OPTIMISERS = [
+    pytest.param({"steps": 6}, id="adam", marks=pytest.mark.slow),
+    pytest.param(WALKS, id="pgpe", marks=pytest.mark.long),
+]
 
 
 def _two(name: str) -> list[dict[str, Any]]:
@@ -240,9 +242,8 @@ def test_an_e_baseline_trains_the_expectation_whatever_the_objective(name, basel
     )
 
 
-@pytest.mark.slow
 @name_cases
-@optimiser_cases
+@pytest.mark.parametrize("fields", OPTIMISERS)
 def test_lanes_and_a_checkpoint_leave_no_trace(name, fields, tmp_path):
     """Two lanes of one program, cut in two by a checkpoint on disk, are their two solo runs to the last bit."""
     trials = [coloring_trial(objective=objective, **fields) for objective in _two(name)]

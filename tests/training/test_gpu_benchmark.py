@@ -10,7 +10,7 @@ from benchmarks import gpu
 from sweeper.trial import plugins
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_part_of_the_benchmark_runs_on_a_cpu():
     # In a process of its own: the profiler has crashed a process that had compiled hundreds of other programs.
     command = [sys.executable, "-m", "benchmarks.gpu", "--toy", "--lanes", "1,2"]

@@ -57,7 +57,7 @@ def test_training_and_evaluation_by_pgpe_lower_for_cuda():
     _check(trial)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_program_of_every_shipped_space_lowers_for_cuda():
     """Spaces whose programs differ in nothing but sizes share a form, and a form is lowered once."""
     forms: dict[tuple, TrialSpec] = {}
