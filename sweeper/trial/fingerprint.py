@@ -152,6 +152,7 @@ class _Sources:
                 if top not in self._homes:
                     self._homes[top] = _installed(top)
         self._read: dict[_File, tuple[str, tuple[str, ...]]] = {}
+        self._files = functools.cache(self._looked_up)
 
     def reached(self, modules: Iterable[str]) -> set[_File]:
         """The files of the modules (every file of a package), and of all our modules that these import."""
@@ -177,18 +178,20 @@ class _Sources:
                 if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("."):
                     yield _File(f"{top}/{path.relative_to(home).as_posix()}", path)
 
-    def _files(self, module: str) -> Iterator[_File]:
+    def _looked_up(self, module: str) -> list[_File]:
         """The file of a module, if it is ours, and those of the packages around it."""
         top, *rest = module.split(".")
         if module.startswith(NO_NUMERICS) and not module.startswith(NUMERICS):
-            return
+            return []
+        files = []
         for home in self._homes_of(top):
             for length in range(len(rest) + 1):
                 path = home.joinpath(*rest[:length])
                 for file in (path / "__init__.py", path.with_suffix(".py")):
                     if file.is_file():
                         name = file.relative_to(home).as_posix() if file.is_relative_to(home) else file.name
-                        yield _File(f"{top}/{name}", file)
+                        files.append(_File(f"{top}/{name}", file))
+        return files
 
     def _homes_of(self, top: str) -> list[Path]:
         """Folders of a top-level package of ours, or places of such a module without `.py`; none if it is not ours."""

@@ -165,6 +165,7 @@ def test_too_little_address_space_is_one_sentence(monkeypatch):
         local_cluster.start({})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("imports", "mode"), [("", "token"), ("import ray", None)], ids=["before Ray", "after Ray"])
 def test_a_token_changes_the_mode_only_before_ray_is_imported(tmp_path, imports, mode):
     """Afterwards only Ray's own processes would hear of the mode, and refuse the driver."""

@@ -98,6 +98,7 @@ def undisturbed(tmp_path_factory) -> Store:
     return store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("from_step", [0, 200])
 def test_out_of_memory_halves_the_lanes_and_goes_on_from_the_checkpoint(undisturbed, tmp_path, from_step):
     store, device = Store.open(tmp_path), Device(holds=2, from_step=from_step)

@@ -143,6 +143,7 @@ def test_wrong_answers_are_all_colourings_but_the_proper_ones(n):
     assert Task(vertices=n).abilities().voting.wrong_answers == COLORS**n - proper
 
 
+@pytest.mark.slow
 def test_uniform_colours_succeed_on_1_74_percent():
     """The exact value of science: ((3 - 1)^10 + (3 - 1)) / 3^10 proper colourings of C_10."""
     task = Task()
