@@ -99,15 +99,18 @@ def test_trials_leave_compacted_files(store, monkeypatch):
 
 
 def test_a_compacted_row_that_had_given_way_does_not_come_back(store, monkeypatch):
-    monkeypatch.setattr(compaction, "TOGETHER", 3)
-    for seed in (10, 11, 12):
-        store.commit(result({"seed": seed}, status="stopped"))
-    compact(store)
-    better = result({"seed": 10})
-    store.commit(better)
+    monkeypatch.setattr(compaction, "TOGETHER", 8)
+    better, *others = [result({"seed": seed}, status="stopped") for seed in (10, 11, 12)]
+    for stopped in (better, *others):
+        store.commit(stopped)
+    assert compact(store).trials == 8
+    store.commit(result({"seed": 10}))
+    kept = {IDS[5], *(trial_id(other.trial) for other in others)}
+    store.record_sweep(record("kept", kept))
     doomed = of_no_sweep(store)
+    assert doomed.trials == {trial_id(better.trial): "finished"}
     delete(store, doomed)
-    assert store.committed().keys() == {*IDS[:5]}
+    assert store.committed().keys() == {*IDS[:5], *kept}
 
 
 def test_what_crashes_have_left_goes_once_nobody_can_wait_for_it(tmp_path):
