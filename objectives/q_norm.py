@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from sweeper.trial import objective_contract
 from sweeper.trial.objective_contract import Batch
@@ -36,14 +36,6 @@ class Objective(objective_contract.Objective):
     name: Annotated[Literal["q_norm"], Unwritten(at="q_norm")] = "q_norm"
     q: Traced[Strength] = 1.0
     final_q: Annotated[Traced[Strength | None], Unwritten(same_as="q")] = None
-
-    @model_validator(mode="after")
-    def _constant(self) -> "Objective":
-        """A constant q as a `final_q`, so that constant and annealed trials are lanes of one program."""
-        if self.final_q is None:
-            # The record is frozen for its users; a validator is the one place where it may still be completed.
-            object.__setattr__(self, "final_q", self.q)
-        return self
 
     def strength(self, progress: Float[Array, ""]) -> Float[Array, ""]:
         """q when this share of the steps is done; exactly `q` if it is constant."""

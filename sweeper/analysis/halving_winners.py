@@ -1,6 +1,5 @@
 """The results of a successive halving: the winner of each search, and the cost of all its trials."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -71,7 +70,7 @@ def _lines(searches: Sequence[_Search], space: SweepSpec) -> Iterator[str]:
     paths = varying(records)
     names = column_names(paths, records)
     for search, record in zip(searches, records, strict=True):
-        seed = json.loads(search.rows["spec"].iloc[0])["seed"] // space.search.starts
+        seed = search.rows["seed"].iloc[0] // space.search.starts
         said = [f"{names[path]} {value_text(record[path])}" for path in paths if record.get(path) is not None]
         cost = f"{search.rows['cpu_seconds'].sum():.0f} s of CPU for {counted(len(search.rows), 'trial')}"
         winners = [_winner(row, search.winners) for _, row in search.winners.iterrows()] or ["no winner"]

@@ -17,17 +17,20 @@ class Driver(NamedTuple):
     """A driver as the store knows it.
 
     Attributes:
-        sweep: Its sweep.
         stored: Its latest sign of life.
         life: Whether its process lives; `elsewhere` for another machine.
         age: Seconds since the sign by the clock of the store; None for a driver on this machine, and if the store told
             no time.
     """
 
-    sweep: str
     stored: StoredSign
     life: Life
     age: float | None
+
+    @property
+    def sweep(self) -> str:
+        """The sweep of the driver."""
+        return self.stored.sweep
 
     @property
     def lives(self) -> bool:
@@ -47,7 +50,7 @@ def drivers(store: Store) -> list[Driver]:
     lives: list[Life] = [life(each.sign.process) for each in stored]
     now = store_clock(store.files) if "elsewhere" in lives else None
     return [
-        Driver(each.sweep, each, alive, None if now is None or alive != "elsewhere" else (now - each.modified) / 1e9)
+        Driver(each, alive, None if now is None or alive != "elsewhere" else (now - each.modified) / 1e9)
         for each, alive in zip(stored, lives, strict=True)
     ]
 

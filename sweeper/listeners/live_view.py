@@ -81,8 +81,8 @@ def _columns(pack: RunningPack) -> list[RenderableType]:
     label, now = Text(printable(pack.started.label)), pack.progress
     if now is None:
         return [label, ProgressBar(total=1, completed=0, width=20), "waiting for its worker", ""]
-    if now.phase == "compiling":
-        return [label, ProgressBar(total=now.steps or 1, completed=now.step, width=20), "compiling", ""]
-    loss = "" if math.isnan(now.train_loss) else f"loss {now.train_loss:.3g}"
     bar = ProgressBar(total=now.steps or 1, completed=now.step, width=20)
+    if now.phase == "compiling":
+        return [label, bar, "compiling", ""]
+    loss = "" if math.isnan(now.train_loss) else f"loss {now.train_loss:.3g}"
     return [label, bar, f"{now.phase} {now.step:,}", loss]

@@ -3,11 +3,11 @@
 `steps` of a trial that a strategy trains are its generations. Rates and deviations are in the units of the weights.
 """
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from sweeper.trial.record import Spec, Traced, Unwritten
+from sweeper.trial.record import SameAs, Spec, Traced, Unwritten
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -24,9 +24,6 @@ class Evolution(Spec):
         final_m: Seeds r of the last generations: the objective's m, doubled so many times. m doubles at equal intervals
             of the training. None keeps m as it is.
     """
-
-    FINAL: ClassVar[dict[str, str]] = {}
-    """Values at the last generation, and the values at the first that they equal where they are not given."""
 
     name: str
     population: Annotated[int, Field(ge=2, multiple_of=2)] = 300
@@ -53,15 +50,6 @@ class Evolution(Spec):
         doublings = (self.final_m // m).bit_length() - 1
         return m << min(step * (doublings + 1) // steps, doublings)
 
-    @model_validator(mode="after")
-    def _constant(self) -> "Evolution":
-        """A constant rate as a final rate equal to it, so that constant and falling rates are lanes of one program."""
-        for final, initial in self.FINAL.items():
-            if getattr(self, final) is None:
-                # The record is frozen for its users; a validator is the one place where it may still be completed.
-                object.__setattr__(self, final, getattr(self, initial))
-        return self
-
 
 class PGPE(Evolution):
     """Policy gradients with parameter-based exploration (Sehnke et al., 2010): a normal distribution over weights.
@@ -80,11 +68,6 @@ class PGPE(Evolution):
         momentum: Of ClipUp.
         max_velocity_ratio: The largest step of ClipUp, in units of the learning rate.
     """
-
-    FINAL: ClassVar[dict[str, str]] = {
-        "final_center_learning_rate": "center_learning_rate",
-        "final_std_learning_rate": "std_learning_rate",
-    }
 
     name: Literal["pgpe"] = "pgpe"
     center_learning_rate: Traced[Positive] = 0.01
@@ -111,13 +94,11 @@ class OpenES(Evolution):
         schedule: How rate and deviation fall in between.
     """
 
-    FINAL: ClassVar[dict[str, str]] = {"final_learning_rate": "learning_rate", "final_std": "initial_std"}
-
     name: Literal["open_es"] = "open_es"
     learning_rate: Traced[Positive] = 0.01
-    final_learning_rate: Traced[NotNegative | None] = None
+    final_learning_rate: Annotated[Traced[NotNegative | None], SameAs("learning_rate")] = None
     initial_std: Traced[Positive] = 0.03
-    final_std: Traced[Positive | None] = None
+    final_std: Annotated[Traced[Positive | None], SameAs("initial_std")] = None
     schedule: Literal["cosine", "linear"] = "cosine"
 
 

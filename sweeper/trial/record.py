@@ -17,10 +17,10 @@ import enum
 import functools
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import jax
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 T = TypeVar("T")
 
@@ -40,11 +40,21 @@ class Unwritten:
     Attributes:
         at: The value that means "as before"; the default of the field must be this value.
         same_as: Name of another field of the record; a value equal to that field means "as before". The default of the
-            marked field is then `at`, and a validator of the record replaces `at` with the value of the other field.
+            marked field is then None, which is replaced as for `SameAs`.
     """
 
     at: Any = None
     same_as: str | None = None
+
+
+@dataclass(frozen=True)
+class SameAs:
+    """Marks a field whose None means the value of another field, and is replaced by that value.
+
+    So a rate that falls and a constant rate, whose final value equals its first, are lanes of one program.
+    """
+
+    field: str
 
 
 class Spec(BaseModel):
@@ -65,6 +75,14 @@ class Spec(BaseModel):
                 raise TypeError(
                     f"{cls.__name__}.{name} is not written at {mark.at!r}, so this must be its default, not {default!r}"
                 )
+
+    @model_validator(mode="after")
+    def _completed(self) -> Self:
+        for name, other in _same_as(type(self)).items():
+            if getattr(self, name) is None:
+                # The record is frozen for its users; a validator is the one place where it may still be completed.
+                object.__setattr__(self, name, getattr(self, other))
+        return self
 
     @classmethod
     def traced_fields(cls) -> list[str]:
@@ -87,6 +105,13 @@ def _unwritten_fields(cls: type[Spec]) -> dict[str, Unwritten]:
     return {
         name: mark for name, field in cls.model_fields.items() for mark in field.metadata if isinstance(mark, Unwritten)
     }
+
+
+@functools.cache
+def _same_as(cls: type[Spec]) -> dict[str, str]:
+    marks = [(name, mark) for name, field in cls.model_fields.items() for mark in field.metadata]
+    named = {name: mark.field for name, mark in marks if isinstance(mark, SameAs)}
+    return named | {name: mark.same_as for name, mark in _unwritten_fields(cls).items() if mark.same_as is not None}
 
 
 def canonical(value: Any) -> Any:
