@@ -87,3 +87,9 @@ def test_without_proc_a_number_is_all_there_is(monkeypatch):
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     assert life(mine.model_copy(update={"pid": child.pid})) == "dead"
+
+    def refused(pid, signum):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refused)
+    assert life(mine) == "alive", "the process of another user"
