@@ -8,12 +8,9 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Ray's native part reads this once, at the first import of Ray in a process, and `sweeper.launch` may come after it.
 os.environ.setdefault("RAY_AUTH_MODE", "token")
 # One thread a process: tests share two cores, and a worker is held to its own in the same way. Most of what they do is
-# compile, so XLA is told to be quick.
+# compile, so LLVM is told to be quick.
 os.environ.setdefault("PJRT_NPROC", "1")
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
-)
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0")
 
 import hypothesis
 import jax
