@@ -74,13 +74,12 @@ def test_other_metrics_are_columns_and_never_shadow_one(results):
     assert rows[2] == {"partwise_5": None, "seeds": 10, "metrics.seeds": None}
 
 
-def test_a_name_that_two_entries_share_is_written_out(results, monkeypatch):
+def test_a_name_that_two_entries_share_is_written_out(results):
     both = {"task": {"name": "t", "size": 3, "Steps": 1}, "model": {"name": "m", "size": 4, "depth": "inf"}}
     rows = results.trials()
     place = rows.schema.get_field_index("spec")
     rows = rows.set_column(place, "spec", pa.array([json.dumps(both)] * rows.num_rows))
-    monkeypatch.setattr(type(results), "trials", lambda self: rows)
-    (row, *_) = results_frame.trials(results).to_pylist()
+    (row, *_) = results_frame.named(rows).to_pylist()
     assert row == row | {"task.size": 3, "model.size": 4, "depth": math.inf, "task.Steps": 1, "steps": 250}
 
 
