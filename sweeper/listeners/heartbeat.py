@@ -140,7 +140,7 @@ def _bury(store: Store, sweep: str) -> None:
     """Removes the signs of drivers of a sweep that died on this machine: another one carries on."""
     for stored in signs(store.files):
         if stored.sweep == sweep and life(stored.sign.process) == "dead":
-            remove_sign(store.files, sweep, stored.sign.driver)
+            remove_sign(store.files, stored.sweep, stored.sign.driver)
 
 
 def _pack(pack: sweep_progress.RunningPack) -> RunningPack:

@@ -73,7 +73,6 @@ def copy(source: Store, target: Store, sweeps: Collection[str] = (), outcomes: C
         raise StoreError("a store cannot be copied onto itself")
     latest = latest_starts(source.sweeps(), sweeps)
     wanted = {trial_id for name in sweeps for trial_id in latest[name].trial_ids} if sweeps else None
-    source.committed_seals()  # sets aside what is damaged
     entries = source.entries(wanted)
     _check_columns(entries, outcomes)
     there = target.committed_seals()

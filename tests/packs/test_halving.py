@@ -156,6 +156,20 @@ def test_other_rungs_continue_from_the_rows(space, undisturbed, tmp_path):
     assert store.listing("superseded")
 
 
+def test_narrower_rungs_stop_trials_where_a_fresh_sweep_does(space, tmp_path):
+    """A checkpoint of a later step than that of the stop serves nobody."""
+    store, narrower = Store.open(tmp_path), space("trial.objective.q=2", "search.rungs=[{steps: 200, keep: 1}]")
+    source = source_of(space("trial.objective.q=2"), store)
+    while (work := source.next()) is not None and work.until < 500:
+        train(work, store)
+        source.settle(work.pack.pack_id)
+    run(source_of(narrower, store), store, random.Random(1))
+    fresh = Store.open(tmp_path / "fresh")
+    run(source_of(narrower, fresh), fresh, random.Random(2))
+    assert sorted(row[0:4:3] for row in rows(fresh).values()) == [("finished", 500), *[("stopped", 200)] * 3]
+    assert rows(store) == rows(fresh)
+
+
 def test_rows_of_a_grid_are_starts_like_others(space, undisturbed, tmp_path):
     """All starts are finished beforehand: nothing is trained, and the same ones would have won."""
     store = Store.open(tmp_path)
@@ -212,6 +226,36 @@ def test_a_start_that_fails_after_a_rung_has_won_it_all_the_same(space, undistur
     assert sorted(store.committed().values()) == ["failed", "finished", "stopped", "stopped"]
     (row,) = [row for row in store.trials().to_pylist() if row["status"] == "failed"]
     assert (row["error_step"], row["seed"]) == (300, source.planned[work.pending[0]].seed)
+
+
+def test_a_winner_that_fails_is_not_trained_again(space, tmp_path):
+    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
+    source = source_of(spec, store)
+    while (work := source.next()) is not None and work.until < 500:
+        train(work, store)
+        source.settle(work.pack.pack_id)
+    assert work is not None
+    _spoil(work, store, until=500)
+    source.settle(work.pack.pack_id)
+    run(source, store, random.Random(0))
+    assert sorted(store.committed().values()) == ["failed", "stopped", "stopped", "stopped"]
+    assert source_of(spec, store).exhausted
+
+
+def test_a_checkpoint_that_has_outlived_its_trials_is_finished(space, tmp_path):
+    """Its worker died between the last commit and the removal."""
+    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
+    source = source_of(spec, store)
+    work = source.next()
+    assert work is not None
+    train(work, store)
+    (name,) = store.listing("checkpoints")
+    saved = store.read_bytes(name)
+    source.settle(work.pack.pack_id)
+    run(source, store, random.Random(0))
+    assert source_of(spec, store).finished == frozenset()
+    store.write_bytes(name, saved)
+    assert source_of(spec, store).finished == {work.pack.pack_id}
 
 
 def test_work_that_was_lost_is_for_the_next_start(space, tmp_path):

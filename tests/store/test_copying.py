@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sweeper.commands import copy as copy_command
-from sweeper.store import compaction, copying, local_files, threads
+from sweeper.store import compaction, copying, local_files, tar_stores, threads
 from sweeper.store.compaction import compact
 from sweeper.store.copying import Copied, copy
 from sweeper.store.evaluations import EvaluationResult, commit_evaluation, stored_evaluations
@@ -148,6 +148,10 @@ def test_an_evaluation_stays_with_its_network(source, target):
     assert target.listing("evaluations") == []
     evaluate(source, seed=1)
     assert copy(source, target).evaluations == 1
+    (name,) = target.listing("evaluations")
+    target.write_bytes(name, b"damaged")
+    assert copy(source, target).evaluations == 1
+    assert target.read_bytes(name) == source.read_bytes(name)
 
 
 def test_compacted_trials_get_files_of_their_own(source, target, monkeypatch):
@@ -171,6 +175,36 @@ def test_rows_that_are_compacted_meanwhile_are_copied(source, local, monkeypatch
     )
     assert copy(source, local) == Copied(6, 0, 1, [])
     assert contents(local) == contents(source)
+
+
+def test_a_row_that_comes_meanwhile_keeps_its_details(source, target, monkeypatch):
+    meanwhile = result(metrics={"success": 0.125}, curves=[(7, "train_loss", 9.0)], outcomes=None)
+
+    def threads_after_a_commit(work, items):
+        target.commit(meanwhile)
+        return threads.in_threads(work, items)
+
+    monkeypatch.setattr(copying, "in_threads", threads_after_a_commit)
+    copy(source, target)
+    assert target.trials([IDS[0]])["success"].to_pylist() == [0.125]
+    assert target.curves([IDS[0]])["value"].to_pylist() == [9.0]
+    assert target.outcomes([IDS[0]]).num_rows == 0
+    assert contents(target, [IDS[0]])[3], "its network is there"
+    assert contents(target, IDS[1:])[:4] == contents(source, IDS[1:])[:4]
+
+
+def test_details_of_another_worker_are_not_copied(source, local, tmp_path):
+    """Files that the row does not name, as a worker leaves them that dies before its row."""
+    other = Store.open(tmp_path / "other")
+    network = {"layer.weight": WEIGHTS["layer.weight"] + 1}
+    other.commit(result(curves=[(7, "train_loss", 9.0)], outcomes=outcomes(7), network=network))
+    for kind in ("curves", "outcomes", "networks"):
+        (name,) = other.listing(kind)
+        source.write_bytes(name, other.read_bytes(name))
+    copy(source, local)
+    assert local.trials().to_pylist() == source.trials().to_pylist()
+    assert local.curves([IDS[0]]).num_rows == local.outcomes([IDS[0]]).num_rows == 0
+    assert not [name for name in local.listing("networks") if IDS[0] in name]
 
 
 @pytest.mark.parametrize("kept", [["success"], ["extra", "loss"], []])
@@ -197,6 +231,11 @@ def test_rows_say_which_outcomes_were_kept(source, local, kept, compacted, monke
     assert sound(local)
 
 
+def test_outcomes_that_would_fill_the_memory_are_not_opened(source, local, monkeypatch):
+    monkeypatch.setattr(copying, "DETAIL_LIMIT", 10)
+    assert copy(source, local, outcomes=["success"]).damaged == sorted(IDS[:4])
+
+
 def test_outcomes_that_no_trial_has_are_refused(source, local):
     with pytest.raises(StoreError, match=r"outcomes called 'sucess'; did you mean 'success'\?; known are: extra, loss"):
         copy(source, local, outcomes=["sucess"])
@@ -219,12 +258,8 @@ def test_a_damaged_trial_is_left_out_and_costs_no_other(source, local, kind, com
         compact(source)
     name = next(name for name in source.listing(kind) if IDS[1] in name)
     data = source.read_bytes(name)
-    with monkeypatch.context() as patch:
-        # The damage comes after the look that a copy begins with.
-        seals = source.committed_seals()
-        patch.setattr(Store, "committed_seals", lambda store: seals if store is source else {})
-        Path(source.root, name).write_bytes(data[:90] + bytes([data[90] ^ 1]) + data[91:])
-        done = copy(source, local)
+    Path(source.root, name).write_bytes(data[:90] + bytes([data[90] ^ 1]) + data[91:])
+    done = copy(source, local)
     assert done.damaged == ([] if kind == "trials" else [IDS[1]]), "without a row there is no trial"
     assert set(local.committed()) == set(IDS) - {IDS[1]}
     assert sound(local)
@@ -375,6 +410,12 @@ def test_a_hostile_tar_file_is_only_data(source, local, tmp_path):
             member = tarfile.TarInfo(name)
             member.type, member.linkname = kind, "/etc/passwd"
             archive.addfile(member)
+        holes = tarfile.TarInfo("curves/holes")
+        holes.type = tarfile.GNUTYPE_SPARSE
+        archive.addfile(holes)
+    with tar_stores.source_store(str(file)) as opened:
+        (unpacked,) = [path for path in Path(opened.root).rglob("*") if path.is_file()]
+        assert (unpacked.name, unpacked.stat().st_mtime) == (good.name, int(good.stat().st_mtime))
     done = run("--results", file, "--to", local.url)
     assert (done.exit_code, done.output) == (0, f"1 trial copied to {local.url}\n")
     assert not list(tmp_path.rglob("*evil*"))
@@ -401,10 +442,8 @@ def test_the_options_of_outcomes(source, tmp_path):
     assert Store.open(tmp_path / "none").listing("outcomes") == []
 
 
-def test_damaged_trials_are_an_exit_code(source, tmp_path, monkeypatch):
+def test_damaged_trials_are_an_exit_code(source, tmp_path):
     name = next(name for name in source.listing("outcomes") if IDS[1] in name)
-    seals = source.committed_seals()
-    monkeypatch.setattr(Store, "committed_seals", lambda store: seals if store.url == source.url else {})
     Path(source.root, name).write_bytes(b"")
     done = run("--results", source.url, "--to", tmp_path / "target")
     assert done.exit_code == 1

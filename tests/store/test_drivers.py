@@ -58,8 +58,13 @@ def test_a_store_that_cannot_be_written_tells_no_time(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"[]", b"{", b'{"driver": "x"}', sign(driver="0" * 16).model_dump_json().encode(), b" " * (2**20 + 1)]
-)
+    "data",
+    [
+        b"", b"[]", b"{", b'{"driver": "x"}', sign(driver="0" * 16).model_dump_json().encode(),
+        sign(driver="f" * 16).model_dump_json().encode() + b" " * 2**20,
+    ],
+    ids=["empty", "list", "cut", "another record", "another driver", "too large"],
+)  # fmt: skip
 def test_files_that_make_no_sense_are_passed_over(tmp_path, data):
     files = Store.open(tmp_path).files
     files.write("drivers/quick/" + "f" * 16 + ".json", data)
@@ -67,8 +72,10 @@ def test_files_that_make_no_sense_are_passed_over(tmp_path, data):
     assert signs(files) == []
 
 
-def test_life_is_certain_on_this_machine():
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+def test_life_is_certain_on_this_machine(tmp_path):
+    program = tmp_path / "a) Z ("  # the system tells names of programs among the states of processes
+    program.symlink_to(sys.executable)
+    child = subprocess.Popen([program, "-c", "input()"], stdin=subprocess.PIPE)
     process = this_process().model_copy(update={"pid": child.pid, "born": driver_process._born(child.pid)})
     assert life(process) == "alive"
     assert life(process.model_copy(update={"born": process.born - 1})) == "dead", "another process has the number now"

@@ -227,6 +227,15 @@ def test_a_final_rate_of_zero_stops_the_centre_and_deviations_keep_their_limits(
     assert 0 < moves[-1] < 0.2 * moves[0]
 
 
+def test_the_deviation_of_open_es_is_that_of_its_generation():
+    optimizer = {"name": "open_es", "population": 20, "initial_std": 0.4, "final_std": 0.2, "schedule": "linear"}
+    stacked = stack([_trial(optimizer=optimizer, steps=4)])
+    state = evolution.start(stacked)
+    for generation in range(3):
+        np.testing.assert_allclose(state.distribution().std, 0.4 - 0.05 * generation, rtol=1e-5)
+        state, _ = evolution.stride(stacked, state, 1)
+
+
 def test_clipup_takes_steps_of_the_learning_rate_and_no_longer_than_its_limit():
     optimizer = {"name": "pgpe", "population": 20, "initial_std": 0.1, "center_optimizer": "clipup"}
     stacked = stack([_trial(optimizer=optimizer | {"center_learning_rate": 0.5, "max_velocity_ratio": 1.5})])
