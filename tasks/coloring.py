@@ -287,8 +287,12 @@ def cycle_outcomes(
 @functools.lru_cache
 def _all_cycles(n: int) -> np.ndarray:
     """Every Hamiltonian cycle on n labelled vertices once: vertex 0 first, the second smaller than the last."""
-    rest = np.array(list(itertools.permutations(range(1, n))), np.int8)
-    rest = rest[rest[:, 0] < rest[:, -1]]
+    rest = np.zeros((1, 0), np.int8)
+    for size in range(1, n):  # permutations of `size` numbers: every first number before those of the others
+        first = np.repeat(np.arange(size, dtype=np.int8), len(rest))[:, None]
+        others = np.tile(rest, (size, 1))
+        rest = np.concatenate([first, others + (others >= first)], axis=1)
+    rest = rest[rest[:, 0] < rest[:, -1]] + np.int8(1)
     return np.concatenate([np.zeros((len(rest), 1), np.int8), rest], axis=1)
 
 
@@ -301,14 +305,15 @@ class PathIndex(NamedTuple):
 
 @functools.lru_cache
 def _path_index(n: int) -> PathIndex:
-    cycles = _all_cycles(n).astype(np.int32)
-    forward = np.stack([np.roll(cycles, shift, axis=1) for shift in (2, 1, 0, -1, -2)], axis=-1).reshape(-1, 5)
-    digits = n ** np.arange(5)
-    codes, reversed_codes = forward @ digits, forward[:, ::-1] @ digits
-    kept, first = np.unique(np.minimum(codes, reversed_codes), return_index=True)
+    cycles = _all_cycles(n)
+    powers = n ** np.arange(5)
+    occurs = np.zeros(n**5, bool)
+    for direction in (1, -1):
+        steps = zip((2, 1, 0, -1, -2), powers, strict=True)
+        occurs[sum(np.roll(cycles, direction * shift, axis=1) * power for shift, power in steps)] = True
+    codes = np.flatnonzero(occurs)
+    reverse = (codes[:, None] // powers % n)[:, ::-1] @ powers
+    kept = codes[codes <= reverse]
     position = np.zeros(n**5, np.int32)
-    position[codes] = np.searchsorted(kept, np.minimum(codes, reversed_codes))
-    position[reversed_codes] = position[codes]
-    swap = codes[first] != kept
-    paths = np.where(swap[:, None], forward[first, ::-1], forward[first])
-    return PathIndex(paths, position)
+    position[codes] = np.searchsorted(kept, np.minimum(codes, reverse))
+    return PathIndex((kept[:, None] // powers % n).astype(np.int32), position)

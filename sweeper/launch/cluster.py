@@ -7,7 +7,7 @@ import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,9 +17,11 @@ from ray._private import services  # Ray's public ways to an address connect to 
 from sweeper.interruption import Interruption
 from sweeper.launch import local_cluster
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
+from sweeper.launch.compiling import compiled_ahead
 from sweeper.launch.failures import LaunchError, TooLarge
 from sweeper.launch.head_watch import watched_head
 from sweeper.messages import counted
+from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.trial import plugins
 
@@ -81,13 +83,16 @@ def running_cluster(address: str | None) -> str | None:
 
 
 @contextlib.contextmanager
-def connected(address: str | None, resources: Resources, interruption: Interruption) -> Iterator[str | None]:
+def connected(
+    address: str | None, resources: Resources, interruption: Interruption, packs: Sequence[Pack] = ()
+) -> Iterator[str | None]:
     """Connects to a running cluster or starts a local cluster, and leaves no process behind.
 
     Args:
         address: See `running_cluster`.
         resources: The resources of one pack.
         interruption: Signals; Ray takes over SIGTERM when it starts, and here the start takes it back.
+        packs: The first packs. On a local cluster their programs are compiled while Ray and its workers start.
 
     Yields:
         The address of the cluster, None for a local one.
@@ -105,7 +110,10 @@ def connected(address: str | None, resources: Resources, interruption: Interrupt
         with interruption.answered_by("raise"):
             try:
                 if cluster is None:
-                    _start(environment, ended.enter_context(code_snapshot()))
+                    snapshot = ended.enter_context(code_snapshot())
+                    environment |= _code_of(snapshot)
+                    ended.enter_context(compiled_ahead(packs, resources, environment))
+                    _start(environment, snapshot)
                 else:
                     _connect(cluster, environment)
             except SystemExit:
@@ -151,12 +159,16 @@ def _refuse_too_large(resources: Resources) -> None:
             )
 
 
-def _start(environment: dict[str, str], snapshot: CodeSnapshot) -> None:
+def _code_of(snapshot: CodeSnapshot) -> dict[str, str]:
+    """The part of a worker's environment that says where the code is."""
     path = [str(snapshot.packages), str(snapshot.project), *filter(None, [os.environ.get("PYTHONPATH")])]
-    code = {"PYTHONPATH": os.pathsep.join(path), plugins.PROJECT_VARIABLE: str(snapshot.project)}
+    return {"PYTHONPATH": os.pathsep.join(path), plugins.PROJECT_VARIABLE: str(snapshot.project)}
+
+
+def _start(environment: dict[str, str], snapshot: CodeSnapshot) -> None:
     # Workers look for modules in the working directory of `ray.init` before they look in PYTHONPATH.
     with contextlib.chdir(snapshot.packages):
-        local_cluster.start(environment | code)
+        local_cluster.start(environment)
 
 
 EXCLUDED = [".venv", ".git", "results", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis"]

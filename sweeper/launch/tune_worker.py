@@ -5,7 +5,6 @@ import time
 import traceback
 from typing import Any
 
-import jax
 import ray
 from ray import tune
 from ray.exceptions import RayError
@@ -14,9 +13,9 @@ from ray.util.placement_group import PlacementGroup
 
 from sweeper.events import PackProgressed
 from sweeper.launch.cluster import worker_environment
+from sweeper.launch.compiling import keep_programs
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.population import Population
-from sweeper.launch.private_folder import private_folder
 from sweeper.launch.protocol import Failed, Lost, Order, Report, decoded
 from sweeper.packs import checkpoint, evaluation_run, pack_run
 from sweeper.packs.evaluation_plan import Protocol
@@ -53,7 +52,7 @@ class PackTrainable(tune.Trainable):
         self._store: Store | None = None
         self._population: Population | None = None
         self._code = fingerprint.captured()
-        _keep_compilations(self._resources.cpus)
+        keep_programs(self._resources.cpus)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -178,15 +177,3 @@ def _own_group() -> PlacementGroup:
     group = get_current_placement_group()
     assert group is not None  # Tune gives every trial one
     return group
-
-
-def _keep_compilations(cpus: int) -> None:
-    """Switch on jax's persistent cache, in a folder of this node that only this user can write.
-
-    The cache holds machine code: a folder that other users may write to, or have made, is not used. Programs compiled
-    for different numbers of threads are kept apart.
-    """
-    folder = private_folder(f"jax-cache-{cpus}")
-    if folder is not None:
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

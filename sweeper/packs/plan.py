@@ -19,7 +19,9 @@ import statistics
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import jax
 
 from sweeper.packs.packing import Pack, cells, packs
 from sweeper.space.problems import SearchSpaceError
@@ -169,6 +171,10 @@ class Source(abc.ABC):
         """The next pack; None when there is no more work, or none before another pack has ended."""
         return self._waiting.popleft() if self._waiting else None
 
+    def upcoming(self) -> tuple[Work, ...]:
+        """The packs that `next` would return now, in order."""
+        return tuple(self._waiting)
+
     @property
     def held_up(self) -> tuple[str, ...]:
         """Ids of the trials that could not be run, because they wait for others that were not trained."""
@@ -194,11 +200,20 @@ class Source(abc.ABC):
 
 
 class Listed(Source):
-    """The work of a listed search, all known before the first pack runs."""
+    """The work of a listed search, all known before the first pack runs.
+
+    The first pack of every program goes first. So workers that start together compile different programs, and later
+    packs find these in the node's compilation cache.
+    """
 
     def __init__(self, plan: Plan):
         super().__init__(plan.done)
         self._extend(plan)
+        first: dict[Any, Work] = {}
+        for work in plan.work:
+            first.setdefault(jax.tree.structure(work.pack.trials[0].for_programs()), work)
+        leading = {work.pack.pack_id for work in first.values()}
+        self._waiting = deque([*first.values(), *(work for work in plan.work if work.pack.pack_id not in leading)])
 
     @property
     def exhausted(self) -> bool:

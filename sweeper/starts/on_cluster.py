@@ -5,10 +5,15 @@ from typing import TYPE_CHECKING
 from sweeper import events, listeners
 from sweeper.interruption import Interruption
 from sweeper.listeners.heartbeat import Heartbeat
+from sweeper.packs.packing import Pack
 from sweeper.starts.output import Output
 
 if TYPE_CHECKING:
     from sweeper import launch
+
+
+EAGER = 32
+"""Packs whose programs may be compiled before there are workers."""
 
 
 class StartError(Exception):
@@ -42,10 +47,17 @@ def launched(job: "launch.Job", address: str | None, output: Output, interruptio
     try:
         with events.Stream(followers, warn=output.complain) as stream:
             stream.emit(job.planned())
-            with launch.connected(address, job.resources, interruption) as cluster:
+            with launch.connected(address, job.resources, interruption, _first_packs(job)) as cluster:
                 stream.emit(events.SweepStarted(cluster))
                 return launch.launch(job, stream, interruption)
     except launch.LaunchError as error:
         if interruption.arrived() is not None:
             raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first
         raise StartError(str(error), 2 if isinstance(error, launch.TooLarge) else 1) from error
+
+
+def _first_packs(job: "launch.Job") -> list[Pack]:
+    """The pending trials of the packs that are trained first; an evaluation trains none."""
+    if job.protocol is not None:
+        return []
+    return [work.pack.part(work.pending) for work in job.source.upcoming()[:EAGER] if work.pending]

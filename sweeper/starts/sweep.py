@@ -8,26 +8,23 @@ import collections
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
-from pyarrow.fs import LocalFileSystem
 
 from sweeper import events
 from sweeper.analysis import unfinished
 from sweeper.analysis.best_setting import ending
-from sweeper.analysis.results import Results
 from sweeper.interruption import Interruption
 from sweeper.messages import counted
-from sweeper.packs import checkpoint, plan
+from sweeper.packs import checkpoint
 from sweeper.space import panel_checks, search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.remarks import remarks
 from sweeper.space.resources import Resources
 from sweeper.space.search import AdaptiveSearch
-from sweeper.space.sweep_spec import SweepSpec
 from sweeper.starts import on_cluster
+from sweeper.starts.drawn_figures import figure_lines
 from sweeper.starts.on_cluster import StartError
 from sweeper.starts.output import Output
 from sweeper.starts.planned_sweep import Options, PlannedSweep, cost_of, planned_sweep
@@ -180,14 +177,15 @@ def _record(sweep: PlannedSweep) -> None:
 def _report(sweep: PlannedSweep, launched: "launch.Launched | None") -> int:
     """Print the table, the figures and the failures; returns the exit code."""
     spec, store, source, output = sweep.spec, sweep.store, sweep.source, sweep.output
-    frame = store.trials(source.planned).to_pandas()
+    rows = store.trials(source.planned)
+    frame = rows.to_pandas()
     finished, stopped, failed = (frame[frame["status"] == status] for status in ("finished", "stopped", "failed"))
     if len(frame):
         table, lines = ending(frame, spec, sweep.options.results, sweep.options.address)
         output.table(table)
         for line in lines:
             output.say(line)
-    for line in _figures(spec, store, source):
+    for line in figure_lines(spec, store, rows, sweep.origin):
         output.say(line)
     lost = [_lost(store, loss) for loss in launched.losses] if launched else []
     if source.held_up:
@@ -214,17 +212,3 @@ def _lost(store: Store, loss: events.TrialsLost) -> events.TrialsLost:
     """The lost trials, with a single sentence for a full disk, even if several files were refused."""
     reason = re.sub(re.escape(store.root) + r"/[^\s:]+", f"files in {store.root}", loss.reason)
     return dataclasses.replace(loss, reason=reason)
-
-
-def _figures(spec: SweepSpec, store: Store, source: plan.Source) -> list[str]:
-    """Draw the panels that the space declares; returns lines with the files and with remarks."""
-    if not spec.panels:
-        return []
-    from sweeper.analysis import figures
-
-    local = isinstance(store.files.filesystem, LocalFileSystem)
-    folder = Path(store.root) / "figures" if local else Path("figures").resolve()
-    results = Results.of_store(store).only(source.planned)
-    report = figures.draw(results, spec.panels, folder / spec.name)
-    lines = [f"figure: {path}" for path in report.paths if path.suffix == ".png"]
-    return lines + [f"  {', '.join(panels)}: {line}" for panels, line in figures.note_lines(report.notes)]

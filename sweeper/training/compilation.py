@@ -1,20 +1,27 @@
 """Ahead-of-time compilation, in one place, so that a trial is always run by the same code.
 
-The latest programs are kept, so that a worker compiles once for many packs. A program that runs once, such as the
-initialisation of weights, is compiled for the CPU at LLVM level 1: this takes a third of the time, and the speed of
-such a program does not matter.
+The latest programs are kept, so that a worker compiles once for many packs. Trials that differ in nothing that a
+program sees share a program (`TrialSpec.for_programs`). A program that runs once, such as the initialisation of
+weights, is compiled for the CPU at LLVM level 1: this takes a third of the time, and the speed of such a program does
+not matter.
 
 The first argument of every program is a trial, or trials stacked along a lane axis, and the trial says how exact matrix
 products are. A GPU would round their factors to ten bits by default; a CPU computes them in full whatever is asked for.
+
+Where jax keeps programs in a folder of this machine, processes that need the same program take turns: the first
+compiles it, and the others read it from the folder.
 """
 
+import contextlib
+import fcntl
+import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from sweeper.trial import vectorisation
 from sweeper.trial.trial_spec import TrialSpec
@@ -48,30 +55,52 @@ def kept(
 ) -> Any:
     """As `compiled`, but once for all arguments of equal structure, shapes and types, while the program is kept.
 
+    Structure is that of `TrialSpec.for_programs`; the executable takes the trial itself.
+
     Args:
         function: What to compile; called as `function(trial, *arguments, *static)`, and the program without `static`.
         trial: The trial, or trials stacked along a lane axis.
-        arguments: Traced.
+        arguments: Traced; a `jax.ShapeDtypeStruct` will do for an array.
         static: Further arguments that the program is made for.
         options: Of `compiled`.
     """
     global _seconds, _cpu_seconds
-    leaves, structure = jax.tree.flatten((trial, *arguments))
-    shapes = tuple((np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    seen = trial.for_programs()
+    leaves, structure = jax.tree.flatten((seen, *arguments))
+    shapes = tuple((getattr(leaf, "shape", ()), jnp.result_type(leaf)) for leaf in leaves)
     key = (function, structure, static, shapes, vectorisation.in_turns())
     program = _programs.pop(key, None)
     if program is None:
         begun, cpu_begun = time.monotonic(), time.process_time()
         positions = tuple(range(1 + len(arguments), 1 + len(arguments) + len(static)))
-        program = compiled(function, trial, *arguments, *static, static_argnums=positions, **options)
+        with _turn(f"{function.__module__}.{function.__qualname__} {key[1:]}"):
+            executable = compiled(function, seen, *arguments, *static, static_argnums=positions, **options)
         _seconds += time.monotonic() - begun
         _cpu_seconds += time.process_time() - cpu_begun
+
+        def program(trial: TrialSpec, *arguments: Any) -> Any:
+            return executable(trial.for_programs(), *arguments)
+
     _programs[key] = program
     if len(_programs) > PROGRAMS:
         for oldest in list(_programs)[: -PROGRAMS // 2]:
             del _programs[oldest]
         jax.clear_caches()  # which hold each program too
     return program
+
+
+@contextlib.contextmanager
+def _turn(program: str) -> Iterator[None]:
+    """Holds the lock of a program, if jax keeps programs in a folder; the lock ends with the process."""
+    with contextlib.ExitStack() as held:
+        folder = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
+        if folder is not None and "://" not in folder:
+            locks = Path(folder, "locks")
+            with contextlib.suppress(OSError):  # a folder that cannot be written to holds no programs either
+                locks.mkdir(parents=True, exist_ok=True)
+                lock = held.enter_context(open(locks / hashlib.sha256(program.encode()).hexdigest()[:20], "wb"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def memory_bytes(program: Any) -> int:

@@ -55,12 +55,16 @@ def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict
         model with voters `margin`, `wrong_entropy`, `part_margin` if parts are voted on one by one, and two per vote
         and group size such as `majority_5` and `votes_5`.
     """
-    program = compilation.kept(_measured, trial, network)
-    measured = jax.tree.map(np.asarray, program(trial, network))
+    measured = jax.tree.map(np.asarray, program(trial, network)(trial, network))
     columns, only_metrics = _values(measured.columns), _values(measured.only_metrics)
     abilities = trial.task.abilities()
     protocol = metrics(columns | only_metrics, abilities.measures, measured.groups)
     return protocol | abilities.own_metrics(protocol), columns | measured.kept
+
+
+def program(trial: TrialSpec, network: Network) -> Any:
+    """This process's program for the evaluation of a trial, without a lane axis; shapes are enough of the network."""
+    return compilation.kept(_measured, trial, network)
 
 
 def metric_names(trial: TrialSpec) -> list[str]:

@@ -167,6 +167,17 @@ def of_generation(trials: TrialSpec, step: np.ndarray) -> TrialSpec:
     return trials.model_copy(update=constant)
 
 
+def prepare(trials: TrialSpec) -> EvolutionState:
+    """Compile the programs of `start` and of the first generation; the shapes of the state."""
+    compilation.kept(init, trials, runs_once=True)
+    state = jax.eval_shape(init, trials)
+    first = of_generation(trials, np.zeros(state.step.shape, np.int32))
+    block = first, jax.eval_shape(EvolutionState.distribution, state), state.step, np.int32(0)
+    compilation.kept(block_objectives, *block)
+    compilation.kept(tell, first, state, [jax.eval_shape(block_objectives, *block)] * blocks(trials))
+    return state
+
+
 def memory(trials: TrialSpec) -> int:
     """Bytes of the device that a generation needs whose blocks this process evaluates, as the compiler says."""
     state = jax.eval_shape(init, trials)
@@ -185,6 +196,7 @@ def trainer(evaluate: Evaluator) -> Trainer:
         start=start,
         stride=functools.partial(stride, evaluate=evaluate),
         memory=memory,
+        prepare=prepare,
         with_population=trainer,
     )
 

@@ -135,6 +135,14 @@ def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainStat
     return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)
 
 
+def prepare(trials: TrialSpec) -> TrainState:
+    """Compile the programs of `start` and of the first `stride`; the shapes of the state."""
+    compilation.kept(init, trials, runs_once=True)
+    state = jax.eval_shape(init, trials)
+    compilation.kept(advance, trials, state, static=(min(STRIDE, trials.steps),), donate_argnums=1)
+    return state
+
+
 def memory(trials: TrialSpec) -> int:
     """Bytes of the device that `stride` needs, as the compiler says."""
     state = jax.eval_shape(init, trials)
@@ -151,4 +159,5 @@ TRAINER = Trainer(
     start=start,
     stride=stride,
     memory=memory,
+    prepare=prepare,
 )

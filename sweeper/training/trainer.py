@@ -53,6 +53,8 @@ class Trainer(NamedTuple):
             `[lane]`. The memory of the old state may be used again.
         memory: Bytes of the device that `stride` needs for stacked trials, as the compiler says. Compiles, computes
             nothing.
+        prepare: Compiles the programs of `start` and of the first `stride` for stacked trials, and computes nothing;
+            returns a state of shapes.
         with_population: For a trainer that evaluates a population: the same trainer with another
             `evolution.Evaluator`. None for any other trainer.
     """
@@ -63,6 +65,7 @@ class Trainer(NamedTuple):
     start: Callable[[TrialSpec], TrainerState]
     stride: Callable[[TrialSpec, Any, int], tuple[TrainerState, tuple[Any, ...]]]
     memory: Callable[[TrialSpec], int]
+    prepare: Callable[[TrialSpec], TrainerState]
     with_population: "Callable[[Callable[..., Any]], Trainer] | None" = None
 
 

@@ -169,6 +169,14 @@ class TrialSpec(Spec):
         """Whether one seed r_0 serves the whole training and its evaluation."""
         return not self.baseline.fresh_seeds
 
+    def for_programs(self) -> "TrialSpec":
+        """The trial as a compiled program sees it; also for trials that are stacked along a lane axis.
+
+        Of its baseline a program knows whether seeds r are fresh: the objective is the trial's. So `AE_R` and `Aq_R`
+        have one program with q = 1 and another q as data, unless their objectives are of different kinds.
+        """
+        return self.model_copy(update={"baseline": Baseline.Aq_r0 if self.single_seed else Baseline.Aq_R})
+
     def keys(self) -> "TrialKeys":
         """The independent random streams of the trial, all from its training seed."""
         return TrialKeys(*jax.random.split(jax.random.key(self.seed), len(TrialKeys._fields)))

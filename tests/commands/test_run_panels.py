@@ -37,6 +37,30 @@ def test_figures_of_two_sweeps_have_folders_of_their_own(results, capsys):
     ]
 
 
+def test_a_start_draws_only_what_is_not_drawn_yet(results, capsys):
+    figure = results / "figures" / "again" / "success.png"
+
+    def drawn(panels: str = PANELS) -> bool:
+        before = figure.stat().st_mtime_ns if figure.exists() else None
+        assert _start(results, "again", panels) == 0
+        assert f"figure: {figure}" in capsys.readouterr().out.replace("\n", "")
+        return figure.stat().st_mtime_ns != before
+
+    assert drawn()
+    assert not drawn()
+    assert drawn(PANELS.replace("metric: success", "metric: loss"))
+    assert drawn()
+    figure.with_suffix(".pdf").unlink()
+    assert drawn()
+    (figure.parent / "drawn.json").write_text("[]")
+    assert drawn()
+    for row in results.glob("trials/**/*.parquet"):
+        row.unlink()
+    Store.open(results).commit(result(metrics={"success": 0.6, "success_p5": 0.1, "loss": 0.5}))
+    assert drawn()
+    assert not drawn()
+
+
 def test_a_panel_that_names_what_no_trial_has_is_refused_before_anything_runs(results, capsys):
     assert _start(results, "misspelt", PANELS.replace("metric: success", "metric: succes"), dry_run=True) == 2
     assert "panels[0].metric: unknown column 'succes'; did you mean 'success'?" in capsys.readouterr().err

@@ -67,6 +67,17 @@ def test_lanes_are_for_execution_only():
     assert list(narrow.trials) == list(wide.trials) == IDS
 
 
+def test_the_first_pack_of_every_program_goes_first():
+    trials = [
+        coloring_trial(baseline=baseline, objective={"q": q, "m": 2})
+        for baseline in ("Aq_R", "AE_R", "Aq_r0", "AE_r0")
+        for q in (1.5, 2.0)
+    ]
+    source = plan.Listed(plan.plan(trials, None, {}, DONE))
+    order = [work.pack.trials[0].baseline.value for work in iter(source.next, None)]
+    assert order == ["Aq_R", "Aq_r0", "Aq_R", "AE_R", "Aq_r0", "AE_r0"]
+
+
 class Results:
     """A store that gives every trial the loss of its learning rate's distance from 1e-3."""
 

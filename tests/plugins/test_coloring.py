@@ -58,6 +58,9 @@ def _canonical(cycle: np.ndarray) -> frozenset:
 def test_the_evaluation_set_is_every_cycle_once(n):
     cycles = np.asarray(Task(vertices=n).evaluation_inputs())
     assert len(cycles) == math.factorial(n - 1) // 2
+    if n <= 8:  # in lexicographic order
+        listed = [order for order in itertools.permutations(range(1, n)) if order[0] < order[-1]]
+        np.testing.assert_array_equal(cycles, [(0, *order) for order in listed])
     if n <= 8:
         assert len({_canonical(cycle) for cycle in cycles}) == len(cycles)
 

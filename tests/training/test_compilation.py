@@ -1,9 +1,42 @@
-"""A process compiles a program once, and keeps only its latest programs."""
+"""A process compiles a program once for all trials that share it, and keeps only its latest programs."""
 
+import jax
 import jax.numpy as jnp
+import pytest
 
-from sweeper.training import compilation
+from sweeper.packs.packing import lane, stack
+from sweeper.training import compilation, evaluation, gradient
 from tests.trials import coloring_trial
+
+FIELDS = {"task": {"name": "coloring", "vertices": 4}, "batch_size": 3, "steps": 10}
+
+
+def metrics_of(**fields):
+    trial = coloring_trial(**FIELDS, **fields)
+    trials = stack([trial])
+    state, _ = gradient.stride(trials, gradient.start(trials), 10)
+    return evaluation.evaluate(trial, lane(state.model, 0))[0]
+
+
+def test_baselines_that_differ_in_their_objective_alone_share_programs():
+    expected = metrics_of(baseline="Aq_R", objective={"q": 1.0, "m": 2})
+    compiled = compilation.seconds()
+    assert metrics_of(baseline="AE_R", objective={"q": 7.0, "m": 2}) == expected
+    assert compilation.seconds() == compiled
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"baseline": "AE_r0"},
+        {"baseline": "AE_R", "objective": {"m": 3}},
+        {"baseline": "Aq_R", "objective": {"name": "cvar", "m": 2}},
+    ],
+)
+def test_other_trials_have_programs_of_their_own(fields):
+    common = coloring_trial(**FIELDS, baseline="Aq_R", objective={"m": 2})
+    other = coloring_trial(**FIELDS, **{"objective": {"m": 2}} | fields)
+    assert jax.tree.structure(common.for_programs()) != jax.tree.structure(other.for_programs())
 
 
 def test_the_programs_used_latest_are_kept(monkeypatch):

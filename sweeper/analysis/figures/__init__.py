@@ -42,6 +42,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+FAILED = "could not be drawn"
+"""The beginning of a note about a figure whose drawing raised an exception."""
+
 KINDS: dict[str, type[Drawing]] = {
     "curve": Curves,
     "history": Histories,
@@ -124,7 +127,7 @@ def attempted(name: str, notes: list[Note], make: Callable[[], T]) -> T | None:
         return make()
     except Exception as error:  # an error in one panel must not end the others
         logger.debug("%s: no figure", name, exc_info=error)
-        notes.append(Note(name, "", f"could not be drawn: {type(error).__name__}: {error}"))
+        notes.append(Note(name, "", f"{FAILED}: {type(error).__name__}: {error}"))
         return None
 
 

@@ -1,0 +1,84 @@
+"""The compiled programs of this machine: the folder that keeps them, and processes that fill it while Ray starts.
+
+Ray and a worker take seconds to start, in which cores are idle. Meanwhile processes without Ray compile the programs of
+the first packs in the environment of a worker, so that workers read these programs from the folder.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import jax
+
+from sweeper.launch.local_cluster import machine_resources
+from sweeper.launch.private_folder import private_folder
+from sweeper.packs import compilation_ahead
+from sweeper.packs.packing import Pack
+from sweeper.space.resources import Resources
+
+LEAST_SECONDS = 0.1
+"""Programs that compile faster are not kept."""
+
+MOST_PROCESSES = 8
+"""Processes that compile at once; each takes some hundred megabytes."""
+
+
+def kept_programs(cpus: int) -> Path | None:
+    """The folder for programs that use so many threads; None if there is no safe folder.
+
+    The folder holds machine code: a folder that other users may write to, or have made, is not used.
+    """
+    return private_folder(f"jax-cache-{cpus}")
+
+
+def keep_programs(cpus: int) -> None:
+    """Have jax keep the programs of this process in the folder."""
+    if (folder := kept_programs(cpus)) is not None:
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
+
+
+@contextlib.contextmanager
+def compiled_ahead(
+    packs: Sequence[Pack], resources: Resources, environment: Mapping[str, str]
+) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Compile the programs of packs in the background; what is not compiled at the end is left.
+
+    Args:
+        packs: The packs that will be trained first.
+        resources: The resources of one pack. Programs for a GPU, or for a population of workers, are not compiled.
+        environment: Of a worker, with the place of the code.
+
+    Yields:
+        The processes that compile.
+    """
+    folder = kept_programs(resources.cpus)
+    if folder is None or resources.gpus or resources.population_workers:
+        yield []
+        return
+    keep = {"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": str(LEAST_SECONDS)}
+    different = {(jax.tree.structure(pack.trials[0].for_programs()), len(pack.trials)): pack for pack in packs}
+    processes = min(len(different), MOST_PROCESSES, int(machine_resources()["CPU"] // resources.cpus))
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for first in range(processes):
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "sweeper.packs.compilation_ahead"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, **environment, **keep},
+            )
+            started.append(process)
+            assert process.stdin is not None
+            with contextlib.suppress(OSError):  # it has ended, and workers compile for themselves
+                process.stdin.write(compilation_ahead.encoded(list(different.values())[first::processes]))
+                process.stdin.flush()
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()

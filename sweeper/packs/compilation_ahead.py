@@ -1,0 +1,57 @@
+"""Compiles the programs of packs into jax's persistent cache, in a process of its own, before workers need them.
+
+    python -m sweeper.packs.compilation_ahead < PACKS
+
+The first line of the input is a JSON list of packs: of each a trial, and the number of lanes. The process ends when all
+programs are compiled, or when its input is closed: so it outlives nobody who started it. Nothing is trained, printed or
+stored.
+
+A program that a worker needs meanwhile is not compiled twice (`sweeper.training.compilation`).
+"""
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterable
+
+import jax
+
+from sweeper.packs.packing import Pack, stack
+from sweeper.training import evaluation
+from sweeper.training.trainers import trainer_of
+from sweeper.trial.trial_spec import TrialSpec, canonical
+
+
+def encoded(packs: Iterable[Pack]) -> bytes:
+    """The input for these packs."""
+    return json.dumps([(canonical(pack.trials[0]), len(pack.trials)) for pack in packs]).encode() + b"\n"
+
+
+def compile_programs(trial: TrialSpec, lanes: int) -> None:
+    """Compile what the training and the evaluation of a pack run, in the order in which a worker needs the programs.
+
+    Args:
+        trial: Of the pack.
+        lanes: Number of its trials.
+    """
+    state = trainer_of(trial).prepare(stack([trial] * lanes))
+    model = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), state.model)
+    evaluation.program(trial, model)
+
+
+def main() -> None:
+    """Read the packs and compile."""
+    packs = json.loads(sys.stdin.buffer.readline())
+
+    def end_with_the_input() -> None:
+        sys.stdin.buffer.read()
+        os._exit(0)
+
+    threading.Thread(target=end_with_the_input, daemon=True).start()
+    for trial, lanes in packs:
+        compile_programs(TrialSpec.model_validate(trial), lanes)
+
+
+if __name__ == "__main__":
+    main()

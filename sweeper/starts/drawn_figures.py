@@ -1,0 +1,78 @@
+"""The figures at the end of a start: drawn, unless those in the results folder show the same rows already.
+
+Drawing takes most of the time of a start that finds everything done. Beside its figures a start leaves `drawn.json`:
+what it has drawn, and a digest of all that the figures depend on. This is the space, the rows, and the code that
+computes and draws them. A row names the time of its run, so that other curves and outcomes make another row.
+"""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow.fs import LocalFileSystem
+
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.store.store import Store
+from sweeper.trial import plugins
+from sweeper.trial.provenance import Provenance
+
+DRAWN = "drawn.json"
+
+
+def figure_lines(spec: SweepSpec, store: Store, rows: pa.Table, origin: Provenance) -> list[str]:
+    """Draw the panels that the space declares, and return lines with the files and with remarks.
+
+    Args:
+        spec: The space.
+        store: The store of its trials.
+        rows: The rows of its trials, as the store has them.
+        origin: The origin of rows that this process would write.
+    """
+    if not spec.panels:
+        return []
+    local = isinstance(store.files.filesystem, LocalFileSystem)
+    folder = (Path(store.root) / "figures" if local else Path("figures").resolve()) / spec.name
+    # Evaluations have rows of their own, which are not among those of the trials.
+    lasting = not any(getattr(panel, "rows", None) == "evaluations" for panel in spec.panels)
+    digest = _digest(spec, rows, origin)
+    if lasting and (lines := _drawn(folder, digest)) is not None:
+        return lines
+    from sweeper.analysis import figures
+    from sweeper.analysis.results import Results
+
+    report = figures.draw(Results.of_store(store).only(rows["trial_id"].to_pylist()), spec.panels, folder)
+    lines = [f"figure: {path}" for path in report.paths if path.suffix == ".png"]
+    lines += [f"  {', '.join(panels)}: {line}" for panels, line in figures.note_lines(report.notes)]
+    if not any(note.text.startswith(figures.FAILED) for note in report.notes):
+        record = {"digest": digest, "files": [path.name for path in report.paths], "lines": lines}
+        with contextlib.suppress(OSError):  # then the next start draws again
+            (folder / DRAWN).write_text(json.dumps(record, indent=1))
+    return lines
+
+
+def _drawn(folder: Path, digest: str) -> list[str] | None:
+    """The lines about the figures in a folder; None if figures of this digest are not there, or not whole."""
+    try:
+        drawn = json.loads((folder / DRAWN).read_text())
+        whole = drawn["digest"] == digest and all((folder / name).is_file() for name in drawn["files"])
+        return [str(line) for line in drawn["lines"]] if whole else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _digest(spec: SweepSpec, rows: pa.Table, origin: Provenance) -> str:
+    """Digest of all that the figures of these rows depend on."""
+    digest = hashlib.blake2b(digest_size=10)
+    code = None if origin.code is None else origin.code.model_dump(mode="json")
+    libraries = [importlib.metadata.version(name) for name in ("matplotlib", "pandas", "numpy")]
+    digest.update(json.dumps([spec.text, list(spec.overrides), code, libraries], sort_keys=True).encode())
+    for path in sorted((plugins.PACKAGE / "analysis").rglob("*.py")):
+        digest.update(path.read_bytes())
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows.combine_chunks())
+    digest.update(sink.getvalue())
+    return digest.hexdigest()
