@@ -150,7 +150,11 @@ def _until(condition: Callable[[], object], process: subprocess.Popen) -> int:
 
 
 def terminated(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
-    """SIGTERM to everything, as Slurm and reclaimed machines send it, with 30 s until the kill -9."""
+    """SIGTERM to everything, as Slurm and reclaimed machines send it, with 30 s until the kill -9.
+
+    The driver answers with 143, unless Ray's native code sees its raylet die first, which ends the driver with 1 before
+    Python can answer. The workers leave their checkpoints either way.
+    """
     file, results = folder / "chaos.yaml", folder / "results"
     file.write_text(space(packs=4, seeds=2, steps=400_000))
     graces, codes, kept = [], [], []
@@ -174,7 +178,7 @@ def terminated(checkout: Path, folder: Path, times: int, draw: random.Random) ->
         0,
         0,
         0,
-        set(codes) == {143} and min(kept) > 0,
+        set(codes) <= {143, 1} and min(kept) > 0,
         f"exit codes {codes}, at most {max(graces):.1f} s to the end, at least {min(kept)} checkpoints left",
     )
 

@@ -1,7 +1,6 @@
 """The fault suite in short; `make chaos` injects every fault as often as docs/reliability.md says.
 
-Two faults are left to `make chaos`. What a killed worker loses is seconds, which a busy machine cannot promise; the
-exit code after a SIGTERM to everything is sometimes that of Ray.
+The death of a worker is left to `make chaos`: what it loses is seconds, which a busy machine cannot promise.
 """
 
 import random
@@ -41,6 +40,7 @@ needs_mounts = pytest.mark.skipif(not _mounts(), reason="a file system that is f
     [
         (process_faults.driver_killed, 3),
         (process_faults.driver_doubled, 1),
+        (process_faults.terminated, 1),
         (process_faults.nodes_killed, 3),
         (storage_faults.results_moved, 1),
         (storage_faults.checkpoints_damaged, 1),
