@@ -1,19 +1,24 @@
 """`python -m sweeper.report`: draw a store, and compare it with published values (`sweeper.analysis.report`).
 
+With `--html PAGE.html --watch 30` the page is written again every 30 seconds, until Ctrl-C.
+
 With `--diff A B` the command compares two sweeps or two stores instead (`sweeper.analysis.difference`). With `--fill
 FILE.md` it writes the tables that a Markdown file asks for (`sweeper.analysis.filled_tables`).
 
 Exit codes: 0 when at least one figure was drawn, or the comparison or the tables were made, 1 when there was nothing to
-draw, 2 for input that cannot be read.
+draw, 2 for input that cannot be read, 130 after Ctrl-C in `--watch`.
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from sweeper.command_line import Results, exit_on
 from sweeper.messages import counted, printable
+
+if TYPE_CHECKING:
+    from sweeper.analysis.report import Reported
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -45,6 +50,10 @@ def report(
     html: Annotated[
         Path | None, typer.Option(metavar="PAGE.html", dir_okay=False, help="Write the report as one page as well.")
     ] = None,
+    watch: Annotated[
+        int | None,
+        typer.Option(metavar="SECONDS", min=1, help="Write the page again so often, until Ctrl-C; browsers follow."),
+    ] = None,
 ) -> None:
     """Draw the panels of sweeps, say what they advise, and compare with published numbers."""
     from sweeper.analysis.difference import DifferenceError
@@ -59,8 +68,19 @@ def report(
         elif fill is not None:
             tables = fill_file(fill, results)
             print(printable(f"{fill}: {counted(tables.tables, 'table')}, {tables.changed} of them changed"))
-        elif not write_report(results, out, space or [], sweep or [], palette, compare, html):
-            raise typer.Exit(1)
+        elif watch is None:
+            if not write_report(results, out, space or [], sweep or [], palette, compare, html).drawn:
+                raise typer.Exit(1)
+        elif html is None:
+            raise typer.BadParameter("--watch keeps a page fresh: name it with --html")
+        else:
+            from sweeper.analysis.live_page import follow
+
+            def written(quiet: bool, every: int | None) -> "Reported":
+                return write_report(results, out, space or [], sweep or [], palette, compare, html, every, quiet)
+
+            follow(results, written, watch)
+            raise typer.Exit(130)
 
 
 if __name__ == "__main__":

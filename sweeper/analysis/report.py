@@ -23,12 +23,12 @@ import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from sweeper.analysis import comparison, difference, figures, importance, page, seeds_needed, votes_needed
+from sweeper.analysis import comparison, difference, figures, page, seeds_needed, votes_needed
 from sweeper.analysis.comparison import Published
-from sweeper.analysis.figures import parallel_coordinates
 from sweeper.analysis.means import settings, settings_table
-from sweeper.analysis.ranking import goal_of, ranking, recorded_space
+from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import Results, current, named_frame
+from sweeper.analysis.search_report import search_report
 from sweeper.analysis.table import Table, failed, markdown, terminal
 from sweeper.messages import counted, printable, redacted
 from sweeper.space import search_space
@@ -73,6 +73,19 @@ class Source(NamedTuple):
         return self.space is not None and self.space.search.DRAWS
 
 
+class Reported(NamedTuple):
+    """What came out of a report.
+
+    Attributes:
+        drawn: Whether there was anything to draw.
+        write_page: Writes the page once more, with the same figures and trials, and with the training curves of now.
+            None without a page.
+    """
+
+    drawn: bool
+    write_page: Callable[[int | None], None] | None = None
+
+
 def write_report(
     results: str,
     out: Path | None,
@@ -81,8 +94,10 @@ def write_report(
     palette: figures.PaletteName,
     compare: bool,
     html: Path | None,
-) -> bool:
-    """Draw, print and write a report; returns whether there was anything to draw.
+    every: int | None = None,
+    quiet: bool = False,
+) -> Reported:
+    """Draw, print and write a report.
 
     Args:
         results: Folder or URL of the store.
@@ -92,6 +107,8 @@ def write_report(
         palette: Colours of the figures.
         compare: Whether to print and write every published number beside the measured one.
         html: File of the report as one page; None for no page.
+        every: Seconds after which an open page loads itself again; None for a page that stays as it is.
+        quiet: Whether to print nothing but errors.
 
     Raises:
         ReportError, SearchSpaceError: a sweep or a space cannot be read, or there is nothing to report.
@@ -104,12 +121,16 @@ def write_report(
     if not rows.num_rows and not store.sweeps():
         raise ReportError(f"{redacted(store.url)} holds no trial and no sweep: there is nothing to report yet")
     everything = Results.of_store(store, rows)
-    drawn_from = sources(store, everything, spaces, sweeps)
+    drawn_from = sources(store, everything, spaces, sweeps, panels_needed=html is None)
     for target in (folder, html.parent if html else folder):
         target.mkdir(parents=True, exist_ok=True)
         if not os.access(target, os.W_OK):
             raise ReportError(f"{target} cannot be written to")
-    searches = {source.name: _search(source, folder, palette) for source in drawn_from if source.searched}
+    searches = {
+        source.name: search_report(source.name, source.space, source.results.trials, folder, palette)
+        for source in drawn_from
+        if source.space is not None and source.searched
+    }
     sections = [
         page.Section(
             source.name,
@@ -122,7 +143,7 @@ def write_report(
         if source.panels or source.searched
     ]
     together, notes_together = figures.draw_together([section.report for section in sections], folder, palette)
-    printer = Printer()
+    printer = Printer(quiet)
     _compare(printer, sections, folder, compare)
     trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
     tables = [*(search.importance for search in searches.values()), *advice(everything.only(trial_ids))]
@@ -146,13 +167,15 @@ def write_report(
     drawn += [path for search in searches.values() for path in search.paths]
     for path in [*drawn, *together]:
         printer.line(f"figure: {path}")
+    write_page = None
     if html:
-        reached = settings_tables(rows, drawn_from)
-        page.write(html, store, rows, sections, [*reached, *tables], () if spaces else sweeps)
+        shown = [*settings_tables(rows, drawn_from), *tables]
+        write_page = functools.partial(page.write, html, store, rows, sections, shown, () if spaces else sweeps)
+        write_page(every)
         printer.line(f"page: {html}")
     if not drawn:
         printer.line("nothing to draw: no panel or search of these sweeps has a finished trial")
-    return bool(drawn)
+    return Reported(bool(drawn), write_page)
 
 
 def print_difference(results: str, a: str, b: str) -> None:
@@ -170,13 +193,15 @@ def print_difference(results: str, a: str, b: str) -> None:
         printer.table(table)
 
 
-def sources(store: Store, everything: Results, spaces: Sequence[Path], sweeps: Sequence[str]) -> list[Source]:
+def sources(
+    store: Store, everything: Results, spaces: Sequence[Path], sweeps: Sequence[str], panels_needed: bool = True
+) -> list[Source]:
     """The panels to draw and their trials: of the spaces, of the sweeps, or of every recorded sweep with panels.
 
     `everything` are the results of the store.
 
     Raises:
-        ReportError: the panels of a sweep can no longer be read, or there are no panels at all.
+        ReportError: the panels of a sweep can no longer be read, or there are none and they are needed.
         StoreError: a sweep is not recorded, or the store cannot be read.
         SearchSpaceError: a space cannot be read.
     """
@@ -188,7 +213,7 @@ def sources(store: Store, everything: Results, spaces: Sequence[Path], sweeps: S
             ids = frozenset(record.trial_ids)
             space = recorded_space(record)
             listed.append(Source(name, recorded_panels(record), everything.only(ids), ids, space))
-    if not any(source.panels or source.searched for source in listed):
+    if panels_needed and not any(source.panels or source.searched for source in listed):
         named = ", ".join([*map(str, spaces), *(sweeps if spaces else sweeps or latest)])
         raise ReportError(f"no panels are declared in {named}" if named else "the store has no sweep; give a --space")
     return listed
@@ -235,8 +260,8 @@ def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
 class Printer:
     """Writes the report to the terminal; control sequences in text of a store are spelt out."""
 
-    def __init__(self) -> None:
-        self._console = Console(highlight=False)
+    def __init__(self, quiet: bool = False) -> None:
+        self._console = Console(highlight=False, quiet=quiet)
         self._console.width = max(self._console.width, MIN_WIDTH)
 
     def line(self, text: str) -> None:
@@ -265,44 +290,6 @@ def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, w
     comparison.write_csv(entries, csv_file)
     markdown_file.write_text(markdown(table), encoding="utf-8")
     printer.line(f"{count}: {csv_file}, {markdown_file}")
-
-
-class Search(NamedTuple):
-    """The part of a report about a search.
-
-    Attributes:
-        importance: The entries that decided how good its settings are.
-        paths: The files of its figure.
-        figure: The figure for the page, None if no setting is ranked or it could not be drawn.
-        notes: Why the figure could not be drawn.
-    """
-
-    importance: Table
-    paths: tuple[Path, ...]
-    figure: page.SearchFigure | None
-    notes: tuple[figures.Note, ...] = ()
-
-
-def _search(source: Source, folder: Path, palette: figures.PaletteName) -> Search:
-    """The importance of a search's entries, and its figure, drawn into a folder of its own."""
-    space, trials = source.space, source.results.trials
-    assert space is not None
-    title = f"What decides the settings of {source.name}"
-    if not len(trials):
-        return Search(Table(title, (), (), "no trial is finished"), (), None)
-    ranked = ranking(trials, goal_of(space.search, trials))
-    if not ranked.ranked:
-        return Search(Table(title, (), (), f"no trial has {ranked.goal.metric}"), (), None)
-    table = _attempted(title, lambda: importance.importance_table(source.name, ranked, space))
-    notes: list[figures.Note] = []
-    paths = figures.attempted(
-        "parallel coordinates", notes, lambda: parallel_coordinates.draw(ranked, space, folder / source.name, palette)
-    )
-    if paths is None:
-        return Search(table, (), None, tuple(notes))
-    caption = f"{counted(len(ranked.ranked), 'setting')} by {ranked.goal.text()}"
-    figure = page.SearchFigure(caption, paths[0], trials)
-    return Search(table, tuple(paths), figure)
 
 
 def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[Table]:

@@ -4,6 +4,7 @@ Results are made up and committed to a real store; nothing is trained. Every pag
 its console, or a request for anything but itself and the data inside it, fails the test.
 """
 
+import contextlib
 import html
 import json
 import math
@@ -204,12 +205,85 @@ def test_the_keyboard_filters_and_sorts(tab, ours):
 
 
 @needs_chromium
+def test_points_of_training_curves_answer_to_pointer_and_keyboard(tab, ours):
+    opened(tab, ours.path)
+    assert visible(tab, ".chart h3") == ["ours: coloring", "ours: recall"]
+    place = "document.querySelector('.chart svg').getBoundingClientRect()"
+    tab.run("document.querySelector('.chart').scrollIntoView()")
+    box = tab.run(f"(({{ left, top, width, height }}) => [left, top, width, height])({place})")
+    # The last point of both trials with A^q_R has the value 0.1 at the last step.
+    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + 0.98 * box[2], y=box[1] + 0.85 * box[3])
+    (tip,) = visible(tab, ".tip")
+    assert "step 200: 0.1, the mean of" in tip or "step 200: 0.1\n" in tip
+    tab.run("[...document.querySelectorAll('.modes button')].at(-1).click()")
+    tab.run("document.querySelector('.chart svg').focus()")
+    tab.press("ArrowRight", 39)
+    (tip,) = visible(tab, ".tip")
+    ids = {trial["trial_id"]: trial for trial in ours.store.trials().to_pylist()}
+    first = next(trial for key, trial in ids.items() if key.startswith(re.search(r"\((\w{8}),", tip)[1]))
+    assert f"seed {first['seed']}: 0.2" in tip
+    assert "step 100: 0.2" in tip
+    tab.press("ArrowRight", 39)
+    assert "step 200: 0.1" in visible(tab, ".tip")[0]
+    tab.press("Escape", 27)
+    assert visible(tab, ".tip") == []
+    # The filter hides lines, and charts without any.
+    tab.run("document.querySelector('#filter input[value=Aq_r0]').click()")
+    assert visible(tab, ".chart h3") == ["ours: coloring"]
+    assert [text.split()[0] for text in visible(tab, ".legend li")] == ["Aq_r0"]
+    shown = "[...document.querySelectorAll('.series')].filter((e) => e.getBoundingClientRect().width > 0).length"
+    assert tab.run(shown) == 1
+    assert tab.methods("Runtime.exceptionThrown", "Log.entryAdded") == []
+
+
+@needs_chromium
+def test_a_live_page_is_loaded_again_as_its_reader_left_it(tab, tmp_path, ours):
+    path = tmp_path / "page.html"
+    page.write(path, ours.store, ours.store.trials(), [ours.section], every=60)
+    # The test says when the minute is over.
+    hold = "{ const later = setTimeout; window.setTimeout = (f, t) => t === 60000 ? (window.over = f) : later(f, t); }"
+    held = tab.call("Page.addScriptToEvaluateOnNewDocument", source=hold)
+    tab.call("Emulation.setDeviceMetricsOverride", width=900, height=400, deviceScaleFactor=1, mobile=False)
+    try:
+        opened(tab, path)
+        tab.run("document.querySelector('#filter input[value=coloring]').click()")
+        tab.run("[...document.querySelectorAll('.modes button')].at(-1).click()")
+        tab.run("document.querySelector('#trial-rows th button').click()")
+        tab.run("document.querySelector('#trial-rows th button').click()")
+        tab.run("document.querySelector('#provenance details').open = true")
+        tab.run("document.getElementById('trials').scrollIntoView(), scrollBy(0, 137)")
+        look = """[location.hash, document.getElementById("curves").classList.contains("each"),
+            document.querySelector("#provenance details").open, document.querySelector("#trial-rows th").ariaSort,
+            document.getElementById("trials").getBoundingClientRect().top,
+            [...document.querySelectorAll("#trial-rows tbody tr")].map((row) => row.innerText)]"""
+        before = tab.run(look)
+        assert before[:4] == ["#task=coloring", True, True, "descending"]
+        assert -60 < before[4] < 0
+        # Meanwhile the page has grown above the reader's place.
+        table = Table("Guidance", (Column("model"),), (("Aq_R",),) * 30)
+        page.write(path, ours.store, ours.store.trials(), [ours.section], [table], every=60)
+        tab.events.clear()
+        tab.run("over()")
+        while not any(event["name"] == "load" for event in tab.methods("Page.lifecycleEvent")):
+            with contextlib.suppress(RuntimeError):  # the page that was asked is gone
+                tab.run("new Promise((done) => setTimeout(done, 50))")
+        assert visible(tab, "#table-1-title") == ["Guidance"]
+        after = tab.run(look)
+        assert after == [*before[:4], pytest.approx(before[4], abs=1), before[5]]
+        assert tab.methods("Runtime.exceptionThrown", "Log.entryAdded") == []
+    finally:
+        tab.call("Page.removeScriptToEvaluateOnNewDocument", identifier=held["identifier"])
+        tab.call("Emulation.clearDeviceMetricsOverride")
+
+
+@needs_chromium
 def test_without_scripts_everything_can_be_read(tab, ours):
     tab.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
         opened(tab, ours.path)
         assert len(visible(tab, "#trial-rows tbody tr")) == 5
         assert len(visible(tab, "figure")) == 2
+        assert len(visible(tab, ".chart h3")) == 2
         assert visible(tab, "#filter") == []
     finally:
         tab.call("Emulation.setScriptExecutionDisabled", value=False)

@@ -7,7 +7,8 @@ value is ever put into the script, the style or an address.
 
 Without JavaScript everything is there to be read; the script adds the filter and the sorting of tables. The filter
 hides what is about trials of other kinds (`kinds.Kind`), and stands in the fragment of the address, so that a link can
-name a filtered page.
+name a filtered page. The script also says what is under the pointer in the training curves (`curves`), and loads a page
+again that is written again and again, with filter, place and order of tables as they were.
 
 A table that cannot be made is a note on the page; it never ends the report.
 """
@@ -16,8 +17,11 @@ import base64
 import collections
 import datetime
 import hashlib
+import logging
+import os
+import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jinja2
@@ -25,17 +29,23 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from sweeper.analysis import comparison
+from sweeper.analysis.page import curves
 from sweeper.analysis.page.chapters import Chapter, SearchFigure, Section, chapter, published
 from sweeper.analysis.page.kinds import EVERYTHING, Kind, Kinds, Row, choices, kind_of, kinds_named
 from sweeper.analysis.page.listings import failed_trials, trials
 from sweeper.analysis.page.origins import launches, trial_origins
 from sweeper.analysis.page.typeset import PageTable, attempted, minute
+from sweeper.analysis.running import drivers, packs_table, sentence
 from sweeper.analysis.sweeps import overview, starts_by_name
-from sweeper.analysis.table import Table, revision_text
+from sweeper.analysis.table import Column, Table, revision_text
 from sweeper.messages import duration, redacted
 from sweeper.store.annotations import read_annotations
-from sweeper.store.store import Store
+from sweeper.store.store import Store, SweepRecord
 from sweeper.trial import provenance
+
+logger = logging.getLogger(__name__)
+
+NOTHING_RUNS = Table("Running packs", (Column("sweep"),), ())
 
 __all__ = ["SearchFigure", "Section", "write"]
 
@@ -47,6 +57,7 @@ def write(
     sections: Sequence[Section],
     tables: Sequence[Table] = (),
     sweeps: Sequence[str] = (),
+    every: int | None = None,
 ) -> None:
     """Write the page.
 
@@ -57,12 +68,20 @@ def write(
         sections: Figures and comparisons, in this order.
         tables: Further tables, such as advice on seeds and votes.
         sweeps: Names of recorded sweeps; status and trials are theirs alone if any are given.
+        every: Seconds after which an open page loads itself again; None for a page that stays as it is.
 
     Raises:
         StoreError: the store cannot be read.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(store, rows, sections, tables, sweeps), encoding="utf-8")
+    text = render(store, rows, sections, tables, sweeps, every)
+    # A browser may be loading the file at this moment: it gets the old page or the new page, never half a page.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def render(
@@ -71,6 +90,7 @@ def render(
     sections: Sequence[Section],
     tables: Sequence[Table] = (),
     sweeps: Sequence[str] = (),
+    every: int | None = None,
 ) -> str:
     """The text of the page; arguments and errors are those of `write`."""
     starts = starts_by_name([record for record in store.sweeps() if not sweeps or record.name in sweeps])
@@ -90,10 +110,12 @@ def render(
         "origins": attempted("What made the trials", lambda: trial_origins(listed)),
     }
     others = [_other(table, listed) for table in tables]
+    drawn, not_drawn = _charts(store, starts, listed)
+    known = [] if every is None else drivers(store)
 
     # Kinds get numbers, so that the script compares numbers and no name of the store is ever part of a rule.
     numbers = {
-        kind: number for number, kind in enumerate(sorted(_kinds_shown(chapters, [*filtered.values(), *others])))
+        kind: number for number, kind in enumerate(sorted(_kinds_shown(chapters, drawn, [*filtered.values(), *others])))
     }
 
     environment = jinja2.Environment(
@@ -103,6 +125,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["precise"] = lambda value: "-" if value is None else f"{value:.5g}"
     style, script = (_asset(name) for name in ("style.css", "script.js"))
     return environment.get_template("template.html").render(
         style=Markup(style),  # noqa: S704  a file of this package
@@ -113,7 +136,12 @@ def render(
         origin=provenance.capture(sys.argv),
         written=minute(datetime.datetime.now(datetime.UTC)),
         facts=_facts(listed, planned, [entry.comparison for entry, _ in entries]),
+        every=every,
         chapters=chapters,
+        charts=drawn,
+        not_drawn=not_drawn,
+        running=attempted("Running packs", lambda: (packs_table(known) or NOTHING_RUNS, None)),
+        drivers=[sentence(driver) for driver in known],
         tables=others,
         sweeps=attempted("Sweeps", lambda: (overview(starts, committed, annotations.sweeps), None)),
         launches=attempted("Starts of sweeps", lambda: (launches(starts), None)),
@@ -146,10 +174,23 @@ def _other(table: Table, rows: Sequence[Row]) -> PageTable:
     return attempted(table.title, lambda: (table, kinds_named(table, map(kind_of, rows))))
 
 
-def _kinds_shown(chapters: Sequence[Chapter], tables: Sequence[PageTable]) -> set[Kind]:
+def _charts(
+    store: Store, starts: Mapping[str, Sequence[SweepRecord]], rows: Sequence[Row]
+) -> tuple[list[curves.Chart], str]:
+    """The training curves of all sweeps, or none and a sentence that says why they could not be drawn."""
+    try:
+        return curves.charts(store, {name: records[-1] for name, records in starts.items()}, rows), ""
+    except Exception as error:  # whatever is wrong with a curve, the page has the tables
+        logger.debug("no training curves", exc_info=error)
+        return [], f"The training curves could not be drawn: {type(error).__name__}: {error}"
+
+
+def _kinds_shown(chapters: Sequence[Chapter], charts: Sequence[curves.Chart], tables: Sequence[PageTable]) -> set[Kind]:
     """All kinds that anything on the page is about."""
     figures = [figure.kinds for chapter in chapters for figure in chapter.figures]
-    return set(EVERYTHING).union(*figures, *(line.kinds for table in tables for line in table.lines))
+    return set(EVERYTHING).union(
+        *figures, *(chart.kinds for chart in charts), *(line.kinds for table in tables for line in table.lines)
+    )
 
 
 def _facts(

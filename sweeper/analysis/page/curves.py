@@ -1,0 +1,270 @@
+"""The training curves of a sweep as charts of the page: a line and a band for every setting, a line for every trial.
+
+The curves of finished, stopped and failed trials are those of the store. The curves of trials that still train are
+those of their checkpoints, so a page that is written again and again shows how they go on.
+
+A chart is plain SVG, made here. The page's script only reads values back from it, to say what is under the pointer.
+"""
+
+import collections
+import json
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sweeper.analysis.page.chart_scales import Scale, linear_scale, log_scale
+from sweeper.analysis.page.kinds import Kind, Kinds
+from sweeper.analysis.ranking import recorded_space
+from sweeper.analysis.results import entries, last_part
+from sweeper.analysis.table import value_text
+from sweeper.messages import counted
+from sweeper.packs.unfinished_curves import unfinished_curves
+from sweeper.space.search import ListedSearch
+from sweeper.store.store import Store, SweepRecord
+from sweeper.trial.trial_spec import TrialSpec, canonical
+
+METRIC = "train_loss"
+
+MAX_SETTINGS = 8
+"""Settings in a chart: so many colours can be told apart."""
+
+MAX_TRIALS = 50
+"""Trials of a setting in a chart."""
+
+MAX_POINTS = 100
+"""Points of a line; a reader sees no more on a screen."""
+
+LEFT, RIGHT, TOP, BOTTOM = 52.0, 472.0, 10.0, 226.0
+"""Sides of the plotting area in the picture's own units; the picture is 480 wide and 260 high."""
+
+_UNNAMED = ("task.name", "baseline", "model.name")
+"""Entries whose value needs no name in a label."""
+
+
+class TrialCurve(NamedTuple):
+    """The curve of a trial.
+
+    Attributes:
+        trial_id: The trial.
+        seed: Its training seed.
+        status: Of its row; `running` without a row.
+        path: The line as SVG.
+        values: At each step of its series; None where it has no point.
+    """
+
+    trial_id: str
+    seed: int
+    status: str
+    path: str
+    values: tuple[float | None, ...]
+
+
+class Series(NamedTuple):
+    """The curves of a setting.
+
+    Attributes:
+        label: The entries in which it differs from the other settings of the chart.
+        kinds: Of its trials.
+        steps: At which any of the trials has a point.
+        means: Over the trials that have a point at the step.
+        line: The line of means as SVG.
+        band: From the lowest to the highest trial as SVG; empty for a single trial.
+        trials: The trials.
+    """
+
+    label: str
+    kinds: Kinds
+    steps: tuple[int, ...]
+    means: tuple[float, ...]
+    line: str
+    band: str
+    trials: tuple[TrialCurve, ...]
+
+
+class Chart(NamedTuple):
+    """The curves of the trials of one sweep and task.
+
+    Attributes:
+        title: Sweep, and task if the sweep has several.
+        kinds: Of all trials in it.
+        across: The scale of the steps.
+        up: The scale of the losses.
+        series: The settings.
+        note: What was left out, and how many trials still train.
+    """
+
+    title: str
+    kinds: Kinds
+    across: Scale
+    up: Scale
+    series: tuple[Series, ...]
+    note: str
+
+
+class _Trial(NamedTuple):
+    """A trial with a curve.
+
+    Attributes:
+        trial_id: Its id.
+        status: Of its row; `running` without a row.
+        spec: Entries of its specification by dotted path.
+        ended: Moment of its row in seconds; infinite without a row.
+        points: Losses by step.
+    """
+
+    trial_id: str
+    status: str
+    spec: Mapping[str, Any]
+    ended: float
+    points: dict[int, float]
+
+
+def charts(store: Store, latest: Mapping[str, SweepRecord], rows: Iterable[Mapping[str, Any]]) -> list[Chart]:
+    """The charts of sweeps, one for each sweep and task that has a curve.
+
+    Args:
+        store: The store.
+        latest: The latest start of each sweep.
+        rows: All rows of the store.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    by_id = {row["trial_id"]: row for row in rows}
+    made = []
+    for name, record in latest.items():
+        trials = [*_committed(store, [by_id[key] for key in record.trial_ids if key in by_id])]
+        trials += _running(store, record, by_id)
+        tasks = sorted({trial.spec["task.name"] for trial in trials})
+        for task in tasks:
+            of_task = [trial for trial in trials if trial.spec["task.name"] == task]
+            made.append(_chart(name if len(tasks) == 1 else f"{name}: {task}", of_task))
+    return made
+
+
+def _committed(store: Store, rows: Sequence[Mapping[str, Any]]) -> list[_Trial]:
+    """The trials of the newest settings, with the curves that the store has."""
+    newest: dict[str, list[_Trial]] = collections.defaultdict(list)
+    for row in sorted(rows, key=_ended, reverse=True):
+        spec = entries(row["spec"])
+        trial = _Trial(row["trial_id"], row["status"], spec, _ended(row), {})
+        newest[_setting(spec)].append(trial)
+    chosen = [trial for trials in list(newest.values())[: 2 * MAX_SETTINGS] for trial in trials[:MAX_TRIALS]]
+    if not chosen:
+        return []
+    by_id = {trial.trial_id: trial for trial in chosen}
+    table = store.curves(by_id)
+    columns = (table[name].to_pylist() for name in ("trial_id", "step", "metric", "value"))
+    for trial_id, step, metric, value in zip(*columns, strict=True):
+        if metric == METRIC and value is not None and math.isfinite(value):
+            by_id[trial_id].points[step] = value
+    return [trial for trial in chosen if trial.points]
+
+
+def _ended(row: Mapping[str, Any]) -> float:
+    return row["finished"].timestamp() if row["finished"] else 0.0
+
+
+def _running(store: Store, record: SweepRecord, committed: Collection[str]) -> list[_Trial]:
+    """The trials of a sweep that have a checkpoint and no row."""
+    if not store.listing("checkpoints"):
+        return []  # reading and expanding a large space takes seconds
+    space = recorded_space(record)
+    if space is None or not isinstance(space.search, ListedSearch):
+        return []
+    expansion = space.expand()
+    pending: dict[str, TrialSpec] = {
+        key: trial for key, trial in zip(expansion.trial_ids, expansion.trials, strict=True) if key not in committed
+    }
+    return [
+        _Trial(key, "running", entries(json.dumps(canonical(pending[key]))), math.inf, losses)
+        for key, points in unfinished_curves(store, pending).items()
+        if (losses := {step: value for step, name, value in points if name == METRIC and math.isfinite(value)})
+    ]
+
+
+def _setting(spec: Mapping[str, Any]) -> str:
+    return json.dumps({path: value for path, value in spec.items() if path != "seed"}, sort_keys=True)
+
+
+def _chart(title: str, trials: Sequence[_Trial]) -> Chart:
+    groups: dict[str, list[_Trial]] = collections.defaultdict(list)
+    for trial in sorted(trials, key=lambda trial: -trial.ended):
+        groups[_setting(trial.spec)].append(trial)
+    shown = [group[:MAX_TRIALS] for group in list(groups.values())[:MAX_SETTINGS]]
+    shown.sort(key=lambda group: [_order(value) for value in group[0].spec.values()])
+    drawn = [trial for group in shown for trial in group]
+    values = [value for trial in drawn for value in trial.points.values()]
+    across = linear_scale(0.0, max(step for trial in drawn for step in trial.points), LEFT, RIGHT)
+    scale = log_scale if min(values) > 0 and max(values) > 3 * min(values) else linear_scale
+    up = scale(min(values), max(values), BOTTOM, TOP)
+    differing = _differing([group[0].spec for group in shown])
+    series = tuple(_series(group, differing, across, up) for group in shown)
+    notes = []
+    if running := sum(trial.status == "running" for trial in drawn):
+        verb = "trains" if running == 1 else "train"
+        notes.append(f"{counted(running, 'trial')} still {verb}: dashed, up to the last checkpoint.")
+    if len(groups) > len(shown):
+        notes.append(f"Of more settings than {len(shown)} those that train, and then the newest.")
+    kinds = frozenset().union(*(each.kinds for each in series))
+    return Chart(title, kinds, across, up, series, " ".join(notes))
+
+
+def _order(value: Any) -> tuple[bool, float, str]:
+    """By which values are sorted: numbers by size and before texts."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return not number, float(value) if number else 0.0, "" if number else str(value)
+
+
+def _differing(specs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Paths of the entries in which settings differ, in the order of the specification."""
+    paths = dict.fromkeys(path for spec in specs for path in spec if path != "seed")
+    return [path for path in paths if len({json.dumps(spec.get(path)) for spec in specs}) > 1]
+
+
+def _series(trials: Sequence[_Trial], differing: Sequence[str], across: Scale, up: Scale) -> Series:
+    spec = trials[0].spec
+    steps = _thinned(sorted({step for trial in trials for step in trial.points}))
+    at = [[trial.points[step] for trial in trials if step in trial.points] for step in steps]
+    means = [sum(values) / len(values) for values in at]
+    places = [across.place(step) for step in steps]
+    band = ""
+    if len(trials) > 1:
+        highest = [(x, up.place(max(values))) for x, values in zip(places, at, strict=True)]
+        lowest = [(x, up.place(min(values))) for x, values in zip(places, at, strict=True)]
+        band = _path([*highest, *reversed(lowest)]) + "Z"
+    curves = tuple(
+        TrialCurve(
+            trial.trial_id,
+            trial.spec["seed"],
+            trial.status,
+            _path([(across.place(step), up.place(trial.points[step])) for step in steps if step in trial.points]),
+            tuple(trial.points.get(step) for step in steps),
+        )
+        for trial in sorted(trials, key=lambda trial: trial.spec["seed"])
+    )
+    line = _path(zip(places, map(up.place, means), strict=True))
+    kinds = frozenset({Kind(spec["task.name"], spec["baseline"], spec["model.name"])})
+    return Series(_label(spec, differing), kinds, tuple(steps), tuple(means), line, band, curves)
+
+
+def _label(spec: Mapping[str, Any], differing: Sequence[str]) -> str:
+    """The entries in which a setting differs, such as "Aq_R q=10"; its baseline if it is the only setting."""
+    names = [last_part(path) for path in differing]
+    parts = []
+    for path, name in zip(differing, names, strict=True):
+        if path in spec:
+            text = value_text(spec[path])
+            title = path if names.count(name) > 1 else name
+            parts.append(text if path in _UNNAMED else f"{title}={text}")
+    return " ".join(parts) or spec["baseline"]
+
+
+def _thinned(steps: list[int]) -> list[int]:
+    """At most `MAX_POINTS` of the steps, evenly, the last included."""
+    every = -(-len(steps) // MAX_POINTS)
+    return steps[(len(steps) - 1) % every :: every] if steps else []
+
+
+def _path(points: Iterable[tuple[float, float]]) -> str:
+    return "".join(f"{'L' if number else 'M'}{x:.1f},{y:.1f}" for number, (x, y) in enumerate(points))

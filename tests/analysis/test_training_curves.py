@@ -1,0 +1,161 @@
+"""The training curves of the page: from rows and from checkpoints, with bands, labels, scales and limits."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from sweeper.analysis import page
+from sweeper.analysis.page import chart_scales, curves
+from sweeper.analysis.page.chart_scales import linear_scale, log_scale
+from sweeper.analysis.page.curves import charts
+from sweeper.packs import checkpoint
+from sweeper.space.search_space import read
+from sweeper.store.store import Store, SweepRecord
+from sweeper.training import gradient
+from tests.results import PROVENANCE, failure, result
+
+SPACE = """
+name: ours
+trial:
+  task: {name: coloring, vertices: 5}
+  model: {name: transformer, width: 4, key_size: 4}
+  baseline: Aq_R
+  objective: {q: {choice: [3, 10]}, m: 2}
+  optimizer: {warmup_steps: 10}
+  steps: 400
+  batch_size: 8
+  evaluation: {seeds: 10, votes: [3]}
+  seed: {seeds: 2}
+"""
+
+
+@pytest.fixture
+def planned(tmp_path):
+    file = tmp_path / "ours.yaml"
+    file.write_text(SPACE)
+    expansion = read(file).expand()
+    return dict(zip(expansion.trial_ids, expansion.trials, strict=True))
+
+
+@pytest.fixture
+def store(tmp_path, planned):
+    """Trials with q = 3 and seeds 0, 1 are done, q = 10 and seed 0 has failed, and seed 1 trains."""
+    store = Store.open(tmp_path / "store")
+    ids, trials = list(planned), list(planned.values())
+    for seed in (0, 1):
+        points = [(step, "train_loss", (seed + 1) / step) for step in (100, 200, 300, 400)]
+        store.commit(dataclasses.replace(result(curves=[*points, (100, "accuracy", 1.0)]), trial=trials[seed]))
+    points = [(100, "train_loss", 1.0), (200, "train_loss", math.nan)]
+    store.commit(dataclasses.replace(failure(), curves=points, trial=trials[2]))
+    start = SweepRecord(name="ours", text=SPACE, overrides=(), trial_ids=tuple(ids), provenance=PROVENANCE)
+    store.record_sweep(start)
+    return store
+
+
+def trains(store, trial_ids, notes=None):
+    """A pack has a checkpoint after 200 steps."""
+    points = [[[value] * len(trial_ids)] * len(gradient.TRAINER.curves) for value in (0.5, 0.25)]
+    so_far = {"step": 200, "curves": points, "strides": []}
+    lanes = {"seconds": {}, "lane_steps": [200] * len(trial_ids)}
+    checkpoint.save(
+        store, "0123456789", trial_ids, None, {"weights": np.zeros(3)}, so_far | lanes if notes is None else notes
+    )
+
+
+def shown(store):
+    latest = {record.name: record for record in store.sweeps()}
+    return charts(store, latest, store.trials().to_pylist())
+
+
+def test_a_setting_has_a_line_a_band_and_a_line_for_each_trial(store, planned):
+    (chart,) = shown(store)
+    assert chart.title == "ours"
+    three, ten = chart.series
+    assert (three.label, ten.label) == ("q=3", "q=10")
+    assert three.steps == (100, 200, 300, 400)
+    assert three.means == pytest.approx([1.5 / step for step in three.steps])
+    assert [(trial.trial_id, trial.seed, trial.status) for trial in three.trials] == [
+        (key, seed, "finished") for seed, key in enumerate(list(planned)[:2])
+    ]
+    assert three.trials[1].values == pytest.approx(tuple(2 / step for step in three.steps))
+    assert three.band.count("L") == 7
+    assert three.band.endswith("Z")
+    assert (ten.steps, ten.band, ten.trials[0].status) == ((100,), "", "failed")
+    assert chart.up.logarithmic
+    assert chart.note == ""
+
+
+def test_what_trains_is_shown_up_to_its_checkpoint(store, planned):
+    *_, failed, pending = planned
+    trains(store, [failed, pending])
+    (chart,) = shown(store)
+    ten = chart.series[1]
+    assert [(trial.trial_id, trial.status, trial.values) for trial in ten.trials] == [
+        (failed, "failed", (1.0, None)),
+        (pending, "running", (0.5, 0.25)),
+    ]
+    assert ten.means == (0.75, 0.25)
+    assert chart.note == "1 trial still trains: dashed, up to the last checkpoint."
+    text = page.render(store, store.trials(), [])
+    assert f'data-trial="{pending}" data-seed="1" data-status="running" data-values="0.5 0.25"' in text
+
+
+@pytest.mark.parametrize("notes", [{}, {"step": 1, "curves": "x", "strides": [], "seconds": {}, "lane_steps": [1]}, 3])
+def test_a_checkpoint_that_makes_no_sense_is_passed_over(store, planned, notes):
+    trains(store, list(planned)[3:], notes)
+    (chart,) = shown(store)
+    assert all(trial.status != "running" for series in chart.series for trial in series.trials)
+
+
+def test_a_chart_has_limits(store, monkeypatch):
+    monkeypatch.setattr(curves, "MAX_SETTINGS", 1)
+    monkeypatch.setattr(curves, "MAX_TRIALS", 1)
+    monkeypatch.setattr(curves, "MAX_POINTS", 3)
+    (chart,) = shown(store)
+    (series,) = chart.series
+    assert len(series.trials) == 1
+    assert len(series.steps) <= 3
+    assert chart.note == "Of more settings than 1 those that train, and then the newest."
+
+
+def test_the_last_point_is_kept():
+    assert curves._thinned(list(range(1, 251))) == list(range(1, 251, 3))
+    assert curves._thinned(list(range(1, 202)))[-1] == 201
+    assert curves._thinned([5]) == [5]
+    assert curves._thinned([]) == []
+
+
+def test_a_page_without_curves_has_no_chart(tmp_path):
+    store = Store.open(tmp_path / "store")
+    store.commit(result(curves=[]))
+    assert shown(store) == []
+    assert 'id="curves"' not in page.render(store, store.trials(), [])
+
+
+def test_curves_that_cannot_be_drawn_are_a_sentence(store, monkeypatch):
+    def broken(*arguments):
+        raise ValueError("a point of <nonsense>")
+
+    monkeypatch.setattr(curves, "charts", broken)
+    text = page.render(store, store.trials(), [])
+    assert "The training curves could not be drawn: ValueError: a point of &lt;nonsense&gt;" in text
+
+
+@pytest.mark.parametrize(
+    ("scale", "texts"),
+    [
+        (linear_scale(0, 20_000, 0, 1), ["0", "5,000", "10,000", "15,000", "20,000"]),
+        (linear_scale(-0.1, 0.25, 0, 1), ["-0.1", "0", "0.1", "0.2"]),
+        (linear_scale(3, 3, 0, 1), ["2", "3", "4"]),
+        (linear_scale(0, 3e9, 0, 1), ["0", "1e9", "2e9", "3e9"]),
+        (log_scale(0.0004, 2, 0, 1), ["0.001", "0.01", "0.1", "1"]),
+        (log_scale(2, 9, 0, 1), ["2", "4", "6", "8"]),
+        (log_scale(1e-12, 1, 0, 1), ["1e-12", "1e-9", "1e-6", "0.001", "1"]),
+    ],
+)
+def test_ticks_are_round_values(scale, texts):
+    assert [tick.text for tick in scale.ticks] == texts
+    assert all(-1e-9 <= tick.place <= 1 + 1e-9 for tick in scale.ticks)
+    assert chart_scales.Scale(*scale).place(scale.high) == pytest.approx(1)
