@@ -7,6 +7,7 @@ from sweeper.launch import tune_worker
 
 @pytest.fixture
 def strides(monkeypatch) -> None:
-    """Workers report after every stride."""
+    """Workers without Ray around them report after every stride."""
     monkeypatch.setattr(tune_worker, "REPORT_SECONDS", 0.0)
-    monkeypatch.setattr(tune_worker, "_keep_compilations", lambda cpus: None)
+    monkeypatch.setattr(tune_worker, "keep_programs", lambda cpus: None)
+    monkeypatch.setattr(tune_worker, "_own_log", lambda: "worker.err")  # which would start a Ray

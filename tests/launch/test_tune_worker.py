@@ -101,7 +101,6 @@ def test_an_exception_becomes_failed_rows_of_the_trials_without_a_row(strides, t
         raise ValueError("the wheel came off")
 
     monkeypatch.setattr("sweeper.training.evaluation.evaluate", broken)
-    monkeypatch.setattr("sweeper.launch.tune_worker._own_log", lambda: "worker.err")
     report = worker.report()
     assert report.done
     assert isinstance(report.trouble, Failed)
