@@ -24,6 +24,7 @@ FIELDS = {"task": {"name": "coloring", "vertices": 4}, "batch_size": 2, "evaluat
 WALK = {"name": "gridworld", "height": 2, "width": 2, "horizon": 4, "noise": 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [
