@@ -1,5 +1,6 @@
 """The rows of committed trials as the table `trials`."""
 
+import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -11,6 +12,9 @@ from sweeper.store.quarantine import Damage
 from sweeper.store.schema import IN_FILE, PARTITION, TRIALS
 from sweeper.store.threads import in_threads
 
+JOINED = 1000
+"""Files whose rows are joined at a time; a table of a single row takes tens of kilobytes."""
+
 
 def trials_table(entries: Sequence[Entry]) -> tuple[pa.Table, list[Damage]]:
     """The rows of the entries as one table with the columns of `TRIALS`, sorted by trial id, without damaged rows."""
@@ -19,17 +23,25 @@ def trials_table(entries: Sequence[Entry]) -> tuple[pa.Table, list[Damage]]:
         files[entry.seal.name if entry.place is None else entry.place.file.name].append(entry)
     tables, damage = [IN_FILE["trials"].empty_table()], []
     sound: list[Entry] = []
-    for rows, members in zip(in_threads(_rows, list(files.items())), files.values(), strict=True):
-        if isinstance(rows, Damage):
-            damage.append(rows)
-        else:
-            tables.append(rows)
-            sound += members
-    # Rows of an older program lack the newest columns.
-    table = pa.concat_tables(tables, promote_options="default").combine_chunks()
+    waiting = iter(files.items())
+    while group := list(itertools.islice(waiting, JOINED)):
+        together = []
+        for rows, (_, members) in zip(in_threads(_rows, group), group, strict=True):
+            if isinstance(rows, Damage):
+                damage.append(rows)
+            else:
+                together.append(rows)
+                sound += members
+        tables += [_joined(together)] if together else []
+    table = _joined(tables)
     for name in PARTITION.names:
         table = table.append_column(name, pa.array([getattr(entry.seal, name) for entry in sound], pa.string()))
     return table.select(TRIALS.names).sort_by("trial_id"), damage
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """One table of all rows; those of an older program lack the newest columns."""
+    return pa.concat_tables(tables, promote_options="default").combine_chunks()
 
 
 def _rows(file: tuple[str, list[Entry]]) -> pa.Table | Damage:

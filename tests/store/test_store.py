@@ -37,6 +37,7 @@ from sweeper.store import (
     trials_table,
 )
 from sweeper.store.networks import stored_weights
+from sweeper.store.quarantine import Damage
 from sweeper.store.rows import ENCODINGS, trial_table
 from sweeper.store.seal import CompactedSeal, Member, Seal
 from sweeper.store.sealed_network import network_digest
@@ -160,6 +161,24 @@ def test_many_trials_are_found_by_id_as_few_are(local):
     assert local.trials(wanted)["trial_id"].to_pylist() == sorted(wanted)
     assert local.curves(wanted).num_rows == 2 * len(wanted)
     assert local.trials()["trial_id"].to_pylist() == sorted(ids)
+
+
+def test_rows_are_joined_group_by_group(local, monkeypatch, caplog):
+    for seed in range(7):
+        local.commit(result({"seed": seed}) if seed % 2 else failure({"seed": seed}))
+    whole = local.trials()
+    monkeypatch.setattr(trials_table, "JOINED", 2)
+    assert local.trials() == whole
+    damaged = local.listing("trials")[3]
+    rows = trials_table._rows
+    monkeypatch.setattr(
+        trials_table, "_rows",
+        lambda file: Damage("trials", file[0], "torn") if f"trials/{file[0]}" == damaged else rows(file),
+    )  # fmt: skip
+    left = local.trials()
+    assert left.num_rows == 6
+    assert left == whole.filter(pc.is_in(whole["trial_id"], left["trial_id"].combine_chunks()))
+    assert "torn" in caplog.text
 
 
 def test_other_tools_read_the_folder(local):
