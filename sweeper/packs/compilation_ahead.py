@@ -5,8 +5,6 @@
 The first line of the input is a JSON list of packs: of each a trial, and the number of lanes. The process ends when all
 programs are compiled, or when its input is closed: so it outlives nobody who started it. Nothing is trained, printed or
 stored.
-
-A program that a worker needs meanwhile is not compiled twice (`sweeper.training.compilation`).
 """
 
 import json

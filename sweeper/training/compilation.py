@@ -7,17 +7,10 @@ not matter.
 
 The first argument of every program is a trial, or trials stacked along a lane axis, and the trial says how exact matrix
 products are. A GPU would round their factors to ten bits by default; a CPU computes them in full whatever is asked for.
-
-Where jax keeps programs in a folder of this machine, processes that need the same program take turns: the first
-compiles it, and the others read it from the folder.
 """
 
-import contextlib
-import fcntl
-import hashlib
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -73,8 +66,7 @@ def kept(
     if program is None:
         begun, cpu_begun = time.monotonic(), time.process_time()
         positions = tuple(range(1 + len(arguments), 1 + len(arguments) + len(static)))
-        with _turn(f"{function.__module__}.{function.__qualname__} {key[1:]}"):
-            executable = compiled(function, seen, *arguments, *static, static_argnums=positions, **options)
+        executable = compiled(function, seen, *arguments, *static, static_argnums=positions, **options)
         _seconds += time.monotonic() - begun
         _cpu_seconds += time.process_time() - cpu_begun
 
@@ -87,20 +79,6 @@ def kept(
             del _programs[oldest]
         jax.clear_caches()  # which hold each program too
     return program
-
-
-@contextlib.contextmanager
-def _turn(program: str) -> Iterator[None]:
-    """Holds the lock of a program, if jax keeps programs in a folder; the lock ends with the process."""
-    with contextlib.ExitStack() as held:
-        folder = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
-        if folder is not None and "://" not in folder:
-            locks = Path(folder, "locks")
-            with contextlib.suppress(OSError):  # a folder that cannot be written to holds no programs either
-                locks.mkdir(parents=True, exist_ok=True)
-                lock = held.enter_context(open(locks / hashlib.sha256(program.encode()).hexdigest()[:20], "wb"))
-                fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def memory_bytes(program: Any) -> int:

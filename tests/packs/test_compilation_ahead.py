@@ -3,9 +3,7 @@
 import json
 import subprocess
 import sys
-import threading
 
-import jax
 import pytest
 
 from sweeper.launch import compiling
@@ -45,27 +43,6 @@ def test_a_pack_whose_programs_are_prepared_compiles_nothing(fields, tmp_path):
     compiled = compilation.seconds()
     run_pack(Pack(trials), Destination(Store.open(tmp_path), provenance.capture(["test"])))
     assert compilation.seconds() == compiled
-
-
-def test_processes_that_need_the_same_program_take_turns(tmp_path):
-    before = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
-    try:
-        entered, other = threading.Event(), threading.Event()
-
-        def second(program: str, event: threading.Event) -> None:
-            with compilation._turn(program):
-                event.set()
-
-        with compilation._turn("a"):
-            threads = [threading.Thread(target=second, args=pair) for pair in (("a", entered), ("b", other))]
-            for thread in threads:
-                thread.start()
-            assert other.wait(60)
-            assert not entered.wait(0.05)
-        assert entered.wait(60)
-    finally:
-        jax.config.update("jax_compilation_cache_dir", before)
 
 
 @pytest.mark.slow
