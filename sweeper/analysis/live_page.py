@@ -29,9 +29,9 @@ def follow(results: str, report: Callable[[bool, int | None], Reported], seconds
     Raises:
         ReportError, SearchSpaceError, StoreError, OSError: the first report could not be made.
     """
-    reported = report(False, seconds)
-    assert reported.write_page is not None  # a report with a page
-    store, write_page, known = Store.open(results), reported.write_page, None
+    store = Store.open(results)
+    known, write_page = _state(store), report(False, seconds).write_page
+    assert write_page is not None  # a report with a page
     spent = 0.0
     try:
         while True:

@@ -53,7 +53,7 @@ def test_the_page_follows_the_store(store, monkeypatch, tmp_path):
     done = watched(store, monkeypatch, look, commit, look, look)
     assert done.exit_code == 130
     assert seen == [0, 0, 1, 1]
-    assert len(drawn) == 4, "at first, in the first round, for the new trial, and at the end"
+    assert len(drawn) == 3, "at first, for the new trial, and at the end"
     assert done.output.count("page:") == 1
     text = path.read_text()
     assert "data-every" not in text
