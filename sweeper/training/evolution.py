@@ -167,23 +167,28 @@ def of_generation(trials: TrialSpec, step: np.ndarray) -> TrialSpec:
     return trials.model_copy(update=constant)
 
 
-def prepare(trials: TrialSpec) -> EvolutionState:
-    """Compile the programs of `start` and of the first generation; the shapes of the state."""
-    compilation.kept(init, trials, runs_once=True)
+def _first_generation(trials: TrialSpec) -> tuple[EvolutionState, tuple[Any, ...], tuple[Any, ...]]:
+    """Shapes of the state, and arguments of `block_objectives` and of `tell` in the first generation."""
     state = jax.eval_shape(init, trials)
     first = of_generation(trials, np.zeros(state.step.shape, np.int32))
     block = first, jax.eval_shape(EvolutionState.distribution, state), state.step, np.int32(0)
-    compilation.kept(block_objectives, *block)
-    compilation.kept(tell, first, state, [jax.eval_shape(block_objectives, *block)] * blocks(trials))
+    objectives = [jax.eval_shape(block_objectives, *block)] * blocks(trials)
+    return state, block, (first, state, objectives)
+
+
+def prepare(trials: TrialSpec) -> EvolutionState:
+    """Compile the programs of `start` and of the first generation; the shapes of the state."""
+    state, of_block, of_tell = _first_generation(trials)
+    compilation.kept(init, trials, runs_once=True)
+    compilation.kept(block_objectives, *of_block)
+    compilation.kept(tell, *of_tell)
     return state
 
 
 def memory(trials: TrialSpec) -> int:
     """Bytes of the device that a generation needs whose blocks this process evaluates, as the compiler says."""
-    state = jax.eval_shape(init, trials)
-    block = trials, state.distribution(), state.step, np.int32(0)
-    objectives = [jax.eval_shape(block_objectives, *block)] * blocks(trials)
-    programs = compilation.compiled(block_objectives, *block), compilation.compiled(tell, trials, state, objectives)
+    _, of_block, of_tell = _first_generation(trials)
+    programs = compilation.compiled(block_objectives, *of_block), compilation.compiled(tell, *of_tell)
     return max(map(compilation.memory_bytes, programs))
 
 
