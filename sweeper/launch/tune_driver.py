@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import ray
 from ray import tune
+from ray.air._internal import usage as tune_usage  # nothing public keeps Tune from importing trackers
 from ray.train._internal import storage as tune_storage  # nothing public moves the folder where Tune stages files
 from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
@@ -138,7 +139,7 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
         stream.emit(events.ResourcesAwaited(bundle))
     try:
         while not job.source.exhausted and not callback.stopping:
-            with _scratch() as folder, errors.listening(), interruption.answered_by("note"):
+            with _scratch() as folder, _no_trackers(), errors.listening(), interruption.answered_by("note"):
                 tune.Tuner(
                     worker,
                     tune_config=tune.TuneConfig(
@@ -187,6 +188,17 @@ def _scratch() -> Iterator[Path]:
             tune_storage._get_ray_train_session_dir = session_folder  # pyright: ignore[reportPrivateImportUsage]
             for left_by_workers in artifacts.glob(f"*/{folder.name}"):
                 shutil.rmtree(left_by_workers, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _no_trackers() -> Iterator[None]:
+    """Keep Tune from importing MLflow, W&B and Comet for seconds, only to count which of them a user has given Tune."""
+    counted = tune_usage.tag_callbacks
+    tune_usage.tag_callbacks = lambda callbacks: False
+    try:
+        yield
+    finally:
+        tune_usage.tag_callbacks = counted
 
 
 def _missing_bundle(resources: Resources) -> dict[str, float] | None:

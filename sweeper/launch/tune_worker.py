@@ -31,7 +31,17 @@ from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.provenance import Provenance
 
 REPORT_SECONDS = 1.0
-"""Seconds of training between two reports; an order of the driver waits at most as long."""
+"""Seconds of training between two reports, as long as the driver keeps up."""
+
+LONGEST_REPORT_SECONDS = 5.0
+"""Most seconds between two reports. An order of the driver waits as long, and `GRACE_SECONDS` must be longer."""
+
+IDLE_SHARE = 0.1
+"""The share of its time that a worker may wait for the driver before the worker reports less often.
+
+Tune lets a worker go on after it has read the worker's report, and reads some hundreds of reports a second. Without
+this a thousand workers would wait for each other.
+"""
 
 
 class PackTrainable(tune.Trainable):
@@ -52,6 +62,7 @@ class PackTrainable(tune.Trainable):
         self._store: Store | None = None
         self._population: Population | None = None
         self._code = fingerprint.captured()
+        self._reported_at: float | None = None
         keep_programs(self._resources.cpus)
         self.reset_config(config)
 
@@ -67,10 +78,17 @@ class PackTrainable(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """Train, evaluate and commit for about a second; returns the Tune result of a `Report`."""
-        return self._reported().result()
+        """Train, evaluate and commit for about a second; returns the Tune result of a `Report`.
 
-    def _reported(self) -> Report:
+        Where the driver takes longer than `IDLE_SHARE` of a second to read a report, the step is longer.
+        """
+        waited = 0.0 if self._reported_at is None else time.monotonic() - self._reported_at
+        seconds = min(max(REPORT_SECONDS, waited / IDLE_SHARE), LONGEST_REPORT_SECONDS)
+        report = self._reported(seconds)
+        self._reported_at = None if report.done else time.monotonic()
+        return report.result()
+
+    def _reported(self, seconds: float) -> Report:
         try:
             order = self._order(self._encoded["pack_id"])
             if order == "leave":
@@ -92,7 +110,7 @@ class PackTrainable(tune.Trainable):
                     return Report(done=False, progress=self._progress, refused_checkpoint=refused)
             if order == "stop early" and self._progress is not None and self._progress.phase == "training":
                 self._run.stop_early()
-            until = time.monotonic() + REPORT_SECONDS
+            until = time.monotonic() + seconds
             while True:
                 self._progress = self._run.advance()
                 if self._progress.phase == "done" or time.monotonic() >= until:

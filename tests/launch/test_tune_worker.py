@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from ray import cloudpickle
 
-from sweeper.launch import protocol
+from sweeper.events import PackProgressed
+from sweeper.launch import protocol, tune_worker
 from sweeper.launch.protocol import Failed, Lost, Report
 from sweeper.packs import plan
 from sweeper.packs.evaluation_plan import Protocol
@@ -61,6 +62,42 @@ def test_a_worker_told_to_leave_goes_on_where_it_was(strides, tmp_path):
     assert Store.open(tmp_path).committed() == {work.pending[0]: "finished"}
     # A pack that has not begun leaves nothing.
     assert Worker(work, tmp_path, ["leave"]).report() == Report(done=True)
+
+
+class _Quarters:
+    """A run of which every stride takes a quarter of a second of a clock of its own."""
+
+    refused_checkpoint = None
+
+    def __init__(self):
+        self.now, self.strides = 0.0, 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def progress(self) -> PackProgressed:
+        return PackProgressed("pack", "training", self.strides, 10**9, 1, {}, 0.0, 4.0)
+
+    def advance(self) -> PackProgressed:
+        self.strides += 1
+        self.now += 0.25
+        return self.progress()
+
+
+def test_a_worker_that_waits_for_the_driver_reports_less_often(tmp_path, monkeypatch):
+    run = _Quarters()
+    monkeypatch.setattr(tune_worker, "keep_programs", lambda cpus: None)
+    monkeypatch.setattr(tune_worker, "time", run)
+    monkeypatch.setattr(Worker, "_started", lambda self, work: run)
+    worker = Worker(whole(coloring_trial()), tmp_path)
+    assert protocol.report_of(worker.step()).progress.phase == "compiling"
+    strides = []
+    for waited in (0.0, 0.05, 0.3, 60.0, 0.0):
+        run.now += waited
+        before = run.strides
+        worker.step()
+        strides.append(run.strides - before)
+    assert strides == [4, 4, 12, 20, 4]
 
 
 def test_a_worker_told_to_stop_early_commits_what_it_has(strides, tmp_path):

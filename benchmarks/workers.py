@@ -1,0 +1,157 @@
+"""What very many workers cost the driver, while the workers do nothing.
+
+    python -m benchmarks.workers [--workers 10,50,100] [--seconds 60]
+
+Each row is a local Ray that believes to have so many CPUs, and a sweep of so many packs, all running at once. The
+launch path is the real one: Tune, a process for every worker with all its imports, orders and a report a second. Only
+the training is replaced, by sleep. Ray's time limit for the start of a worker is raised, because all workers of one
+machine start at once. The columns: seconds until every worker has reported, and the driver's CPU seconds until then;
+the machine's memory that is gone then, a worker; reports a second after that, and the driver's CPU seconds for a
+thousand of them; seconds from the order to leave to the end of Ray; peak memory of the driver's process.
+"""
+
+import argparse
+import os
+import resource
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from benchmarks.packs import TRIAL
+from sweeper import launch
+from sweeper.events import Event, PackProgressed, Stream, SweepPlanned
+from sweeper.interruption import Interruption
+from sweeper.launch import tune_driver
+from sweeper.launch.cluster import worker_environment
+from sweeper.launch.tune_worker import REPORT_SECONDS, PackTrainable
+from sweeper.packs import plan
+from sweeper.packs.packing import Pack
+from sweeper.packs.plan import Work
+from sweeper.space.resources import Resources
+from sweeper.store.store import Store
+from sweeper.trial import provenance
+from sweeper.trial.trial_spec import TrialSpec
+
+REGISTER_SECONDS = 3600
+"""Ray's limit for the start of a worker's process."""
+
+
+class Sleep:
+    """The run of a pack that trains for ever and does nothing."""
+
+    refused_checkpoint = None
+
+    def __init__(self, pack_id: str):
+        self._pack_id, self._step = pack_id, 0
+
+    def progress(self) -> PackProgressed:
+        """So many steps done."""
+        return PackProgressed(self._pack_id, "training", self._step, 10**9, 1, {}, 0.0, 1.0)
+
+    def advance(self) -> PackProgressed:
+        """One step of a report's length."""
+        time.sleep(REPORT_SECONDS)
+        self._step += 1
+        return self.progress()
+
+    def checkpoint(self) -> None:
+        """Nothing is kept."""
+
+    def stop_early(self) -> None:
+        """Nothing is evaluated."""
+
+
+class Sleeper(PackTrainable):
+    """A worker as it is, with `Sleep` in the place of training."""
+
+    def _started(self, work: Work) -> Any:
+        return Sleep(work.pack.pack_id)
+
+
+class Watch:
+    """Hears the reports of a sweep, and lets the sweep stop `seconds` after every worker has reported."""
+
+    def __init__(self, workers: int, seconds: float, interruption: Interruption):
+        self._workers, self._seconds, self._interruption = workers, seconds, interruption
+        self._begun, self._cpu, self._memory = time.monotonic(), time.process_time(), _available()
+        self._reported: set[str] = set()
+        self._reports = 0
+        self.cells: list[str] = []
+        self.ordered = 0.0
+
+    def hear(self, event: Event) -> None:
+        """Called in the driver's loop."""
+        if not isinstance(event, PackProgressed) or self.ordered:
+            return
+        self._reports += 1
+        seconds, cpu = time.monotonic() - self._begun, time.process_time() - self._cpu
+        if len(self._reported) < self._workers:
+            self._reported.add(event.pack_id)
+            if len(self._reported) == self._workers:
+                worker = (self._memory - _available()) / self._workers
+                self.cells = [f"{seconds:.0f}", f"{cpu:.1f}", f"{worker / 2**20:,.0f}"]
+                self._begun, self._cpu, self._reports = time.monotonic(), time.process_time(), 0
+        elif seconds > self._seconds:
+            self.cells += [f"{self._reports / seconds:.1f}", f"{1000 * cpu / self._reports:.2f}"]
+            self.ordered = time.monotonic()
+            self._interruption.ask()
+
+
+def _available() -> float:
+    """Bytes of the machine's memory that processes can still take."""
+    [line] = (line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable"))
+    return 1024 * float(line.split()[1])
+
+
+def measure(workers: int, seconds: float) -> list[str]:
+    """The row of so many workers."""
+    template = TrialSpec.model_validate(TRIAL)
+    trials = [template.model_copy(update={"seed": seed}) for seed in range(workers)]
+    packs = [Pack((trial,)) for trial in trials]
+    work = tuple(plan.Work(pack, pack.trial_ids) for pack in packs)
+    planned = SweepPlanned("benchmark", trials=workers, done=0, failed=0, steps=0)
+    source = plan.Listed(plan.Plan({}, {}, 1, workers, work, frozenset(), frozenset()))
+    environment = worker_environment(Resources()) | {"PYTHONPATH": os.getcwd()}
+    interruption = Interruption()
+    watch = Watch(workers, seconds, interruption)
+    ray.init(
+        address="local",
+        num_cpus=workers,
+        include_dashboard=False,
+        log_to_driver=False,
+        object_store_memory=128 * 2**20,
+        runtime_env={"env_vars": environment},
+        _system_config={"worker_register_timeout_seconds": REGISTER_SECONDS},
+    )
+    interruption.listen()
+    with tempfile.TemporaryDirectory() as folder, Stream([watch], warn=print) as stream:
+        origin = provenance.capture(["benchmark"])
+        job = launch.Job(source, lambda: planned, Store.open(folder), origin, Resources())
+        launched = launch.launch(job, stream, interruption)
+    ray.shutdown()
+    assert not launched.losses, launched.losses
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return [f"{workers:,}", *watch.cells, f"{time.monotonic() - watch.ordered:.0f}", f"{peak:,.0f}"]
+
+
+def main() -> None:
+    """One row a number of workers."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", default="10,50,100")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    arguments = parser.parse_args()
+    tune_driver.PackTrainable = Sleeper
+    print(
+        "| workers | all report after s | driver's CPU s | MB a worker "
+        "| reports a s | CPU s for 1,000 | end s | driver's MB |"
+    )
+    print("|" + "---|" * 8)
+    for workers in map(int, arguments.workers.split(",")):
+        print(f"| {' | '.join(measure(workers, arguments.seconds))} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
