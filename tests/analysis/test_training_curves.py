@@ -15,20 +15,9 @@ from sweeper.space.search_space import read
 from sweeper.store.store import Store, SweepRecord
 from sweeper.training import gradient
 from tests.results import PROVENANCE, failure, result
+from tests.starts import with_seeds
 
-SPACE = """
-name: ours
-trial:
-  task: {name: coloring, vertices: 5}
-  model: {name: transformer, width: 4, key_size: 4}
-  baseline: Aq_R
-  objective: {q: {choice: [3, 10]}, m: 2}
-  optimizer: {warmup_steps: 10}
-  steps: 400
-  batch_size: 8
-  evaluation: {seeds: 10, votes: [3]}
-  seed: {seeds: 2}
-"""
+SPACE = "name: ours" + with_seeds(2).replace("q: 3", "q: {choice: [3, 10]}").replace("steps: 250", "steps: 400")
 
 
 @pytest.fixture

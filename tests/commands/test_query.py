@@ -26,6 +26,7 @@ from sweeper.store.store import Store, StoreError, SweepRecord
 from sweeper.trial import plugins
 from sweeper.trial.trial_spec import trial_id
 from tests.results import PROVENANCE, failure, outcomes, result
+from tests.starts import with_seeds
 
 
 @pytest.fixture(scope="module")
@@ -206,18 +207,7 @@ def test_expressions_beside_a_star_stay(results):
 # Sweeps and ready questions
 # --------------------------------------------------------------------------------------------------------------------
 
-SPACE = """
-trial:
-  task: {name: coloring, vertices: 5}
-  model: {name: transformer, width: 4, key_size: 4}
-  baseline: Aq_R
-  objective: {q: {choice: [2, 3]}, m: 2}
-  optimizer: {warmup_steps: 10}
-  steps: 250
-  batch_size: 8
-  evaluation: {seeds: 10, votes: [3]}
-  seed: {seeds: 2}
-"""
+SPACE = with_seeds(2).replace("q: 3", "q: {choice: [2, 3]}")
 
 
 def trained(q, seed, **metrics):

@@ -8,22 +8,16 @@ import pytest
 from sweeper.analysis import sql
 from sweeper.store.store import Store
 from sweeper.trial import plugins
+from tests.starts import with_seeds
 
 pytestmark = pytest.mark.long
 
-SPACE = """
-name: tiny
-trial:
-  task: {name: coloring, vertices: 5}
-  model: {name: transformer, width: 4, key_size: 4}
-  baseline: Aq_R
-  objective: {q: {choice: [3, 10]}, m: 2}
-  optimizer: {warmup_steps: 10}
-  steps: 20
-  batch_size: 8
-  evaluation: {seeds: 10, votes: [5]}
-  seed: {seeds: 2}
-"""
+SPACE = (
+    ("name: tiny" + with_seeds(2))
+    .replace("q: 3", "q: {choice: [3, 10]}")
+    .replace("steps: 250", "steps: 20")
+    .replace("votes: [3]", "votes: [5]")
+)
 
 
 def command(name, *arguments):

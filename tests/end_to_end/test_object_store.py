@@ -18,6 +18,7 @@ from sweeper.trial import plugins
 from sweeper.trial.trial_spec import trial_id
 from tests.results import failure, outcomes, result
 from tests.s3_server import ENVIRONMENT
+from tests.starts import with_seeds
 
 FINISHED = trial_id(result().trial)
 PLACE = f"task=coloring/baseline=Aq_R/{FINISHED}.parquet"
@@ -148,20 +149,12 @@ def test_a_server_that_refuses_is_one_sentence(s3):
         Store.open(elsewhere).commit(result())
 
 
-TINY = """
-name: tiny
-trial:
-  task: {name: coloring, vertices: 5}
-  model: {name: transformer, width: 4, key_size: 4}
-  baseline: Aq_R
-  objective: {q: {choice: [1, 2, 3]}, m: 2}
-  optimizer: {warmup_steps: 10}
-  steps: 3000
-  batch_size: 8
-  evaluation: {seeds: 10, votes: [5]}
-  seed: {seeds: 2}
-resources: {checkpoint_seconds: 0.5}
-"""
+TINY = (
+    ("name: tiny" + with_seeds(2) + "resources: {checkpoint_seconds: 0.5}")
+    .replace("q: 3", "q: {choice: [1, 2, 3]}")
+    .replace("steps: 250", "steps: 3000")
+    .replace("votes: [3]", "votes: [5]")
+)
 
 
 @pytest.mark.long
