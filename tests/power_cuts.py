@@ -2,16 +2,29 @@
 
 import itertools
 
+import pytest
+
 from sweeper.store.local_files import LocalFiles
 from sweeper.store.object_files import ObjectFiles
 
 
-class PowerCut(BaseException):
+class _PowerCut(BaseException):
     """The process ends here."""
 
 
-def cut_at(moment, patch):
-    """The power fails before (even) or after (odd) an operation on the files; `patch` is undone by the caller."""
+def survived(moment, action, *arguments):
+    """Run an action with a power cut before (even moments) or after (odd) an operation on files; whether it ended."""
+    with pytest.MonkeyPatch.context() as patch:
+        _cut_at(moment, patch)
+        try:
+            action(*arguments)
+        except _PowerCut:
+            return False
+    return True
+
+
+def _cut_at(moment, patch):
+    """Count the operations on files; the caller undoes `patch`."""
     counter = itertools.count()
 
     def guarded(operation):
@@ -20,7 +33,7 @@ def cut_at(moment, patch):
                 if end == "after":
                     value = operation(*arguments, **options)
                 if next(counter) == moment:
-                    raise PowerCut
+                    raise _PowerCut
             return value
 
         return run

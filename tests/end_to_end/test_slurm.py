@@ -13,23 +13,13 @@ import pytest
 
 from sweeper.store.store import Store
 from sweeper.trial import plugins
+from tests.starts import with_seeds
 
 SCRIPT = plugins.ROOT / "clusters" / "slurm-elastic.sh"
 
 JOB = "1007"
 
-SPACE = """
-trial:
-  task: {name: coloring, vertices: 5}
-  model: {name: transformer, width: 4, key_size: 4}
-  baseline: Aq_R
-  batch_size: 8
-  objective: {q: 2, m: 2}
-  optimizer: {warmup_steps: 10}
-  evaluation: {seeds: 10, votes: [5]}
-  steps: 2000
-  seed: {seeds: 4}
-"""
+SPACE = with_seeds(4).replace("steps: 250", "steps: 2000")
 
 
 @pytest.fixture

@@ -77,6 +77,15 @@ def run(source: Halving, store: Store, rng: random.Random, workers: int = 1, str
             running.append(work)
 
 
+def after_step(step: int, source: Halving, store: Store) -> Work:
+    """Train all packs until this step; the first pack of a later step, which waits."""
+    while (work := source.next()) is not None and work.until <= step:
+        train(work, store)
+        source.settle(work.pack.pack_id)
+    assert work is not None
+    return work
+
+
 def rows(store: Store) -> dict[str, tuple]:
     """What the rows say of their trials, by id."""
     names = ("status", "seed", "q", "steps_done", "train_loss", "loss", "success", "extra_metrics")
@@ -159,10 +168,7 @@ def test_other_rungs_continue_from_the_rows(space, undisturbed, tmp_path):
 def test_narrower_rungs_stop_trials_where_a_fresh_sweep_does(space, tmp_path):
     """A checkpoint of a later step than that of the stop serves nobody."""
     store, narrower = Store.open(tmp_path), space("trial.objective.q=2", "search.rungs=[{steps: 200, keep: 1}]")
-    source = source_of(space("trial.objective.q=2"), store)
-    while (work := source.next()) is not None and work.until < 500:
-        train(work, store)
-        source.settle(work.pack.pack_id)
+    after_step(400, source_of(space("trial.objective.q=2"), store), store)
     run(source_of(narrower, store), store, random.Random(1))
     fresh = Store.open(tmp_path / "fresh")
     run(source_of(narrower, fresh), fresh, random.Random(2))
@@ -215,10 +221,7 @@ def test_a_start_that_fails_before_a_rung_does_not_go_on(space, tmp_path):
 def test_a_start_that_fails_after_a_rung_has_won_it_all_the_same(space, undisturbed, tmp_path):
     store, spec = Store.open(tmp_path), space("trial.objective.q=2")
     source = source_of(spec, store)
-    while (work := source.next()) is not None and work.until == 200:
-        train(work, store)
-        source.settle(work.pack.pack_id)
-    assert work is not None
+    work = after_step(200, source, store)
     _spoil(work, store, until=300)
     source.settle(work.pack.pack_id)
     run(source, store, random.Random(0))
@@ -231,10 +234,7 @@ def test_a_start_that_fails_after_a_rung_has_won_it_all_the_same(space, undistur
 def test_a_winner_that_fails_is_not_trained_again(space, tmp_path):
     store, spec = Store.open(tmp_path), space("trial.objective.q=2")
     source = source_of(spec, store)
-    while (work := source.next()) is not None and work.until < 500:
-        train(work, store)
-        source.settle(work.pack.pack_id)
-    assert work is not None
+    work = after_step(400, source, store)
     _spoil(work, store, until=500)
     source.settle(work.pack.pack_id)
     run(source, store, random.Random(0))

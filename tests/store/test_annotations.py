@@ -20,7 +20,7 @@ from sweeper.store.deletion import delete, of_status, of_sweep
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import rename_records
 from sweeper.store.tar_stores import source_store, target_store
-from tests.power_cuts import PowerCut, cut_at
+from tests.power_cuts import survived
 from tests.store.test_copying import IDS, filled
 
 QUICK = Subject("quick")
@@ -116,19 +116,13 @@ def test_a_crash_at_every_operation_loses_no_tag_of_others(tmp_path, monkeypatch
     monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
     for moment in itertools.count():
         store = annotated(Store.open(tmp_path / str(moment)))
-        with monkeypatch.context() as patch:
-            cut_at(moment, patch)
-            try:
-                remove_tags(store.files, of_trials(1), ["stuck", "best"])
-                survived = True
-            except PowerCut:
-                survived = False
+        ended = survived(moment, remove_tags, store.files, of_trials(1), ["stuck", "best"])
         now = said(store)
         assert {"keep"} <= set(now.pop(1).split()) <= {"best", "keep", "stuck"}, moment
         assert now == {name: text for name, text in EVERYTHING.items() if name != 1}, moment
         remove_tags(store.files, of_trials(1), ["stuck", "best"])
         assert said(store) == EVERYTHING | {1: "keep"}
-        if survived:
+        if ended:
             break
     assert moment >= 6
 
@@ -161,18 +155,12 @@ def test_a_renamed_sweep_keeps_them_also_under_crashes(tmp_path, monkeypatch):
     monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)
     for moment in itertools.count():
         store = annotated(filled(tmp_path / str(moment)))
-        with monkeypatch.context() as patch:
-            cut_at(moment, patch)
-            try:
-                rename_records(store.files, "quick", "slow")
-                survived = True
-            except PowerCut:
-                survived = False
+        ended = survived(moment, rename_records, store.files, "quick", "slow")
         if store.listing("sweeps/quick"):
             rename_records(store.files, "quick", "slow")
         others = {name: text for name, text in EVERYTHING.items() if name != "quick"}
         assert said(store) == others | {"slow": EVERYTHING["quick"]}, moment
-        if survived:
+        if ended:
             break
 
 

@@ -21,7 +21,7 @@ from sweeper.store.compaction import Compaction, compact
 from sweeper.store.local_files import LocalFiles
 from sweeper.store.store import Store, StoreError
 from sweeper.trial.trial_spec import trial_id
-from tests.power_cuts import PowerCut, cut_at
+from tests.power_cuts import survived
 from tests.results import failure, outcomes, result
 
 GROUP = 3
@@ -169,18 +169,12 @@ def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(tmp_
         results = Store.open(tmp_path / str(moment))
         fill(results)
         before = facts(results)
-        with monkeypatch.context() as patch:
-            cut_at(moment, patch)
-            try:
-                compact(results)
-                survived = True
-            except PowerCut:
-                survived = False
+        ended = survived(moment, compact, results)
         assert facts(results) == before, moment
         compact(results)
         assert facts(results) == before, moment
         assert len(names(results)) == len(names(results, "curves")) == 2 + 1, moment
-        if survived:
+        if ended:
             break
     assert moment == 2 * 2 * (2 + 2 * GROUP), "each of two groups: two writes, and two deletions a trial"
 
@@ -198,17 +192,11 @@ def test_a_crash_before_and_after_every_operation_of_parting(tmp_path, monkeypat
         damaged = next(name for name in results.files.listing("outcomes") if name[-28:-8] in ids[:3])
         results.write_bytes(damaged, b"")
         left = [trial for trial in ids if trial != damaged[-28:-8]]
-        with monkeypatch.context() as patch:
-            cut_at(moment, patch)
-            try:
-                results.committed()
-                survived = True
-            except PowerCut:
-                survived = False
+        ended = survived(moment, results.committed)
         for _ in range(2):
             assert set(left) <= results.committed().keys()
             assert [curves[trial] for trial in left] == results.curves(left).sort_by("trial_id").to_pylist()
-        if survived:
+        if ended:
             assert sorted(results.committed()) == left
             break
     assert moment > 10

@@ -15,7 +15,7 @@ from sweeper.store.compaction import compact
 from sweeper.store.deletion import delete, of_no_sweep, of_status, of_sweep
 from sweeper.store.store import StoreError
 from sweeper.trial.trial_spec import trial_id
-from tests.power_cuts import PowerCut, cut_at
+from tests.power_cuts import survived
 from tests.results import failure, result
 from tests.store.test_copying import IDS, contents, evaluate, filled, record, sound
 from tests.store.test_drivers import sign
@@ -141,21 +141,15 @@ def test_a_crash_at_every_operation_takes_nothing_else(tmp_path, monkeypatch, ch
         doomed = choose(store)
         left = sorted(set(store.committed()) - doomed.trials.keys())
         before = contents(store, left)
-        with monkeypatch.context() as patch:
-            cut_at(moment, patch)
-            try:
-                delete(store, doomed)
-                survived = True
-            except PowerCut:
-                survived = False
+        ended = survived(moment, delete, store, doomed)
         assert contents(store, left) == before, moment
         assert sound(store)
-        if not survived and (doomed.sweep is None or store.listing("sweeps/quick")):
+        if not ended and (doomed.sweep is None or store.listing("sweeps/quick")):
             delete(store, choose(store))
         assert sorted(store.committed()) == left, moment
         assert traces(store, doomed.trials) == [], moment
         assert contents(store, left) == before, moment
-        if survived:
+        if ended:
             break
     assert moment >= 20
 

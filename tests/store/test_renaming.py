@@ -9,7 +9,7 @@ from sweeper.commands import rename as rename_command
 from sweeper.store import drivers, local_files
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import rename_records
-from tests.power_cuts import PowerCut, cut_at
+from tests.power_cuts import survived
 from tests.store.test_copying import IDS, record
 from tests.store.test_drivers import sign
 
@@ -67,13 +67,7 @@ def test_a_crash_at_every_operation_keeps_every_start(tmp_path, monkeypatch):
         store = with_sweeps(tmp_path / str(moment))
         before = store.sweeps()
         latest = {each.trial_ids for each in before[-1:]}
-        with monkeypatch.context() as patch:
-            cut_at(moment, patch)
-            try:
-                rename_records(store.files, "quick", "best")
-                survived = True
-            except PowerCut:
-                survived = False
+        ended = survived(moment, rename_records, store.files, "quick", "best")
         now = store.sweeps()
         last = {name: [each for each in now if each.name == name][-1:] for name in ("quick", "best")}
         assert any(each and {each[0].trial_ids} == latest for each in last.values()), moment
@@ -81,7 +75,7 @@ def test_a_crash_at_every_operation_keeps_every_start(tmp_path, monkeypatch):
         if store.listing("sweeps/quick"):
             rename_records(store.files, "quick", "best")
         assert store.sweeps() == renamed(before), moment
-        if survived:
+        if ended:
             break
     assert moment > 10
 
