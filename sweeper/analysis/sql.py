@@ -27,7 +27,7 @@ from sweeper.analysis.halving_winners import searches_of
 from sweeper.analysis.interruptible import interruptible
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.views import TEXTS, all_trials, evaluations, trials
-from sweeper.store.annotations import Annotations, read_annotations
+from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
 from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
 
@@ -153,7 +153,7 @@ def sweeps(store: Store) -> pa.Table:
     annotations = read_annotations(store.files).sweeps
     names, trial_ids, searches, tags, notes = [], [], [], [], []
     for name, record in latest_starts(store.sweeps()).items():
-        number_of, of_sweep = _searches(record), annotations.get(name, Annotations())
+        number_of, of_sweep = _searches(record), annotations.get(name, NO_ANNOTATIONS)
         for trial_id in record.trial_ids:
             names.append(name)
             trial_ids.append(trial_id)

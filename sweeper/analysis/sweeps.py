@@ -6,10 +6,10 @@ its row.
 
 import collections
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sweeper.analysis.table import COUNT, LONG, MOMENT, REVISION, Column, Field, Form, RecordT, Table, tabulated
-from sweeper.store.annotations import Annotations
+from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import Status, Store, SweepRecord
 
 STATES = ("finished", "stopped", "failed", "pending")
@@ -51,29 +51,22 @@ def overview(
         (Column("starts", COUNT), lambda sweep: sweep[2]),
         (Column("last start", MOMENT), lambda sweep: moment(sweep[1].provenance.captured)),
         (Column("commit", REVISION), lambda sweep: (sweep[1].provenance.commit, sweep[1].provenance.dirty)),
-        *annotation_fields(
-            [annotations[name] for name in starts if name in annotations], lambda sweep: annotations.get(sweep[0])
-        ),
+        *annotation_fields(latest, lambda sweep: annotations.get(sweep[0], NO_ANNOTATIONS)),
     )
     note = "A sweep is as far as the trials that its latest start planned. Sweeps that plan the same trial share it."
     return tabulated("Sweeps", fields, latest, note)
 
 
 def annotation_fields(
-    present: Iterable[Annotations], annotations: Callable[[RecordT], Annotations | None]
+    records: Sequence[RecordT], annotations: Callable[[RecordT], Annotations]
 ) -> list[Field[RecordT]]:
-    """Columns for tags and for notes, each only if something of what is present has any.
-
-    Args:
-        present: The annotations of all rows.
-        annotations: The annotations of a row; None without any.
-    """
-    listed = list(present)
+    """Columns for the tags and the notes of records; a column that would be empty is left out."""
+    every = [annotations(record) for record in records]
     fields: list[Field[RecordT]] = []
-    if any(each.tags for each in listed):
-        fields.append((Column("tags"), lambda row: ", ".join((annotations(row) or Annotations()).tags)))
-    if any(each.notes for each in listed):
-        fields.append((Column("notes", LONG), lambda row: "\n".join((annotations(row) or Annotations()).texts) or None))
+    if any(each.tags for each in every):
+        fields.append((Column("tags"), lambda record: ", ".join(annotations(record).tags)))
+    if any(each.notes for each in every):
+        fields.append((Column("notes", LONG), lambda record: "\n".join(annotations(record).texts) or None))
     return fields
 
 

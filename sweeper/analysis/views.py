@@ -8,10 +8,8 @@ import pyarrow as pa
 
 from sweeper.analysis.evaluations import evaluation_rows
 from sweeper.analysis.results import current, named
-from sweeper.store.annotations import Annotations, read_annotations
+from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
 from sweeper.store.store import Store
-
-NONE = Annotations()
 
 TEXTS = pa.list_(pa.string())
 
@@ -37,7 +35,7 @@ def evaluations(store: Store) -> pa.Table:
 def annotated(store: Store, rows: pa.Table) -> pa.Table:
     """Named rows of trials with two further columns, the lists of the tags and notes of each trial."""
     of_trials = read_annotations(store.files).trials
-    every = [of_trials.get(trial_id, NONE) for trial_id in rows["trial_id"].to_pylist()]
+    every = [of_trials.get(trial_id, NO_ANNOTATIONS) for trial_id in rows["trial_id"].to_pylist()]
     taken = {name.lower() for name in rows.column_names}
     lists = {"tags": [each.tags for each in every], "notes": [each.texts for each in every]}
     for name, values in lists.items():

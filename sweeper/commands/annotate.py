@@ -193,12 +193,12 @@ def _remove_tags(store: "Store", chosen: _Chosen, words: list[str]) -> str:
 
 def _own(store: "Store", subject: "Subject") -> "list[Annotations]":
     """The notes and tags of the sweep, or of each of the trials."""
-    from sweeper.store.annotations import Annotations, read_annotations
+    from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
 
     every = read_annotations(store.files)
     if subject.sweep is not None:
-        return [every.sweeps.get(subject.sweep, Annotations())]
-    return [every.trials.get(trial_id, Annotations()) for trial_id in subject.trial_ids]
+        return [every.sweeps.get(subject.sweep, NO_ANNOTATIONS)]
+    return [every.trials.get(trial_id, NO_ANNOTATIONS) for trial_id in subject.trial_ids]
 
 
 # --------------------------------------------------------------------------------------------------------------------

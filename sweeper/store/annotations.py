@@ -93,6 +93,9 @@ class Annotations(NamedTuple):
         return [text for _, text in self.notes]
 
 
+NO_ANNOTATIONS = Annotations()
+
+
 class AllAnnotations(NamedTuple):
     """The notes and tags of a store.
 

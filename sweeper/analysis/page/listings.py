@@ -25,7 +25,7 @@ from sweeper.analysis.table import (
     tabulated,
 )
 from sweeper.messages import redacted
-from sweeper.store.annotations import Annotations
+from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import TRIALS
 
 MAX_TRIALS = 2_000
@@ -117,10 +117,7 @@ def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple
         (Column("device"), lambda row: row["device"]),
         _column("finished", "ended", MOMENT),
         (Column("commit", REVISION), lambda row: (row["commit"], row["dirty"])),
-        *annotation_fields(
-            [annotations[row["trial_id"]] for row in listed if row["trial_id"] in annotations],
-            lambda row: annotations.get(row["trial_id"]),
-        ),
+        *annotation_fields(listed, lambda row: annotations.get(row["trial_id"], NO_ANNOTATIONS)),
     )
     notes = []
     if len(listed) < len(rows):
