@@ -110,7 +110,12 @@ def read_entries(files: DurableFiles, trial_ids: Iterable[str] | None = None) ->
         moved = any(is_compacted(name) for name in before.keys() ^ after.keys())
         if not moved and not vanished:
             return reading
-    raise StoreError(f"the rows of the store moved during each of {ATTEMPTS} attempts to read them: try again later")
+    raise moved_too_often()
+
+
+def moved_too_often() -> StoreError:
+    """The error of a reader all of whose attempts a compaction has spoilt."""
+    return StoreError(f"the rows of the store moved during each of {ATTEMPTS} attempts to read them: try again later")
 
 
 def _finished_rows(files: DurableFiles, wanted: set[str]) -> list[Entry]:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.store.annotations import copy_annotations
-from sweeper.store.committed_rows import ATTEMPTS, Entry
+from sweeper.store.committed_rows import ATTEMPTS, Entry, moved_too_often
 from sweeper.store.decoded_rows import decoded_rows
 from sweeper.store.details import network_at
 from sweeper.store.evaluations import stored_evaluations
@@ -131,13 +131,12 @@ class _Copier:
             pass
         seals = []
         for entry in entries:
-            for attempt in range(ATTEMPTS):
-                try:
+            for _ in range(ATTEMPTS):
+                with contextlib.suppress(_MovedError):
                     seals += self._copied(self._source.entries([entry.seal.trial_id]))
                     break
-                except _MovedError:
-                    if attempt == ATTEMPTS - 1:
-                        raise StoreError(f"trial {entry.seal.trial_id} is moved again and again") from None
+            else:
+                raise moved_too_often()
         return seals
 
     def _copied(self, entries: list[Entry]) -> list[Seal]:

@@ -36,7 +36,7 @@ import pyarrow.dataset as ds
 
 from sweeper.messages import redacted
 from sweeper.store.addresses import open_files
-from sweeper.store.committed_rows import ATTEMPTS, FEW, Entry, Reading, read_entries
+from sweeper.store.committed_rows import ATTEMPTS, FEW, Entry, Reading, moved_too_often, read_entries
 from sweeper.store.details import scanned_details
 from sweeper.store.file_names import file_path
 from sweeper.store.files import DurableFiles, StoreError
@@ -228,15 +228,19 @@ class Store:
         """The curves or outcomes of committed trials as a dataset: a scan reads only what it asks for.
 
         A filter on `trial_id`, `task` or `baseline` leaves out whole files without opening them.
+
+        Raises:
+            StoreError: the store cannot be read, or its rows moved during every attempt.
         """
         wanted = None if trial_ids is None else list(trial_ids)
         few = wanted is not None and len(wanted) <= FEW
-        while True:
+        for _ in range(ATTEMPTS):
             scan = scanned_details(self._files, kind, self.entries(wanted), few)
             if scan is not None:  # otherwise a row has moved: another look at the store shows where it went
                 # A file with another digest than its row names is of another run, or damaged.
                 inspected(self._files, kind, scan.left_out)
                 return scan.dataset
+        raise moved_too_often()
 
     def verify(self, kind: Detail, trial_ids: Iterable[str] | None = None) -> list[str]:
         """Read the curves, outcomes or networks to the last byte; set aside every trial with a damaged file.

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from sweeper import compaction as compaction_command
 from sweeper.analysis import sql
-from sweeper.store import committed_rows, compaction, local_files
+from sweeper.store import committed_rows, compaction, details, local_files
 from sweeper.store.compaction import Compaction, compact
 from sweeper.store.local_files import LocalFiles
 from sweeper.store.store import Store, StoreError
@@ -311,6 +311,14 @@ def test_a_reader_that_gives_up_says_so(slow_compaction, monkeypatch):
     monkeypatch.setattr(committed_rows, "ATTEMPTS", 4)
     with pytest.raises(StoreError, match="moved during each of 4 attempts"):
         slow_compaction.committed()
+
+
+def test_curves_of_rows_that_move_at_every_look_are_given_up(tmp_path, monkeypatch):
+    results = Store.open(tmp_path)
+    results.commit(result())
+    monkeypatch.setattr(details, "present", lambda *looked_for, **how: {})
+    with pytest.raises(StoreError, match="moved during each of 100 attempts"):
+        results.curves()
 
 
 # --------------------------------------------------------------------------------------------------------------------
