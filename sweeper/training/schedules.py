@@ -1,11 +1,9 @@
 """Schedules: how a rate or a deviation falls from its first value to its last."""
 
-from typing import Literal
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-Schedule = Literal["cosine", "linear"]
+from sweeper.trial.field_types import Schedule
 
 
 def share_left(schedule: Schedule, progress: Float[Array, ""]) -> Float[Array, ""]:

@@ -23,9 +23,10 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
-from sweeper.training.schedules import Schedule, share_left
+from sweeper.training.schedules import share_left
 from sweeper.trial.contracts import Network
 from sweeper.trial.evolution_strategies import PGPE, SNES, Evolution, OpenES, SepCMAES
+from sweeper.trial.field_types import Schedule
 from sweeper.trial.trial_spec import TrialSpec
 
 if TYPE_CHECKING:

@@ -7,12 +7,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
+from sweeper.trial.field_types import NotNegative, Positive, Schedule, Share
 from sweeper.trial.record import SameAs, Spec, Traced, Unwritten
 
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
 Bound = Annotated[float, Field(ge=0, allow_inf_nan=True)]
-Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Evolution(Spec):
@@ -74,7 +72,7 @@ class PGPE(Evolution):
     final_center_learning_rate: Annotated[Traced[NotNegative | None], Unwritten(same_as="center_learning_rate")] = None
     std_learning_rate: Traced[Positive] = 0.01
     final_std_learning_rate: Annotated[Traced[NotNegative | None], Unwritten(same_as="std_learning_rate")] = None
-    schedule: Annotated[Literal["cosine", "linear"], Unwritten(at="cosine")] = "cosine"
+    schedule: Annotated[Schedule, Unwritten(at="cosine")] = "cosine"
     initial_std: Traced[Positive] = 0.03
     min_std: Annotated[Traced[Bound], Unwritten(at=0.0)] = 0.0
     max_std: Annotated[Traced[Bound], Unwritten(at=float("inf"))] = float("inf")
@@ -99,7 +97,7 @@ class OpenES(Evolution):
     final_learning_rate: Annotated[Traced[NotNegative | None], SameAs("learning_rate")] = None
     initial_std: Traced[Positive] = 0.03
     final_std: Annotated[Traced[Positive | None], SameAs("initial_std")] = None
-    schedule: Literal["cosine", "linear"] = "cosine"
+    schedule: Schedule = "cosine"
 
 
 class SNES(Evolution):

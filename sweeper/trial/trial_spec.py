@@ -27,6 +27,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Task
 from sweeper.trial.evolution_strategies import PGPE, SNES, Evolution, OpenES, SepCMAES
+from sweeper.trial.field_types import Count, NotNegative, Positive, Schedule, Share
 from sweeper.trial.objective_contract import Objective
 from sweeper.trial.record import Spec, Traced, Unwritten, canonical
 
@@ -66,10 +67,6 @@ class Baseline(enum.StrEnum):
         return self in (Baseline.AE_R, Baseline.Aq_R)
 
 
-Positive = Annotated[float, Field(gt=0)]
-Count = Annotated[int, Field(ge=1)]
-
-
 def expectation(m: int) -> Objective:
     """The objective of the E baselines: the mean over the inputs."""
     return plugins.load("objective", plugins.DEFAULT_OBJECTIVE).model_validate({"m": m})
@@ -84,13 +81,13 @@ class Adam(Spec):
 
     name: Literal["adam"] = "adam"
     learning_rate: Traced[Positive] = 1e-3
-    final_learning_rate: Traced[Annotated[float, Field(ge=0)]] = 1e-4
+    final_learning_rate: Traced[NotNegative] = 1e-4
     warmup_steps: Traced[Annotated[int, Field(ge=0)]] = 1000
-    schedule: Literal["cosine", "linear"] = "cosine"
-    beta1: Traced[Annotated[float, Field(ge=0, lt=1)]] = 0.9
-    beta2: Traced[Annotated[float, Field(ge=0, lt=1)]] = 0.95
+    schedule: Schedule = "cosine"
+    beta1: Traced[Share] = 0.9
+    beta2: Traced[Share] = 0.95
     eps: Traced[Positive] = 1e-5
-    weight_decay: Traced[Annotated[float, Field(ge=0)]] = 0.0
+    weight_decay: Traced[NotNegative] = 0.0
     clip_norm: Traced[Positive] = 1.0
 
 
