@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 from sweeper.packs.packing import stack
 from sweeper.space import search_space
@@ -67,14 +66,11 @@ def programs(trial: TrialSpec, lanes: int = 2, form: str = "cuda") -> dict[str, 
     with vectorisation.built_for(form):
         stacked = stack([trial] * lanes)
         if trainer_of(trial) is evolution.TRAINER:
-            start = jax.eval_shape(evolution.init, stacked)
-            distribution = jax.eval_shape(lambda state: state.distribution(), start)
-            block = stacked, distribution, start.step, np.int32(0)
-            objectives = [jax.eval_shape(evolution.block_objectives, *block)] * evolution.blocks(stacked)
+            start, of_block, of_tell = evolution.first_generation(stacked)
             made = {
                 "init": traced(evolution.init, stacked),
-                "block": traced(evolution.block_objectives, *block),
-                "tell": traced(evolution.tell, stacked, start, objectives),
+                "block": traced(evolution.block_objectives, *of_block),
+                "tell": traced(evolution.tell, *of_tell),
             }
         else:
             start = jax.eval_shape(gradient.init, stacked)

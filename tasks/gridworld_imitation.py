@@ -109,9 +109,7 @@ def walks(grid: Grid) -> Walks:
         minmax.UncertifiedError: the mixture is not known.
     """
     best = minmax.randomised(grid)
-    mirror = np.arange(grid.cells)
-    if grid.height == grid.width:
-        mirror = mirror % grid.width * grid.width + mirror // grid.width
+    mirror = minmax.mirror_cells(grid)
     shares: dict[tuple[int, ...], float] = {}
     for visits, probability in zip(best.visits, best.probabilities, strict=True):
         for first in (visits, visits[mirror]):

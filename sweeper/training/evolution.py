@@ -167,7 +167,7 @@ def of_generation(trials: TrialSpec, step: np.ndarray) -> TrialSpec:
     return trials.model_copy(update=constant)
 
 
-def _first_generation(trials: TrialSpec) -> tuple[EvolutionState, tuple[Any, ...], tuple[Any, ...]]:
+def first_generation(trials: TrialSpec) -> tuple[EvolutionState, tuple[Any, ...], tuple[Any, ...]]:
     """Shapes of the state, and arguments of `block_objectives` and of `tell` in the first generation."""
     state = jax.eval_shape(init, trials)
     first = of_generation(trials, np.zeros(state.step.shape, np.int32))
@@ -178,7 +178,7 @@ def _first_generation(trials: TrialSpec) -> tuple[EvolutionState, tuple[Any, ...
 
 def prepare(trials: TrialSpec) -> EvolutionState:
     """Compile the programs of `start` and of the first generation; the shapes of the state."""
-    state, of_block, of_tell = _first_generation(trials)
+    state, of_block, of_tell = first_generation(trials)
     compilation.kept(init, trials, runs_once=True)
     compilation.kept(block_objectives, *of_block)
     compilation.kept(tell, *of_tell)
@@ -187,7 +187,7 @@ def prepare(trials: TrialSpec) -> EvolutionState:
 
 def memory(trials: TrialSpec) -> int:
     """Bytes of the device that a generation needs whose blocks this process evaluates, as the compiler says."""
-    _, of_block, of_tell = _first_generation(trials)
+    _, of_block, of_tell = first_generation(trials)
     programs = compilation.compiled(block_objectives, *of_block), compilation.compiled(tell, *of_tell)
     return max(map(compilation.memory_bytes, programs))
 

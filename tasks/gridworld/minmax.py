@@ -155,6 +155,12 @@ def deterministic(grid: Grid) -> int:
         worst += 1
 
 
+def mirror_cells(grid: Grid) -> Int[np.ndarray, " cell"]:
+    """The mirror image of every cell on the diagonal; the cell itself on a grid that is not square."""
+    cell = np.arange(grid.cells)
+    return cell % grid.width * grid.width + cell // grid.width if grid.height == grid.width else cell
+
+
 class _World:
     """Geometry of the grid, as arrays over cells."""
 
@@ -169,7 +175,7 @@ class _World:
         inside = ((moves >= 0) & (moves < [grid.height, grid.width])).all(axis=2)
         self.neighbours = np.where(inside, moves[:, :, 0] * grid.width + moves[:, :, 1], -1)
         self.between = abs(self.row[:, None] - self.row) + abs(self.column[:, None] - self.column)
-        self.mirror = self.column * grid.width + self.row if grid.height == grid.width else cell
+        self.mirror = mirror_cells(grid)
 
     def symmetric(self, costs: Float[np.ndarray, "strategy treasure"]) -> Float[np.ndarray, "distinct treasure"]:
         """Each row averaged with its mirror image on the diagonal, if the grid is square; equal rows once."""
