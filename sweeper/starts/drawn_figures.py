@@ -35,18 +35,20 @@ def figure_lines(spec: SweepSpec, store: Store, rows: pa.Table, origin: Provenan
         return []
     local = isinstance(store.files.filesystem, LocalFileSystem)
     folder = (Path(store.root) / "figures" if local else Path("figures").resolve()) / spec.name
-    # Evaluations have rows of their own, which are not among those of the trials.
-    lasting = not any(getattr(panel, "rows", None) == "evaluations" for panel in spec.panels)
-    digest = _digest(spec, rows, origin)
-    if lasting and (lines := _drawn(folder, digest)) is not None:
+    # Evaluations have rows of their own, which are not among those of the trials: their panels are always drawn.
+    of_evaluations = any(getattr(panel, "rows", None) == "evaluations" for panel in spec.panels)
+    digest = None if of_evaluations else _digest(spec, rows, origin)
+    if digest is not None and (lines := _drawn(folder, digest)) is not None:
         return lines
+    with contextlib.suppress(OSError):  # the record is of figures that this start draws over
+        (folder / DRAWN).unlink()
     from sweeper.analysis import figures
     from sweeper.analysis.results import Results
 
     report = figures.draw(Results.of_store(store).only(rows["trial_id"].to_pylist()), spec.panels, folder)
     lines = [f"figure: {path}" for path in report.paths if path.suffix == ".png"]
     lines += [f"  {', '.join(panels)}: {line}" for panels, line in figures.note_lines(report.notes)]
-    if not any(note.text.startswith(figures.FAILED) for note in report.notes):
+    if digest is not None and not any(note.text.startswith(figures.FAILED) for note in report.notes):
         record = {"digest": digest, "files": [path.name for path in report.paths], "lines": lines}
         with contextlib.suppress(OSError):  # then the next start draws again
             (folder / DRAWN).write_text(json.dumps(record, indent=1))

@@ -14,6 +14,9 @@ panels:
 """
 
 
+EVALUATED = "  - {kind: curve, name: evaluated, x: q, metric: success, rows: evaluations, split: baseline}\n"
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A store with the one trial of the space."""
@@ -53,6 +56,9 @@ def test_a_start_draws_only_what_is_not_drawn_yet(results, capsys):
     figure.with_suffix(".pdf").unlink()
     assert drawn()
     (figure.parent / "drawn.json").write_text("[]")
+    assert drawn()
+    assert drawn(PANELS + EVALUATED)
+    assert not (figure.parent / "drawn.json").exists()
     assert drawn()
     for row in results.glob("trials/**/*.parquet"):
         row.unlink()
