@@ -76,6 +76,22 @@ def test_a_setting_has_a_line_a_band_and_a_line_for_each_trial(store, planned):
     assert chart.note == ""
 
 
+def test_a_point_between_those_of_other_trials_moves_neither_line_nor_band():
+    across, up = linear_scale(0, 300, 0, 300), linear_scale(0, 10, 0, 10)
+    spec = {"task.name": "coloring", "baseline": "Aq_R", "model.name": "transformer"}
+    points = [{100: 3.0, 200: 2.0, 300: 1.0}, {100: 5.0, 150: 9.0}]
+    trials = [
+        curves._Trial(str(seed), "running", {**spec, "seed": seed}, math.inf, losses)
+        for seed, losses in enumerate(points)
+    ]
+    series = curves._series(trials, [], across, up)
+    assert series.steps == (100, 150, 200, 300)
+    assert series.means == (4.0, None, 2.0, 1.0)
+    assert series.line == "M100.0,4.0L200.0,2.0L300.0,1.0"
+    assert series.band == "M100.0,5.0L200.0,2.0L300.0,1.0L300.0,1.0L200.0,2.0L100.0,3.0Z"
+    assert series.trials[1].path == "M100.0,5.0L150.0,9.0"
+
+
 def test_what_trains_is_shown_up_to_its_checkpoint(store, planned):
     *_, failed, pending = planned
     trains(store, [failed, pending])
@@ -106,7 +122,8 @@ def test_a_chart_has_limits(store, monkeypatch):
     (series,) = chart.series
     assert len(series.trials) == 1
     assert len(series.steps) <= 3
-    assert chart.note == "Of more settings than 1 those that train, and then the newest."
+    newest = "those that train, and then the newest."
+    assert chart.note == f"Of more settings than 1 {newest} Of more trials of a setting than 1 {newest}"
 
 
 def test_the_last_point_is_kept():
@@ -140,6 +157,7 @@ def test_curves_that_cannot_be_drawn_are_a_sentence(store, monkeypatch):
         (linear_scale(3, 3, 0, 1), ["2", "3", "4"]),
         (linear_scale(0, 3e9, 0, 1), ["0", "1e9", "2e9", "3e9"]),
         (log_scale(0.0004, 2, 0, 1), ["0.001", "0.01", "0.1", "1"]),
+        (log_scale(0.0011, 0.11, 0, 1), ["0.003", "0.01", "0.03", "0.1"]),
         (log_scale(2, 9, 0, 1), ["2", "4", "6", "8"]),
         (log_scale(1e-12, 1, 0, 1), ["1e-12", "1e-9", "1e-6", "0.001", "1"]),
     ],

@@ -47,7 +47,11 @@ class Scale(NamedTuple):
     def _decades(self) -> list[float]:
         first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
         every = max(1, -(-(last - first + 1) // 6))
-        return [10.0**exponent for exponent in range(first, last + 1, every)]
+        decades = [10.0**exponent for exponent in range(first, last + 1, every)]
+        if len(decades) != 2:
+            return decades
+        between = (3 * 10.0**exponent for exponent in range(first - 1, last + 1))
+        return sorted([*decades, *(value for value in between if self.low <= value <= self.high)])
 
     def _round_values(self) -> list[float]:
         rough = (self.high - self.low) / 5

@@ -66,7 +66,7 @@ class Series(NamedTuple):
         label: The entries in which it differs from the other settings of the chart.
         kinds: Of its trials.
         steps: At which any of the trials has a point.
-        means: Over the trials that have a point at the step.
+        means: Over the trials that train that long; None where one of them has no point.
         line: The line of means as SVG.
         band: From the lowest to the highest trial as SVG; empty for a single trial.
         trials: The trials.
@@ -75,7 +75,7 @@ class Series(NamedTuple):
     label: str
     kinds: Kinds
     steps: tuple[int, ...]
-    means: tuple[float, ...]
+    means: tuple[float | None, ...]
     line: str
     band: str
     trials: tuple[TrialCurve, ...]
@@ -149,7 +149,8 @@ def _committed(store: Store, rows: Sequence[Mapping[str, Any]]) -> list[_Trial]:
         spec = entries(row["spec"])
         trial = _Trial(row["trial_id"], row["status"], spec, _ended(row), {})
         newest[_setting(spec)].append(trial)
-    chosen = [trial for trials in list(newest.values())[: 2 * MAX_SETTINGS] for trial in trials[:MAX_TRIALS]]
+    # A trial more than a chart shows, so that the chart can say that it left some out.
+    chosen = [trial for trials in list(newest.values())[: 2 * MAX_SETTINGS] for trial in trials[: MAX_TRIALS + 1]]
     if not chosen:
         return []
     by_id = {trial.trial_id: trial for trial in chosen}
@@ -206,6 +207,8 @@ def _chart(title: str, trials: Sequence[_Trial]) -> Chart:
         notes.append(f"{counted(running, 'trial')} still {verb}: dashed, up to the last checkpoint.")
     if len(groups) > len(shown):
         notes.append(f"Of more settings than {len(shown)} those that train, and then the newest.")
+    if any(len(group) > MAX_TRIALS for group in groups.values()):
+        notes.append(f"Of more trials of a setting than {MAX_TRIALS} those that train, and then the newest.")
     kinds = frozenset().union(*(each.kinds for each in series))
     return Chart(title, kinds, across, up, series, " ".join(notes))
 
@@ -225,13 +228,14 @@ def _differing(specs: Sequence[Mapping[str, Any]]) -> list[str]:
 def _series(trials: Sequence[_Trial], differing: Sequence[str], across: Scale, up: Scale) -> Series:
     spec = trials[0].spec
     steps = _thinned(sorted({step for trial in trials for step in trial.points}))
-    at = [[trial.points[step] for trial in trials if step in trial.points] for step in steps]
-    means = [sum(values) / len(values) for values in at]
+    ends = [(max(trial.points), trial.points) for trial in trials]
+    at = [_at(step, [points for last, points in ends if step <= last]) for step in steps]
+    means = [sum(values) / len(values) if values else None for values in at]
     places = [across.place(step) for step in steps]
     band = ""
     if len(trials) > 1:
-        highest = [(x, up.place(max(values))) for x, values in zip(places, at, strict=True)]
-        lowest = [(x, up.place(min(values))) for x, values in zip(places, at, strict=True)]
+        highest = [(x, up.place(max(values))) for x, values in zip(places, at, strict=True) if values]
+        lowest = [(x, up.place(min(values))) for x, values in zip(places, at, strict=True) if values]
         band = _path([*highest, *reversed(lowest)]) + "Z"
     curves = tuple(
         TrialCurve(
@@ -243,9 +247,19 @@ def _series(trials: Sequence[_Trial], differing: Sequence[str], across: Scale, u
         )
         for trial in sorted(trials, key=lambda trial: trial.spec["seed"])
     )
-    line = _path(zip(places, map(up.place, means), strict=True))
+    line = _path((x, up.place(mean)) for x, mean in zip(places, means, strict=True) if mean is not None)
     kinds = frozenset({Kind(spec["task.name"], spec["baseline"], spec["model.name"])})
     return Series(_label(spec, differing), kinds, tuple(steps), tuple(means), line, band, curves)
+
+
+def _at(step: int, points: Sequence[Mapping[int, float]]) -> list[float]:
+    """The losses of trials at a step; none where any of them has no point.
+
+    The last point of a checkpoint may stand between the points of other trials. A mean there would be of this trial
+    alone.
+    """
+    values = [losses[step] for losses in points if step in losses]
+    return values if len(values) == len(points) else []
 
 
 def _label(spec: Mapping[str, Any], differing: Sequence[str]) -> str:
