@@ -54,7 +54,7 @@ def importances(ranked: Ranking, logarithmic: set[str]) -> dict[str, float]:
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     records = [used_entries(each.setting.entries) for each in ranked.ranked]
-    paths = varying(records)
+    paths = tried_entries(records)
     distributions = {path: _distribution(values_of(records, path), path in logarithmic) for path in paths}
     study = optuna.create_study(direction="maximize" if ranked.goal.mode == "max" else "minimize")
     for each, record in zip(ranked.ranked, records, strict=True):
@@ -76,6 +76,11 @@ def used_entries(record: Mapping[str, Any]) -> dict[str, Any]:
 def _parameter(value: Any) -> int | float | str:
     """A value as a parameter of Optuna."""
     return value if isinstance(value, int | float) else value_text(value)
+
+
+def tried_entries(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The entries of which the settings have more than one value."""
+    return [path for path in varying(records) if len(values_of(records, path)) > 1]
 
 
 def values_of(records: Sequence[Mapping[str, Any]], path: str) -> list[Any]:

@@ -8,6 +8,7 @@ training, so the cell then says "0 to 1". Where any percentile is 0 or 1, the ta
 `success_worst5` and `failed_inputs`.
 """
 
+import collections
 import math
 import re
 import statistics
@@ -148,30 +149,32 @@ def _comparable(value: Any) -> tuple[int, float, str]:
 
 
 def varying(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The entries by which settings differ: entries with several values among the settings that have the entry.
+    """The entries by which settings differ: those with several values, and those that settings may leave out.
 
-    Two settings may still look equal because only one of them has some entry; then this entry is added.
+    The entries of a task, a model, an objective or an optimiser depend on its name. A setting leaves an entry out if
+    another setting with the same name has it.
     """
     values: dict[str, set[Any]] = {}
+    having: collections.Counter[tuple[str, Any]] = collections.Counter()
     for record in records:
         for path, value in record.items():
             values.setdefault(path, set()).add(value)
+            having[path, _owner(record, path)] += 1
+    parts = {path.partition(".")[0] for path in values}
+    named = collections.Counter((part, record.get(f"{part}.name")) for record in records for part in parts)
     told = {path for path, seen in values.items() if len(seen) > 1}
-    while twins := _twins(records, told):
-        first, second = twins
-        told.add(min(path for path in first.keys() | second.keys() if first.get(path) != second.get(path)))
+    for (path, owner), count in having.items():
+        everyone = len(records) if owner is None else named[path.partition(".")[0], owner]
+        if count < everyone:
+            told.add(path)
     places = {path: place for place, path in enumerate(values)}
     return sorted(told, key=lambda path: (*_rank(path), places[path]))
 
 
-def _twins(records: Sequence[Mapping[str, Any]], told: set[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    """Two different settings with equal values of these entries."""
-    seen: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    for record in records:
-        twin = seen.setdefault(tuple(record.get(path) for path in told), record)
-        if twin != record:
-            return twin, record
-    return None
+def _owner(record: Mapping[str, Any], path: str) -> Any:
+    """The name of the task, model, objective or optimiser that an entry is of; None for its name, and others."""
+    name = f"{path.partition('.')[0]}.name"
+    return None if path == name else record.get(name)
 
 
 def _rank(path: str) -> tuple[int, int]:

@@ -1,5 +1,7 @@
 """`report --watch` writes the page again until Ctrl-C, makes figures only for new trials, and leaves a quiet page."""
 
+import itertools
+
 import pytest
 from typer.testing import CliRunner
 
@@ -18,12 +20,14 @@ def store(tmp_path):
     return store
 
 
-def watched(store, monkeypatch, *rounds):
+def watched(store, monkeypatch, *rounds, waits=None):
     """Let the command run, and call one function in each of its pauses, until Ctrl-C in the last."""
     pauses = iter(rounds)
 
     def sleep(seconds):
         assert seconds >= 7
+        if waits is not None:
+            waits.append(seconds)
         action = next(pauses, None)
         if action is None:
             raise KeyboardInterrupt
@@ -50,16 +54,26 @@ def test_the_page_follows_the_store(store, monkeypatch, tmp_path):
         look()
         store.commit(result({"seed": len(seen)}))
 
-    done = watched(store, monkeypatch, look, commit, look, look)
+    def start():
+        store.record_sweep(store.sweeps()[0].model_copy(update={"name": "theirs", "trial_ids": ()}))
+
+    done = watched(store, monkeypatch, look, commit, look, look, start)
     assert done.exit_code == 130
     assert seen == [0, 0, 1, 1]
-    assert len(drawn) == 3, "at first, for the new trial, and at the end"
+    assert len(drawn) == 4, "at first, for the new trial, for the new start, and at the end"
     assert done.output.count("page:") == 1
     text = path.read_text()
     assert "data-every" not in text
     assert 'http-equiv="refresh"' not in text
     assert text.count('data-status="finished"') == 1
     assert [file.name for file in path.parent.iterdir() if file.name.startswith(".page")] == []
+
+
+def test_a_page_that_takes_long_to_write_is_written_less_often(store, monkeypatch):
+    moments, waits = itertools.count(step=10), []
+    monkeypatch.setattr(live_page, "monotonic", lambda: next(moments))
+    watched(store, monkeypatch, lambda: None, lambda: None, waits=waits)
+    assert waits == [7, 90, 90]
 
 
 def test_a_store_in_trouble_is_tried_again(store, monkeypatch):

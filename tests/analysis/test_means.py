@@ -2,16 +2,18 @@
 that jump."""
 
 import io
+import json
 import math
 
 import pandas as pd
 import pytest
 from rich.console import Console
 
-from sweeper.analysis.means import Mean, fitting, settings, settings_table, with_deviation
-from sweeper.analysis.results import named_frame
+from sweeper.analysis.means import Mean, fitting, settings, settings_table, varying, with_deviation
+from sweeper.analysis.results import entries, named_frame
 from sweeper.analysis.table import Table, terminal, texts
 from sweeper.store.store import Store
+from sweeper.trial.trial_spec import canonical
 from tests.results import failure, result
 
 
@@ -80,6 +82,18 @@ def test_an_entry_that_only_some_settings_have_tells_them_apart(rows):
     annealed = {"objective": {"q": 3.0, "final_q": 9.0, "m": 2}}
     table = means(rows(result(), result(annealed)))
     assert [(row["final_q"], row["seeds"]) for row in shown(table)] == [("", "1"), ("9", "1")]
+
+
+def test_an_entry_that_some_settings_leave_out_has_a_column():
+    annealed = {"objective": {"q": 1.0, "final_q": 3.0, "m": 2}}
+    pgpe = {"optimizer": {"name": "pgpe", "population": 60}}
+    recall = {"task": {"name": "recall", "keys": 4}}
+    every = [
+        entries(json.dumps(canonical(result(each).trial)))
+        for each in ({}, {"objective": {"q": 3.0, "m": 2}}, annealed, pgpe, recall)
+    ]
+    assert varying(every[:3]) == ["objective.q", "objective.final_q"]
+    assert varying([every[0], *every[3:]]) == ["task.name", "optimizer.name"], "what goes with a name says nothing more"
 
 
 def test_the_number_of_evaluation_seeds_is_not_called_as_the_number_of_trainings(rows):

@@ -91,7 +91,11 @@ def several() -> list:
     return [
         result({"seed": 0}),
         result({"seed": 1}, metrics={"success": 0.6, "success_p5": 0.2}),
-        result({"baseline": "Aq_r0"}, metrics={"success": 0.9}),
+        result(
+            {"baseline": "Aq_r0"},
+            metrics={"success": 0.9},
+            curves=[(100, "train_loss", 0.4), (200, "train_loss", 0.3)],
+        ),
         result({"task": {"name": "recall", "keys": 4}}),
         failure({"seed": 2, "baseline": "AE_R"}, message="loss is not finite\nat step 7" + "x" * 5000),
     ]
@@ -215,6 +219,10 @@ def test_points_of_training_curves_answer_to_pointer_and_keyboard(tab, ours):
     tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + 0.98 * box[2], y=box[1] + 0.85 * box[3])
     (tip,) = visible(tab, ".tip")
     assert "step 200: 0.1, the mean of" in tip or "step 200: 0.1\n" in tip
+    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + 0.98 * box[2], y=box[1] + 0.21 * box[3])
+    assert "step 200: 0.3" in visible(tab, ".tip")[0]
+    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
+    assert visible(tab, ".tip") == []
     tab.run("[...document.querySelectorAll('.modes button')].at(-1).click()")
     tab.run("document.querySelector('.chart svg').focus()")
     tab.press("ArrowRight", 39)
@@ -251,25 +259,32 @@ def test_a_live_page_is_loaded_again_as_its_reader_left_it(tab, tmp_path, ours):
         tab.run("document.querySelector('#trial-rows th button').click()")
         tab.run("document.querySelector('#trial-rows th button').click()")
         tab.run("document.querySelector('#provenance details').open = true")
+        tab.run("document.querySelector('figure .zoom').click()")
+        tab.run("document.querySelector('#trial-rows').closest('.scroll').scrollTo(40, 0)")
         tab.run("document.getElementById('trials').scrollIntoView(), scrollBy(0, 137)")
         look = """[location.hash, document.getElementById("curves").classList.contains("each"),
             document.querySelector("#provenance details").open, document.querySelector("#trial-rows th").ariaSort,
+            document.querySelectorAll("figure.enlarged").length,
+            document.querySelector("#trial-rows").closest(".scroll").scrollLeft,
             document.getElementById("trials").getBoundingClientRect().top,
             [...document.querySelectorAll("#trial-rows tbody tr")].map((row) => row.innerText)]"""
         before = tab.run(look)
-        assert before[:4] == ["#task=coloring", True, True, "descending"]
-        assert -60 < before[4] < 0
+        assert before[:6] == ["#task=coloring", True, True, "descending", 1, 40]
+        assert -60 < before[6] < 0
         # Meanwhile the page has grown above the reader's place.
         table = Table("Guidance", (Column("model"),), (("Aq_R",),) * 30)
         page.write(path, ours.store, ours.store.trials(), [ours.section], [table], every=60)
         tab.events.clear()
-        tab.run("over()")
+        # Nothing is taken away from a reader who marks a text.
+        tab.run("getSelection().selectAllChildren(document.querySelector('h1')), (window.same = true), over()")
+        assert tab.run("new Promise((done) => setTimeout(() => done(window.same), 300))") is True
+        tab.run("getSelection().removeAllRanges()")
         while not any(event["name"] == "load" for event in tab.methods("Page.lifecycleEvent")):
             with contextlib.suppress(RuntimeError):  # the page that was asked is gone
                 tab.run("new Promise((done) => setTimeout(done, 50))")
         assert visible(tab, "#table-1-title") == ["Guidance"]
         after = tab.run(look)
-        assert after == [*before[:4], pytest.approx(before[4], abs=1), before[5]]
+        assert after == [*before[:6], pytest.approx(before[6], abs=1), before[7]]
         assert tab.methods("Runtime.exceptionThrown", "Log.entryAdded") == []
     finally:
         tab.call("Page.removeScriptToEvaluateOnNewDocument", identifier=held["identifier"])

@@ -81,7 +81,7 @@ def test_a_point_between_those_of_other_trials_moves_neither_line_nor_band():
     spec = {"task.name": "coloring", "baseline": "Aq_R", "model.name": "transformer"}
     points = [{100: 3.0, 200: 2.0, 300: 1.0}, {100: 5.0, 150: 9.0}]
     trials = [
-        curves._Trial(str(seed), "running", {**spec, "seed": seed}, math.inf, losses)
+        curves._Trial(str(seed), "unfinished", {**spec, "seed": seed}, math.inf, losses)
         for seed, losses in enumerate(points)
     ]
     series = curves._series(trials, [], across, up)
@@ -99,31 +99,44 @@ def test_what_trains_is_shown_up_to_its_checkpoint(store, planned):
     ten = chart.series[1]
     assert [(trial.trial_id, trial.status, trial.values) for trial in ten.trials] == [
         (failed, "failed", (1.0, None)),
-        (pending, "running", (0.5, 0.25)),
+        (pending, "unfinished", (0.5, 0.25)),
     ]
     assert ten.means == (0.75, 0.25)
-    assert chart.note == "1 trial still trains: dashed, up to the last checkpoint."
+    assert chart.note == "1 trial is unfinished: dashed, up to the last checkpoint."
     text = page.render(store, store.trials(), [])
-    assert f'data-trial="{pending}" data-seed="1" data-status="running" data-values="0.5 0.25"' in text
+    assert f'data-trial="{pending}" data-seed="1" data-status="unfinished" data-values="0.5 0.25"' in text
 
 
 @pytest.mark.parametrize("notes", [{}, {"step": 1, "curves": "x", "strides": [], "seconds": {}, "lane_steps": [1]}, 3])
 def test_a_checkpoint_that_makes_no_sense_is_passed_over(store, planned, notes):
     trains(store, list(planned)[3:], notes)
     (chart,) = shown(store)
-    assert all(trial.status != "running" for series in chart.series for trial in series.trials)
+    assert all(trial.status != "unfinished" for series in chart.series for trial in series.trials)
 
 
-def test_a_chart_has_limits(store, monkeypatch):
+def test_a_chart_has_limits(store, planned, monkeypatch):
     monkeypatch.setattr(curves, "MAX_SETTINGS", 1)
     monkeypatch.setattr(curves, "MAX_TRIALS", 1)
     monkeypatch.setattr(curves, "MAX_POINTS", 3)
+    trains(store, list(planned)[3:])
     (chart,) = shown(store)
     (series,) = chart.series
-    assert len(series.trials) == 1
+    assert [trial.status for trial in series.trials] == ["unfinished"]
     assert len(series.steps) <= 3
-    newest = "those that train, and then the newest."
-    assert chart.note == f"Of more settings than 1 {newest} Of more trials of a setting than 1 {newest}"
+    unfinished, newest = (
+        "1 trial is unfinished: dashed, up to the last checkpoint.",
+        "has the unfinished ones and then the newest.",
+    )
+    left_out = f"Of more than 1 settings, the chart {newest} Of more than 1 trials of a setting, it {newest}"
+    assert chart.note == f"{unfinished} {left_out}"
+
+
+def test_an_adaptive_search_shows_what_is_committed(store, planned):
+    text = SPACE + "search: {method: optuna, trials: 4, metric: loss, mode: min}\n"
+    store.record_sweep(store.sweeps()[0].model_copy(update={"text": text}))
+    trains(store, list(planned)[3:])
+    (chart,) = shown(store)
+    assert {trial.status for series in chart.series for trial in series.trials} == {"finished", "failed"}
 
 
 def test_the_last_point_is_kept():

@@ -120,6 +120,8 @@ def test_what_was_written_is_taken_away(store):
     assert refused.exit_code == 2
     assert "more than one note begins with 'first': 'first of all'; 'first thought'" in refused.output
     assert done(store, "note", "quick", "first t", "--remove") == "quick: the note 'first thought' is gone\n"
+    done(store, "note", "quick", "first")
+    assert done(store, "note", "quick", "first", "--remove") == "quick: the note 'first' is gone\n"
     listed = done(store, "note", "quick")
     assert "first of all" in listed
     assert "old" in listed
@@ -137,6 +139,7 @@ def test_what_was_written_is_taken_away(store):
         (["tag", "quick", "--where", "sed = 1", "keep"], 'column "sed" not found'),
         (["tag", "quick", "--where", "1=1); drop table trials; --", "keep"], "syntax error"),
         (["tag", "--where", "seed = 1"], "name the sweep"),
+        (["tag", IDS[1][:8], "--where", "seed = 1", "keep"], "and this is a trial"),
         (["tag", "quick", "--remove"], "--remove takes away what is named"),
         (["note", "quick", " "], "the note is empty"),
         (["note", "quick", "x" * 10_001], "the note has 10,001 characters"),

@@ -46,6 +46,24 @@ class Model(transformer.Model):
     key_size: int = WIDTH
 '''
 
+MEETING = """
+    def losses(self, model, inputs, seeds):
+        \"\"\"Writes down the node, and goes on when two nodes have come: each of them then has a pack of its own.\"\"\"
+        import pathlib
+        import time
+
+        import ray
+
+        assert type(self).__module__ == "tasks.mine", type(self).__module__
+        place = pathlib.Path({place!r})
+        (place / ray.get_runtime_context().get_node_id()).touch()
+        end = time.monotonic() + 60
+        while len(list(place.iterdir())) < 2:
+            assert time.monotonic() < end, "the other node trains nothing"
+            time.sleep(0.05)
+        return super().losses(model, inputs, seeds)
+"""
+
 SPACE = """
 trial:
   task: {name: mine}
@@ -153,15 +171,18 @@ def test_an_installed_package_runs_a_project(wheel, project):
 
 @pytest.mark.long
 def test_the_nodes_of_a_cluster_get_the_project_and_this_checkout(project, tmp_path):
+    place = tmp_path / "nodes"
+    place.mkdir()
+    (project / "tasks" / "mine.py").write_text(TASK + MEETING.format(place=str(place)))
     with nodes() as cluster:
-        cluster.join(num_cpus=1)
-        cluster.join(num_cpus=1)
+        joined = {cluster.join(num_cpus=1).node_id for _ in range(2)}
         done = subprocess.run(
             [sys.executable, "-m", "sweeper.run", "space.yaml", "--address", cluster.address,
              "--set", "resources.lanes=1"],
             cwd=project, env=_environment(PYTHONPATH=str(plugins.ROOT)), capture_output=True, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = Store.open(str(project / "results")).trials().select(["task", "model", "pack_id"]).to_pylist()
-    assert {(row["task"], row["model"]) for row in rows} == {("mine", "tiny")}
+    assert {path.name for path in place.iterdir()} == joined, "both nodes train the task of the project"
+    rows = Store.open(str(project / "results")).trials().select(["task", "model", "status", "pack_id"]).to_pylist()
+    assert {(row["task"], row["model"], row["status"]) for row in rows} == {("mine", "tiny", "finished")}
     assert len({row["pack_id"] for row in rows}) == 2

@@ -76,6 +76,8 @@ def test_what_is_taken_away_stays_on_others(store):
     annotated(store)
     remove_tags(store.files, of_trials(1, 2, 5), ["stuck", "best"])
     assert said(store) == EVERYTHING | {1: "keep", 2: "keep"}
+    naming = [name for name in store.listing("annotations") if IDS[1].encode() in (store.read_bytes(name) or b"")]
+    assert len(naming) == 1, "files do not become more with each removal"
     remove_notes(store.files, of_trials(4), ["look here"])
     remove_notes(store.files, QUICK, ["too short"])
     assert said(store) == {"quick": "first", "other": "second", 0: "keep stuck look here", 1: "keep", 2: "keep"}
@@ -102,6 +104,13 @@ def test_a_damaged_file_is_left_out_loudly(tmp_path, caplog, change):
     store.write_bytes("annotations/readme.txt", b"nobody reads this")
     assert said(store) == {"quick": "second"}
     assert f"'{name}' is left out: it is damaged" in caplog.text
+
+
+def test_a_huge_file_is_not_read(tmp_path, monkeypatch):
+    store = Store.open(tmp_path)
+    annotate(store.files, QUICK, tags=["first"])
+    monkeypatch.setattr("sweeper.store.annotations.LARGEST_FILE", 10)
+    assert said(store) == {}
 
 
 def test_a_newer_store_is_not_misread(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """Sweeps in trackers, read back by the trackers' own tools; a second export adds what is new."""
 
 import json
+import math
 import os
 import socket
 import struct
@@ -71,6 +72,20 @@ def test_trials_of_different_objectives_are_runs_named_by_what_varies(store):
     assert sweep is not None
     labels = {run.trial_id: run.label for run in sweep.runs}
     assert [labels[each] for each in ids] == [f"coloring transformer Aq_R name={name}" for name in ("q_norm", "cvar")]
+
+
+def test_what_is_not_finite_is_text_or_left_out(store):
+    points = [(100, "train_loss", math.nan), (200, "train_loss", 0.1), (300, "train_loss", math.inf)]
+    diverged = result({"objective": {"q": "inf", "m": 2}}, metrics=METRICS | {"success": math.nan}, curves=points)
+    store.commit(diverged)
+    record = store.sweeps()[0].model_copy(update={"trial_ids": (trial_id(diverged.trial),)})
+    sweep = runs.sweep_of(store, record)
+    assert sweep is not None
+    (run,) = runs.with_curves(store, sweep.runs)
+    assert run.entries["objective.q"] == "inf"
+    assert "success" not in run.metrics
+    assert run.metrics["votes_10"] == 0.9
+    assert run.curves == {"train_loss": [(200, 0.1)]}
 
 
 def test_mlflow_reads_its_runs(store, tmp_path):

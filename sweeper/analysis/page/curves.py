@@ -1,6 +1,6 @@
 """The training curves of a sweep as charts of the page: a line and a band for every setting, a line for every trial.
 
-The curves of finished, stopped and failed trials are those of the store. The curves of trials that still train are
+The curves of finished, stopped and failed trials are those of the store. The curves of unfinished trials are
 those of their checkpoints, so a page that is written again and again shows how they go on.
 
 A chart is plain SVG, made here. The page's script only reads values back from it, to say what is under the pointer.
@@ -47,7 +47,7 @@ class TrialCurve(NamedTuple):
     Attributes:
         trial_id: The trial.
         seed: Its training seed.
-        status: Of its row; `running` without a row.
+        status: Of its row; `unfinished` without a row.
         path: The line as SVG.
         values: At each step of its series; None where it has no point.
     """
@@ -90,7 +90,7 @@ class Chart(NamedTuple):
         across: The scale of the steps.
         up: The scale of the losses.
         series: The settings.
-        note: What was left out, and how many trials still train.
+        note: What was left out, and how many trials are unfinished.
     """
 
     title: str
@@ -106,7 +106,7 @@ class _Trial(NamedTuple):
 
     Attributes:
         trial_id: Its id.
-        status: Of its row; `running` without a row.
+        status: Of its row; `unfinished` without a row.
         spec: Entries of its specification by dotted path.
         ended: Moment of its row in seconds; infinite without a row.
         points: Losses by step.
@@ -134,7 +134,7 @@ def charts(store: Store, latest: Mapping[str, SweepRecord], rows: Iterable[Mappi
     made = []
     for name, record in latest.items():
         trials = [*_committed(store, [by_id[key] for key in record.trial_ids if key in by_id])]
-        trials += _running(store, record, by_id)
+        trials += _unfinished(store, record, by_id)
         tasks = sorted({trial.spec["task.name"] for trial in trials})
         for task in tasks:
             of_task = [trial for trial in trials if trial.spec["task.name"] == task]
@@ -166,7 +166,7 @@ def _ended(row: Mapping[str, Any]) -> float:
     return row["finished"].timestamp() if row["finished"] else 0.0
 
 
-def _running(store: Store, record: SweepRecord, committed: Collection[str]) -> list[_Trial]:
+def _unfinished(store: Store, record: SweepRecord, committed: Collection[str]) -> list[_Trial]:
     """The trials of a sweep that have a checkpoint and no row."""
     if not store.listing("checkpoints"):
         return []  # reading and expanding a large space takes seconds
@@ -178,7 +178,7 @@ def _running(store: Store, record: SweepRecord, committed: Collection[str]) -> l
         key: trial for key, trial in zip(expansion.trial_ids, expansion.trials, strict=True) if key not in committed
     }
     return [
-        _Trial(key, "running", entries(json.dumps(canonical(pending[key]))), math.inf, losses)
+        _Trial(key, "unfinished", entries(json.dumps(canonical(pending[key]))), math.inf, losses)
         for key, points in unfinished_curves(store, pending).items()
         if (losses := {step: value for step, name, value in points if name == METRIC and math.isfinite(value)})
     ]
@@ -202,13 +202,13 @@ def _chart(title: str, trials: Sequence[_Trial]) -> Chart:
     differing = _differing([group[0].spec for group in shown])
     series = tuple(_series(group, differing, across, up) for group in shown)
     notes = []
-    if running := sum(trial.status == "running" for trial in drawn):
-        verb = "trains" if running == 1 else "train"
-        notes.append(f"{counted(running, 'trial')} still {verb}: dashed, up to the last checkpoint.")
+    if unfinished := sum(trial.status == "unfinished" for trial in drawn):
+        verb = "is" if unfinished == 1 else "are"
+        notes.append(f"{counted(unfinished, 'trial')} {verb} unfinished: dashed, up to the last checkpoint.")
     if len(groups) > len(shown):
-        notes.append(f"Of more settings than {len(shown)} those that train, and then the newest.")
+        notes.append(f"Of more than {len(shown)} settings, the chart has the unfinished ones and then the newest.")
     if any(len(group) > MAX_TRIALS for group in groups.values()):
-        notes.append(f"Of more trials of a setting than {MAX_TRIALS} those that train, and then the newest.")
+        notes.append(f"Of more than {MAX_TRIALS} trials of a setting, it has the unfinished ones and then the newest.")
     kinds = frozenset().union(*(each.kinds for each in series))
     return Chart(title, kinds, across, up, series, " ".join(notes))
 

@@ -1,9 +1,10 @@
 """The page's lists of trials: those that failed with their messages, and all with settings, metrics and cost."""
 
 import collections
-import json
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from sweeper.analysis.means import varying
 from sweeper.analysis.page.kinds import Kinds, Row, kind_of, kinds_of
 from sweeper.analysis.results import entries, entry_names, extra_metrics
 from sweeper.analysis.sweeps import annotation_fields
@@ -101,14 +102,14 @@ def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple
     listed = sorted(rows, key=lambda row: (row["status"] != "failed", _newest_first(row)))[:MAX_TRIALS]
     listed.sort(key=lambda row: (*kind_of(row), row["q"] or 0.0, row["m"], row["steps"], row["seed"], row["trial_id"]))
     names = entry_names(TRIALS.names, [entries(row["spec"]) for row in listed])
-    varying = _varying(listed)
+    differing = _differing(listed)
     fields: tuple[Field[Row], ...] = (
         _column("trial_id", "trial", CODE),
         _column("status", form=STATUS),
         *_KIND,
         _column("q"),
         _column("m"),
-        *(_setting(path, names[path]) for path in varying[:MAX_VARYING]),
+        *(_setting(path, names[path]) for path in differing[:MAX_VARYING]),
         _column("seed"),
         _column("steps", form=COUNT),
         *_metrics(listed),
@@ -125,7 +126,7 @@ def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple
             f"{len(listed):,} of {len(rows):,} trials: the failed ones and then the newest. All of them answer to "
             'python -m sweeper.query "SELECT * FROM trials" --format csv.'
         )
-    if left_out := [names[path] for path in varying[MAX_VARYING:]]:
+    if left_out := [names[path] for path in differing[MAX_VARYING:]]:
         notes.append(f"Settings that differ too, without a column: {', '.join(left_out)}.")
     return tabulated("Trials", fields, listed, " ".join(notes)), [kinds_of([row]) for row in listed]
 
@@ -152,11 +153,10 @@ def _own_metric(name: str) -> Field[Row]:
 _ALWAYS = {"baseline", "objective.q", "objective.m", "task.name", "model.name", "seed", "steps"}
 
 
-def _varying(rows: Sequence[Row]) -> list[str]:
+def _differing(rows: Sequence[Row]) -> list[str]:
     """Paths of the settings without a column of their own that differ between trials of one task, its own first."""
-    seen: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
+    by_task: dict[str, list[Mapping[str, Any]]] = collections.defaultdict(list)
     for row in rows:
-        for path, value in entries(row["spec"]).items():
-            seen[row["task"], path].add(json.dumps(value))
-    paths = {path for (_, path), values in seen.items() if len(values) > 1} - _ALWAYS
+        by_task[row["task"]].append(entries(row["spec"]))
+    paths = {path for records in by_task.values() for path in varying(records)} - _ALWAYS
     return sorted(paths, key=lambda path: (not path.startswith("task."), path))
