@@ -35,6 +35,10 @@ def report(
     sweep: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Draw this recorded sweep only; repeatable.")
     ] = None,
+    planned: Annotated[
+        bool,
+        typer.Option("--planned", help="Of spaces draw only what they plan, and say which command runs the rest."),
+    ] = False,
     palette: Annotated[Literal["paper", "colorblind"], typer.Option(help="Colours of the figures.")] = "paper",
     compare: Annotated[
         bool, typer.Option("--compare", help="Write and print every published number beside the measured one.")
@@ -69,7 +73,7 @@ def report(
             tables = fill_file(fill, results)
             print(printable(f"{fill}: {counted(tables.tables, 'table')}, {tables.changed} of them changed"))
         elif watch is None:
-            if not write_report(results, out, space or [], sweep or [], palette, compare, html).drawn:
+            if not write_report(results, out, space or [], sweep or [], palette, compare, html, planned=planned).drawn:
                 raise typer.Exit(1)
         elif html is None:
             raise typer.BadParameter("--watch keeps a page fresh: name it with --html")
@@ -77,7 +81,9 @@ def report(
             from sweeper.analysis.live_page import follow
 
             def written(quiet: bool, every: int | None) -> "Reported":
-                return write_report(results, out, space or [], sweep or [], palette, compare, html, every, quiet)
+                return write_report(
+                    results, out, space or [], sweep or [], palette, compare, html, every, quiet, planned
+                )
 
             follow(results, written, watch)
             raise typer.Exit(130)

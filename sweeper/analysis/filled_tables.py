@@ -8,11 +8,14 @@ A place for a table is a pair of comments; what stands between them is replaced:
     <!-- published: NAME 5A 5B -->
     <!-- end -->
 
-The first is the answer to a query. The second has the published numbers of these panels of the recorded sweep `NAME`
-beside the measured ones. A comment may have several lines. Filling a filled file again changes nothing.
+The first is the answer to a query. The second has the published numbers of these panels beside the measured ones;
+names with spaces stand in quotes. `NAME` is a recorded sweep, or the file of a search space: then the numbers are those
+of the trials that the space plans, and a line below the table says what the store lacks. A comment may have several
+lines. Filling a filled file again changes nothing.
 """
 
 import re
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,10 +23,11 @@ import pyarrow as pa
 
 from sweeper.analysis import comparison, figures, sql
 from sweeper.analysis.comparison import Published
-from sweeper.analysis.report import ReportError, sources
+from sweeper.analysis.report_sources import ReportError, sources
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import TEXT, VALUE, Column, Table, markdown_lines
 from sweeper.messages import did_you_mean, nearest_name
+from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import Store, StoreError
 
 _PLACE = re.compile(r"(<!-- (table|published): (.*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -73,10 +77,11 @@ def filled(path: Path, results: str) -> Filled:
     pieces, end = [], 0
     for place in places:
         try:
-            table = _answer(store, place[3]) if place[2] == "table" else _compared(store, everything, place[3])
-        except (ReportError, StoreError, sql.QueryError) as error:
+            query = place[2] == "table"
+            lines = _answer(store, place[3]) if query else _compared(store, everything, place[3], results)
+        except (ReportError, SearchSpaceError, StoreError, sql.QueryError) as error:
             raise ReportError(f"{_at(path, text, place.start())}: {error}") from None
-        made = "\n" + "\n".join(markdown_lines(table)) + "\n\n"
+        made = "\n" + "\n".join(lines) + "\n\n"
         changed += made != place[4]
         pieces += [text[end : place.end(1)], made]
         end = place.start(5)
@@ -100,20 +105,34 @@ def _at(path: Path, text: str, position: int) -> str:
     return f"{path}:{text.count(chr(10), 0, position) + 1}"
 
 
-def _answer(store: Store, query: str) -> Table:
+def _answer(store: Store, query: str) -> list[str]:
+    """The lines of the answer to a query."""
     answer = sql.table(query, store)
+    if not answer.num_rows:
+        return ["The store has no such trial yet."]
     columns = tuple(Column(field.name, TEXT if pa.types.is_string(field.type) else VALUE) for field in answer.schema)
-    return Table(query, columns, tuple(zip(*(column.to_pylist() for column in answer.columns), strict=True)))
+    rows = tuple(zip(*(column.to_pylist() for column in answer.columns), strict=True))
+    return markdown_lines(Table(query, columns, rows))
 
 
-def _compared(store: Store, everything: Results, named: str) -> Table:
-    sweep, *panels = named.split()
-    (source,) = sources(store, everything, [], [sweep])
+def _compared(store: Store, everything: Results, named: str, results: str) -> list[str]:
+    """The lines of a table of published numbers, and what the store lacks of it."""
+    try:
+        name, *panels = shlex.split(named)
+    except ValueError as error:
+        raise ReportError(f"{named}: {error}") from None
+    if name.endswith(".yaml"):
+        (source,) = sources(store, everything, [Path(name)], [], planned_for=results)
+    else:
+        (source,) = sources(store, everything, [], [name])
     declared = {panel.name: panel for panel in source.panels}
     entries = []
-    for name in panels or declared:
-        if name not in declared:
-            hint = did_you_mean(nearest_name(name, declared))
-            raise ReportError(f"the sweep {sweep} has no panel '{name}'{hint} (known: {', '.join(declared)})")
-        entries += [Published(sweep, number) for number in figures.drawing(declared[name], source.results).compare()]
-    return comparison.beside_each_other(entries)
+    for panel in panels or declared:
+        if panel not in declared:
+            hint = did_you_mean(nearest_name(panel, declared))
+            raise ReportError(f"the sweep {source.name} has no panel '{panel}'{hint} (known: {', '.join(declared)})")
+        entries += [
+            Published(source.name, number) for number in figures.drawing(declared[panel], source.results).compare()
+        ]
+    lines = markdown_lines(comparison.beside_each_other(entries))
+    return [*lines, "", f"{source.remark}: `{source.command}`"] if source.command else lines

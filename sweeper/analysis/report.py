@@ -1,9 +1,6 @@
 """A report on a store: figures, advice on m and votes, and a comparison with published values.
 
-Panels come from the sweeps recorded in the store, which keep the text of their space, and show the trials that the
-latest start of the sweep planned. Or panels come from search spaces given with `--space`, and show the trials of the
-store that the space plans. If none of these is finished, as after starts that were shortened with `--set`, the panels
-show the trials of recorded sweeps of that name, or else every trial, and a line says so.
+`sweeper.analysis.report_sources` chooses the panels, and the trials that they show.
 
 Of a search that draws its settings the report has parameter importance and parallel coordinates, whether the search
 declares panels or not.
@@ -20,57 +17,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from sweeper.analysis import comparison, difference, figures, page, seeds_needed, votes_needed
 from sweeper.analysis.comparison import Published
 from sweeper.analysis.means import settings, settings_table
-from sweeper.analysis.ranking import recorded_space
+from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame
 from sweeper.analysis.search_report import search_report
 from sweeper.analysis.table import Table, failed, markdown, terminal
 from sweeper.messages import counted, printable, redacted
-from sweeper.space import search_space
-from sweeper.space.panels import Panel, Panels
-from sweeper.space.problems import Refused
-from sweeper.space.search import ListedSearch
-from sweeper.space.sweep_spec import SweepSpec
-from sweeper.space.yaml_tree import document_tree, overridden, plain
-from sweeper.store.store import Store, SweepRecord
-from sweeper.store.sweep_records import latest_starts
+from sweeper.store.store import Store
 
 MIN_WIDTH = 120
 """Columns of the table when the output is no terminal."""
-
-
-class ReportError(ValueError):
-    """A request that cannot be met; the message is for the user."""
-
-
-class Source(NamedTuple):
-    """A sweep or a search space, and the trials behind its figures.
-
-    Attributes:
-        name: Name of the sweep.
-        panels: Its panels, as declared.
-        results: The finished trials of `trial_ids`.
-        trial_ids: Ids of all its trials, of any status.
-        space: The search space; None if this checkout cannot read it.
-        remark: A sentence about an unusual choice of trials; None otherwise.
-    """
-
-    name: str
-    panels: tuple[Panel, ...]
-    results: Results
-    trial_ids: frozenset[str]
-    space: SweepSpec | None
-    remark: str = ""
-
-    @property
-    def searched(self) -> bool:
-        """Whether the settings were drawn, so that parameter importance can be computed."""
-        return self.space is not None and self.space.search.DRAWS
 
 
 class Reported(NamedTuple):
@@ -96,6 +56,7 @@ def write_report(
     html: Path | None,
     every: int | None = None,
     quiet: bool = False,
+    planned: bool = False,
 ) -> Reported:
     """Draw, print and write a report.
 
@@ -109,6 +70,7 @@ def write_report(
         html: File of the report as one page; None for no page.
         every: Seconds after which an open page loads itself again; None for a page that stays as it is.
         quiet: Whether to print nothing but errors.
+        planned: Whether spaces show no trials but those that they plan.
 
     Raises:
         ReportError, SearchSpaceError: a sweep or a space cannot be read, or there is nothing to report.
@@ -121,7 +83,7 @@ def write_report(
     if not rows.num_rows and not store.sweeps():
         raise ReportError(f"{redacted(store.url)} holds no trial and no sweep: there is nothing to report yet")
     everything = Results.of_store(store, rows)
-    drawn_from = sources(store, everything, spaces, sweeps, panels_needed=html is None)
+    drawn_from = sources(store, everything, spaces, sweeps, html is None, results if planned else None)
     for target in (folder, html.parent if html else folder):
         target.mkdir(parents=True, exist_ok=True)
         if not os.access(target, os.W_OK):
@@ -152,8 +114,11 @@ def write_report(
         printer.table(table)
     for source in drawn_from:
         if source.remark:
-            printer.line(f"{source.name}: {source.remark}")
-    told = [(section.name, section.report.notes) for section in sections]
+            without = [] if len(source.results.trials) else [panel.name for panel in source.panels]
+            lacking = f"; no {', '.join(without)}" if without else ""
+            printer.line(": ".join(filter(None, (source.name, f"{source.remark}{lacking}", source.command))))
+    # Without a trial every panel lacks the same, which the remark on the space has said.
+    told = [(s.name, s.report.notes) for s in sections if not planned or len(s.results.trials)]
     told += [(name, search.notes) for name, search in searches.items()] + [
         ("figures of several sweeps", notes_together)
     ]
@@ -191,65 +156,6 @@ def print_difference(results: str, a: str, b: str) -> None:
     for table in difference.tables(*sides):
         printer.line("")
         printer.table(table)
-
-
-def sources(
-    store: Store, everything: Results, spaces: Sequence[Path], sweeps: Sequence[str], panels_needed: bool = True
-) -> list[Source]:
-    """The panels to draw and their trials: of the spaces, of the sweeps, or of every recorded sweep with panels.
-
-    `everything` are the results of the store.
-
-    Raises:
-        ReportError: the panels of a sweep can no longer be read, or there are none and they are needed.
-        StoreError: a sweep is not recorded, or the store cannot be read.
-        SearchSpaceError: a space cannot be read.
-    """
-    latest = latest_starts(store.sweeps(), sweeps)
-    listed = [_of_space(store, everything, search_space.read(path)) for path in spaces]
-    if sweeps or not spaces:
-        for name in sweeps or latest:
-            record = latest[name]
-            ids = frozenset(record.trial_ids)
-            space = recorded_space(record)
-            listed.append(Source(name, recorded_panels(record), everything.only(ids), ids, space))
-    if panels_needed and not any(source.panels or source.searched for source in listed):
-        named = ", ".join([*map(str, spaces), *(sweeps if spaces else sweeps or latest)])
-        raise ReportError(f"no panels are declared in {named}" if named else "the store has no sweep; give a --space")
-    return listed
-
-
-def _of_space(store: Store, everything: Results, spec: SweepSpec) -> Source:
-    """The panels of a space, and the trials that its author expects in them."""
-    recorded = {key for record in store.sweeps() if record.name == spec.name for key in record.trial_ids}
-    planned: set[str] = set()
-    if isinstance(spec.search, ListedSearch):
-        planned.update(spec.expand().trial_ids)
-    for ids, remark in (
-        (planned, ""),
-        (recorded, "none of its trials is finished; drawn from those of earlier starts of this name"),
-    ):
-        results = everything.only(ids)
-        if len(results.trials):
-            return Source(spec.name, spec.panels, results, frozenset(ids), spec, remark)
-    remark = "none of its trials is finished; drawn from every trial of the store"
-    return Source(spec.name, spec.panels, everything, frozenset(everything.trials["trial_id"]), spec, remark)
-
-
-def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
-    """The panels of a recorded sweep; its trials need not be legal any more.
-
-    Raises:
-        ReportError: the panels are no longer legal.
-    """
-    try:
-        tree = document_tree(record.text)
-        for override in record.overrides:
-            tree = overridden(tree, override)
-        return TypeAdapter(Panels).validate_python(plain(tree).get("panels", ()))
-    except (Refused, ValidationError) as error:
-        message = f"the panels recorded with sweep '{record.name}' cannot be read; give its file with --space"
-        raise ReportError(f"{message}\n{error}") from None
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -27,17 +27,38 @@ def copy(
     ] = "results",
     outcomes: Annotated[
         str | None,
-        typer.Option(metavar="COLUMNS", help="Keep only these columns of the outcomes, such as success,loss; or none."),
+        typer.Option(
+            metavar="COLUMNS",
+            help="Keep only these columns of the outcomes, such as success,loss; or none; or drawn, what panels draw.",
+        ),
     ] = None,
+    hide_folders: Annotated[
+        bool, typer.Option("--hide-folders", help="Keep only the last part of absolute paths in recorded commands.")
+    ] = False,
 ) -> None:
     """Copy sweeps with all that belongs to their trials into another store, which keeps what it has."""
+    from sweeper.store.copying import Kept
     from sweeper.store.copying import copy as copied
-    from sweeper.store.store import StoreError
+    from sweeper.store.store import Store, StoreError
     from sweeper.store.tar_stores import source_store, target_store
 
-    columns = None if outcomes is None else [] if outcomes == "none" else [name.strip() for name in outcomes.split(",")]
+    def kept(source: Store) -> Kept:
+        match outcomes:
+            case None:
+                return None
+            case "none":
+                return []
+            case "drawn":
+                from sweeper.analysis.drawn_outcomes import drawn_outcomes
+                from sweeper.analysis.report_sources import ReportError
+
+                with exit_on(ReportError):
+                    return drawn_outcomes(source, sweeps or ())
+            case _:
+                return [name.strip() for name in outcomes.split(",")]
+
     with exit_on(StoreError), source_store(results) as source, target_store(to) as target:
-        done = copied(source, target, sweeps or (), columns)
+        done = copied(source, target, sweeps or (), kept(source), hide_folders)
     evaluations = f", {counted(done.evaluations, 'evaluation')}" if done.evaluations else ""
     present = f"; {done.present:,} were there" if done.present else ""
     print(f"{counted(done.trials, 'trial')}{evaluations} copied to {to}{present}")

@@ -5,7 +5,8 @@ leaves whole trials and nothing else, and the same copy carries on. A trial that
 its row there is of a lower rank (`schema.RANK`).
 
 Every file is proven whole before it is written. Files that stay the same are copied byte by byte; a row whose details
-change (fewer columns of outcomes, curves that were compacted) is sealed anew and names the new files.
+or command change (fewer columns of outcomes, curves that were compacted, a command without folders) is sealed anew and
+names the new files. The same copy of the same trials into an empty store writes the same bytes.
 
 Records of sweeps are copied before the trials, so that no trial is without a sweep meanwhile.
 """
@@ -24,7 +25,7 @@ from sweeper.store.annotations import copy_annotations
 from sweeper.store.committed_rows import ATTEMPTS, Entry, moved_too_often
 from sweeper.store.decoded_rows import decoded_rows
 from sweeper.store.details import network_at
-from sweeper.store.evaluations import stored_evaluations
+from sweeper.store.evaluations import StoredEvaluation, evaluations_table, stored_evaluations
 from sweeper.store.expansion import DETAIL_LIMIT, expanded_bytes
 from sweeper.store.file_names import file_path
 from sweeper.store.publication import publish_sealed, sealed_row
@@ -37,6 +38,7 @@ from sweeper.store.sealed_parquet import digest_of, sealed, unsealed, unsealed_c
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import copy_records, latest_starts
 from sweeper.store.threads import in_threads
+from sweeper.trial.provenance import without_folders
 
 
 class Copied(NamedTuple):
@@ -55,15 +57,26 @@ class Copied(NamedTuple):
     damaged: list[str]
 
 
-def copy(source: Store, target: Store, sweeps: Collection[str] = (), outcomes: Collection[str] | None = None) -> Copied:
+Kept = Collection[str] | Mapping[str, Collection[str]] | None
+"""Columns of the outcomes that a copy keeps, beside `input`: the same of all trials, or by trial id, where a trial that
+is not listed keeps none. None keeps all, an empty collection keeps no outcomes."""
+
+
+def copy(
+    source: Store,
+    target: Store,
+    sweeps: Collection[str] = (),
+    outcomes: Kept = None,
+    hide_folders: bool = False,
+) -> Copied:
     """Copy sweeps with their trials, networks, evaluations, notes and tags; without names all that the source has.
 
     Args:
         source: Where from.
         target: Where to.
         sweeps: Names of sweeps; the trials are those that the latest start of each planned.
-        outcomes: Columns of the outcomes that are kept, beside `input`; None keeps all, an empty collection keeps no
-            outcomes.
+        outcomes: Columns of the outcomes that are kept.
+        hide_folders: Whether commands, in rows and in records of starts, lose the folders of absolute paths.
 
     Raises:
         StoreError: a name is unknown, the target has another sweep of a name, or a store cannot be read or written.
@@ -76,13 +89,13 @@ def copy(source: Store, target: Store, sweeps: Collection[str] = (), outcomes: C
     entries = source.entries(wanted)
     _check_columns(entries, outcomes)
     there = target.committed_seals()
-    copy_records(source.files, target.files, sweeps or list(latest))
+    copy_records(source.files, target.files, sweeps or list(latest), hide_folders)
     missing = [entry for entry in entries if not _has(there, entry.seal)]
     groups = _by_file(missing)
-    copier = _Copier(source, target, outcomes)
+    copier = _Copier(source, target, outcomes, hide_folders)
     seals = {seal.trial_id: seal for group in in_threads(copier.copied, groups) for seal in group}
     damaged = sorted({entry.seal.trial_id for entry in missing} - seals.keys())
-    evaluations = _copy_evaluations(source, target, entries, there | seals)
+    evaluations = _copy_evaluations(source, target, entries, there | seals, hide_folders)
     present = {entry.seal.trial_id for entry in entries} & (there.keys() | seals.keys())
     copy_annotations(source.files, target.files, sweeps or list(latest), present)
     return Copied(len(seals), len(entries) - len(missing), evaluations, damaged)
@@ -94,8 +107,10 @@ def _has(there: Mapping[str, Seal], seal: Seal) -> bool:
     return standing is not None and RANK[standing.status] >= RANK[seal.status]
 
 
-def _check_columns(entries: Sequence[Entry], outcomes: Collection[str] | None) -> None:
+def _check_columns(entries: Sequence[Entry], outcomes: Kept) -> None:
     """Refuses columns that no trial has."""
+    if isinstance(outcomes, Mapping):
+        return
     known = {name for entry in entries for name in entry.seal.outcome_columns}
     for name in outcomes or ():
         if name not in known:
@@ -120,8 +135,8 @@ class _MovedError(Exception):
 class _Copier:
     """Copies trials from one store to another."""
 
-    def __init__(self, source: Store, target: Store, outcomes: Collection[str] | None):
-        self._source, self._target, self._outcomes = source, target, outcomes
+    def __init__(self, source: Store, target: Store, outcomes: Kept, hide_folders: bool):
+        self._source, self._target, self._outcomes, self._hide_folders = source, target, outcomes, hide_folders
 
     def copied(self, entries: list[Entry]) -> list[Seal]:
         """Copy the trials of one file; the seals of their rows in the target, without trials that are damaged."""
@@ -163,15 +178,17 @@ class _Copier:
         seal = dataclasses.replace(entry.seal, version=SEAL_VERSION)
         if seal.outcomes is None or self._outcomes is None:
             return seal
-        kept = tuple(name for name in seal.outcome_columns if name in self._outcomes)
+        wanted = self._outcomes.get(seal.trial_id, ()) if isinstance(self._outcomes, Mapping) else self._outcomes
+        kept = tuple(name for name in seal.outcome_columns if name in wanted)
         return dataclasses.replace(seal, outcomes=seal.outcomes if kept else None, outcome_columns=kept)
 
     def _publish(self, entry: Entry, row: pa.Table, details: Mapping[Detail, SealedFile]) -> Seal:
         """Commits a trial in the target, unless a row there is as good by now; the seal of the row that stands."""
         seal, data = self._seal(entry), entry.data
         named = all(seal.detail(kind) == file.mark for kind, file in details.items())
-        if entry.place is not None or seal != entry.seal or not named:
-            seal, data = sealed_row(seal, row, details)
+        shown = _without_folders(row) if self._hide_folders else row
+        if entry.place is not None or seal != entry.seal or not named or shown is not row:
+            seal, data = sealed_row(seal, shown, details)
         files = self._target.files
         present = files.read(f"trials/{seal.name}")
         if present is not None:
@@ -249,6 +266,14 @@ class _Copier:
         return SealedFile(data, DetailFile(len(data), digest)) if mark.is_file(digest) else None
 
 
+def _without_folders(row: pa.Table) -> pa.Table:
+    """The row with a command without folders; the same object if the command has none."""
+    index = row.column_names.index("command")
+    commands = row["command"].to_pylist()
+    hidden = [command and without_folders(command) for command in commands]
+    return row if hidden == commands else row.set_column(index, row.field(index), pa.array(hidden, pa.string()))
+
+
 def _with_columns(file: SealedFile, seal: Seal) -> SealedFile:
     """Outcomes with the columns that the seal of the row names, and no others.
 
@@ -263,7 +288,9 @@ def _with_columns(file: SealedFile, seal: Seal) -> SealedFile:
     return sealed([table], seal.bare("outcomes"), ENCODINGS["outcomes"](table))
 
 
-def _copy_evaluations(source: Store, target: Store, entries: Sequence[Entry], there: Mapping[str, Seal]) -> int:
+def _copy_evaluations(
+    source: Store, target: Store, entries: Sequence[Entry], there: Mapping[str, Seal], hide_folders: bool
+) -> int:
     """Copies the evaluations of networks that the target has too; returns how many."""
     listed, count = target.files.listing("evaluations"), 0
     for evaluation in stored_evaluations(source, entries):
@@ -274,9 +301,18 @@ def _copy_evaluations(source: Store, target: Store, entries: Sequence[Entry], th
         path = f"evaluations/{seal.name}"
         present = target.files.read(path) if path in listed else None
         if present is None or not _is_of(present, seal.name, seal.network):
-            target.write_bytes(path, evaluation.data)
+            target.write_bytes(path, _shown(source, evaluation) if hide_folders else evaluation.data)
             count += 1
     return count
+
+
+def _shown(source: Store, evaluation: StoredEvaluation) -> bytes:
+    """The file of an evaluation with a command without folders."""
+    table = evaluations_table(source, [evaluation])
+    shown = _without_folders(table)
+    if shown is table:
+        return evaluation.data
+    return sealed([shown], evaluation.seal, ENCODINGS["trials"](shown)).data
 
 
 def _is_of(data: bytes, name: str, network: str) -> bool:

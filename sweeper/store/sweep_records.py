@@ -21,7 +21,7 @@ from sweeper.store.annotations import rename_annotations
 from sweeper.store.files import DurableFiles, FileState, StoreError
 from sweeper.store.schema import SCHEMA_VERSION
 from sweeper.store.seal import check_version
-from sweeper.trial.provenance import Provenance
+from sweeper.trial.provenance import Provenance, without_folders
 
 logger = logging.getLogger(__name__)
 
@@ -135,8 +135,10 @@ def read_records(files: DurableFiles) -> list[SweepRecord]:
     return records
 
 
-def copy_records(source: DurableFiles, target: DurableFiles, names: Iterable[str]) -> None:
+def copy_records(source: DurableFiles, target: DurableFiles, names: Iterable[str], hide_folders: bool = False) -> None:
     """Copy the starts of sweeps that the target lacks; starts that the target alone has stay.
+
+    With `hide_folders` the commands of the copied starts lose the folders of absolute paths.
 
     Raises:
         StoreError: the target has a sweep of the same name with another history, whose latest start planned other
@@ -156,9 +158,17 @@ def copy_records(source: DurableFiles, target: DurableFiles, names: Iterable[str
         for start in sorted(ours.keys() - theirs.keys()):
             plan = "\n".join(ours[start].trial_ids).encode()
             copies.append((f"sweeps/{name}/plans/{_hash(plan)}.txt", plan))
-            copies.append((start, source.read(start) or b""))
+            data = source.read(start) or b""
+            copies.append((start, _hidden(data) if hide_folders else data))
     for path, data in copies:
         target.write(path, data)
+
+
+def _hidden(data: bytes) -> bytes:
+    """A record whose command has no folders."""
+    values = from_json(data)
+    values["provenance"]["command"] = without_folders(values["provenance"]["command"])
+    return json.dumps(values, indent=1).encode()
 
 
 def unreadable_records(files: DurableFiles) -> list[str]:

@@ -9,6 +9,7 @@ import datetime
 import hashlib
 import importlib.metadata
 import platform
+import re
 import shlex
 import subprocess
 from collections.abc import Sequence
@@ -23,6 +24,9 @@ from sweeper.trial.trial_spec import TrialSpec
 
 PACKAGES = ("evosax", "flax", "jax", "jax-cuda13-plugin", "jaxlib", "numpy", "optax", "pyarrow", "ray")
 """Packages whose version may change a number or a file; packages that are not installed are left out."""
+
+_ABSOLUTE = re.compile(r"(?:^|(?<==))(?:~[^/]*)?/(?:[^/]*/)*(?=[^/])")
+"""The folders of an absolute path, at the beginning of a word or after an equals sign."""
 
 
 class Provenance(BaseModel):
@@ -78,6 +82,15 @@ def command(argv: Sequence[str]) -> str:
     elif words:
         words[0] = program.name
     return shlex.join(redacted(word) for word in words)
+
+
+def without_folders(text: str) -> str:
+    """A command line in which absolute paths, also values such as that of `--results=/a/b`, are file names only."""
+    try:
+        words = shlex.split(text)
+    except ValueError:  # no command line of this program
+        return text
+    return shlex.join(_ABSOLUTE.sub("", word) for word in words)
 
 
 def _git_state(checkout: Path) -> tuple[str | None, bool | None]:

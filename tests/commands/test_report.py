@@ -244,6 +244,19 @@ def test_a_space_whose_trials_were_shortened_is_drawn_from_those(store, tmp_path
     assert "space: none of its trials is finished; drawn from those of earlier starts of this name" in output
 
 
+def test_planned_trials_alone_are_drawn_and_the_command_for_the_others_is_named(store, tmp_path):
+    commit(store, result(0.4, seed=0), result(0.6, seed=1))
+    short, whole = space_of(tmp_path, steps=9), tmp_path / "whole.yaml"
+    command = f"python -m sweeper.run {short} --results {tmp_path / 'results'}"
+    code, output = run(tmp_path, "--planned", "--space", short)
+    assert code == 1
+    assert f"space: 1 of 1 trial not run yet; no average, inputs: {command}" in output
+    assert "no trial is finished" not in output
+    whole.write_text(space_of(tmp_path).read_text())
+    code, output = run(tmp_path, "--planned", "--space", whole)
+    assert (code, "not run yet" in output) == (0, False)
+
+
 def test_a_new_space_of_a_dozen_lines_gets_its_own_figures_without_code(store, tmp_path):
     space = tmp_path / "width.yaml"
     space.write_text(

@@ -14,7 +14,7 @@ from sweeper.commands import copy as copy_command
 from sweeper.store import compaction, copying, local_files, tar_stores, threads
 from sweeper.store.compaction import compact
 from sweeper.store.copying import Copied, copy
-from sweeper.store.evaluations import EvaluationResult, commit_evaluation, stored_evaluations
+from sweeper.store.evaluations import EvaluationResult, commit_evaluation, evaluations_table, stored_evaluations
 from sweeper.store.networks import stored_weights
 from sweeper.store.store import Store, StoreError, SweepRecord
 from sweeper.trial.trial_spec import trial_id
@@ -30,13 +30,13 @@ def record(name, ids, **origin):
     return SweepRecord(name=name, text="trial: {}\n", overrides=(), trial_ids=tuple(ids), provenance=provenance)
 
 
-def evaluate(store, seed=0, seeds=50):
+def evaluate(store, seed=0, seeds=50, provenance=PROVENANCE):
     (entry,) = store.entries([IDS[seed]])
     trial = result({"seed": seed}).trial
     protocol = trial.evaluation.model_copy(update={"seeds": seeds})
     costs = {"evaluation_seconds": 1.0, "cpu_seconds": 1.0, "peak_memory_bytes": 10}
     done = EvaluationResult(
-        trial, protocol, entry.seal.networks.digest, {"success": 0.5}, costs, PROVENANCE, "cpu", STARTED
+        trial, protocol, entry.seal.networks.digest, {"success": 0.5}, costs, provenance, "cpu", STARTED
     )
     commit_evaluation(store, done)
 
@@ -439,3 +439,39 @@ def test_damaged_trials_are_an_exit_code(source, tmp_path):
     done = run("--results", source.url, "--to", tmp_path / "target")
     assert done.exit_code == 1
     assert "1 damaged trial left out" in done.output
+
+
+def test_outcomes_can_be_kept_by_trial(source, local):
+    assert copy(source, local, outcomes={IDS[0]: {"success"}, IDS[1]: {"success", "loss", "extra"}}).trials == 6
+    kept = {entry.seal.trial_id: entry.seal.outcome_columns for entry in local.entries(IDS[:3])}
+    assert kept == {IDS[0]: ("success",), IDS[1]: ("success", "loss", "extra"), IDS[2]: ()}
+    assert sound(local)
+    name = next(name for name in source.listing("outcomes") if IDS[1] in name)
+    assert local.read_bytes(name) == source.read_bytes(name), "byte by byte"
+
+
+COMMAND = (
+    "python -m sweeper.run /home/ada/space.yaml --results=/scratch/ada/runs --set trial.steps=3 s3://bucket/folder"
+)
+SHOWN = "python -m sweeper.run space.yaml --results=runs --set trial.steps=3 s3://bucket/folder"
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_commands_lose_their_folders(tmp_path, local, compacted, monkeypatch):
+    origin = PROVENANCE.model_copy(update={"command": COMMAND})
+    source = Store.open(tmp_path / "source")
+    for seed in range(2):
+        source.commit(result({"seed": seed}, provenance=origin))
+    source.record_sweep(record("quick", IDS[:2], command=COMMAND))
+    evaluate(source, provenance=origin)
+    if compacted:
+        monkeypatch.setattr(compaction, "TOGETHER", 2)
+        assert compact(source).files == 1
+    run("--results", source.url, "--to", local.url, "--hide-folders")
+    assert local.trials()["command"].to_pylist() == [SHOWN] * 2
+    assert [start.provenance.command for start in local.sweeps()] == [SHOWN]
+    evaluations = stored_evaluations(local, local.entries())
+    assert evaluations_table(local, evaluations)["command"].to_pylist() == [SHOWN]
+    rest = [name for name in source.trials().column_names if name != "command"]
+    assert local.trials().select(rest) == source.trials().select(rest)
+    assert sound(local)

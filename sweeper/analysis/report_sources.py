@@ -1,0 +1,142 @@
+"""What a report draws: panels with their trials.
+
+Panels come from the sweeps recorded in the store, which keep the text of their space, and show the trials that the
+latest start of the sweep planned. Or panels come from search spaces given with `--space`, and show the trials of the
+store that the space plans. If none of these is finished, as after starts that were shortened with `--set`, the panels
+show the trials of recorded sweeps of that name, or else every trial, and a remark says so. With `--planned` they show
+planned trials only, and the remark gives the command that runs what is missing.
+"""
+
+import shlex
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+
+from sweeper.analysis.ranking import recorded_space
+from sweeper.analysis.results import Results
+from sweeper.messages import counted, redacted
+from sweeper.space import search_space
+from sweeper.space.panels import Panel, Panels
+from sweeper.space.problems import Refused
+from sweeper.space.search import ListedSearch
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.space.yaml_tree import document_tree, overridden, plain
+from sweeper.store.store import Store, SweepRecord
+from sweeper.store.sweep_records import latest_starts
+
+
+class ReportError(ValueError):
+    """A request that cannot be met; the message is for the user."""
+
+
+class Source(NamedTuple):
+    """A sweep or a search space, and the trials behind its figures.
+
+    Attributes:
+        name: Name of the sweep.
+        panels: Its panels, as declared.
+        results: The finished trials of `trial_ids`.
+        trial_ids: Ids of all its trials, of any status.
+        space: The search space; None if this checkout cannot read it.
+        remark: A sentence about an unusual choice of trials, or about trials that are missing; empty otherwise.
+        command: The command that runs the trials that are missing; empty otherwise.
+    """
+
+    name: str
+    panels: tuple[Panel, ...]
+    results: Results
+    trial_ids: frozenset[str]
+    space: SweepSpec | None
+    remark: str = ""
+    command: str = ""
+
+    @property
+    def searched(self) -> bool:
+        """Whether the settings were drawn, so that parameter importance can be computed."""
+        return self.space is not None and self.space.search.DRAWS
+
+
+def sources(
+    store: Store,
+    everything: Results,
+    spaces: Sequence[Path],
+    sweeps: Sequence[str],
+    panels_needed: bool = True,
+    planned_for: str | None = None,
+) -> list[Source]:
+    """The panels to draw and their trials: of the spaces, of the sweeps, or of every recorded sweep with panels.
+
+    Args:
+        store: The store.
+        everything: Its results.
+        spaces: Search spaces.
+        sweeps: Names of recorded sweeps.
+        panels_needed: Whether a list without any panel is refused.
+        planned_for: The store as its user has named it, if spaces are to show no trials but those that they plan; None
+            if other trials may take their place.
+
+    Raises:
+        ReportError: the panels of a sweep can no longer be read, or there are none and they are needed.
+        StoreError: a sweep is not recorded, or the store cannot be read.
+        SearchSpaceError: a space cannot be read.
+    """
+    latest = latest_starts(store.sweeps(), sweeps)
+    listed = [_of_space(store, everything, search_space.read(path), planned_for) for path in spaces]
+    if sweeps or not spaces:
+        for name in sweeps or latest:
+            record = latest[name]
+            ids = frozenset(record.trial_ids)
+            space = recorded_space(record)
+            listed.append(Source(name, recorded_panels(record), everything.only(ids), ids, space))
+    if panels_needed and not any(source.panels or source.searched for source in listed):
+        named = ", ".join([*map(str, spaces), *(sweeps if spaces else sweeps or latest)])
+        raise ReportError(f"no panels are declared in {named}" if named else "the store has no sweep; give a --space")
+    return listed
+
+
+def _of_space(store: Store, everything: Results, spec: SweepSpec, planned_for: str | None) -> Source:
+    """The panels of a space, and the trials that its author expects in them."""
+    recorded = frozenset(key for record in store.sweeps() if record.name == spec.name for key in record.trial_ids)
+    listed = isinstance(spec.search, ListedSearch)
+    planned = frozenset(spec.expand().trial_ids) if listed else recorded
+    results = everything.only(planned)
+    if planned_for is not None:
+        source = Source(spec.name, spec.panels, results, planned, spec)
+        if not (remark := _missing(store, planned, spec)):
+            return source
+        command = shlex.join(["python", "-m", "sweeper.run", str(spec.path), "--results", redacted(planned_for)])
+        return source._replace(remark=remark, command=command)
+    if len(results.trials):
+        return Source(spec.name, spec.panels, results, planned, spec)
+    results = everything.only(recorded)
+    if len(results.trials):
+        remark = "none of its trials is finished; drawn from those of earlier starts of this name"
+        return Source(spec.name, spec.panels, results, recorded, spec, remark)
+    remark = "none of its trials is finished; drawn from every trial of the store"
+    return Source(spec.name, spec.panels, everything, frozenset(everything.trials["trial_id"]), spec, remark)
+
+
+def _missing(store: Store, trial_ids: Collection[str], spec: SweepSpec) -> str:
+    """How many trials of the space the store lacks; empty if it lacks none."""
+    committed = store.committed()
+    done = {"finished", "stopped"} if spec.search.stops_trials else {"finished"}
+    missing = sum(committed.get(key) not in done for key in trial_ids)
+    return f"{missing:,} of {counted(len(trial_ids), 'trial')} not run yet" if missing or not trial_ids else ""
+
+
+def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
+    """The panels of a recorded sweep; its trials need not be legal any more.
+
+    Raises:
+        ReportError: the panels are no longer legal.
+    """
+    try:
+        tree = document_tree(record.text)
+        for override in record.overrides:
+            tree = overridden(tree, override)
+        return TypeAdapter(Panels).validate_python(plain(tree).get("panels", ()))
+    except (Refused, ValidationError) as error:
+        message = f"the panels recorded with sweep '{record.name}' cannot be read; give its file with --space"
+        raise ReportError(f"{message}\n{error}") from None

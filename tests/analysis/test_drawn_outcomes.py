@@ -1,0 +1,45 @@
+"""The outcomes that panels of recorded sweeps draw, and a copy that keeps no others."""
+
+import numpy as np
+from typer.testing import CliRunner
+
+from sweeper.analysis.drawn_outcomes import drawn_outcomes
+from sweeper.commands import copy
+from sweeper.store.store import Store, SweepRecord
+from sweeper.trial.trial_spec import trial_id
+from tests.results import PROVENANCE, outcomes, result
+
+DRAWS = """
+panels:
+  - {kind: histogram, name: inputs, metric: success, where: {q: 3}, split: q}
+  - {kind: board, name: walks, rows: vertices, columns: vertices, longest: steps, target: [2, 1], where: {q: 1},
+     series: [{label: A}]}
+  - {kind: curve, name: average, x: q, metric: success, split: m}
+"""
+
+
+def record(store, name, results, panels):
+    ids = tuple(trial_id(each.trial) for each in results)
+    store.record_sweep(SweepRecord(name=name, text=panels, overrides=(), trial_ids=ids, provenance=PROVENANCE))
+    return ids
+
+
+def test_a_copy_can_keep_what_panels_draw(tmp_path):
+    store = Store.open(tmp_path / "source")
+    drawn = result({"objective": {"q": 3.0, "m": 2}})
+    not_drawn = result({"objective": {"q": 10.0, "m": 2}})
+    stopped = result({"objective": {"q": 3.0, "m": 2}, "seed": 1}, status="stopped")
+    steps = {f"path_0_{step}": np.arange(24) for step in range(2)} | {"path_7_0": np.arange(24)}
+    walks = result({"objective": {"q": 1.0, "m": 2}}, outcomes=outcomes(24, **steps))
+    for each in (drawn, not_drawn, stopped, walks):
+        store.commit(each)
+    ids = record(store, "drawn", [drawn, not_drawn, stopped, walks], DRAWS)
+    record(store, "plain", [drawn, not_drawn, stopped], "panels: []\n")
+    expected = {ids[0]: {"success"}, ids[3]: {"path_0_0", "path_0_1"}}
+    assert drawn_outcomes(store) == drawn_outcomes(store, ["drawn"]) == expected
+    assert drawn_outcomes(store, ["plain"]) == {}
+
+    arguments = ["--results", str(tmp_path / "source"), "--to", str(tmp_path / "copy"), "--outcomes", "drawn"]
+    assert CliRunner().invoke(copy.app, arguments).exit_code == 0
+    kept = {entry.seal.trial_id: set(entry.seal.outcome_columns) for entry in Store.open(tmp_path / "copy").entries()}
+    assert kept == {key: expected.get(key, set()) for key in ids}
