@@ -2,15 +2,42 @@
 # make check      lint, types, import contracts, tests without Ray: what to run after every edit
 # make test       all that a commit needs: also the tests that start Ray on this machine
 # make test-all   also several nodes, hosts with SSH, injected faults
+# make figures    every figure of the paper, and of further spaces, from the shipped store published/, without training
+# make publish FROM=results   adds what a store of runs has finished to published/, to the document and to its figures
 # The first of these that is supported makes .venv; `make sweep PYTHON=…` names another.
 PYTHON ?= python3.13 python3.12 python3.11 python3
 BIN := .venv/bin
 SHELL := /bin/bash -o pipefail
 
-.PHONY: sweep check unit test test-all lint chaos lock clean
+.PHONY: sweep figures publish check unit test test-all lint chaos lock clean
 
 sweep: .venv/runtime
 	$(BIN)/python -m sweeper.run search_spaces/quickstart.yaml
+
+# The spaces whose trials published/ has, or is to have.
+SPACES := coloring_two_cores recall_two_cores recall_q_two_cores recall_m_two_cores recall_memory_two_cores \
+  gridworld_two_cores coloring_starts coloring_basins coloring_halving coloring_table_two_cores \
+  coloring_batch_two_cores coloring_m_two_cores coloring_cycles_two_cores
+FIGURES := figures
+
+figures: .venv/runtime
+	$(BIN)/python -m sweeper.report --results published --planned --compare --out $(FIGURES) \
+	  $(SPACES:%=--space search_spaces/%.yaml)
+
+# Figures that README and docs show: FIGURES/<space>/<name>.png is docs/figures/<space>-<name>.png.
+SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/figure-cost figure-3 \
+  recall_two_cores/figure-1 recall_q_two_cores/figure-2 recall_q_two_cores/8 gridworld_two_cores/6C \
+  gridworld_two_cores/figure-7 gridworld_two_cores/10 coloring_starts/figure-starts coloring_basins/basins \
+  coloring_halving/figure-halving
+
+publish: .venv/runtime
+	@test -n "$(FROM)" || { echo "the store of the runs is needed: make publish FROM=results" >&2; exit 2; }
+	$(BIN)/python -m sweeper copy --results $(FROM) --to published --outcomes drawn --hide-folders
+	$(BIN)/python -m sweeper.compaction --results published
+	$(BIN)/python -m sweeper.report --results published --fill docs/reproduction.md
+	$(MAKE) --no-print-directory figures
+	for name in $(SHOWN); do if test -e $(FIGURES)/$$name.png; then \
+	  cp $(FIGURES)/$$name.png docs/figures/$${name//\//-}.png; fi; done
 
 # The marks `slow` and `long` are explained in pyproject.toml. The processes take file after file, in order: tests of one
 # file share what they start. A process that dies ends the run, which would otherwise wait for that file for ever.
@@ -71,4 +98,4 @@ lock:
 	done; done; done
 
 clean:
-	rm -rf .venv .pytest_cache .jax_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .pytest_cache .jax_cache .ruff_cache .hypothesis .import_linter_cache figures

@@ -27,11 +27,11 @@ def with_seeds(count: int) -> str:
     return SPACE.replace("{seeds: 1}", f"{{seeds: {count}}}")
 
 
-def start(space: Path, *overrides: str, dry_run: bool = False) -> int:
-    """The exit code of `sweeper.run` with the store `results` beside the space."""
+def start(space: Path, *overrides: str, dry_run: bool = False, results: str | None = None) -> int:
+    """The exit code of `sweeper.run`; without `results` with the store `results` beside the space."""
     options = planned_sweep.Options(
         space=space,
-        results=str(space.parent / "results"),
+        results=results or str(space.parent / "results"),
         address=None,
         dry_run=dry_run,
         overrides=overrides,

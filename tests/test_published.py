@@ -1,0 +1,68 @@
+"""The shipped store of finished runs: sound, small and complete, and the document's tables are those of the store."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sweeper.analysis.filled_tables import filled
+from sweeper.space import search_space
+from sweeper.store.store import Store
+from sweeper.trial.plugins import ROOT
+from tests.starts import start
+
+PUBLISHED = ROOT / "published"
+
+MOST_BYTES = 40e6
+"""Room for all runs of docs/reproduction.md in the history of the repository."""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def store():
+    return Store.existing(PUBLISHED)
+
+
+def test_the_tables_of_the_document_are_those_of_the_store(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    document = filled(Path("docs/reproduction.md"), "published")
+    assert document.tables > 10
+    assert document.changed == 0, "run: python -m sweeper.report --results published --fill docs/reproduction.md"
+
+
+def test_the_files_are_whole_and_small(store):
+    assert [store.verify(kind) for kind in ("curves", "outcomes", "networks")] == [[], [], []]
+    assert store.listing("quarantine") == []
+    assert sum(path.stat().st_size for path in PUBLISHED.rglob("*") if path.is_file()) < MOST_BYTES
+
+
+def test_rows_say_where_they_come_from_and_name_no_folder_of_a_machine(store):
+    rows = store.trials()
+    for column in ("commit", "fingerprint", "device", "cpu_seconds", "lock_hash"):
+        assert rows[column].null_count == 0, column
+    assert not any(rows["dirty"].to_pylist())
+    commands = [*rows["command"].to_pylist(), *(record.provenance.command for record in store.sweeps())]
+    assert not [command for command in commands if re.search(r"(^|[\s=])[/~]", command)]
+
+
+def test_every_trial_has_its_network(store):
+    finished = [entry.seal for entry in store.entries() if entry.seal.status == "finished"]
+    assert [seal.trial_id for seal in finished if seal.networks is None] == []
+
+
+def test_the_spaces_of_published_sweeps_find_their_trials_done(store):
+    committed = store.committed()
+    names = {record.name for record in store.sweeps()}
+    assert {"coloring_starts", "coloring_basins", "coloring_halving"} <= names
+    latest = {record.name: record.trial_ids for record in store.sweeps()}
+    for name, planned in latest.items():
+        if set(planned) <= committed.keys():
+            expansion = search_space.read(ROOT / "search_spaces" / f"{name}.yaml").expand()
+            assert set(expansion.trial_ids) <= committed.keys(), name
+
+
+def test_a_start_has_nothing_to_run(capsys):
+    path = ROOT / "search_spaces" / "coloring_halving.yaml"
+    assert start(path, results=str(PUBLISHED), dry_run=True) == 0
+    assert "6 done · 138 stopped · 0 to run" in capsys.readouterr().out
