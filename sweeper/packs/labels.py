@@ -1,7 +1,7 @@
 """What a pack trains in a few words: its task, its baseline, and whatever varies in the sweep."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sweeper.packs.packing import Pack
@@ -28,15 +28,29 @@ def varying(trials: Iterable[TrialSpec]) -> tuple[str, ...]:
 def label(pack: Pack, paths: Iterable[str]) -> str:
     """The task, the baseline, and the values of these entries, such as "coloring Aq_R q=10 seed=0…4"."""
     trials = [dict(leaf_values(canonical(trial))) for trial in pack.trials]
-    paths = [path for path in paths if path not in _ALWAYS]
+
+    def text_of(path: str) -> str:
+        return _values([trial[path] for trial in trials if path in trial])
+
+    others = [path for path in paths if path not in _ALWAYS]
+    return " ".join([*map(text_of, _ALWAYS), *named_values(others, text_of)])
+
+
+def named_values(paths: Sequence[str], text_of: Callable[[str], str]) -> list[str]:
+    """Entries in words such as "q=10", or "Aq_R" where the value needs no name.
+
+    Args:
+        paths: Dotted paths of the entries. An entry is called by the last part of its path, or by the whole path where
+            two last parts are equal.
+        text_of: The value of an entry; an entry with an empty text is left out.
+    """
     names = [path.rpartition(".")[2] for path in paths]
-    parts = []
+    words = []
     for path, name in zip(paths, names, strict=True):
-        text = _values([trial[path] for trial in trials if path in trial])
-        if text:
+        if text := text_of(path):
             title = path if names.count(name) > 1 else name
-            parts.append(text if path in _WITHOUT_NAME else f"{title}={text}")
-    return " ".join([*(_values([trial[path] for trial in trials]) for path in _ALWAYS), *parts])
+            words.append(text if path in _WITHOUT_NAME else f"{title}={text}")
+    return words
 
 
 def _values(values: Iterable[Any]) -> str:

@@ -14,8 +14,10 @@ from sweeper.packs import checkpoint
 from sweeper.space.search_space import read
 from sweeper.store.store import Store, SweepRecord
 from sweeper.training import gradient
+from sweeper.trial.trial_spec import trial_id
 from tests.results import PROVENANCE, failure, result
 from tests.starts import with_seeds
+from tests.trials import coloring_trial
 
 SPACE = "name: ours" + with_seeds(2).replace("q: 3", "q: {choice: [3, 10]}").replace("steps: 250", "steps: 400")
 
@@ -90,6 +92,17 @@ def test_a_point_between_those_of_other_trials_moves_neither_line_nor_band():
     assert series.line == "M100.0,4.0L200.0,2.0L300.0,1.0"
     assert series.band == "M100.0,5.0L200.0,2.0L300.0,1.0L300.0,1.0L200.0,2.0L100.0,3.0Z"
     assert series.trials[1].path == "M100.0,5.0L150.0,9.0"
+
+
+def test_settings_of_two_models_are_called_by_their_models(tmp_path):
+    """Entries that only one of the models has are not named."""
+    store, trials = Store.open(tmp_path), [coloring_trial(), coloring_trial(model={"name": "deep_sets", "width": 4})]
+    for trial in trials:
+        store.commit(dataclasses.replace(result(), trial=trial))
+    ids = tuple(map(trial_id, trials))
+    store.record_sweep(SweepRecord(name="models", text="", overrides=(), trial_ids=ids, provenance=PROVENANCE))
+    (chart,) = shown(store)
+    assert {series.label for series in chart.series} == {"transformer", "deep_sets"}
 
 
 def test_what_trains_is_shown_up_to_its_checkpoint(store, planned):

@@ -12,12 +12,14 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from sweeper.analysis.means import varying
 from sweeper.analysis.page.chart_scales import Scale, linear_scale, log_scale
 from sweeper.analysis.page.kinds import Kind, Kinds
 from sweeper.analysis.ranking import recorded_space
-from sweeper.analysis.results import entries, last_part
+from sweeper.analysis.results import entries
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted
+from sweeper.packs.labels import named_values
 from sweeper.packs.unfinished_curves import unfinished_curves
 from sweeper.space.search import ListedSearch
 from sweeper.store.store import Store, SweepRecord
@@ -36,9 +38,6 @@ MAX_POINTS = 100
 
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 472.0, 10.0, 226.0
 """Sides of the plotting area in the picture's own units; the picture is 480 wide and 260 high."""
-
-_UNNAMED = ("task.name", "baseline", "model.name")
-"""Entries whose value needs no name in a label."""
 
 
 class TrialCurve(NamedTuple):
@@ -148,7 +147,7 @@ def _committed(store: Store, rows: Sequence[Mapping[str, Any]]) -> list[_Trial]:
     for row in sorted(rows, key=_ended, reverse=True):
         spec = entries(row["spec"])
         trial = _Trial(row["trial_id"], row["status"], spec, _ended(row), {})
-        newest[_setting(spec)].append(trial)
+        newest[_key(spec)].append(trial)
     # A trial more than a chart shows, so that the chart can say that it left some out.
     chosen = [trial for trials in list(newest.values())[: 2 * MAX_SETTINGS] for trial in trials[: MAX_TRIALS + 1]]
     if not chosen:
@@ -184,14 +183,18 @@ def _unfinished(store: Store, record: SweepRecord, committed: Collection[str]) -
     ]
 
 
-def _setting(spec: Mapping[str, Any]) -> str:
-    return json.dumps({path: value for path, value in spec.items() if path != "seed"}, sort_keys=True)
+def _setting(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {path: value for path, value in spec.items() if path != "seed"}
+
+
+def _key(spec: Mapping[str, Any]) -> str:
+    return json.dumps(_setting(spec), sort_keys=True)
 
 
 def _chart(title: str, trials: Sequence[_Trial]) -> Chart:
     groups: dict[str, list[_Trial]] = collections.defaultdict(list)
     for trial in sorted(trials, key=lambda trial: -trial.ended):
-        groups[_setting(trial.spec)].append(trial)
+        groups[_key(trial.spec)].append(trial)
     shown = [group[:MAX_TRIALS] for group in list(groups.values())[:MAX_SETTINGS]]
     shown.sort(key=lambda group: [_order(value) for value in group[0].spec.values()])
     drawn = [trial for group in shown for trial in group]
@@ -199,7 +202,7 @@ def _chart(title: str, trials: Sequence[_Trial]) -> Chart:
     across = linear_scale(0.0, max(step for trial in drawn for step in trial.points), LEFT, RIGHT)
     scale = log_scale if min(values) > 0 and max(values) > 3 * min(values) else linear_scale
     up = scale(min(values), max(values), BOTTOM, TOP)
-    differing = _differing([group[0].spec for group in shown])
+    differing = varying([_setting(group[0].spec) for group in shown])
     series = tuple(_series(group, differing, across, up) for group in shown)
     notes = []
     if unfinished := sum(trial.status == "unfinished" for trial in drawn):
@@ -217,12 +220,6 @@ def _order(value: Any) -> tuple[bool, float, str]:
     """By which values are sorted: numbers by size and before texts."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return not number, float(value) if number else 0.0, "" if number else str(value)
-
-
-def _differing(specs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Paths of the entries in which settings differ, in the order of the specification."""
-    paths = dict.fromkeys(path for spec in specs for path in spec if path != "seed")
-    return [path for path in paths if len({json.dumps(spec.get(path)) for spec in specs}) > 1]
 
 
 def _series(trials: Sequence[_Trial], differing: Sequence[str], across: Scale, up: Scale) -> Series:
@@ -264,14 +261,8 @@ def _at(step: int, points: Sequence[Mapping[int, float]]) -> list[float]:
 
 def _label(spec: Mapping[str, Any], differing: Sequence[str]) -> str:
     """The entries in which a setting differs, such as "Aq_R q=10"; its baseline if it is the only setting."""
-    names = [last_part(path) for path in differing]
-    parts = []
-    for path, name in zip(differing, names, strict=True):
-        if path in spec:
-            text = value_text(spec[path])
-            title = path if names.count(name) > 1 else name
-            parts.append(text if path in _UNNAMED else f"{title}={text}")
-    return " ".join(parts) or spec["baseline"]
+    words = named_values(differing, lambda path: value_text(spec[path]) if path in spec else "")
+    return " ".join(words) or spec["baseline"]
 
 
 def _thinned(steps: list[int]) -> list[int]:
