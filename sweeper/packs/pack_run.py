@@ -6,7 +6,6 @@ checkpointed. The state after the last step is checkpointed before the first com
 repeats no training.
 
 Invariants:
-    - A row says `finished` or `stopped` only if the weights and every metric of the trial are finite.
     - With a checkpoint the lanes are those of the checkpoint, even when some of their trials are committed already;
       without a checkpoint the lanes are the pending trials.
     - From a checkpoint of another network only the lanes are taken, and the training starts anew.
@@ -21,28 +20,24 @@ Invariants:
 import dataclasses
 import datetime
 import logging
-import math
 import time
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
 import jax
 import numpy as np
-import pyarrow as pa
 
 from sweeper.events import PackProgressed
 from sweeper.packs import checkpoint, process_memory
 from sweeper.packs.checkpoint import Checkpoint
 from sweeper.packs.continued_checkpoint import continued_checkpoint
 from sweeper.packs.device_lanes import LaneChoice, chosen_lanes, halved, out_of_memory
-from sweeper.packs.network_weights import weights_of
+from sweeper.packs.lane_result import lane_result
 from sweeper.packs.pack_training import PackTraining, after_stride, begun, lane_curves
-from sweeper.packs.packing import Pack, lane, stack
+from sweeper.packs.packing import Pack, stack
 from sweeper.packs.plan import Segment
 from sweeper.space.resources import Resources
 from sweeper.store.store import Status, Store, StoreError, TrialResult
-from sweeper.training import evaluation
-from sweeper.training.trainer import FAILURES, Trainer
+from sweeper.training.trainer import Trainer
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial_spec import TrialSpec
@@ -72,20 +67,6 @@ class Destination:
     def of(cls, store: Store, provenance: Provenance, resources: Resources) -> "Destination":
         """The destination of packs that are executed with these resources."""
         return cls(store, provenance, resources.checkpoint_seconds, resources.outcomes, resources.networks)
-
-
-@dataclasses.dataclass(frozen=True)
-class _LaneResult:
-    """The part of a row that belongs to one lane; the rest is the same for the whole pack."""
-
-    status: Status
-    step: int
-    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    outcomes: pa.Table | None = None
-    network: Mapping[str, np.ndarray] | None = None
-    error: Mapping[str, Any] | None = None
-    evaluation_seconds: float | None = None
-    evaluation_cpu_seconds: float = 0.0
 
 
 @dataclasses.dataclass
@@ -233,7 +214,9 @@ class PackRun:
     def _commit(self, index: int) -> None:
         training, lanes = self.training, len(self.pack.trials)
         curves = lane_curves(self.trainer, self.stacked, training, index)
-        result = self._result(index, train_loss=[value for _, name, value in curves if name == "train_loss"][-1])
+        trial, status = self.pack.trials[index], "stopped" if self.stopped else "finished"
+        train_loss = [value for _, name, value in curves if name == "train_loss"][-1]
+        result = lane_result(trial, training, index, status, train_loss)
         seconds = {name: value / lanes for name, value in training.seconds.items()}
         if result.evaluation_seconds is not None:
             seconds["evaluation_seconds"] = result.evaluation_seconds
@@ -246,12 +229,12 @@ class PackRun:
             "peak_memory_bytes": float(process_memory.peak_bytes()),
         }
         row = TrialResult(
-            trial=self.pack.trials[index],
+            trial=trial,
             status=result.status,
             metrics=result.metrics,
             curves=curves,
-            outcomes=result.outcomes,
-            network=result.network,
+            outcomes=result.outcomes if self.destination.outcomes else None,
+            network=result.network if self.destination.networks else None,
             timings=timings,
             error=result.error,
             provenance=self.destination.provenance,
@@ -263,38 +246,6 @@ class PackRun:
         )
         self.destination.store.commit(row)
         self.rows[self.pack.trial_ids[index]] = result.status
-
-    def _result(self, index: int, train_loss: float) -> _LaneResult:
-        """The evaluation of a lane, or why it failed."""
-        state = self.training.state
-        if failure := int(np.asarray(state.failure)[index]):
-            step = int(np.asarray(state.step)[index])
-            return _failed(FAILURES[failure], f"{FAILURES[failure]} at step {step}", step)
-        model = lane(state.model, index)
-        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(model)):
-            # The last update may have made weights infinite, and no further step has shown it.
-            return _failed(
-                "non-finite weights", f"non-finite weights after step {self.training.step}", self.training.step
-            )
-        begun, cpu_begun = time.monotonic(), time.process_time()
-        metrics, columns = evaluation.evaluate(self.pack.trials[index], model)
-        metrics |= {"train_loss": train_loss}
-        if spoilt := [name for name, value in metrics.items() if not math.isfinite(value)]:
-            return _failed("non-finite evaluation", f"non-finite {', '.join(spoilt)}", self.training.step)
-        table = {"input": np.arange(len(columns["success"]), dtype=np.int32)} | columns
-        return _LaneResult(
-            status="stopped" if self.stopped else "finished",
-            step=self.training.step,
-            metrics=metrics,
-            outcomes=pa.table(table) if self.destination.outcomes else None,
-            network=weights_of(model) if self.destination.networks else None,
-            evaluation_seconds=time.monotonic() - begun,
-            evaluation_cpu_seconds=time.process_time() - cpu_begun,
-        )
-
-
-def _failed(kind: str, message: str, step: int) -> _LaneResult:
-    return _LaneResult(status="failed", step=step, error={"kind": kind, "message": message, "step": step})
 
 
 def opened(
