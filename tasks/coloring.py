@@ -252,7 +252,7 @@ def _tables(polynomial: contracts.Polynomial, h: Float[Array, "seed vertex width
 def _path_logits(tables: Tables, paths: Integer[Array, "*batch 5"]) -> Float[Array, "*batch color seed"]:
     """Logits of the middle vertex of each path."""
     # Read by index, and so exact on every device. Products with one-hot matrices would round the entries where a GPU's
-    # matrix products do (`tasks/recall.py` asks for the highest precision there).
+    # matrix products do (`tasks/recall` asks for the highest precision there).
     y, b, v, a, x = jnp.moveaxis(paths, -1, 0)
     from_a = tables.score[v, a, b, x][..., None, :] * tables.value[v, a, x]
     from_b = tables.score[v, b, a, y][..., None, :] * tables.value[v, b, y]

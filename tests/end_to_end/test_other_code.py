@@ -51,7 +51,7 @@ def test_an_edit_during_a_sweep_reaches_none_of_its_packs(checkout):
     store = checkout / "results"
     sweep = Command(checkout, "two.yaml", "--results", str(store), "--address", "local", "--concurrency", "1")
     sweep.until(lambda: list(store.glob("checkpoints/*.ckpt")))
-    recall = checkout / "tasks" / "recall.py"
+    recall = checkout / "tasks" / "recall" / "__init__.py"
     recall.write_text(recall.read_text() + "\nraise RuntimeError('edited')\n")
     code, text = sweep.wait()
     assert code == 0, text

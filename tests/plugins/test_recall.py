@@ -11,7 +11,8 @@ from jax.extend.core import jaxprs_in_params
 from models.transformer import Model
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Task as BaseTask
-from tasks.recall import FILLINGS, Inputs, Task, _logits
+from tasks.recall import FILLINGS, Inputs, Task
+from tasks.recall.polynomial_logits import table_logits
 from tests.plugins.networks import PartialNetwork
 
 VARIANTS = {
@@ -158,7 +159,7 @@ def test_look_ups_are_exact_wherever_matrix_products_are_rounded():
     network = _network(task, VARIANTS["dense embedding"])
     inputs, seeds = _random(task, 7, 2)
     tables = jax.eval_shape(lambda network: task._tables(network, network.polynomial(), seeds), network)
-    program = jax.make_jaxpr(jax.grad(lambda tables: _logits(tables, inputs).sum()))(tables)
+    program = jax.make_jaxpr(jax.grad(lambda tables: table_logits(tables, *inputs).sum()))(tables)
     highest = (jax.lax.Precision.HIGHEST,) * 2
     exact = []
     for product in _matrix_products(program.jaxpr):
@@ -178,7 +179,7 @@ def test_look_ups_and_running_sums_are_exact_on_a_gpu_too():
     inputs, seeds = _random(task, 7, 2)
     tables = jax.eval_shape(lambda network: task._tables(network, network.polynomial(), seeds), network)
     with vectorisation.built_for("cuda"):
-        program = jax.make_jaxpr(lambda tables: _logits(tables, inputs))(tables)
+        program = jax.make_jaxpr(lambda tables: table_logits(tables, *inputs))(tables)
     exact = []
     for product in _matrix_products(program.jaxpr):
         (contracted, _), _ = product.params["dimension_numbers"]

@@ -56,7 +56,7 @@ def test_it_is_twenty_digits_and_the_same_for_a_copy_of_the_checkout(checkout):
     ("path", "old", "new", "others"),
     [
         ("tasks/coloring.py", "COLORS = 3", "COLORS = 4", {"coloring", "deep sets"}),
-        ("tasks/recall.py", "FILLINGS = 16", "FILLINGS = 8", {"recall", "tail"}),
+        ("tasks/recall/__init__.py", "FILLINGS = 16", "FILLINGS = 8", {"recall", "tail"}),
         ("tasks/gridworld/environment.py", "FOUND, STEP = 1.0, -0.1", "FOUND, STEP = 1.0, -0.2", {"walk"}),
         ("models/deep_sets.py", "jnp.maximum(count, 1)", "jnp.maximum(count, 2)", {"deep sets"}),
         ("models/transformer.py", "1e-6", "1e-5", set(ALL)),  # deep sets import its layers
@@ -103,9 +103,9 @@ def test_a_package_is_all_of_its_files(checkout):
 def test_modules_that_are_imported_late_or_relatively_count(checkout):
     inner = checkout / "tasks" / "_tables.py"
     inner.write_text("SIZE = 1\n")
-    _replace(checkout / "tasks" / "recall.py", "    def token_size(self) -> int:\n",
+    _replace(checkout / "tasks" / "coloring.py", "    def token_size(self) -> int:\n",
              "    def token_size(self) -> int:\n        from ._tables import SIZE\n")  # fmt: skip
-    assert _changed(lambda: inner.write_text("SIZE = 2\n")) == {"recall", "tail"}
+    assert _changed(lambda: inner.write_text("SIZE = 2\n")) == {"coloring", "deep sets"}
 
 
 def test_modules_of_the_project_count_where_they_are_imported(checkout):
@@ -115,17 +115,17 @@ def test_modules_of_the_project_count_where_they_are_imported(checkout):
     (package / "__init__.py").write_text("")
     (package / "angles.py").write_text("FULL = 360\n")
     (package / "unused.py").write_text("")
-    _replace(checkout / "tasks" / "recall.py", "import functools\n",
+    _replace(checkout / "tasks" / "coloring.py", "import functools\n",
              "import functools\nimport lattice\nfrom geometry.angles import FULL\n")  # fmt: skip
-    assert _changed(lambda: (checkout / "lattice.py").write_text("SIZE = 2\n")) == {"recall", "tail"}
-    assert _changed(lambda: (package / "angles.py").write_text("FULL = 400\n")) == {"recall", "tail"}
+    assert _changed(lambda: (checkout / "lattice.py").write_text("SIZE = 2\n")) == {"coloring", "deep sets"}
+    assert _changed(lambda: (package / "angles.py").write_text("FULL = 400\n")) == {"coloring", "deep sets"}
     assert _changed(lambda: (package / "unused.py").write_text("FULL = 400\n")) == set()
 
 
 def test_a_project_apart_from_the_checkout_has_the_same_fingerprints(checkout, tmp_path, monkeypatch):
     project = tmp_path / "project"
     (project / "tasks").mkdir(parents=True)
-    shutil.move(checkout / "tasks" / "recall.py", project / "tasks" / "recall.py")
+    shutil.move(checkout / "tasks" / "coloring.py", project / "tasks" / "coloring.py")
     monkeypatch.setattr(plugins, "PROJECT", project)
     assert captured() == ORIGINAL
 
