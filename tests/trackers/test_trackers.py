@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -54,11 +55,11 @@ def exported(store: Store, destination: object, to: str, code: int = 0) -> str:
 
 
 def grown(store: Store, destination: object, to: str) -> None:
-    """Export twice, then after a pending trial was finished and the failed one was run again, then once more."""
+    """Export twice, then after a pending trial was stopped and the failed one was run again, then once more."""
     assert exported(store, destination, to) == "2 runs of 1 sweep added to …\n"
     assert exported(store, destination, to) == "0 runs of 1 sweep added to …, 2 were there already\n"
     store.commit(result(trial(1), metrics=METRICS | {"success_worst5": 0.5}))
-    store.commit(result(trial(2), metrics=METRICS))
+    store.commit(result(trial(2), metrics=METRICS, status="stopped"))
     assert exported(store, destination, to).startswith("2 runs" if to != "optuna" else "3 runs")
     assert exported(store, destination, to).endswith("0 runs of 1 sweep added to …, 3 were there already\n")
 
@@ -88,6 +89,11 @@ def test_what_is_not_finite_is_text_or_left_out(store):
     assert run.curves == {"train_loss": [(200, 0.1)]}
 
 
+def test_rows_of_other_versions_are_no_runs(store, monkeypatch):
+    monkeypatch.setattr("sweeper.analysis.results._version", lambda kind, name: 99)
+    assert runs.sweep_of(store, store.sweeps()[0]) is None
+
+
 def test_mlflow_reads_its_runs(store, tmp_path):
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     grown(store, uri, "mlflow")
@@ -102,7 +108,7 @@ def test_mlflow_reads_its_runs(store, tmp_path):
         assert sorted(runs) == sorted(IDS)
         run = runs[IDS[0]]
         points = client.get_metric_history(run.info.run_id, "train_loss")
-    assert run.info.status == "FINISHED"
+    assert [runs[each].info.status for each in IDS] == ["FINISHED", "FINISHED", "KILLED"]
     assert (run.info.start_time, run.info.end_time) == (STARTED.timestamp() * 1000, STARTED.timestamp() * 1000 + 2500)
     assert run.data.params["objective.q"] == "1.0"
     assert run.data.metrics["votes_10"] == 0.9
@@ -163,7 +169,8 @@ def test_optuna_and_its_dashboard_open_the_journal(store, tmp_path):
     assert (study.best_value, study.best_params) == (0.5, {"objective.q": 3.0})
     assert study.metric_names == ["success_worst5"]
     assert study.best_trial.intermediate_values == {100: 0.2, 200: 0.1}
-    assert [each.state.name for each in study.get_trials()] == ["COMPLETE"] * 3
+    states = {each.user_attrs["trial_id"]: each.state.name for each in study.get_trials()}
+    assert states == dict(zip(IDS, ("COMPLETE", "COMPLETE", "PRUNED"), strict=True))
 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -193,7 +200,23 @@ def _answer(url: str, server: subprocess.Popen) -> dict:
             time.sleep(0.1)
 
 
+def test_a_study_is_minimised_where_the_sweep_is(store, tmp_path):
+    import optuna
+
+    text = SPACE + "search: {method: random, trials: 3, metric: loss, mode: min}\n"
+    committed = runs.sweep_of(store, store.sweeps()[0].model_copy(update={"text": text}))
+    assert committed is not None
+    runs.tracker("optuna", str(tmp_path / "journal.log")).present(committed)
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(tmp_path / "journal.log")))
+    assert optuna.load_study(study_name="cycles", storage=storage).direction.name == "MINIMIZE"
+
+
 def test_wandb_has_offline_runs_to_synchronise(store, tmp_path):
+    exported(store, tmp_path / "offline", "wandb")
+    (failed,) = (tmp_path / "offline" / "cycles" / "wandb").glob(f"offline-run-*-{IDS[1]}")
+    (left,) = (record.exit for record in _records(failed / f"run-{IDS[1]}.wandb") if record.HasField("exit"))
+    assert left.exit_code == 1
+    shutil.rmtree(tmp_path / "offline")
     grown(store, tmp_path / "offline", "wandb")
     folders = sorted((tmp_path / "offline" / "cycles" / "wandb").glob("offline-run-*"))
     assert sorted(folder.name.rpartition("-")[2] for folder in folders) == sorted(IDS)
