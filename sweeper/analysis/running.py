@@ -65,11 +65,13 @@ def sentence(driver: Driver) -> str:
             return f"{driver.sweep}: the driver {where} died without goodbye; {carry}"
         heard = "its age is unknown, as the store cannot be written" if driver.age is None else _ago(driver.age)
         return f"{driver.sweep}: no sign of life of the driver {where}, {heard}; if it is dead, {carry}"
-    left = f"{duration(sign.seconds_left)} left" if sign.seconds_left else "time left unknown"
-    counts = f"{sign.done:,}/{sign.trials:,} done · {counted(sign.running, 'pack')} running"
     failed = f" · {sign.failed:,} failed" if sign.failed else ""
+    counts = f"{sign.done:,}/{sign.trials:,} done · {counted(sign.running, 'pack')} running{failed}"
+    if not sign.running:
+        return f"{driver.sweep}: {sign.state} {where} · {counts} · {duration(sign.elapsed)} so far"
+    left = f"{duration(sign.seconds_left)} left" if sign.seconds_left else "time left unknown"
     speed = f"{sign.steps_per_second:,.0f} steps/s · {duration(sign.elapsed)} so far · {left}"
-    return f"{driver.sweep}: {sign.state} {where} · {counts}{failed} · {speed}"
+    return f"{driver.sweep}: {sign.state} {where} · {counts} · {speed}"
 
 
 def _ago(age: float) -> str:

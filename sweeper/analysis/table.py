@@ -65,8 +65,10 @@ def value_text(value: Any) -> str:
 
 
 def moment_text(value: Any) -> str:
-    """A moment as ISO 8601; a text that is no moment as it is."""
-    return value.isoformat() if isinstance(value, datetime.datetime) else str(value)
+    """A moment to the minute in UTC, such as "2026-02-03 04:05 UTC"; a text that is no moment as it is."""
+    if not isinstance(value, datetime.datetime):
+        return str(value)
+    return (value.astimezone(datetime.UTC) if value.tzinfo else value).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def revision_text(revision: tuple[str | None, bool | None]) -> str:

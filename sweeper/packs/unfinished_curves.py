@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from sweeper.packs import checkpoint
-from sweeper.packs.pack_training import lane_curves, restored
+from sweeper.packs.pack_training import curve_window, lane_curves, restored
 from sweeper.store.store import Store
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec
@@ -32,8 +32,14 @@ def unfinished_curves(store: Store, trials: Mapping[str, TrialSpec]) -> dict[str
 
 
 def _points(notes: Mapping[str, Any], trial: TrialSpec, lane: int) -> list[tuple[int, str, float]]:
-    """The points of a lane; none if the checkpoint makes no sense."""
+    """The points of a lane that its finished curve will have too; none if the checkpoint makes no sense.
+
+    The last steps before a checkpoint are often too few for a point of the finished curve. Their mean is noisier.
+    """
     try:
-        return lane_curves(trainer_of(trial), trial, restored(None, notes), lane)
+        trainer = trainer_of(trial)
+        window = curve_window(trainer, trial)
+        points = lane_curves(trainer, trial, restored(None, notes), lane)
+        return [point for point in points if point[0] % window == 0]
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):  # anybody may have written the file
         return []

@@ -11,6 +11,7 @@ from sweeper.analysis.page import chart_scales, curves
 from sweeper.analysis.page.chart_scales import linear_scale, log_scale
 from sweeper.analysis.page.curves import charts
 from sweeper.packs import checkpoint
+from sweeper.packs.unfinished_curves import unfinished_curves
 from sweeper.space.search_space import read
 from sweeper.store.store import Store, SweepRecord
 from sweeper.training import gradient
@@ -118,6 +119,15 @@ def test_what_trains_is_shown_up_to_its_checkpoint(store, planned):
     assert chart.note == "1 trial is unfinished: dashed, up to the last checkpoint."
     text = page.render(store, store.trials(), [])
     assert f'data-trial="{pending}" data-seed="1" data-status="unfinished" data-values="0.5 0.25"' in text
+
+
+def test_the_points_of_a_checkpoint_are_those_of_the_finished_curve(store, planned):
+    key, trial = list(planned.items())[3]
+    points = [[[value]] * len(gradient.TRAINER.curves) for value in (0.5, 0.4, 0.3, 9.0)]
+    notes = {"step": 350, "curves": points, "strides": [], "seconds": {}, "lane_steps": [350]}
+    checkpoint.save(store, "0123456789", [key], None, {"weights": np.zeros(3)}, notes)
+    curve = [step for step, name, _ in unfinished_curves(store, {key: trial})[key] if name == "train_loss"]
+    assert curve == [100, 200, 300]
 
 
 @pytest.mark.parametrize("notes", [{}, {"step": 1, "curves": "x", "strides": [], "seconds": {}, "lane_steps": [1]}, 3])

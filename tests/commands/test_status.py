@@ -48,9 +48,9 @@ def test_each_sweep_is_as_far_as_its_latest_start(results):
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["sweep", "planned", *COUNTED, "starts", "last", "start", "commit"]
-    assert lines[1].split() == ["other", "1", "1", "0", "0", "0", "1", PROVENANCE.captured, "unknown"]
+    assert lines[1].split() == ["other", "1", "1", "0", "0", "0", "1", "2026-01-02", "03:04", "UTC", "unknown"]
     commit = PROVENANCE.commit[:10]
-    assert lines[2].split() == ["quick", *"511212", "2026-02-03T04:05:06+00:00", commit, "+", "changes"]
+    assert lines[2].split() == ["quick", *"511212", "2026-02-03", "04:05", "UTC", commit, "+", "changes"]
 
 
 def test_failures_are_counted_by_reason(results):
@@ -82,6 +82,11 @@ def test_running_packs_are_shown(results):
     heads, row = (line.split() for line in out.splitlines()[-2:])
     assert heads == ["sweep", "pack", "lanes", "does", "step", "of", "loss", "node"]
     assert row == ["quick", "coloring", "Aq_R", "4", "training", "100", "250", "0.25", "seven"]
+
+
+def test_before_the_first_pack_there_is_no_speed(results):
+    drivers.write_sign(results.files, "quick", sign(running=0, packs=()))
+    assert "3/8 done · 0 packs running · 60 s so far\n" in shown(results.url).output
 
 
 def test_a_driver_that_died_on_this_machine_is_dead_for_certain(results):
