@@ -1,6 +1,7 @@
 """The outcomes that panels of recorded sweeps draw, and a copy that keeps no others."""
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 from sweeper.analysis.drawn_outcomes import drawn_outcomes
@@ -24,6 +25,7 @@ def record(store, name, results, panels):
     return ids
 
 
+@pytest.mark.slow  # makes panels
 def test_a_copy_can_keep_what_panels_draw(tmp_path):
     store = Store.open(tmp_path / "source")
     drawn = result({"objective": {"q": 3.0, "m": 2}})
