@@ -1,4 +1,4 @@
-"""What a store of many trials costs to resume and to ask, before and after compaction.
+"""What it costs to resume and to query a store of many trials, before and after compaction.
 
     python -m benchmarks.compaction [--trials 10000] [--network-bytes 10000] [--folder FOLDER]
 
@@ -53,7 +53,7 @@ def fill(store: Store, trials: int, network_bytes: int) -> None:
 
 
 def timed(name: str, work: Callable[[], object]) -> None:
-    """Run and print one row of the table."""
+    """Run the function, and print its row of the table."""
     wall, cpu = time.monotonic(), time.process_time()
     work()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,18 +1,18 @@
-"""What a GPU makes of the numerics, in under ten minutes and without Ray: is it right, how fast is it, what limits it.
+"""The numerics on a GPU, in under ten minutes and without Ray: whether they are right, how fast, and what limits them.
 
     python -m benchmarks.gpu [--seconds 540] [--lanes 1,2,4,8,16,32,64,128,256,512] [--toy]
 
 Prints, as Markdown:
 
-1. Agreement: what the accelerator computes beside what the CPU of the same machine computes from the same keys, for
-   every task, with the bound that it must keep.
+1. Agreement: the numbers of the accelerator beside those of the CPU of the same machine, from the same keys, for every
+   task, with the bound on their difference.
 2. Lanes: trial-steps a second of colouring by number of lanes, memory, and the least time that a step can take by its
    operations, by its bytes, and by the start of its kernels, at the peaks measured in the same process.
 3. The time that the whole of search_spaces/coloring.yaml would take on this one device.
 4. A profile: the operations on which one stride of training spends most time.
 
-Without an accelerator the programs in the form for one run on the CPU, which shows that this file works and nothing
-about a GPU; `--toy` makes everything small. Exits with 1 if a bound is not kept.
+Without an accelerator the CPU runs the programs in the form for an accelerator. That shows that this file works, and
+nothing about a GPU. `--toy` makes everything small. Exits with 1 if a bound is not kept.
 """
 
 import argparse
@@ -86,11 +86,11 @@ def _trial(name: str, toy: bool, baseline: str = "Aq_R") -> TrialSpec:
 
 
 class Bound(NamedTuple):
-    """What two devices may differ by.
+    """How far the numbers of two devices may differ.
 
     Attributes:
-        largest: Of a number, relative to the largest number of its array.
-        differing: Share of the numbers of an array that may differ by more.
+        largest: Largest difference of a number, relative to the largest number of its array.
+        differing: Share of the numbers of an array that may differ more.
     """
 
     largest: float
@@ -135,7 +135,7 @@ def _print_agreement(toy: bool, until: float) -> bool:
 
 
 def _numbers(trial: TrialSpec) -> dict[str, np.ndarray]:
-    """What is compared, computed on the default device in the form that is being built."""
+    """The numbers to compare, computed on the default device in the form that is being built."""
 
     def losses(trial: TrialSpec) -> Any:
         network = trial.model.build(trial.task, trial.keys().weights)
@@ -160,11 +160,11 @@ def _numbers(trial: TrialSpec) -> dict[str, np.ndarray]:
 
 
 class Peaks(NamedTuple):
-    """What the device does at most.
+    """The highest rates of the device.
 
     Attributes:
         operations: Operations a second of exact float32 matrix products.
-        bytes: Bytes a second that are read and written by a copy.
+        bytes: Bytes a second that a copy reads and writes.
         kernel: Seconds that one turn of a loop with a single small kernel takes.
     """
 

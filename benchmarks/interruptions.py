@@ -1,4 +1,4 @@
-"""Kill -9 the driver of a sweep at random moments, and compare what comes out with an undisturbed run.
+"""Kill -9 the driver of a sweep at random moments, and compare its rows with those of an undisturbed run.
 
     python -m benchmarks.interruptions [SPACE.yaml] [--kills 5] [--seed 0]
 

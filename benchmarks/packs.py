@@ -34,7 +34,7 @@ TRIAL = {
 
 
 def measure(packs: int) -> float:
-    """Packs a second of so many."""
+    """Packs a second, for so many packs."""
     template = TrialSpec.model_validate(TRIAL)
     work = tuple(plan.Work(Pack((template.model_copy(update={"seed": seed}),)), ()) for seed in range(packs))
     source = plan.Listed(plan.Plan({}, {}, 1, packs, work, frozenset(), frozenset()))
@@ -51,7 +51,7 @@ def measure(packs: int) -> float:
 
 
 def main() -> None:
-    """One row a number of packs."""
+    """Print a row for each number of packs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--packs", default="500,2000")
     arguments = parser.parse_args()

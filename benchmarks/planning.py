@@ -28,7 +28,7 @@ trial:
   seed: {{seeds: {seeds}}}
 """
 SETTINGS = 4 * 5 * (5 + 1)
-"""Settings of the space for one seed; q stands still for AE_R."""
+"""Settings of the space for one seed; AE_R ignores q."""
 
 
 def measure(trials: int) -> None:
@@ -56,7 +56,7 @@ def measure(trials: int) -> None:
 
 
 def main() -> None:
-    """One row a size."""
+    """Print a row for each size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", default="1000,10000,100000")
     arguments = parser.parse_args()

@@ -6,9 +6,9 @@ The plain version applies the key/value-cached agent to every pair of a treasure
 double vmap. Both run at the paper's size, for one set of weights and ten seeds, in this process on one thread, in
 turns, and the ratio is of medians, so that a drift of the machine hits both.
 
-How much there is to share depends on the agent, so several are timed: fresh networks, which meet few cells and get lost
-in most second episodes, and a scripted walk that meets all cells and returns straight to the treasure. The walk is the
-same network at the same cost; only its logits are replaced.
+How much work is shared depends on the agent, so several agents are timed: fresh networks, which meet few cells and get
+lost in most second episodes, and a scripted walk that meets all cells and returns straight to the treasure. The walk is
+the same network at the same cost; only its logits are replaced.
 """
 
 import os
@@ -52,9 +52,9 @@ MODEL = Model(
 class Guide:
     """The network with its logits replaced by those of a walk: row after row, then straight to the treasure.
 
-    What the walk needs to know of a token, its cell and whether it found the treasure, is passed beside the residual
-    stream, and remembered beside keys and values. The network's own logits are computed and enter with a weight too
-    small to matter.
+    The walk needs the cell of a token, and whether the treasure lies there. Both pass beside the residual stream, and
+    are remembered beside keys and values. The network's own logits are computed, and enter with a weight too small to
+    matter.
     """
 
     def __init__(self, network: Transformer):
@@ -106,7 +106,7 @@ def _medians(works: list[Callable[[], Any]]) -> list[float]:
 
 
 def _useful_tokens(agent: Any, seeds: Any) -> int:
-    """Tokens that no version can do without: of each first episode and of each different second one."""
+    """How many tokens every version needs: those of each first episode and of each different second episode."""
     steps, found = jax.jit(lambda: rollout.durations(TASK.grid, agent, seeds))()
     first, second, met = np.asarray(steps[0]), np.asarray(steps[1]), np.asarray(found[0])
     unmet = np.where(met, 0, second).max(axis=0)

@@ -30,7 +30,7 @@ def space(folder: Path, name: str, trials: int) -> Path:
 
 
 def command(what: str, arguments: Sequence[str]) -> None:
-    """Run a command of this package and print one row of the table.
+    """Run a command of this package, and print its row of the table.
 
     Raises:
         SystemExit: the command failed; its output has been printed.

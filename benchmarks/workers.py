@@ -2,7 +2,7 @@
 
     python -m benchmarks.workers [--workers 10,50,100] [--seconds 60]
 
-Each row is a local Ray that believes to have so many CPUs, and a sweep of so many packs, all running at once. The
+Each row is a local Ray that is told to have so many CPUs, and a sweep of so many packs, which all run at once. The
 launch path is the real one: Tune, a process for every worker with all its imports, orders and a report a second. Only
 the training is replaced, by sleep. Ray's time limit for the start of a worker is raised, because all workers of one
 machine start at once. The columns: seconds until every worker has reported, and the driver's CPU seconds until then;
@@ -48,11 +48,11 @@ class Sleep:
         self._pack_id, self._step = pack_id, 0
 
     def progress(self) -> PackProgressed:
-        """So many steps done."""
+        """Progress after so many steps."""
         return PackProgressed(self._pack_id, "training", self._step, 10**9, 1, {}, 0.0, 1.0)
 
     def advance(self) -> PackProgressed:
-        """One step of a report's length."""
+        """Sleep for the time between two reports."""
         time.sleep(REPORT_SECONDS)
         self._step += 1
         return self.progress()
@@ -65,14 +65,14 @@ class Sleep:
 
 
 class Sleeper(PackTrainable):
-    """A worker as it is, with `Sleep` in the place of training."""
+    """The real worker, with `Sleep` in the place of training."""
 
     def _started(self, work: Work) -> Any:
         return Sleep(work.pack.pack_id)
 
 
 class Watch:
-    """Hears the reports of a sweep, and lets the sweep stop `seconds` after every worker has reported."""
+    """Counts the reports of a sweep, and stops the sweep `seconds` after every worker has reported."""
 
     def __init__(self, workers: int, seconds: float, interruption: Interruption):
         self._workers, self._seconds, self._interruption = workers, seconds, interruption
@@ -83,7 +83,7 @@ class Watch:
         self.ordered = 0.0
 
     def hear(self, event: Event) -> None:
-        """Called in the driver's loop."""
+        """Count an event; the driver's loop calls this."""
         if not isinstance(event, PackProgressed) or self.ordered:
             return
         self._reports += 1
@@ -107,7 +107,7 @@ def _available() -> float:
 
 
 def measure(workers: int, seconds: float) -> list[str]:
-    """The row of so many workers."""
+    """The row for so many workers."""
     template = TrialSpec.model_validate(TRIAL)
     trials = [template.model_copy(update={"seed": seed}) for seed in range(workers)]
     packs = [Pack((trial,)) for trial in trials]
@@ -138,7 +138,7 @@ def measure(workers: int, seconds: float) -> list[str]:
 
 
 def main() -> None:
-    """One row a number of workers."""
+    """Print a row for each number of workers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", default="10,50,100")
     parser.add_argument("--seconds", type=float, default=60.0)

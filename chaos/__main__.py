@@ -26,14 +26,14 @@ FAULTS: dict[str, tuple[Fault, int]] = {
     "code-changed": (code_faults.code_changed, 20),
     "drivers-of-different-code": (code_faults.drivers_of_different_code, 20),
 }
-"""By name, with how often it is injected."""
+"""Every fault by its name, and how often it is injected."""
 
 
 def main() -> int:
     """Run the faults that were asked for, or all."""
     parser = argparse.ArgumentParser(prog="python -m chaos")
-    parser.add_argument("fault", nargs="*", choices=[*FAULTS, []], help="without any, all of them")
-    parser.add_argument("--times", type=int, help="how often each is injected, instead of as often as it should be")
+    parser.add_argument("fault", nargs="*", choices=[*FAULTS, []], help="default: all faults")
+    parser.add_argument("--times", type=int, help="how often each fault is injected; by default a number for each")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     broken = 0

@@ -29,7 +29,7 @@ SEEDS = 2
 
 
 class Code:
-    """A copy of the project, of which one file is edited back and forth."""
+    """A copy of the project whose colouring task is edited back and forth."""
 
     def __init__(self, checkout: Path, copy: Path, version: int = 0):
         self.folder = Path(shutil.copytree(checkout, copy))
@@ -37,14 +37,14 @@ class Code:
         self.write(version)
 
     def write(self, version: int) -> None:
-        """Make this the version that is there; as an editor does, by a new file that takes the place of the old one."""
+        """Give the task this version of the code, as an editor does: a new file takes the place of the old file."""
         edited = self.folder / TASK.with_suffix(".part")
         edited.write_text(self._original + EDIT.format(power=POWERS[version]))
         edited.rename(self.folder / TASK)
 
 
 Numbers = tuple[tuple, tuple]
-"""Of one trial: the columns of its row that training decides, and the points of its curves."""
+"""The numbers of a trial: the columns of its row that the training decides, and the points of its curves."""
 
 
 class Truth:
@@ -72,7 +72,7 @@ class Truth:
 
 
 def _numbers(results: Path) -> dict[tuple[str, str], Numbers]:
-    """By fingerprint and trial, whatever the store thinks of the row's code."""
+    """The numbers of all rows by fingerprint and trial id, rows of other code included."""
     rows = [row for path in results.glob("trials/*/*/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
     curves: dict[str, list[tuple]] = {}
     for point in Store.open(results).curves().to_pylist():
@@ -87,7 +87,7 @@ def _numbers(results: Path) -> dict[tuple[str, str], Numbers]:
 
 
 def code_changed(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
-    """Driver killed, code edited, driver started again on the same store; every other time edited before the kill."""
+    """Kill the driver, edit the code and start again on the same store; about every second edit precedes the kill."""
     packs, hits, edited, sweeps, complete = 4, 0, 0, 0, True
     file, code = folder / "chaos.yaml", Code(checkout, folder / "code")
     file.write_text(space(packs, SEEDS, steps=6000))
@@ -119,7 +119,7 @@ def code_changed(checkout: Path, folder: Path, times: int, draw: random.Random) 
 
 
 def drivers_of_different_code(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
-    """Two drivers of one sweep at once on one store, each with code of its own; one is killed and started again."""
+    """Run two drivers of a sweep on one store, each with its own code; kill one driver and start it again."""
     packs, complete, all_books = 4, True, []
     file = folder / "chaos.yaml"
     file.write_text(space(packs, SEEDS, steps=6000))

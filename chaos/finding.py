@@ -8,14 +8,14 @@ from pathlib import Path
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What came of one fault.
+    """The result of a fault.
 
     Attributes:
-        times: How often it was injected.
+        times: How often the fault was injected.
         trials: Trials of the sweep.
         lost: Committed trials that were gone later.
         doubled: Rows beside another row of the same trial at the end.
-        again: Committed trials that a later start wanted to run, or whose row changed.
+        again: Committed trials that a later start planned to run, or whose row changed.
         complete: Whether the same command finished the sweep.
         remark: What else was measured.
     """

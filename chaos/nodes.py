@@ -15,7 +15,7 @@ from chaos.sweeps import children, command_line
 
 
 class Nodes(Cluster):
-    """A cluster whose head offers nothing; it asks for this user's token, as all do."""
+    """A cluster whose head has no CPUs. Its nodes and drivers need the token of this user."""
 
     def __init__(self, folder: Path):
         authentication_token_setup.enable_token_auth_by_default()
@@ -25,19 +25,19 @@ class Nodes(Cluster):
         super().__init__(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
 
     def join(self, num_cpus: int, num_gpus: int = 0) -> Node:
-        """A node more, with a folder of its own, as nodes that share one take each other's working folders away."""
+        """Add a node. It gets its own folder, because nodes that share a folder delete each other's working folders."""
         self._joined += 1
         own = self._folder / f"n{self._joined}"
         return self.add_node(temp_dir=str(own), num_cpus=num_cpus, num_gpus=num_gpus)
 
     def lose(self, node: Node) -> None:
-        """All processes of a node are gone at once, as when its machine is."""
+        """End all processes of a node at once, as the loss of its machine does."""
         self.remove_node(node, allow_graceful=False)
 
 
 @contextlib.contextmanager
 def nodes() -> Iterator[Nodes]:
-    """A cluster that no other command on this machine finds."""
+    """A cluster that no other command on this machine can find."""
     # Names of sockets must be short.
     with (
         tempfile.TemporaryDirectory(prefix="nodes-", ignore_cleanup_errors=True) as folder,
@@ -52,11 +52,11 @@ def nodes() -> Iterator[Nodes]:
 
 
 def raylet(node: Node) -> int:
-    """The process that manages a node."""
+    """The id of the process that manages a node."""
     (info,) = node.all_processes["raylet"]
     return info.process.pid
 
 
 def trainers(node: Node) -> list[int]:
-    """Processes of a node that train packs, or wait for one."""
+    """Ids of the processes of a node that train packs or wait for a pack."""
     return [pid for pid in children(raylet(node)) if "ResourceTrainable" in command_line(pid)]

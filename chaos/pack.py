@@ -1,8 +1,8 @@
 """A bare worker process: `python -m chaos.pack STORE WITNESS` trains one pack and writes down every stride it makes.
 
 The witness gets a line `start STEP` with the step at which training began or went on, `step STEP SECONDS` after every
-stride with the training time of this process so far, and `done` at the end. It is what a killed process had done,
-against which a later start is held.
+stride with the training time of this process so far, and `done` at the end. A later start is compared with the lines
+of the process that was killed.
 """
 
 import sys
@@ -34,7 +34,7 @@ def trials(steps: int) -> tuple[TrialSpec, ...]:
 
 
 def main(results: str, witness: Path, steps: int) -> None:
-    """Run what is pending of the pack."""
+    """Train the pending trials of the pack."""
     store, pack = Store.open(results), Pack(trials(steps))
     committed = store.committed()
     pending = [name for name in pack.trial_ids if name not in committed]

@@ -53,17 +53,17 @@ def driver_killed(checkout: Path, folder: Path, times: int, draw: random.Random)
 
 
 def worker_killed(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
-    """kill -9 of a process that trains a pack; counts the steps that the next one has to do again."""
+    """kill -9 of a process that trains a pack; counts the steps that the next process repeats."""
     results, witness, steps = folder / "results", folder / "witness", 100_000_000
     command = [sys.executable, "-m", "chaos.pack", str(results), str(witness), str(steps)]
     lost_steps, lost_seconds = [], []
     for hit in range(times + 1):
         process = subprocess.Popen(command, cwd=checkout)
         try:
-            begun = _until(lambda hit=hit: _starts(witness) > hit, process)
+            _until(lambda hit=hit: _starts(witness) > hit, process)
             if hit == times:
                 break
-            _until(lambda begun=begun: len(witness.read_text().splitlines()) > begun + 1, process)
+            _until(lambda: len(witness.read_text().splitlines()) > 1, process)  # the first process has made a stride
             time.sleep(draw.uniform(0, 2.5))
         finally:
             process.kill()
@@ -83,7 +83,7 @@ def worker_killed(checkout: Path, folder: Path, times: int, draw: random.Random)
 
 
 def nodes_killed(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
-    """kill -9 of a training process, of a raylet or of a whole node, in turns; a lost one of the three is replaced."""
+    """kill -9 of a training process, of a raylet or of a whole node, in turns. A lost node is replaced."""
     packs, seeds = 2 * times, 2
     file, results = folder / "chaos.yaml", folder / "results"
     file.write_text(space(packs, seeds, steps=8000))
@@ -128,7 +128,7 @@ def _starts(witness: Path) -> int:
 
 
 def _runs(witness: Path) -> list[tuple[int, list[tuple[int, float]]]]:
-    """Of every process: the step at which it began, and steps and seconds after each stride."""
+    """For every process the step at which it began, and the step and the seconds after each stride."""
     runs: list[tuple[int, list[tuple[int, float]]]] = []
     for line in witness.read_text().splitlines():
         match line.split():
@@ -139,14 +139,17 @@ def _runs(witness: Path) -> list[tuple[int, list[tuple[int, float]]]]:
     return runs
 
 
-def _until(condition: Callable[[], object], process: subprocess.Popen) -> int:
-    """Waits; returns the number of lines that the condition's file has, which callers compare with later."""
+def _until(condition: Callable[[], object], process: subprocess.Popen) -> None:
+    """Wait for a condition.
+
+    Raises:
+        RuntimeError: the process ended first, or half an hour passed.
+    """
     end = time.monotonic() + 1800
     while not condition():
         if process.poll() is not None or time.monotonic() > end:
             raise RuntimeError("the worker did not start")
         time.sleep(0.02)
-    return 0
 
 
 def terminated(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
@@ -184,7 +187,7 @@ def terminated(checkout: Path, folder: Path, times: int, draw: random.Random) ->
 
 
 def _newest(results: Path) -> float:
-    """When the latest checkpoint was made; 0 if there is none."""
+    """Time of the latest checkpoint in seconds; 0 without a checkpoint."""
     times = [0.0]
     for path in results.glob("checkpoints/*.ckpt"):
         with contextlib.suppress(FileNotFoundError):
@@ -193,7 +196,7 @@ def _newest(results: Path) -> float:
 
 
 def driver_doubled(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
-    """Two drivers of one sweep at once, on one store."""
+    """Run two drivers of a sweep at once on one store."""
     file, results = folder / "chaos.yaml", folder / "results"
     file.write_text(space(packs=4, seeds=2, steps=2000))
     books, codes = Books(results), []

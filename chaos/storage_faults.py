@@ -23,7 +23,7 @@ from sweeper.trial.trial_spec import trial_id
 
 
 def disk_filled(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
-    """The file system of the results is full, then has room again; needs root, for a small one of its own."""
+    """The file system of the results is full, then has room again; needs root, to mount a small file system."""
     return _refused(checkout, folder, "No space left on device", _fill, lambda disk: (disk / "filler").unlink())
 
 
@@ -115,7 +115,7 @@ def checkpoints_damaged(checkout: Path, folder: Path, times: int, draw: random.R
 
 
 def _spoiled(data: bytes, draw: random.Random) -> bytes:
-    """Nothing of it, or its beginning, or all of it but for one bit."""
+    """The bytes of a damaged file: none, the first ones, or all of them with one bit flipped."""
     place = draw.randrange(len(data))
     flipped = data[:place] + bytes([data[place] ^ 1 << draw.randrange(8)]) + data[place + 1 :]
     return draw.choice([b"", data[:place], flipped])
@@ -141,12 +141,12 @@ def files_damaged(checkout: Path, folder: Path, times: int, draw: random.Random)
         state = path.stat()
         path.write_bytes(_spoiled(path.read_bytes(), draw))
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-        # Everything else is there to be asked, before anybody has looked for damage.
+        # Readers find all other trials, before any reader has looked for damage.
         sound = set(store.trials()["trial_id"].to_pylist()) & set(store.curves()["trial_id"].to_pylist())
         sound &= set(store.outcomes()["trial_id"].to_pylist())
         after = set(store.committed())
         if after == before:
-            # A bit of a footer that no reader of its table needs; only the digest of the whole file tells.
+            # No reader of a table needs this bit of the footer; only the digest of the whole file shows the damage.
             store.verify("curves")
             store.verify("outcomes")
             store.verify("networks")

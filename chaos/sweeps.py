@@ -1,4 +1,4 @@
-"""Sweeps to be broken: small spaces, a copy of the checkout to run them in, and the books that are kept of a store."""
+"""Sweeps for faults: small search spaces, a copy of the checkout that runs them, and the books of a store."""
 
 import contextlib
 import os
@@ -71,7 +71,7 @@ class Start:
         return self._log.read_text()
 
     def family(self, name: str = "") -> list[int]:
-        """Processes below the command whose command line holds `name`: Ray's daemons, its workers."""
+        """Ids of the processes below the command whose command line has `name`: Ray's daemons and workers."""
         grown = {self.process.pid}
         for _ in range(4):
             grown.update(child for parent in list(grown) for child in children(parent))
@@ -79,7 +79,7 @@ class Start:
         return [pid for pid in sorted(self._family) if name in command_line(pid) and command_line(pid)]
 
     def until(self, condition: Callable[[], object], seconds: float = 1800) -> bool:
-        """Waits for a condition; False if the command ended first."""
+        """Wait for a condition; False if the command ended first."""
         end = time.monotonic() + seconds
         while not condition():
             if self.process.poll() is not None:
@@ -91,12 +91,12 @@ class Start:
         return True
 
     def sleep(self, seconds: float) -> bool:
-        """Lets the command run for a while; False if it ended in it."""
+        """Let the command run for so many seconds; False if it ended meanwhile."""
         end = time.monotonic() + seconds
         return self.until(lambda: time.monotonic() > end)
 
     def kill(self) -> None:
-        """kill -9 of the driver; returns when everything that it had started is gone too."""
+        """kill -9 of the driver; returns when all processes that it had started have ended."""
         self.family()
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
@@ -113,7 +113,7 @@ class Start:
         return self.process.wait(seconds)
 
     def counts(self) -> tuple[int, int] | None:
-        """Trials done and to run, as the command said when it had planned."""
+        """How many trials are done and to run, as the command printed after planning."""
         counts = re.search(r"([\d,]+) done · (?:[\d,]+ failed · )?([\d,]+) to run", self.text)
         return (_number(counts[1]), _number(counts[2])) if counts else None
 
@@ -127,7 +127,7 @@ _STARTED: list[Start] = []
 
 
 def end_all() -> None:
-    """Kill what still runs of all starts, after a fault that went wrong."""
+    """Kill the starts that still run, after a fault that raised an error."""
     for start in _STARTED:
         if start.process.poll() is None:
             start.kill()
@@ -138,13 +138,13 @@ def _number(text: str) -> int:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that a process has started itself."""
+    """Ids of the processes that a process has started itself."""
     listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
     return [int(line) for line in listed.stdout.split()]
 
 
 def command_line(pid: int) -> str:
-    """Of a process; empty once it has ended."""
+    """The command line of a process; empty if the process has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
@@ -152,7 +152,7 @@ def command_line(pid: int) -> str:
 
 
 class Books:
-    """What a store held before, against what it holds now: committed rows must stay, byte for byte."""
+    """The finished rows that a store had at the last look: a later look must find them unchanged."""
 
     def __init__(self, results: Path):
         self._results = results
@@ -161,7 +161,7 @@ class Books:
         self.changed: set[str] = set()
 
     def check(self) -> int:
-        """Compares and notes; returns how many trials are finished now."""
+        """Compare the store with the last look; the number of trials that are finished now."""
         store = Store.open(self._results)
         if not store.exists():
             return 0
@@ -172,7 +172,7 @@ class Books:
         return len(rows)
 
     def doubled(self) -> int:
-        """Rows of trials that have another row already, as any tool sees them that reads the folder."""
+        """How many rows stand beside another row of their trial, for a tool that reads the whole folder."""
         ids = [
             trial_id
             for path in Path(self._results, "trials").rglob("*.parquet")
