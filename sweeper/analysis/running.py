@@ -1,4 +1,4 @@
-"""What runs in a store, by the signs of life of drivers, and what died without goodbye."""
+"""Which drivers run in a store, by their signs of life, and which have died."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Driver(NamedTuple):
     Attributes:
         stored: Its latest sign of life.
         life: Whether its process lives; `elsewhere` for another machine.
-        age: Seconds since the sign by the clock of the store; None for a driver on this machine, and if the store told
+        age: Seconds since the sign by the clock of the store; None for a driver on this machine, and if the store gave
             no time.
     """
 
@@ -41,7 +41,7 @@ class Driver(NamedTuple):
 
 
 def drivers(store: Store) -> list[Driver]:
-    """The drivers of a store, by sweep. The clock of the store is asked only if one of them is on another machine.
+    """The drivers of a store, by sweep. The clock of the store is read only if a driver is on another machine.
 
     Raises:
         StoreError: the store cannot be read.

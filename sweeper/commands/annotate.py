@@ -78,7 +78,7 @@ class _Chosen(NamedTuple):
 
 
 class _Refused(ValueError):
-    """Nothing is written; the message is for whoever typed the command."""
+    """A command that is refused before anything is written; the message is for the user."""
 
 
 Change = Callable[["Store", _Chosen, list[str]], str]

@@ -21,7 +21,7 @@ TEMPLATES = {"tasks/$name.py": "task.py.txt", "search_spaces/$name.yaml": "space
 
 
 class _Refused(ValueError):
-    """Nothing is written; the message is one line for whoever typed the name."""
+    """A name that is refused before anything is written; the message is a line for the user."""
 
 
 @app.command()

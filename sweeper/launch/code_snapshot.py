@@ -1,7 +1,7 @@
 """A copy of the code for the workers of one start.
 
 Workers import modules when they first need them, which may be hours after the start. They import from a copy that
-nobody edits, so that a change of a task reaches no pack of a running sweep. Workers on this machine find the copy by
+stays as it is, so that a change of a task reaches no pack of a running sweep. Workers on this machine find the copy by
 its path. To the nodes of a cluster Ray ships the copy when the driver connects.
 """
 

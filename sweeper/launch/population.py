@@ -50,7 +50,7 @@ def _own_code() -> Code:
 
 
 def _values_of_lanes(stacked: TrialSpec) -> tuple[bytes, ...]:
-    """The traced values of each lane, by which its trial is found again."""
+    """The traced values of each lane, which tell its trial from the others."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(stacked)]
     return tuple(b"".join(leaf[lane].tobytes() for leaf in leaves) for lane in range(len(leaves[0])))
 

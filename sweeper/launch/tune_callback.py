@@ -44,7 +44,7 @@ class Ended(BaseException):
 
 
 class NotSaved:
-    """Tune pickles its parts into the experiment's folder; ours stay in the driver, and nobody reads that folder."""
+    """Nothing of the object is pickled: Tune pickles its parts into the experiment's folder, which is never read."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {}

@@ -1,7 +1,7 @@
 """Signs of life of a driver in the store, and its answer to requests to stop (`sweeper.store.drivers`).
 
-A thread of its own writes what the driver's loop has last told. So a loop that waits for Ray counts as alive, and a
-store that answers slowly holds up nobody.
+A thread of its own writes the latest progress that the driver's loop has reported. So a loop that waits for Ray counts
+as alive, and a slow store does not delay the loop.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ class Heartbeat:
         Args:
             store: Where to.
             command: The command line that carries on.
-            stop: Called once, in another thread, when somebody asks the driver to stop.
+            stop: Called once, in another thread, when there is a request that the driver stop.
             seconds: Between two signs.
             clock: Seconds since some moment.
         """

@@ -41,7 +41,7 @@ def _lines(event: Event) -> list[str]:
 
 
 def _stopped(packs: int, checkpoints: int, finished: int) -> str:
-    """What became of packs that were asked to leave a checkpoint."""
+    """How packs have ended that were asked to leave a checkpoint."""
     parts = [f"{checkpoints:,} of {counted(packs, 'pack')} left a checkpoint"]
     if finished:
         parts.append(f"{finished:,} finished")

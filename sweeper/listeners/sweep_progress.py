@@ -22,7 +22,7 @@ class RunningPack:
         started: Its latest start.
         trials: Number of trials at its first start.
         progress: Its latest progress since then; None before the first.
-        node: Where its worker is; None before the worker has said so.
+        node: Where its worker is; None before the first report of the worker.
     """
 
     started: PackStarted

@@ -2,9 +2,9 @@
 
     python -m sweeper.packs.compilation_ahead < PACKS
 
-The first line of the input is a JSON list of packs: of each a trial, and the number of lanes. The process ends when all
-programs are compiled, or when its input is closed: so it outlives nobody who started it. Nothing is trained, printed or
-stored.
+The first line of the input is a JSON list with a trial and the number of lanes of each pack. The process ends when all
+programs are compiled, or when its input is closed, as it is when the process that started this one ends. Nothing is
+trained, printed or stored.
 """
 
 import json

@@ -29,7 +29,7 @@ from sweeper.trial.trial_spec import TrialSpec
 
 
 class SweepError(RuntimeError):
-    """A sweep that cannot be run here; the message is one sentence for whoever called."""
+    """A sweep that cannot be run here; the message is a sentence for the user."""
 
 
 @dataclass(frozen=True, repr=False)

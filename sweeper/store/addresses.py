@@ -1,4 +1,4 @@
-"""From the address of a store to its files."""
+"""The files of a store, by its address."""
 
 from pathlib import Path
 

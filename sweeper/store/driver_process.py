@@ -35,7 +35,7 @@ def this_process() -> DriverProcess:
 
 
 def life(process: DriverProcess) -> Life:
-    """Whether a process lives; nobody can tell of a process on another machine."""
+    """Whether a process lives; unknown for a process on another machine."""
     if process.machine != _machine():
         return "elsewhere"
     if process.born is not None:
@@ -59,7 +59,7 @@ def _machine() -> str:
 
 
 def _born(pid: int) -> int | None:
-    """Start of a process in ticks since the boot; None without such a process, or where nobody says."""
+    """Start of a process in ticks since the boot; None without such a process, or on a system that does not say."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

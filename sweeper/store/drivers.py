@@ -1,7 +1,7 @@
 """Signs of life of drivers, and requests to stop, as small files of the store.
 
 drivers/<sweep>/<driver>.json     how far the driver is; written anew every few seconds, removed when it ends
-drivers/<sweep>/<driver>.stop     somebody asks it to stop
+drivers/<sweep>/<driver>.stop     a request to stop
 
 A file that its driver has left behind is the sign that it died. Clocks of machines are never compared: the age of a
 sign is the time between two modifications of files by the clock of the store, of the sign and of a file written now.
@@ -35,7 +35,7 @@ class RunningPack(BaseModel):
         steps: Training steps of each of its trials.
         lanes: Number of trials that are trained at once.
         train_loss: Latest mean loss; None before the first.
-        node: Where its worker is; None before the worker has said so.
+        node: Where its worker is; None before the first report of the worker.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
@@ -161,5 +161,5 @@ def ask_to_stop(files: DurableFiles, sweep: str, driver: str) -> None:
 
 
 def is_asked_to_stop(files: DurableFiles, sweep: str, driver: str) -> bool:
-    """Whether somebody has asked a driver to stop."""
+    """Whether there is a request that the driver stop."""
     return files.read(f"drivers/{sweep}/{driver}.stop") is not None

@@ -24,7 +24,7 @@ LEFTOVER_SECONDS = 3600
 """Age in seconds after which the writer of an unfinished file counts as dead: writing takes seconds at most."""
 
 Hold = Literal["held", "taken", "unknown"]
-"""Whether this process holds the whole store, another living process does, or nobody can tell."""
+"""Whether this process holds the whole store, another living process does, or neither is known."""
 
 
 class StoreError(RuntimeError):
@@ -144,7 +144,7 @@ class DurableFiles(abc.ABC):
         """Try to hold the whole store, without waiting.
 
         Yields:
-            "held"; "taken" by another living process; or "unknown" where nobody can tell, as in object stores.
+            "held"; "taken" by another living process; or "unknown", as in object stores.
         """
 
 

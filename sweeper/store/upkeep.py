@@ -15,7 +15,7 @@ from sweeper.store.sealed_parquet import unsealed
 
 
 class Inspection(NamedTuple):
-    """What reading details to the last byte came to.
+    """The result of reading details to the last byte.
 
     Attributes:
         damaged: Ids of trials with a damaged file; they were set aside.
@@ -36,7 +36,7 @@ def inspected(files: DurableFiles, kind: Detail, entries: Iterable[Entry]) -> In
 
 
 def sound_entries(files: DurableFiles, entries: Sequence[Entry]) -> list[Entry]:
-    """Those of the trials whose details are not damaged.
+    """The trials whose details are not damaged.
 
     Only files that were modified after their row, or have another size than the row says, are read. Files of another
     run that are too old to be waiting for a row are set aside; their trials stay.
@@ -86,8 +86,8 @@ def _is_better(files: DurableFiles, name: str, entry: Entry) -> bool:
 def remove_doubles(files: DurableFiles, doubles: Sequence[Entry]) -> None:
     """Delete own rows and curves of trials whose compacted row counts, so that other tools see each trial once.
 
-    Nothing happens while another process compacts the store, or where nobody can tell, as in object stores: there a
-    compaction removes them.
+    Nothing happens while another process compacts the store, nor in object stores, which cannot tell whether a process
+    does: there a compaction removes the rows.
     """
     own = [double for double in doubles if double.place is None]
     if own:

@@ -1,4 +1,4 @@
-"""What a tracker is told of a trial, and the export of a store's sweeps to one tracker."""
+"""A trial as a run of an experiment tracker, and the export of a store's sweeps to a tracker."""
 
 import abc
 import contextlib
@@ -28,7 +28,7 @@ Curve = Sequence[tuple[int, float]]
 
 
 class ExportError(ValueError):
-    """An export that cannot be made; the message is one sentence for whoever asked for it."""
+    """An export that cannot be made; the message is a sentence for the user."""
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def write(
     Args:
         path: The file; its folder is made.
         store: Where the starts of the sweeps are read.
-        rows: All rows of the store, as `Store.trials` returns them: whoever draws figures has read them before.
+        rows: All rows of the store, as `Store.trials` returns them; the caller has read them for the figures.
         sections: Figures and comparisons, in this order.
         tables: Further tables, such as advice on seeds and votes.
         sweeps: Names of recorded sweeps; status and trials are theirs alone if any are given.
