@@ -10,6 +10,7 @@ the comparison of all published numbers to `comparison.csv` and `comparison.md`.
 state and provenance of the trials, are one page as well.
 """
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Sequence
@@ -44,6 +45,18 @@ class Reported(NamedTuple):
 
     drawn: bool
     write_page: Callable[[int | None], None] | None = None
+
+
+def _make_folder(folder: Path, proposal: str = "") -> None:
+    """Make a folder for what follows, before any figure is drawn.
+
+    Raises:
+        ReportError: nothing can be written there; the message ends with the proposal.
+    """
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise ReportError(f"{folder} cannot be written to{proposal}")
 
 
 def write_report(
@@ -84,10 +97,9 @@ def write_report(
         raise ReportError(f"{redacted(store.url)} holds no trial and no sweep: there is nothing to report yet")
     everything = Results.of_store(store, rows)
     drawn_from = sources(store, everything, spaces, sweeps, html is None, results if planned else None)
-    for target in (folder, html.parent if html else folder):
-        target.mkdir(parents=True, exist_ok=True)
-        if not os.access(target, os.W_OK):
-            raise ReportError(f"{target} cannot be written to")
+    _make_folder(folder, "" if out else "; name another folder with --out")
+    if html:
+        _make_folder(html.parent)
     searches = {
         source.name: search_report(source.name, source.space, source.results.trials, folder, palette)
         for source in drawn_from

@@ -312,6 +312,15 @@ def test_what_cannot_be_read_is_said(store, tmp_path, arguments, message):
     assert message in output
 
 
+def test_a_store_that_cannot_be_written_to_names_the_option(store, tmp_path):
+    commit(store, result())
+    record(store, "ours", [result()])
+    (tmp_path / "results" / "report").write_text("a file in the way")
+    code, output = run(tmp_path, "--html", tmp_path / "page.html")
+    assert code == 2
+    assert "report cannot be written to; name another folder with --out" in output
+
+
 def test_an_empty_store_is_not_a_report(tmp_path):
     code, output = run(tmp_path)
     assert code == 2

@@ -76,8 +76,8 @@ def test_what_is_taken_away_stays_on_others(store):
     annotated(store)
     remove_tags(store.files, of_trials(1, 2, 5), ["stuck", "best"])
     assert said(store) == EVERYTHING | {1: "keep", 2: "keep"}
-    naming = [name for name in store.listing("annotations") if IDS[1].encode() in (store.read_bytes(name) or b"")]
-    assert len(naming) == 1, "files do not become more with each removal"
+    naming = [name for name in store.listing("annotations") if IDS[0].encode() in (store.read_bytes(name) or b"")]
+    assert len(naming) == 2, "its tags and its note: files do not become more with each removal"
     remove_notes(store.files, of_trials(4), ["look here"])
     remove_notes(store.files, QUICK, ["too short"])
     assert said(store) == {"quick": "first", "other": "second", 0: "keep stuck look here", 1: "keep", 2: "keep"}
