@@ -161,7 +161,7 @@ def _remove_note(store: "Store", chosen: _Chosen, words: list[str]) -> str:
         if not matching:
             raise _Refused(f"no note of {chosen.name} {beginning}")
         raise _Refused(f"more than one note {beginning}: {'; '.join(map(repr, matching))}")
-    note = text if text in matching else matching[0]
+    note = matching[0]  # the text itself if it is a note
     remove_notes(store.files, chosen.subject, [note])
     return f"{chosen.name}: the note {note!r} is gone"
 
