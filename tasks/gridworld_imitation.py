@@ -24,6 +24,7 @@ from sweeper.trial import contracts
 from tasks import gridworld
 from tasks.gridworld import minmax
 from tasks.gridworld.environment import FOUND, START, STEP, Grid
+from tasks.gridworld.walk_search import mirror_cells
 
 
 class Walks(NamedTuple):
@@ -109,7 +110,7 @@ def walks(grid: Grid) -> Walks:
         minmax.UncertifiedError: the mixture is not known.
     """
     best = minmax.randomised(grid)
-    mirror = minmax.mirror_cells(grid)
+    mirror = mirror_cells(grid)
     shares: dict[tuple[int, ...], float] = {}
     for visits, probability in zip(best.visits, best.probabilities, strict=True):
         for first in (visits, visits[mirror]):

@@ -18,7 +18,8 @@ from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import Results
 from sweeper.messages import counted, redacted
 from sweeper.space import search_space
-from sweeper.space.panels import Panel, Panels
+from sweeper.space.panel import Panel
+from sweeper.space.panels import Panels
 from sweeper.space.problems import Refused
 from sweeper.space.search import ListedSearch
 from sweeper.space.sweep_spec import SweepSpec

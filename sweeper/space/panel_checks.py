@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space import holes
+from sweeper.space.panel import Panel, Source
 from sweeper.space.panel_series import Best, Where
-from sweeper.space.panels import CurvePanel, Panel, ScatterPanel, Source, VotesPanel
+from sweeper.space.panels import CurvePanel, ScatterPanel, VotesPanel
 from sweeper.space.problems import Problem, SearchSpaceError, shown
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node, descendant, plain

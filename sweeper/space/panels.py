@@ -16,10 +16,11 @@ Invariants:
     - `cost` is an abbreviation: `Panels` replaces it with curves when it is read, so no other module handles it.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Literal, Union
 
 from pydantic import AfterValidator, Field, model_validator
 
+from sweeper.space.panel import FILE_NAME, Panel, Published, check_series
 from sweeper.space.panel_axes import (
     ColumnAxis,
     ColumnCategories,
@@ -32,7 +33,6 @@ from sweeper.space.panel_axes import (
     ValueAxis,
 )
 from sweeper.space.panel_series import (
-    Best,
     CostSeries,
     CurveSeries,
     HistogramSeries,
@@ -45,74 +45,7 @@ from sweeper.space.panel_series import (
     Yardstick,
 )
 
-_FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
-_FileName = Annotated[str, Field(pattern=_FILE_NAME, max_length=80)]
 _Bins = Annotated[int, Field(ge=1, le=1000)]
-
-
-Source = Literal["column", "votes", "curve", "outcome", "walk"]
-"""Where values of a metric come from: columns of trials, training curves, or outcomes of inputs. Names of vote columns
-end with the number of votes; names of walk columns end with two numbers, of the seed r and of the step."""
-
-
-class Panel(Declaration):
-    """The fields of all kinds.
-
-    Panels with the same `figure` are also drawn side by side. `metric` is drawn of every series that names no other.
-    """
-
-    SOURCE: ClassVar[Source] = "outcome"
-    """Where the metrics of the kind come from."""
-
-    COLUMNS: ClassVar[tuple[str, ...]] = ()
-    """The fields of the kind that name columns of the trials."""
-
-    kind: str
-    name: _FileName
-    title: str = ""
-    figure: _FileName | None = None
-    metric: Name | None = None
-    where: Where = Field(default={})
-    best: Best | None = None
-    series: ListOf[Series] = ()
-    split: Name | None = None
-
-    @model_validator(mode="after")
-    def _has_series(self) -> "Panel":
-        _check_series(self.series, self.split)
-        for series in self.series:
-            if not any(self.metrics(series)):
-                raise ValueError(f"series: '{series.label}' has no metric, and the panel gives none")
-        if self.split and not any(self.metrics(None)):
-            raise ValueError("metric: a panel with 'split' needs one")
-        return self
-
-    def metrics(self, series: Series | None) -> tuple[str | None, ...]:
-        """The metrics drawn of a series, or of each series into which the panel is split."""
-        return ((series and series.metric) or self.metric,)
-
-
-class _Published(Panel):
-    """A panel with published numbers, each of which belongs to a series by its label."""
-
-    published: ListOf[Any] = ()
-
-    @model_validator(mode="after")
-    def _has_published_series(self) -> "_Published":
-        labels = [series.label for series in self.series]
-        for reference in self.published:
-            if labels and reference.series not in labels:
-                raise ValueError(f"published: there is no series '{reference.series}' (known: {', '.join(labels)})")
-        return self
-
-
-def _check_series(series: tuple[Series | CostSeries, ...], split: str | None) -> None:
-    if bool(series) == bool(split):
-        raise ValueError("series or split: give exactly one")
-    labels = [part.label for part in series]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise ValueError(f"series: the label '{label}' is used twice")
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -120,7 +53,7 @@ def _check_series(series: tuple[Series | CostSeries, ...], split: str | None) ->
 # --------------------------------------------------------------------------------------------------------------------
 
 
-class _Lines(_Published):
+class _Lines(Published):
     """The fields that curve and history panels share: averages and tails, with a band over the training seeds."""
 
     y: ValueAxis = ValueAxis()
@@ -190,7 +123,7 @@ class VotesPanel(_Lines):
     tail: Name | None = "votes_p5"
 
 
-class HistogramPanel(_Published):
+class HistogramPanel(Published):
     """Overlaid histograms over inputs: which share of the inputs is solved how often.
 
     `bins` is the number of equal bins; left out, the values of a series decide (`sweeper.analysis.figures.bins`).
@@ -289,7 +222,7 @@ class CostPanel(Declaration):
     """What a trial costs against a column, as four curves side by side: time, steps per second, compilation, memory."""
 
     kind: Literal["cost"]
-    name: Annotated[str, Field(pattern=_FILE_NAME, max_length=60)]
+    name: Annotated[str, Field(pattern=FILE_NAME, max_length=60)]
     title: str = ""
     x: ColumnAxis
     where: Where = Field(default={})
@@ -298,7 +231,7 @@ class CostPanel(Declaration):
 
     @model_validator(mode="after")
     def _has_series(self) -> "CostPanel":
-        _check_series(self.series, self.split)
+        check_series(self.series, self.split)
         return self
 
     def curves(self) -> tuple[CurvePanel, ...]:

@@ -21,8 +21,9 @@ from sweeper.analysis.comparison import Comparison, agreement
 from sweeper.analysis.figures import bins, drawing, exact_values, layout, per_seed, selection, style
 from sweeper.analysis.figures import crosses as published_crosses
 from sweeper.analysis.results import Results
+from sweeper.space.panel import Panel
 from sweeper.space.panel_series import Best
-from sweeper.space.panels import Panel, Panels
+from sweeper.space.panels import Panels
 from tasks.gridworld.environment import Grid
 
 pytestmark = pytest.mark.slow

@@ -31,7 +31,7 @@ from sweeper.analysis.figures.selection import Note
 from sweeper.analysis.figures.style import PALETTES, RC, PaletteName, plain
 from sweeper.analysis.figures.votes import VoteCurves
 from sweeper.analysis.results import Results
-from sweeper.space.panels import Panel
+from sweeper.space.panel import Panel
 
 __all__ = [
     "DOTS_PER_INCH", "PALETTES", "Note", "PaletteName", "Report", "attempted", "draw", "draw_together", "drawing",

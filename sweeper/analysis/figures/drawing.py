@@ -17,7 +17,7 @@ from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.selection import Content
 from sweeper.analysis.figures.style import Look, plain
 from sweeper.analysis.results import Results
-from sweeper.space.panels import Panel
+from sweeper.space.panel import Panel
 
 PanelT = TypeVar("PanelT", bound=Panel)
 SeriesT = TypeVar("SeriesT")

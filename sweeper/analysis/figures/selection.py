@@ -21,8 +21,8 @@ from sweeper.analysis.figures.style import number, plain
 from sweeper.analysis.results import Results, column_of, entries, last_part
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, did_you_mean, nearest_name
+from sweeper.space.panel import Panel
 from sweeper.space.panel_series import Best, Series, Where
-from sweeper.space.panels import Panel
 
 SeriesT = TypeVar("SeriesT", bound=Series)
 DrawnT = TypeVar("DrawnT")
