@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space import holes, validation_messages
-from sweeper.space.document import document, file_text
+from sweeper.space.extended_files import document, file_text
 from sweeper.space.grid_search import GridSearch
 from sweeper.space.holes import MAX_SETTINGS, Hole
 from sweeper.space.panels import Panels

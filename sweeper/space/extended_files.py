@@ -1,4 +1,4 @@
-"""The document of a search space: the text of its file, as a tree, joined with the files that it extends.
+"""The text of a search space as a tree, joined with the files that it extends.
 
 A space that begins with `extends: other.yaml` is the document of the other file with its own entries written over it,
 by the rules of variants. The text that a store keeps of such a space has the entries of all files, so that the record
