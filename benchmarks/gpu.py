@@ -18,10 +18,8 @@ nothing about a GPU. `--toy` makes everything small. Exits with 1 if a bound is 
 import argparse
 import statistics
 import sys
-import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.lowered_program import kernels
+from benchmarks.operation_times import operation_times
 from sweeper.packs.device_lanes import out_of_memory
 from sweeper.packs.packing import lane, stack
 from sweeper.space import search_space
@@ -281,28 +280,11 @@ def _print_profile(toy: bool) -> None:
     stacked = stack([_trial("colouring", toy).model_copy(update={"seed": seed}) for seed in range(2 if toy else 64)])
     state = gradient.start(stacked)
     program = compilation.compiled(gradient.advance, stacked, state, 5, static_argnums=2)
-    jax.block_until_ready(program(stacked, state))
-    with tempfile.TemporaryDirectory() as folder:
-        with jax.profiler.trace(folder):
-            jax.block_until_ready(program(stacked, state))
-        times: dict[str, float] = defaultdict(float)
-        for name, seconds in _events(Path(folder)):
-            times[name] += seconds
+    times = operation_times(lambda: program(stacked, state))
     whole = sum(times.values())
     print("Five steps, by operation:\n\n| operation | ms | share |\n|---|---|---|")
-    for name, seconds in sorted(times.items(), key=lambda item: -item[1])[:12]:
+    for name, seconds in list(times.items())[:12]:
         print(f"| {name[:80]} | {1e3 * seconds:.3g} | {seconds / whole:.0%} |")
-
-
-def _events(folder: Path) -> Iterator[tuple[str, float]]:
-    """Name and seconds of every operation in a profile: of the accelerator, or else of XLA's threads."""
-    (path,) = folder.rglob("*.xplane.pb")
-    planes = list(jax.profiler.ProfileData.from_file(str(path)).planes)
-    devices = [plane for plane in planes if plane.name.startswith("/device:")]
-    lines = [line for plane in devices or planes for line in plane.lines]
-    # A GPU's kernels stand by stream; other lines of its plane show the same time by module and step.
-    for line in [line for line in lines if "Stream" in line.name] or [line for line in lines if "XLA" in line.name]:
-        yield from ((event.name, event.duration_ns / 1e9) for event in line.events)
 
 
 if __name__ == "__main__":

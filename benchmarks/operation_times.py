@@ -1,0 +1,41 @@
+"""Where a computation spends its time, by operation, from JAX's profiler."""
+
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+
+_NOT_AN_OPERATION = re.compile(r"ThunkExecutor|while|call|conditional|end: |\$|PjitFunction|ParseArguments")
+"""On a CPU a profile also has what contains operations, the ends of operations, and Python's functions."""
+
+
+def operation_times(work: Callable[[], Any]) -> dict[str, float]:
+    """Seconds of every operation of a computation by name, longest first; of the accelerator, or else of XLA's threads.
+
+    The computation is run once before, so that no compilation is among them. Loops and calls are not among the
+    operations, only what they contain.
+    """
+    jax.block_until_ready(work())
+    times: dict[str, float] = defaultdict(float)
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            jax.block_until_ready(work())
+        for name, seconds in _events(Path(folder)):
+            times[name] += seconds
+    return dict(sorted(times.items(), key=lambda item: -item[1]))
+
+
+def _events(folder: Path) -> Iterator[tuple[str, float]]:
+    (path,) = folder.rglob("*.xplane.pb")
+    planes = list(jax.profiler.ProfileData.from_file(str(path)).planes)
+    devices = [plane for plane in planes if plane.name.startswith("/device:")]
+    lines = [line for plane in devices or planes for line in plane.lines]
+    # A GPU's kernels stand by stream; other lines of its plane show the same time by module and step.
+    for line in [line for line in lines if "Stream" in line.name] or [line for line in lines if "XLA" in line.name]:
+        for event in line.events:
+            if not _NOT_AN_OPERATION.match(event.name):
+                yield event.name, event.duration_ns / 1e9
