@@ -102,8 +102,8 @@ class LayerNorm(nnx.Module):
 class Memory(NamedTuple):
     """Keys and values of some tokens, for one block or with a leading block axis."""
 
-    keys: Float[Array, "*block token head feature"]
-    values: Float[Array, "*block token head feature"]
+    keys: Float[Array, "*block head token feature"]
+    values: Float[Array, "*block head token feature"]
 
 
 class Attention(nnx.Module):
@@ -125,15 +125,15 @@ class Attention(nnx.Module):
 
     def step(self, h: Float[Array, " width"], past: contracts.Past) -> tuple[Float[Array, " width"], Memory]:
         """The output for one token that attends to itself and to the tokens of `past` that its masks let through."""
-        own = Memory(self._heads(h, self.key)[None], self._heads(h, self.value)[None])
+        own = Memory(self._heads(h, self.key)[:, None], self._heads(h, self.value)[:, None])
         seen = [*past, (own, jnp.ones(1, bool))]
         query = self._heads(h, self.query)
-        scores = jnp.concatenate([jnp.einsum("hf,shf->hs", query, memory.keys) for memory, _ in seen], axis=1)
+        scores = jnp.concatenate([jnp.einsum("hf,hsf->hs", query, memory.keys) for memory, _ in seen], axis=1)
         shares = self._shares(scores, jnp.concatenate([mask for _, mask in seen]))
         mixed, start = jnp.zeros_like(query), 0
         for memory, mask in seen:
             part = shares[:, start : start + len(mask)]
-            mixed, start = mixed + jnp.einsum("hs,shf->hf", part, memory.values), start + len(mask)
+            mixed, start = mixed + jnp.einsum("hs,hsf->hf", part, memory.values), start + len(mask)
         return mixed.reshape(-1) @ self.output[...], own
 
     def _heads(self, h: Float[Array, "*token width"], weight: nnx.Param) -> Float[Array, "*token head feature"]:
@@ -256,7 +256,7 @@ class Transformer(nnx.Module, contracts.Network):
         return self._logits(h), jax.tree.map(lambda *parts: jnp.stack(parts), *owns)
 
     def empty_memory(self, tokens: int) -> Memory:
-        shape = (len(self.blocks), tokens, self.sizes.heads, self.sizes.key_size)
+        shape = (len(self.blocks), self.sizes.heads, tokens, self.sizes.key_size)
         return Memory(jnp.zeros(shape), jnp.zeros(shape))
 
     def _logits(self, h: Float[Array, "*token width"]) -> Float[Array, "*token output"]:

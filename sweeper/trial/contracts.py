@@ -24,8 +24,12 @@ from sweeper.trial.record import Spec
 # Networks
 # --------------------------------------------------------------------------------------------------------------------
 
-Memory = PyTree[Float[Array, "_layer _token ..."]]
-"""What a network keeps of tokens that it has read, so that later tokens can read them; axes are layer, token, ..."""
+Memory = PyTree[Float[Array, "_layer ... _token _feature"]]
+"""What a network keeps of tokens that it has read, so that later tokens can read them.
+
+The first axis is the layer, the last but one the token. Heads lie between them, so that products read the tokens of a
+head as they lie in memory.
+"""
 
 Past = Sequence[tuple[Memory, Bool[Array, "_token"]]]
 """Memories of earlier tokens, each with a mask of the tokens that are read."""

@@ -87,7 +87,7 @@ def trajectory(grid: Grid, network: Network, treasure: Int[Array, ""], noise: Fl
         state, token, memory = carry
         h = network.content(token[None])[0] + placed[t]
         logits, own = network.step(h, [(memory, jnp.arange(length) < t)])
-        memory = jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, t, 1), memory, own)
+        memory = jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, t, -2), memory, own)
         after, event = environment.step(grid, treasure, state, jnp.argmax(logits))
         taken = Trajectory(token, logits, event.cell, state.episode, event.found)
         reached = _reached_token(grid, len(noise), event.cell, environment.reward(event.found))
@@ -143,7 +143,7 @@ def _first_episodes(
         logits, own = step(h + placed[t], state.memory)
         cell = environment.neighbour(grid, state.last, jnp.argmax(logits, axis=-1))
         new = (jnp.arange(grid.cells) == cell[:, None]) & (state.visit == never)
-        memory = _written(state.memory, own, t, axis=2)
+        memory = _written(state.memory, own, t)
         return t + 1, tokens.reached[0, cell], _FirstEpisodes(jnp.where(new, t + 1, state.visit), cell, memory)
 
     memory = jax.tree.map(lambda room: jnp.zeros((seeds, *room.shape)), network.empty_memory(grid.horizon))
@@ -210,7 +210,7 @@ def _second_episodes_in_turns(
                 h, [(memory, jnp.arange(horizon) < start), (ring, age < length)]
             )
         )(h + placed[start + state.length], jax.tree.map(lambda x: x[seed], first.memory), start, ring, state.length)
-        ring = _written(ring, own, clock % horizon, axis=2)
+        ring = _written(ring, own, clock % horizon)
         cell = environment.neighbour(grid, state.cell, jnp.argmax(logits, axis=-1))
         length = state.length + 1
         found = (state.branch >= 0) & jnp.where(treasure == START, unmet[seed, cell], cell == treasure)
@@ -253,7 +253,7 @@ def _second_episodes_at_once(
         at = environment.neighbour(grid, at, jnp.argmax(logits, axis=-1))
         reached = jnp.where(unmet, at[:, START, None] == own_cell, (at == own_cell) & (own_cell != START))
         visit = jnp.where(reached & (visit == never), t + 1, visit)
-        return at, visit, _written(memory, own, t, axis=3)
+        return at, visit, _written(memory, own, t)
 
     memory = jax.tree.map(lambda room: jnp.zeros((seeds, cells, *room.shape)), network.empty_memory(horizon))
     begin = jnp.full((seeds, cells), START, jnp.int32), jnp.full((seeds, cells), never, jnp.int32), memory
@@ -266,9 +266,9 @@ def _first_tokens(tokens: Tokens, first: _FirstEpisodes) -> Float[Array, "seed c
     return found.at[:, START].set(tokens.reached[0, first.last])
 
 
-def _written(memory: Memory, own: Memory, place: Int[Array, ""], axis: int) -> Memory:
-    """The memory with one token written to a place of its token axis."""
-    return jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, place, axis), memory, own)
+def _written(memory: Memory, own: Memory, place: Int[Array, ""]) -> Memory:
+    """The memory with one token written to a place of its token axis, the last but one."""
+    return jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, place, -2), memory, own)
 
 
 def _noise_token(grid: Grid, noise: Float[Array, " noise"]) -> Float[Array, " feature"]:

@@ -184,7 +184,7 @@ def test_steps_give_the_logits_of_the_whole_sequence(task, model):
             logits.append(answer)
             place = t if t < half else TOKENS - 1 - t
             written = jax.tree.map(
-                lambda room, new, p=place: room.at[:, p].set(new[:, 0]), (front, back)[t >= half], own
+                lambda room, new, p=place: room.at[..., p, :].set(new[..., 0, :]), (front, back)[t >= half], own
             )
             front, back = (written, back) if t < half else (front, written)
         return jnp.stack(logits)
