@@ -73,11 +73,11 @@ class _Walks(NamedTuple):
     steps: Int[np.ndarray, "walk cell"]
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """The result of a search.
 
     Attributes:
-        costs: Cost of every treasure under each walk found.
+        costs: Cost of every treasure under each walk of the result.
         nothing_missed: Whether every walk below the threshold is among them, up to walks that are at least as good.
     """
 
@@ -97,7 +97,7 @@ def search(
     threshold: float,
     beam: int,
     deadlines: Int[np.ndarray, " cell"] | None = None,
-) -> Found:
+) -> SearchResult:
     """Walks that cost less than a threshold on the weighted mean of treasures.
 
     Args:
@@ -137,7 +137,7 @@ def search(
             finished.append(np.where(missed, horizon, steps)[None])
         else:
             nothing_missed = False
-    return Found((np.concatenate(finished) + world.distance)[:, 1:].astype(float), nothing_missed)
+    return SearchResult((np.concatenate(finished) + world.distance)[:, 1:].astype(float), nothing_missed)
 
 
 def _extended(world: World, walks: _Walks, weights: Float[np.ndarray, " cell"], step: int) -> _Walks:
