@@ -93,13 +93,17 @@ class DurableFiles(abc.ABC):
     def folders(self, folder: str) -> list[str]:
         """Names relative to the root of the folders directly inside `folder`, in alphabetical order."""
 
-    @abc.abstractmethod
     def read(self, relative: str) -> bytes | None:
         """Content of a file, None where there is none."""
+        return self._read(relative, None)
 
-    @abc.abstractmethod
     def read_end(self, relative: str, count: int) -> bytes | None:
         """The last `count` bytes of a file, or all of a shorter file; None where there is none."""
+        return self._read(relative, count)
+
+    @abc.abstractmethod
+    def _read(self, relative: str, end: int | None) -> bytes | None:
+        """The content of a file, or its last `end` bytes; None where there is none."""
 
     @abc.abstractmethod
     def write(self, relative: str, data: bytes, keep: Callable[[bytes], bool] | None = None) -> bool:

@@ -79,14 +79,7 @@ class LocalFiles(DurableFiles):
         """Whether no part of the path below the root is a symbolic link."""
         return os.path.realpath(path) == path
 
-    def read(self, relative: str) -> bytes | None:
-        return self._read(relative, None)
-
-    def read_end(self, relative: str, count: int) -> bytes | None:
-        return self._read(relative, count)
-
     def _read(self, relative: str, end: int | None) -> bytes | None:
-        """The content of a file, or its last `end` bytes."""
         path = self.path(relative)
         with explained("read", path):
             # A pipe or a device would block or never end.

@@ -62,14 +62,7 @@ class ObjectFiles(DurableFiles):
     def folders(self, folder: str) -> list[str]:
         return [name for name, info in self._infos(folder, recursive=False) if info.type == fs.FileType.Directory]
 
-    def read(self, relative: str) -> bytes | None:
-        return self._read(relative, None)
-
-    def read_end(self, relative: str, count: int) -> bytes | None:
-        return self._read(relative, count)
-
     def _read(self, relative: str, end: int | None) -> bytes | None:
-        """The content of an object, or its last `end` bytes."""
         path = self.path(relative)
         with explained("read", path):
             try:
