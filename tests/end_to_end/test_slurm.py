@@ -79,6 +79,7 @@ def test_workers_join_and_leave_a_sweep(submit, tmp_path):
     wait_until(lambda: len(store.committed()) > 0, head)
     early.send_signal(signal.SIGTERM)  # preempted
     assert early.wait() == 0
+    assert head.poll() is None, "a preempted worker leaves at once, and without a worker no sweep ends"
     again = submit("worker", JOB, job="1008")
     other = submit("worker", JOB, job="1009")
     logs = sorted(tmp_path.glob("*.log"))
@@ -91,6 +92,6 @@ def test_workers_join_and_leave_a_sweep(submit, tmp_path):
 
 def test_a_worker_leaves_when_slurm_does_not_know_its_head(submit, tmp_path):
     (tmp_path / "queued").unlink()
-    assert submit("worker", JOB, job="1008").wait() == 0
+    assert submit("worker", JOB, job="1008").wait(60) == 0
     assert submit("nothing", job="1008").wait() == 2
     assert b"usage: sbatch" in (tmp_path / "1008-1.log").read_bytes()
