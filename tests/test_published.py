@@ -9,7 +9,7 @@ from sweeper.analysis.filled_tables import filled
 from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.trial.plugins import ROOT
-from tests.starts import start
+from tests.tiny_starts import start
 
 PUBLISHED = ROOT / "published"
 

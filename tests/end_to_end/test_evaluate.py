@@ -8,7 +8,7 @@ import pytest
 from sweeper.analysis import sql
 from sweeper.store.store import Store
 from sweeper.trial import plugins
-from tests.starts import with_seeds
+from tests.tiny_starts import with_seeds
 
 pytestmark = pytest.mark.long
 

@@ -8,7 +8,7 @@ import pytest
 from sweeper.store.store import Store
 from tests.end_to_end.test_run import Command, _curves, _science, _until
 from tests.end_to_end.test_run import checkout as checkout
-from tests.starts import with_seeds
+from tests.tiny_starts import with_seeds
 
 SPACE = (
     with_seeds(2).replace("steps: 250", "steps: 6000")

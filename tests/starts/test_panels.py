@@ -6,7 +6,7 @@ import pytest
 
 from sweeper.store.store import Store
 from tests.results import result
-from tests.starts import SPACE, start
+from tests.tiny_starts import SPACE, start
 
 PANELS = """
 panels:

@@ -7,7 +7,7 @@ from sweeper.packs import pack_run
 from sweeper.space.problems import SearchSpaceError
 from sweeper.starts.from_python import SweepError
 from sweeper.store.store import Store
-from tests.starts import with_seeds
+from tests.tiny_starts import with_seeds
 
 SHORT = {"trial.steps": 20, "trial.objective.q": {"choice": [1, float("inf")]}}
 
