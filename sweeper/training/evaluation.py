@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 from sweeper.training import compilation, voting
 from sweeper.training.best_seed import best_seed
 from sweeper.training.voting import Share
+from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network, Outcomes
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -89,7 +90,8 @@ def _shapes(trial: TrialSpec) -> Measured:
     def measured(trial: TrialSpec) -> Measured:
         return _measured(trial, trial.model.build(trial.task, trial.keys().weights))
 
-    return jax.eval_shape(measured, trial)
+    with vectorisation.built_for("cpu"):  # to ask which platform this is would start JAX, also in a driver
+        return jax.eval_shape(measured, trial)
 
 
 def _values(columns: Mapping[str, Any]) -> dict[str, np.ndarray]:

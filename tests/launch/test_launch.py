@@ -37,16 +37,21 @@ def signals() -> Iterator[None]:
 
 
 def test_the_driver_never_starts_jax():
-    """Jax in the driver would hold a GPU that a trial needs, and warn of its threads when the driver starts Ray."""
+    """Jax in the driver would hold a GPU that a trial needs, and warn of its threads when the driver starts Ray.
+
+    So the driver checks panels, which needs the names of all metrics, without asking JAX for its platform.
+    """
     code = (
         "from pathlib import Path\n"
         "import jax._src.xla_bridge as bridge\n"
         "from sweeper import launch, run\n"
         "from sweeper.starts import sweep\n"
         "from sweeper.packs import plan\n"
-        "from sweeper.space import search_space\n"
-        "for path in Path('search_spaces').glob('gridworld_*.yaml'):\n"
-        "    search_space.read(path).expand()\n"
+        "from sweeper.space import panel_checks, search_space\n"
+        "for path in map(Path('search_spaces').joinpath, ('quickstart.yaml', 'gridworld_small.yaml', 'recall.yaml')):\n"
+        "    space = search_space.read(path)\n"
+        "    space.expand()\n"
+        "    panel_checks.check(space)\n"
         "assert not bridge.backends_are_initialized()"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=plugins.ROOT, capture_output=True, text=True, check=False)
