@@ -22,7 +22,6 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -30,13 +29,12 @@ import jax.extend
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.gpu import SPACES, shipped_trial
 from benchmarks.operation_times import operation_times
 from sweeper.packs.packing import stack
-from sweeper.space import search_space
 from sweeper.training import compilation, evolution, gradient
 from sweeper.trial.trial_spec import PGPE, TrialSpec
 
-SPACES = {"colouring": "coloring", "recall": "recall", "grid world": "gridworld_compact"}
 ROUNDS = 7
 
 JAXPRS = (jax.extend.core.Jaxpr, jax.extend.core.ClosedJaxpr)
@@ -229,11 +227,10 @@ def main() -> None:
         f"{peak.special / 1e9:.2g} exponentials a nanosecond.\n"
     )
     print("| step | products, M | arithmetic, M | special, M | floor, ms | measured, ms | ratio |\n" + "|---" * 7 + "|")
-    for name, space in SPACES.items():
+    for name in SPACES:
         if only not in (None, name):
             continue
-        trials = search_space.read(Path("search_spaces", f"{space}.yaml"), ()).expand().trials
-        measured = step([trial for trial in trials if trial.baseline == "Aq_R"][-1])
+        measured = step(shipped_trial(name))
         floor = sum(count / rate for count, rate in zip(measured.operations, peak, strict=True))
         seconds = _cpu_seconds(measured.run) / measured.length
         counts = " | ".join(f"{count / 1e6:.3g}" for count in measured.operations)

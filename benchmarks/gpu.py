@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if right else 1
 
 
-def _trial(name: str, toy: bool, baseline: str = "Aq_R") -> TrialSpec:
+def shipped_trial(name: str, toy: bool = False, baseline: str = "Aq_R") -> TrialSpec:
     """The last trial of a baseline in the shipped space of a task, or a small one like it."""
     trials = search_space.read(Path("search_spaces", f"{SPACES[name]}.yaml"), ()).expand().trials
     trial = [trial for trial in trials if trial.baseline == baseline][-1]
@@ -112,7 +112,7 @@ def _print_agreement(toy: bool, until: float) -> bool:
         if time.monotonic() > until:
             print(f"| {name} | no time left | | | | |")
             continue
-        trial = _trial(name, toy)
+        trial = shipped_trial(name, toy)
         here = _numbers(trial)
         with jax.default_device(jax.devices("cpu")[0]), vectorisation.built_for("cpu"):
             defined = _numbers(trial)
@@ -205,7 +205,7 @@ def _print_lanes(numbers: list[int], toy: bool, until: float) -> dict[str, float
         f"{1e6 * peaks.kernel:.3g} µs a turn of a loop.\n"
     )
     for baseline in ("Aq_R", "Aq_r0"):
-        trial = _trial("colouring", toy, baseline)
+        trial = shipped_trial("colouring", toy, baseline)
         print(f"Colouring, {baseline}, m = {trial.objective.m}, batch {trial.batch_size}:\n")
         print(
             "| lanes | trial-steps/s | step, ms | least by operations, ms | by bytes | by kernels | memory, MB "
@@ -258,7 +258,7 @@ def _print_whole_space(rates: dict[str, float], toy: bool) -> None:
     for baseline, rate in rates.items():
         alike = [trial for trial in trials if trial.single_seed == (baseline == "Aq_r0")]
         training += sum(trial.steps for trial in alike) / rate
-        trial = _trial("colouring", toy, baseline)
+        trial = shipped_trial("colouring", toy, baseline)
         network = trial.model.build(trial.task, trial.keys().weights)
         evaluation.evaluate(trial, network)
         begun = time.perf_counter()
@@ -277,7 +277,9 @@ def _print_whole_space(rates: dict[str, float], toy: bool) -> None:
 
 def _print_profile(toy: bool) -> None:
     """The operations of one stride that take most time."""
-    stacked = stack([_trial("colouring", toy).model_copy(update={"seed": seed}) for seed in range(2 if toy else 64)])
+    stacked = stack(
+        [shipped_trial("colouring", toy).model_copy(update={"seed": seed}) for seed in range(2 if toy else 64)]
+    )
     state = gradient.start(stacked)
     program = compilation.compiled(gradient.advance, stacked, state, 5, static_argnums=2)
     times = operation_times(lambda: program(stacked, state))
