@@ -40,8 +40,9 @@ publish: .venv/runtime
 	  cp $(FIGURES)/$$name.png docs/figures/$${name//\//-}.png; fi; done
 
 # The marks `slow` and `long` are explained in pyproject.toml. The processes take file after file, in order: tests of one
-# file share what they start. A process that dies ends the run, which would otherwise wait for that file for ever.
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+# file share what they start. A process that dies ends the run, which would otherwise wait for that file for ever. Tests
+# start hundreds of processes, which are to find the modules compiled, whatever the environment says.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # Side by side: the type checker has one thread, and so leaves a core idle.
 check: .venv/dev

@@ -25,7 +25,7 @@ def test_the_outputs_are_those_of_one_run_without_an_error():
     assert NOTEBOOK.stat().st_size < 100_000
 
 
-@pytest.mark.slow  # trains in this process, and then on Ray
+@pytest.mark.long  # trains in this process, and then on Ray
 def test_every_cell_runs_and_the_last_frame_counts_the_trials(capsys):
     names: dict[str, Any] = {}
     shown: list[Any] = []

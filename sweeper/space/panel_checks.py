@@ -55,11 +55,15 @@ class _Names:
 
     @cached_property
     def metrics(self) -> list[str]:
-        return list(dict.fromkeys(name for trial in self._trials for name in evaluation.metric_names(trial)))
+        return list(dict.fromkeys(name for names in self._evaluated for name in names.metrics))
 
     @cached_property
     def outcomes(self) -> list[str]:
-        return list(dict.fromkeys(name for trial in self._trials for name in evaluation.outcome_names(trial)))
+        return list(dict.fromkeys(name for names in self._evaluated for name in names.outcomes))
+
+    @cached_property
+    def _evaluated(self) -> list[evaluation.Names]:
+        return [evaluation.names(trial) for trial in self._trials]
 
     @cached_property
     def curves(self) -> list[str]:

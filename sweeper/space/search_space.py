@@ -223,7 +223,7 @@ def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> list[
     for variant in variants:
         # A randomised baseline has voters, and so every metric of the other baselines too.
         trial = plain(next(holes.probes(variant))) | {"baseline": "Aq_R"}
-        known += evaluation.metric_names(TrialSpec.model_validate(trial))
+        known += evaluation.names(TrialSpec.model_validate(trial)).metrics
     at = descendant(root, ("search", "metric"))
     metric, problems = shown(search.metric), []
     if search.metric not in known:

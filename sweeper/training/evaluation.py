@@ -68,20 +68,26 @@ def program(trial: TrialSpec, network: Network) -> Any:
     return compilation.kept(_measured, trial, network)
 
 
-def metric_names(trial: TrialSpec) -> list[str]:
-    """Names of all metrics that `evaluate` can report of a trial; nothing is trained, compiled or run."""
+class Names(NamedTuple):
+    """What `evaluate` can return of a trial.
+
+    Attributes:
+        metrics: The names of all metrics.
+        outcomes: The names of all columns of outcomes.
+    """
+
+    metrics: list[str]
+    outcomes: list[str]
+
+
+def names(trial: TrialSpec) -> Names:
+    """The names in the results of a trial's evaluation; nothing is trained, compiled or run."""
     shapes = _shapes(trial)
     # No input solved and every answer wrong: then no metric is left out.
     nothing = {name: np.zeros(1) for name in {**shapes.columns, **shapes.only_metrics}}
     abilities = trial.task.abilities()
     protocol = metrics(nothing, abilities.measures, {name: np.zeros((1, 2)) for name in shapes.groups})
-    return [*protocol, *abilities.own_metrics(protocol)]
-
-
-def outcome_names(trial: TrialSpec) -> list[str]:
-    """Names of all columns that `evaluate` returns of a trial's inputs; nothing is trained, compiled or run."""
-    shapes = _shapes(trial)
-    return [*shapes.columns, *shapes.kept]
+    return Names([*protocol, *abilities.own_metrics(protocol)], [*shapes.columns, *shapes.kept])
 
 
 def _shapes(trial: TrialSpec) -> Measured:

@@ -34,6 +34,7 @@ def writes(s3, folder):
     return requests
 
 
+@pytest.mark.slow
 def test_a_commit_is_one_put_to_each_final_key_and_the_row_comes_last(s3):
     assert Store.open(s3.url("commit")).commit(result())
     puts = [("PUT", file_path(kind, PLACE), "") for kind in ("curves", "networks", "outcomes", "trials")]
@@ -41,6 +42,7 @@ def test_a_commit_is_one_put_to_each_final_key_and_the_row_comes_last(s3):
     assert writes(s3, "commit")[-1] == puts[-1]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_one_put(s3):
     store = Store.open(s3.url("checkpoint"))
     store.write_bytes("checkpoints/pack.ckpt", bytes(1_000_000))
@@ -50,6 +52,7 @@ def test_a_checkpoint_is_one_put(s3):
     assert writes(s3, "checkpoint")[0] == ("PUT", "checkpoints/pack.ckpt", "")
 
 
+@pytest.mark.slow
 def test_nobody_sees_a_part_of_a_file(s3):
     """A large file goes up in parts; listed and read all the while, it is absent or whole."""
     store, seen, done = Store.open(s3.url("parts")), set(), threading.Event()
@@ -96,6 +99,7 @@ class WrittenAgainAfterOpening(DeletedAfterOpening):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("between", [DeletedAfterOpening, WrittenAgainAfterOpening])
 def test_an_object_that_is_deleted_while_it_is_read_is_absent(s3, between):
     store = Store.open(s3.url("deleted"))
@@ -104,6 +108,7 @@ def test_an_object_that_is_deleted_while_it_is_read_is_absent(s3, between):
     assert store.read_bytes("checkpoints/pack.ckpt") is None
 
 
+@pytest.mark.slow
 def test_of_two_writers_of_one_key_one_whole_file_is_left(s3):
     attempts = [result(outcomes=outcomes(500)), result(curves=[(step, "x", 0.5) for step in range(900)]), failure()]
     stores = [Store.open(s3.url("racing")) for _ in range(4)]
@@ -143,6 +148,7 @@ def test_text_without_keys_is_left_alone():
     assert messages.redacted("s3://b/x?client_secret=abc&region=x") == "s3://b/x?client_secret=...&region=x"
 
 
+@pytest.mark.slow
 def test_a_server_that_refuses_is_one_sentence(s3):
     elsewhere = s3.url("x").replace("bucket", "nobody-has-this")
     with pytest.raises(StoreError, match=r"cannot write nobody-has-this/x/.*bucket"):

@@ -12,7 +12,7 @@ from sweeper.trial import plugins
 from sweeper.trial.trial_spec import TrialSpec
 from tests.end_to_end.test_run import Command
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 TRIAL = """
   model: {name: transformer, width: 4, key_size: 4}
@@ -63,7 +63,6 @@ def test_an_edit_during_a_sweep_reaches_none_of_its_packs(checkout):
         assert row["fingerprint"] == before.fingerprint(TrialSpec.model_validate_json(row["spec"]))
 
 
-@pytest.mark.long
 def test_a_checkpoint_of_code_that_was_edited_is_not_continued(checkout):
     arguments = ("one.yaml", "--address", "local", "--results")
     interrupted = Command(checkout, *arguments, "results")

@@ -103,7 +103,7 @@ def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("workers", [1, 2, pytest.param(4, marks=pytest.mark.long)])
 def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undisturbed, workers):
     group = placement_group([{"CPU": 1.0}] * workers)
     population = Population(workers, worker_environment(Resources()), group, 0)
@@ -114,10 +114,8 @@ def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undi
         remove_placement_group(group)
 
 
-@pytest.mark.parametrize(
-    "optimizer",
-    [pytest.param("open_es", marks=pytest.mark.long), pytest.param("snes", marks=pytest.mark.long), "sep_cma_es"],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("optimizer", ["open_es", "snes", "sep_cma_es"])
 def test_workers_give_the_numbers_of_none_with_every_strategy_and_a_growing_m(ray_of_four_cores, optimizer):
     group = placement_group([{"CPU": 1.0}] * 2)
     population = Population(2, worker_environment(Resources()), group, 0)

@@ -123,6 +123,7 @@ def test_out_of_memory_halves_the_lanes_and_goes_on_from_the_checkpoint(undistur
     assert set(store.curves().to_pandas()["step"]) == {100, 200, 300, 350}
 
 
+@pytest.mark.slow
 def test_a_part_of_a_pack_goes_on_from_the_checkpoint_of_the_pack(undisturbed, tmp_path):
     """Out of memory in the second segment of a halving, before it has a checkpoint of its own."""
     store, device = Store.open(tmp_path), Device(holds=2, from_step=100)
@@ -135,6 +136,7 @@ def test_a_part_of_a_pack_goes_on_from_the_checkpoint_of_the_pack(undisturbed, t
     assert _numbers(store) == {key: _numbers(undisturbed)[key] for key in part.trial_ids}
 
 
+@pytest.mark.slow
 def test_an_interruption_keeps_the_number_of_lanes(undisturbed, tmp_path):
     store, device = Store.open(tmp_path), Device(holds=2)
     destination = Destination(store, ORIGIN, checkpoint_seconds=0.0)
@@ -147,6 +149,7 @@ def test_an_interruption_keeps_the_number_of_lanes(undisturbed, tmp_path):
     assert _numbers(store) == _numbers(undisturbed)
 
 
+@pytest.mark.slow
 def test_a_worker_takes_as_many_lanes_as_fit(undisturbed, tmp_path, monkeypatch):
     monkeypatch.setattr(device_lanes, "device_bytes", lambda: 340)
     store, device = Store.open(tmp_path), Device(holds=3)

@@ -151,6 +151,7 @@ def test_neither_workers_nor_order_nor_deaths_nor_lanes_change_a_bit(space, undi
     assert store.curves().sort_by("trial_id").num_rows == undisturbed.curves().num_rows
 
 
+@pytest.mark.slow
 def test_other_rungs_continue_from_the_rows(space, undisturbed, tmp_path):
     """What was stopped at rung 0 goes on when more are kept, and is stopped again later."""
     store, wider = Store.open(tmp_path), space("search.rungs[0].keep=3")
@@ -201,6 +202,7 @@ def _spoil(work: Work, store: Store, until: int, lane: int = 0) -> None:
             run.training = dataclasses.replace(run.training, state=jax.tree.unflatten(structure, leaves))
 
 
+@pytest.mark.slow
 def test_a_start_that_fails_before_a_rung_does_not_go_on(space, tmp_path):
     store, spec = Store.open(tmp_path), space("trial.objective.q=2", "resources.lanes=4")
     source = source_of(spec, store)

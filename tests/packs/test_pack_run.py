@@ -110,6 +110,7 @@ def test_an_interruption_anywhere_changes_no_bit(undisturbed, tmp_path):
     assert store.read_bytes(f"checkpoints/{pack.pack_id}.ckpt") is None
 
 
+@pytest.mark.slow
 def test_the_number_of_lanes_changes_no_bit(undisturbed, tmp_path):
     store = Store.open(tmp_path)
     for trial in TRIALS:
@@ -149,6 +150,7 @@ def test_a_part_of_a_pack_leaves_the_checkpoint_of_the_pack(undisturbed, tmp_pat
     assert not list(tmp_path.glob("checkpoints/*"))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_the_pending_lanes_is_of_no_use(undisturbed, tmp_path):
     store, pack = Store.open(tmp_path), Pack(TRIALS)
     _run(store, pack, pack.trial_ids[:2]).advance()

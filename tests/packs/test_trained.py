@@ -31,6 +31,7 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_loaded_trial_is_the_trial_with_its_network(folder):
     trained = sweeper.load(trial_id(TRIAL), folder / "results")
     assert trained.trial == TRIAL

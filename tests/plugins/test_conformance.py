@@ -154,6 +154,7 @@ def _reading(task: Task, model: Model):
     return network, jax.random.normal(jax.random.key(6), (TOKENS, task.token_size()))
 
 
+@pytest.mark.slow
 @task_cases
 @model_cases
 def test_a_network_embeds_content_and_place(task, model):
@@ -165,6 +166,7 @@ def test_a_network_embeds_content_and_place(task, model):
     assert network(tokens, jnp.eye(TOKENS, dtype=bool)).shape == (TOKENS, task.output_size())
 
 
+@pytest.mark.slow
 @task_cases
 @model_cases
 def test_steps_give_the_logits_of_the_whole_sequence(task, model):

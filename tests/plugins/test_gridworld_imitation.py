@@ -37,6 +37,7 @@ def test_the_actions_walk_the_cells_and_find_the_treasure_when_they_say_so(grid)
             assert int(state.episode) == 2
 
 
+@pytest.mark.slow
 def test_the_loss_reads_no_action_before_it_is_taken():
     """The network reads the cell that a step reached after the step: all actions but the first follow from it."""
     task = imitation.Task(height=2, width=2, horizon=4, noise=2)

@@ -80,6 +80,7 @@ def _told(objective: Objective, *batches: Batch) -> Any:
 # --------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @objective_cases
 @given(losses_of_batches, groups_of_batches, st.randoms(use_true_random=False))
 def test_the_order_of_the_inputs_does_not_count(objective, losses, groups, random):
@@ -92,6 +93,7 @@ def test_the_order_of_the_inputs_does_not_count(objective, losses, groups, rando
     )
 
 
+@pytest.mark.slow
 @objective_cases
 @given(losses_of_batches, groups_of_batches, st.integers(0, 11), st.floats(0, 100, width=32))
 def test_a_larger_loss_gives_no_smaller_value(objective, losses, groups, index, more):

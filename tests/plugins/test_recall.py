@@ -172,6 +172,7 @@ def test_look_ups_are_exact_wherever_matrix_products_are_rounded():
     assert not all(exact)
 
 
+@pytest.mark.slow
 def test_look_ups_and_running_sums_are_exact_on_a_gpu_too():
     """Products over the rows of a table, or over tokens, have the highest precision, for any precision of the trial."""
     task = Task(keys=3, value_bits=2, seed_bits=2)

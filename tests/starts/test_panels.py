@@ -30,6 +30,7 @@ def _start(results: Path, name: str, panels: str = PANELS, dry_run: bool = False
     return start(space, dry_run=dry_run)
 
 
+@pytest.mark.slow
 def test_figures_of_two_sweeps_have_folders_of_their_own(results, capsys):
     for name in ("first", "second"):
         assert _start(results, name) == 0
@@ -40,6 +41,7 @@ def test_figures_of_two_sweeps_have_folders_of_their_own(results, capsys):
     ]
 
 
+@pytest.mark.slow
 def test_a_start_draws_only_what_is_not_drawn_yet(results, capsys):
     figure = results / "figures" / "again" / "success.png"
 

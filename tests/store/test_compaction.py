@@ -32,7 +32,7 @@ def small_groups(monkeypatch):
     monkeypatch.setattr(compaction, "TOGETHER", GROUP)
 
 
-@pytest.fixture(params=["disk", "objects"])
+@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
 def results(request, tmp_path):
     """An empty store on a disk, and one in a bucket."""
     if request.param == "disk":
@@ -246,6 +246,7 @@ def test_two_compactors_of_a_bucket_lose_nothing(s3, tmp_path, monkeypatch):
     assert len(names(results)) == len(names(results, "curves")) == 3, "no trial has a file of its own any more"
 
 
+@pytest.mark.slow
 def test_readers_and_writers_go_on_meanwhile(tmp_path):
     """Every read during compactions shows every trial that was committed before it began, once."""
     results = Store.open(tmp_path)
@@ -303,6 +304,7 @@ def slow_compaction(tmp_path, monkeypatch):
     return results
 
 
+@pytest.mark.slow
 def test_a_reader_that_a_long_compaction_overtakes_misses_nothing(slow_compaction):
     assert len(slow_compaction.committed()) == 45
 

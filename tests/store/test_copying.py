@@ -60,7 +60,7 @@ def source(tmp_path):
     return filled(tmp_path / "source")
 
 
-@pytest.fixture(params=["disk", "objects"])
+@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
 def target(request, tmp_path):
     if request.param == "disk":
         return Store.open(tmp_path / "target")

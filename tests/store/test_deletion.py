@@ -24,7 +24,7 @@ from tests.store.test_drivers import sign
 OWN, OTHERS = {IDS[0], IDS[4]}, {IDS[1], IDS[2], IDS[3], IDS[5]}
 
 
-@pytest.fixture(params=["disk", "objects"])
+@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
 def store(request, tmp_path):
     url = tmp_path / "store" if request.param == "disk" else request.getfixturevalue("s3").url(tmp_path.name)
     return filled(url)

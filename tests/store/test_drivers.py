@@ -24,7 +24,7 @@ def sign(**changes):
     return DriverSign(**(fields | changes))
 
 
-@pytest.fixture(params=["disk", "objects"])
+@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
 def files(request, tmp_path):
     if request.param == "disk":
         return Store.open(tmp_path / "results").files

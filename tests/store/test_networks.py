@@ -26,7 +26,7 @@ def local(tmp_path):
     return Store.open(tmp_path / "results")
 
 
-@pytest.fixture(params=["disk", "objects"])
+@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
 def results(request, tmp_path):
     """An empty store on a disk, and one in a bucket."""
     if request.param == "disk":

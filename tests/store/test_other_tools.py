@@ -64,6 +64,7 @@ def killed_compaction(store, moment):
     return os.waitpid(child, 0)[1] != 0
 
 
+@pytest.mark.slow
 def test_each_trial_once_whenever_a_compaction_is_killed(store, tmp_path):
     doubled = 0
     for moment in itertools.count():

@@ -18,6 +18,7 @@ def metrics_of(**fields):
     return evaluation.evaluate(trial, lane(state.model, 0))[0]
 
 
+@pytest.mark.slow
 def test_baselines_that_differ_in_their_objective_alone_share_programs():
     expected = metrics_of(baseline="Aq_R", objective={"q": 1.0, "m": 2})
     compiled = compilation.seconds()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sweeper.training.best_seed import best_seed
-from sweeper.training.evaluation import evaluate, metric_names, metrics, outcome_names
+from sweeper.training.evaluation import evaluate, metrics, names
 from sweeper.training.voting import GROUPS, SIZES, Share
 from tests.trials import coloring_trial
 
@@ -15,7 +15,7 @@ from tests.trials import coloring_trial
 def test_the_names_of_metrics_are_known_before_anything_is_trained(baseline):
     trial = coloring_trial(baseline=baseline)
     model = jax.jit(lambda trial: trial.model.build(trial.task, trial.keys().weights))(trial)
-    assert set(metric_names(trial)) == set(evaluate(trial, model)[0])
+    assert set(names(trial).metrics) == set(evaluate(trial, model)[0])
 
 
 def test_metrics_of_a_deterministic_model():
@@ -80,7 +80,7 @@ def test_success_of_votes_is_estimated_beside_the_votes_of_the_paper():
     assert (measured["votes_1"], measured["votes_1_p5"]) == (measured["success"], measured["success_p5"])
     # What the trial names is stored for every input; the other sizes are for curves over the number of votes.
     assert {name for name in columns if name.startswith("votes")} == {"votes_5"}
-    assert set(outcome_names(coloring_trial(evaluation={"seeds": 40, "votes": [5, 30]}))) == set(columns)
+    assert set(names(coloring_trial(evaluation={"seeds": 40, "votes": [5, 30]})).outcomes) == set(columns)
     assert len(np.unique(columns["votes_5"])) <= 2 * GROUPS + 1
 
 
@@ -116,4 +116,4 @@ def test_success_tail_and_worst_of_the_best_seed_are_metrics():
     assert {"best_seed_loss", "best_seed_loss_p95", "best_seed_loss_worst"} <= measured.keys()
     assert measured["best_seed_worst"] in (0, 1)
     assert "best_seed" not in columns
-    assert not [name for name in metric_names(coloring_trial(baseline="Aq_r0")) if name.startswith("best_seed")]
+    assert not [name for name in names(coloring_trial(baseline="Aq_r0")).metrics if name.startswith("best_seed")]

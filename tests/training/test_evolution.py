@@ -1,6 +1,7 @@
 """PGPE as a trainer of the platform."""
 
 import functools
+import operator
 
 import jax
 import jax.flatten_util
@@ -84,6 +85,8 @@ def test_the_update_is_evosaxs():
 RATES = {"center_learning_rate": 0.02, "std_learning_rate": 0.02, "initial_std": 0.1}
 COLORING = {"name": "coloring", "vertices": 5}
 
+long = functools.partial(pytest.param, marks=pytest.mark.long)
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -92,10 +95,10 @@ COLORING = {"name": "coloring", "vertices": 5}
         # Uniform colours cost 1/9 = 0.111, and a guess of a bit ln 2 = 0.69.
         (COLORING, {"name": "pgpe", **RATES}, 0.095),
         ({"name": "recall", "keys": 1, "value_bits": 1}, {"name": "pgpe", **RATES}, 0.2),
-        (COLORING, {"name": "pgpe", **RATES, "center_optimizer": "clipup", "center_learning_rate": 0.3}, 0.105),
-        (COLORING, {"name": "open_es", "learning_rate": 0.02, "initial_std": 0.1}, 0.1),
-        (COLORING, {"name": "snes", "initial_std": 0.1}, 0.1),
-        (COLORING, {"name": "sep_cma_es", "initial_std": 0.1}, 0.1),
+        long(COLORING, {"name": "pgpe", **RATES, "center_optimizer": "clipup", "center_learning_rate": 0.3}, 0.105),
+        long(COLORING, {"name": "open_es", "learning_rate": 0.02, "initial_std": 0.1}, 0.1),
+        long(COLORING, {"name": "snes", "initial_std": 0.1}, 0.1),
+        long(COLORING, {"name": "sep_cma_es", "initial_std": 0.1}, 0.1),
     ],
     ids=["pgpe", "pgpe of recall", "clipup", "open_es", "snes", "sep_cma_es"],
 )
@@ -146,7 +149,6 @@ def test_rates_and_seeds_are_lanes_of_one_program_and_lanes_do_not_touch_each_ot
 
 
 STRATEGIES = ({"name": "pgpe"}, {"name": "open_es"}, {"name": "snes"}, {"name": "sep_cma_es"})
-every_strategy = pytest.mark.parametrize("optimizer", STRATEGIES, ids=lambda optimizer: optimizer["name"])
 
 
 def _other(optimizer):
@@ -157,7 +159,7 @@ def _other(optimizer):
 
 
 @pytest.mark.slow
-@every_strategy
+@pytest.mark.parametrize("optimizer", [STRATEGIES[0], *map(long, STRATEGIES[1:])], ids=operator.itemgetter("name"))
 def test_lanes_workers_and_checkpoints_leave_no_trace(optimizer):
     """Two lanes with other rates, blocks in reverse order, m that grows, and a state that went through the host."""
     entries = {"objective": {"q": 2.0, "m": 1}, "steps": 3}
@@ -182,7 +184,7 @@ def test_lanes_workers_and_checkpoints_leave_no_trace(optimizer):
     assert not np.array_equal(together.search.mean[0], together.search.mean[1])
 
 
-@every_strategy
+@pytest.mark.parametrize("optimizer", STRATEGIES, ids=operator.itemgetter("name"))
 def test_the_distribution_is_that_of_the_strategy(optimizer):
     """Individuals are drawn as evosax draws them: with the centre and the deviations of its state."""
     trials = stack([_trial(optimizer=optimizer | {"population": 20, "initial_std": 0.25})])

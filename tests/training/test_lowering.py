@@ -46,12 +46,14 @@ def _check(trial: TrialSpec) -> None:
         assert not rounded, (name, rounded[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", ["quickstart", "recall"])
 def test_training_and_evaluation_by_gradient_lower_for_cuda(space):
     trial = next(trial for trial in _forms(Path(f"search_spaces/{space}.yaml")).values() if not trial.single_seed)
     _check(trial)
 
 
+@pytest.mark.slow
 def test_training_and_evaluation_by_pgpe_lower_for_cuda():
     (trial,) = _forms(Path("search_spaces/gridworld_small.yaml")).values()
     _check(trial)
@@ -71,6 +73,7 @@ def test_every_program_of_every_shipped_space_lowers_for_cuda():
         _check(trial)
 
 
+@pytest.mark.slow
 def test_a_trial_may_ask_for_rounded_products():
     trial = coloring_trial(precision="tensorfloat32")
     texts = [text for lowered in programs(trial).values() for text in products(lowered) if "f32" in text]
@@ -124,7 +127,7 @@ SMALL = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("task", SMALL)
 def test_steps_and_evaluation_for_a_gpu_give_the_numbers_of_those_for_a_cpu(task):
     """Two lanes, on this CPU; sums may be taken in another order, and ten steps do not amplify that much."""
@@ -143,7 +146,7 @@ def test_steps_and_evaluation_for_a_gpu_give_the_numbers_of_those_for_a_cpu(task
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_generation_for_a_gpu_gives_the_numbers_of_one_for_a_cpu():
     """Losses of the grid world are whole numbers, so that they are equal exactly where no argmax is close."""
     fields = {
