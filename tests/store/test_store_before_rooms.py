@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import sweeper
 from sweeper.analysis import sql
 from sweeper.packs.packing import packs
 from sweeper.packs.plan import Listed, done_statuses, plan
@@ -60,6 +61,31 @@ def test_its_sweep_is_done(store, tmp_path):
         plan(trials, None, store.committed(), done_statuses(early_stopping=True, retry_failed=False))
     ).exhausted
     assert {key for pack in packs(trials, None) for key in pack.trial_ids} == set(SUCCESS) - {"80d7d837a0ca7147efac"}
+
+
+@pytest.mark.long  # trains
+def test_its_interrupted_sweep_goes_on(store, tmp_path, monkeypatch):
+    """As if the driver had died before two commits. Three trials are stopped, which this space does not ask for."""
+    lost = {"a0cd65e25e34b1ca0dbe", "fe56e7106ce967abf6aa"}
+    for key in lost:
+        for folder in ("trials", "curves", "outcomes"):
+            (store_file,) = (tmp_path / "store" / folder).rglob(f"{key}.parquet")
+            store_file.unlink()
+    stopped = {key for key, (_, status, _) in SUCCESS.items() if status == "stopped"}
+    before = {row["trial_id"]: row for row in store.trials().to_pylist()}
+    (record,) = store.sweeps()
+    (tmp_path / "second.yaml").write_text(record.text)
+
+    rows = sweeper.train(tmp_path / "second.yaml", tmp_path / "store", in_process=True)
+
+    assert set(rows["trial_id"]) == set(SUCCESS) - {"80d7d837a0ca7147efac"}
+    assert set(rows["status"]) == {"finished"}
+    after = {row["trial_id"]: row for row in store.trials().to_pylist()}
+    assert {key for key in after if after[key] != before.get(key)} == lost | stopped
+    assert {key: after[key]["success"] for key in lost} == pytest.approx({key: SUCCESS[key][2] for key in lost})
+    monkeypatch.setattr(compaction, "TOGETHER", 2)
+    assert compact(store).trials >= 2
+    assert {row["trial_id"]: row for row in store.trials().to_pylist()} == after
 
 
 def test_it_can_be_asked_in_sql(store):
