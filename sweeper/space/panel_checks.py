@@ -42,16 +42,19 @@ class _Names:
     """The names that the trials of a space will have; names of metrics are computed when they are first needed."""
 
     def __init__(self, variants: Sequence[Node]):
-        records: dict[Any, Any] = {}
+        first_of_kind: dict[tuple[str | None, ...], TrialSpec] = {}
+        paths: dict[str, None] = {}
         for variant in variants:
             for probe in holes.probes(variant):
                 data = plain(probe)
+                # A randomised baseline has voters, and so every metric of the other baselines too.
+                trial = TrialSpec.model_validate(data | {"baseline": "Aq_R"})
+                paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
                 named = [part.get("name") if isinstance(part := data.get(key), dict) else None for key in _NAMED]
-                records.setdefault(tuple(named), data)
-        # A randomised baseline has voters, and so every metric of the other baselines too.
-        self._trials = [TrialSpec.model_validate(data | {"baseline": "Aq_R"}) for data in records.values()]
+                first_of_kind.setdefault(tuple(named), trial)
+        self._trials = list(first_of_kind.values())
         self.tasks = list(dict.fromkeys(trial.task.name for trial in self._trials))
-        self.paths = list(dict.fromkeys(path for trial in self._trials for path, _ in leaf_values(canonical(trial))))
+        self.paths = list(paths)
 
     @cached_property
     def metrics(self) -> list[str]:

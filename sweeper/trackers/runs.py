@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from sweeper.analysis.means import varying
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
-from sweeper.analysis.results import current, entries, extra_metrics, last_part, named_frame
+from sweeper.analysis.results import current, entries, extra_metrics, named_frame
+from sweeper.packs.labels import named_values
 from sweeper.store.store import METRICS, TIMINGS, Status, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
 
@@ -158,7 +159,8 @@ def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
 def _label(named: Mapping[str, Any], paths: Sequence[str]) -> str:
     """Task, model and baseline, and whatever else varies in the sweep."""
     always = ("task.name", "model.name", "baseline")
-    others = [f"{last_part(path)}={named[path]}" for path in paths if path in named and path not in always]
+    varied = [path for path in paths if path in named and path not in always]
+    others = named_values(varied, lambda path: str(named[path]))
     return " ".join([*(str(named[path]) for path in always), *others])[:LONGEST_LABEL]
 
 

@@ -169,6 +169,11 @@ def _until(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
+def _status(store: Path) -> str:
+    command = [sys.executable, "-m", "sweeper.status", "--results", str(store)]
+    return subprocess.run(command, cwd=plugins.ROOT, capture_output=True, text=True, check=True).stdout
+
+
 def _science(store: Path) -> pa.Table:
     """What a store says of its trials, apart from how they were executed."""
     table = Store.open(store).trials()
@@ -233,6 +238,8 @@ def test_killed_and_interrupted_sweeps_end_with_the_same_numbers(undisturbed, ch
     assert killed.workers()
     os.kill(killed.process.pid, signal.SIGKILL)
     killed.process.wait()
+    died = f"tiny: the driver on {socket.gethostname()} (process {killed.process.pid}) died without goodbye"
+    assert died in _status(store)
     _until(lambda: not any(b"ray::ResourceTrainable" in line for line in killed.remaining()))
 
     interrupted = Command(checkout, *arguments)
@@ -264,14 +271,9 @@ def test_a_sweep_is_watched_and_stopped_through_its_store(checkout):
         checkout, "tiny.yaml", "--results", str(store), "--address", "local", "--set", "trial.steps=10000000"
     )
 
-    def shown() -> str:
-        return subprocess.run(
-            [sys.executable, "-m", "sweeper.status", "--results", store], cwd=checkout, capture_output=True, text=True
-        ).stdout
-
     command.until(lambda: list(store.glob("drivers/*/*.json")))
-    command.until(lambda: " training " in shown())
-    out = shown()
+    command.until(lambda: " training " in _status(store))
+    out = _status(store)
     assert f"tiny: running on {socket.gethostname()} (process {command.process.pid})" in out
     assert re.search(rf"^tiny +coloring Aq_R q=.* {socket.gethostname()} *$", out, re.MULTILINE)
     stop = subprocess.run(
@@ -288,14 +290,6 @@ def test_a_sweep_is_watched_and_stopped_through_its_store(checkout):
     (saved,) = re.findall(r"^(\d) of \d packs? left a checkpoint", text, re.MULTILINE)
     assert int(saved) == len(list(store.glob("checkpoints/*.ckpt"))) > 0
     assert not list(store.glob("drivers/*/*"))
-
-    killed = Command(
-        checkout, "tiny.yaml", "--results", str(store), "--address", "local", "--set", "trial.steps=10000000"
-    )
-    killed.until(lambda: list(store.glob("drivers/*/*.json")))
-    killed.process.kill()
-    killed.process.wait()
-    assert f"tiny: the driver on {socket.gethostname()} (process {killed.process.pid}) died without goodbye" in shown()
 
 
 @pytest.mark.long

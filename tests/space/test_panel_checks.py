@@ -119,6 +119,18 @@ panels:
         space(SPACE + "  - {kind: votes, name: none, split: q}\n")
 
 
+def test_a_column_may_be_an_entry_of_some_variants_only(space):
+    text = SPACE + """\
+  - {kind: curve, name: annealed, x: final_q, metric: reward, split: baseline}
+variants:
+  - {}
+  - {objective: {final_q: 4}}
+"""
+    assert len(space(text).panels) == 12
+    with pytest.raises(SearchSpaceError, match="unknown column 'final_q'"):
+        space(text.replace("final_q: 4", "m: 3"))
+
+
 def test_an_override_is_named_as_the_place(space):
     with pytest.raises(SearchSpaceError, match="--set panels"):
         space(SPACE, ["panels[1].metric=loss"])
