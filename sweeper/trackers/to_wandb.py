@@ -69,6 +69,8 @@ class WandbTracker(Tracker):
         written.summary.update(run.final)
         folder = Path(written.settings.sync_dir)
         written.finish(exit_code=1 if run.status == "failed" else 0)
+        # `finish` does not wait for W&B's service to close the file; the end of the service does, for .15 s a run.
+        wandb.teardown()
         (folder / MARK).write_text(run.row)
 
 

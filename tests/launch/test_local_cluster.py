@@ -1,5 +1,6 @@
 """A local cluster belongs to its user: another user of the machine finds no folder, no token and no open door."""
 
+import contextlib
 import json
 import os
 import resource
@@ -57,7 +58,7 @@ for name in ("session", "scratch", "staging"):
 for pid in pids:
     try:
         entered.append(pathlib.Path(f"/proc/{pid}/environ").read_text())
-    except PermissionError:
+    except (PermissionError, FileNotFoundError):  # Ray ends idle workers
         pass
 print(json.dumps(entered))
 """
@@ -73,9 +74,13 @@ def _listening(pids: list[int]) -> set[str]:
     """The addresses at which the processes accept TCP connections, as the kernel writes them."""
     sockets = set()
     for pid in pids:
-        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-            if (target := os.readlink(descriptor)).startswith("socket:["):
-                sockets.add(target.removeprefix("socket:[").removesuffix("]"))
+        descriptors: list[Path] = []
+        with contextlib.suppress(FileNotFoundError):  # Ray ends idle workers
+            descriptors += Path(f"/proc/{pid}/fd").iterdir()
+        for descriptor in descriptors:
+            with contextlib.suppress(FileNotFoundError):  # closed since
+                if (target := os.readlink(descriptor)).startswith("socket:["):
+                    sockets.add(target.removeprefix("socket:[").removesuffix("]"))
     addresses = set()
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:

@@ -120,12 +120,15 @@ panels:
 
 
 def test_a_column_may_be_an_entry_of_some_variants_only(space):
-    text = SPACE + """\
+    text = (
+        SPACE
+        + """\
   - {kind: curve, name: annealed, x: final_q, metric: reward, split: baseline}
 variants:
   - {}
   - {objective: {final_q: 4}}
 """
+    )
     assert len(space(text).panels) == 12
     with pytest.raises(SearchSpaceError, match="unknown column 'final_q'"):
         space(text.replace("final_q: 4", "m: 3"))

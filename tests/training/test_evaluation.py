@@ -43,7 +43,7 @@ def test_margins_of_parts_are_measured_where_parts_are_voted_on():
     assert columns[0]["part_margin_p5"] == pytest.approx(np.percentile(columns[1]["part_margin"], 5))
     # Whole answers are right no more often than their weakest part.
     assert (2 * columns[1]["success"] - 1 <= columns[1]["part_margin"] + 1e-6).all()
-    assert "part_margin" not in metric_names(coloring_trial())
+    assert "part_margin" not in names(coloring_trial()).metrics
 
 
 def test_the_entropy_of_wrong_answers_is_averaged_over_inputs_that_have_some():
