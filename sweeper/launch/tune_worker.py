@@ -18,6 +18,7 @@ from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.population import Population
 from sweeper.launch.protocol import Failed, Lost, Order, Report, decoded
 from sweeper.packs import checkpoint, evaluation_run, pack_run
+from sweeper.packs.device_lanes import out_of_memory
 from sweeper.packs.evaluation_plan import Protocol
 from sweeper.packs.evaluation_run import EvaluationRun
 from sweeper.packs.packing import Pack
@@ -121,6 +122,9 @@ class PackTrainable(tune.Trainable):
             return Report(done=True, progress=self._progress, trouble=Lost(reason(error)))
         except Exception as error:  # any exception of a task or model is a failure of these trials
             traceback.print_exc()
+            if out_of_memory(error):  # of the evaluation, or of one lane: another device may have enough
+                trouble = Lost(f"the device has too little memory: {reason(error)}")
+                return Report(done=True, progress=self._progress, trouble=trouble)
             return Report(done=True, progress=self._progress, trouble=self._failed(error))
 
     def _order(self, pack_id: str) -> Order:

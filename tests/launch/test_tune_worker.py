@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import jax
 import pytest
 from ray import cloudpickle
 
@@ -144,6 +145,55 @@ def test_an_exception_becomes_failed_rows_of_the_trials_without_a_row(strides, t
     assert report.trouble.trial_ids == work.pending[1:]
     assert report.trouble.reason.startswith("ValueError: the wheel came off")
     assert Store.open(tmp_path).committed() == {work.pending[0]: "finished", work.pending[1]: "failed"}
+
+
+def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(strides, tmp_path, monkeypatch):
+    work = whole(coloring_trial(), coloring_trial(seed=1))
+
+    def too_large(*arguments: Any) -> Any:
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 17 bytes")
+
+    worker = Worker(work, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("sweeper.training.evaluation.evaluate", too_large)
+        while not (report := worker.report()).done:
+            pass
+    assert isinstance(report.trouble, Lost)
+    assert report.trouble.reason.startswith("the device has too little memory: RESOURCE_EXHAUSTED")
+    assert Store.open(tmp_path).committed() == {}
+    # Nothing is trained again on a device with more.
+    larger = Worker(work, tmp_path)
+    assert [(report.done, report.progress.step) for report in (larger.report(), larger.report())] == [
+        (False, 250),
+        (True, 250),
+    ]
+    assert set(Store.open(tmp_path).committed().values()) == {"finished"}
+
+
+@pytest.mark.parametrize(
+    ("resources", "share"),
+    [
+        (Resources(), None),
+        (Resources(gpus=1), 1.0),
+        (Resources(gpus=0.5), 0.5),
+        (Resources(gpus=2), 1.0),
+        (Resources(gpus=1, lanes=4), None),
+        (Resources(gpus=1, population_workers=2), None),
+    ],
+)
+def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_many(
+    tmp_path, monkeypatch, resources, share
+):
+    given: list[float | None] = []
+
+    def opened(*arguments: Any) -> _Quarters:
+        given.append(arguments[-1])
+        return _Quarters()
+
+    monkeypatch.setattr(tune_worker, "keep_programs", lambda cpus: None)
+    monkeypatch.setattr(tune_worker.pack_run, "opened", opened)
+    Worker(whole(coloring_trial()), tmp_path, resources=resources).step()
+    assert given == [share]
 
 
 def test_a_worker_of_other_code_trains_nothing(strides, tmp_path):

@@ -23,10 +23,11 @@ class Worker(tune_worker.PackTrainable):
         store: Path,
         orders: Iterable[protocol.Order] = (),
         evaluation: Protocol | None = None,
+        resources: Resources = Resources(checkpoint_seconds=1e9),
     ):
         self.given = iter(orders)
         context = {"orders": None, "store": str(store), "provenance": provenance.capture(["test"])}
-        self.setup(protocol.encoded(work), **context, protocol=evaluation, resources=Resources(checkpoint_seconds=1e9))
+        self.setup(protocol.encoded(work), **context, protocol=evaluation, resources=resources)
 
     def _order(self, pack_id: str) -> protocol.Order:
         if self._progress is None or self._progress.phase != "compiling":
