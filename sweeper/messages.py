@@ -12,7 +12,12 @@ from typing import Any
 def counted(number: int | float, noun: str) -> str:
     """A number with its noun, such as "1 trial", "2,000 trials" or "0.5 GPUs"; the noun's plural ends in s."""
     figure = f"{number:,}" if isinstance(number, int) else f"{number:g}"
-    return f"{figure} {noun}" if number == 1 else f"{figure} {noun}s"
+    return f"{figure} {inflected(number, noun, f'{noun}s')}"
+
+
+def inflected(number: int | float, singular: str, plural: str) -> str:
+    """The form of a word that goes with a number: "is" with 1, "are" with any other number."""
+    return singular if number == 1 else plural
 
 
 def duration(seconds: float) -> str:

@@ -67,7 +67,7 @@ def _sweeps(store: "Store") -> "list[RenderableType]":
 
     from sweeper.analysis.sweeps import failures, overview, starts_by_name
     from sweeper.analysis.table import terminal
-    from sweeper.messages import counted, printable
+    from sweeper.messages import counted, inflected, printable
     from sweeper.store.annotations import read_annotations
 
     committed = store.committed()
@@ -82,7 +82,7 @@ def _sweeps(store: "Store") -> "list[RenderableType]":
             parts.append(Text(printable(f"{name}: {count:,} failed: {reason}")))
     unplanned = committed.keys() - {trial_id for record in latest.values() for trial_id in record.trial_ids}
     if unplanned:
-        verb = "is" if len(unplanned) == 1 else "are"
+        verb = inflected(len(unplanned), "is", "are")
         parts.append(Text(f"{counted(len(unplanned), 'committed trial')} {verb} not, or no longer, planned by a sweep"))
     if not starts and not committed:
         parts.append(Text("the store is empty"))

@@ -15,6 +15,7 @@ def test_a_noun_agrees_with_its_number():
         "0 trials", "1 trial", "2 trials", "2,000 trials",
     ]  # fmt: skip
     assert [messages.counted(number, "GPU") for number in (0.5, 1.0, 4096.0)] == ["0.5 GPUs", "1 GPU", "4096 GPUs"]
+    assert [messages.inflected(number, "is", "are") for number in (0, 1, 2)] == ["are", "is", "are"]
 
 
 def test_durations_have_two_units_at_most():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sweeper import events
 from sweeper.events import Event
-from sweeper.messages import counted, printable
+from sweeper.messages import counted, inflected, printable
 
 
 def sentences(event: Event) -> list[str]:
@@ -46,7 +46,7 @@ def _stopped(packs: int, checkpoints: int, finished: int) -> str:
     if finished:
         parts.append(f"{finished:,} finished")
     if anew := packs - checkpoints - finished:
-        parts.append(f"{anew:,} had none to leave and {'starts' if anew == 1 else 'start'} anew")
+        parts.append(f"{anew:,} had none to leave and {inflected(anew, 'starts', 'start')} anew")
     return ", ".join(parts)
 
 

@@ -8,7 +8,7 @@ from sweeper.packs.packing import Pack
 from sweeper.trial.trial_spec import TrialSpec, canonical, leaf_values
 
 MOST = 3
-"""So many values of an entry are listed; of more the first and the last are."""
+"""A label lists at most this many values. Of more numbers it has the smallest and the largest, of others the count."""
 
 _WITHOUT_NAME = ("baseline", "model.name")
 _ALWAYS = ("task.name", "baseline")

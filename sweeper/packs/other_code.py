@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from sweeper.messages import counted
+from sweeper.messages import counted, inflected
 from sweeper.store.seal import Seal
 from sweeper.store.store import Store
 from sweeper.trial.fingerprint import Code
@@ -33,7 +33,7 @@ def sentence(store: Store, others: list[str], seals: Mapping[str, Seal], recompu
         by_fingerprint.setdefault(seals[key].fingerprint, []).append(key)
     rows = store.trials([key for keys in by_fingerprint.values() for key in keys[:READ]]).to_pylist()
     commits = {_commit(row["commit"], row["dirty"]) for row in rows}
-    verb = "is" if len(others) == 1 else "are"
+    verb = inflected(len(others), "is", "are")
     happens = (
         "moved to superseded/ and computed again" if recompute else "kept; --recompute-other-code computes them again"
     )

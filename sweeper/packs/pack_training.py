@@ -63,7 +63,7 @@ class PackTraining:
 
 
 def begun(trainer: Trainer, trials: TrialSpec, saved: Checkpoint | None) -> PackTraining:
-    """The training of stacked trials as a checkpoint has it; without one that fits, before its first step."""
+    """The training continued from the checkpoint, or a new training if no checkpoint fits."""
     training = started(trainer, trials)
     if saved is None or (state := saved.state(like=training.state)) is None:
         return training

@@ -18,7 +18,7 @@ from sweeper.space.problems import Problem, SearchSpaceError, shown
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node, descendant, plain
 from sweeper.training import evaluation, trainers
-from sweeper.trial.trial_spec import TrialSpec, canonical, leaf_values
+from sweeper.trial.trial_spec import Baseline, TrialSpec, canonical, leaf_values
 
 ROW_COLUMNS = (
     "trial_id", "status", "task", "baseline", "model", "objective", "q", "m", "seed", "steps", "batch_size",
@@ -48,7 +48,7 @@ class _Names:
             for probe in holes.probes(variant):
                 data = plain(probe)
                 # A randomised baseline has voters, and so every metric of the other baselines too.
-                trial = TrialSpec.model_validate(data | {"baseline": "Aq_R"})
+                trial = TrialSpec.model_validate(data | {"baseline": Baseline.Aq_R})
                 paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
                 named = [part.get("name") if isinstance(part := data.get(key), dict) else None for key in _NAMED]
                 first_of_kind.setdefault(tuple(named), trial)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from sweeper.messages import counted
+from sweeper.messages import counted, inflected
 from sweeper.space.search import Search
 from sweeper.trial.trial_spec import Adam, TrialSpec
 
@@ -39,7 +39,7 @@ def _never_stopped(trials: Collection[TrialSpec], search: Search) -> list[str]:
     short = [trial.steps for trial in trials if trial.steps <= grace]
     if not short:
         return []
-    subject = "1 trial is" if len(short) == 1 else f"{len(short):,} trials are"
+    subject = f"{counted(len(short), 'trial')} {inflected(len(short), 'is', 'are')}"
     return [
         f"  search.early_stopping.grace_steps: {subject} never stopped early, as a training of {max(short):,} steps "
         f"ends before step {grace + 1:,}"

@@ -44,7 +44,7 @@ from sweeper.space.yaml_tree import (
     signature,
 )
 from sweeper.training import evaluation
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial_spec import Baseline, TrialSpec
 
 ANCHORS = "x-"
 """The beginning of keys at the top that hold values for aliases, and nothing else."""
@@ -222,7 +222,7 @@ def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> list[
     known = ["train_loss"]
     for variant in variants:
         # A randomised baseline has voters, and so every metric of the other baselines too.
-        trial = plain(next(holes.probes(variant))) | {"baseline": "Aq_R"}
+        trial = plain(next(holes.probes(variant))) | {"baseline": Baseline.Aq_R}
         known += evaluation.names(TrialSpec.model_validate(trial)).metrics
     at = descendant(root, ("search", "metric"))
     metric, problems = shown(search.metric), []

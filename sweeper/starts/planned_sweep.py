@@ -8,7 +8,7 @@ from pathlib import Path
 from sweeper import events
 from sweeper.analysis import cost
 from sweeper.analysis.results import finite_values
-from sweeper.messages import counted
+from sweeper.messages import counted, inflected
 from sweeper.packs import other_code, plan, trial_timing
 from sweeper.packs.halving import Halving
 from sweeper.packs.packing import cells
@@ -133,7 +133,7 @@ def _source(
         return study, f"{searched}, {counted(len(study.planned), 'trial')} so far"
     if isinstance(spec.search, HalvingSearch):
         halving = Halving(spec, store, committed, done, origin.fingerprint)
-        searches = f"{len(halving.searches):,} search{'' if len(halving.searches) == 1 else 'es'}"
+        searches = f"{len(halving.searches):,} {inflected(len(halving.searches), 'search', 'searches')}"
         structures = counted(len(cells(halving.planned.values())), "cell")
         return halving, f"{searches} of {spec.search.starts:,} trials · {structures}"
     expansion = spec.expand()

@@ -16,7 +16,7 @@ from sweeper import events
 from sweeper.analysis import unfinished
 from sweeper.analysis.best_setting import ending
 from sweeper.interruption import Interruption
-from sweeper.messages import counted
+from sweeper.messages import counted, inflected
 from sweeper.packs import checkpoint
 from sweeper.space import panel_checks, search_space
 from sweeper.space.problems import SearchSpaceError
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 
 Launcher = Callable[[PlannedSweep, Interruption], "launch.Launched | None"]
-"""Runs all packs of a sweep; returns how that ended, and None where nothing of its own can have gone wrong."""
+"""Runs all packs of a sweep; returns how that ended.
+
+None from a launcher that reports every problem as an exception.
+"""
 
 
 def start(options: Options, interruption: Interruption) -> int:
@@ -199,7 +202,7 @@ def _report(sweep: PlannedSweep, launched: "launch.Launched | None") -> int:
         early = f", {len(stopped):,} of them stopped early" if len(stopped) else ""
         output.say(f"{len(finished) + len(stopped):,} of {planned} committed{early}")
         return 0
-    verb = "is" if len(source.planned) == 1 else "are"
+    verb = inflected(len(source.planned), "is", "are")
     output.complain(f"{sum(map(len, reasons.values())):,} of {planned} {verb} not finished:")
     for line in unfinished.lines(reasons):
         output.complain(f"  {line}")

@@ -5,7 +5,7 @@ task=<t>/baseline=<b>/compacted-<digest>.parquet     the rows or curves of many 
 task=<t>/baseline=<b>/<trial_id>.safetensors         the weights of a trial's network
 task=<t>/baseline=<b>/<trial_id>-<protocol>.parquet  an evaluation of the network, below `evaluations`
 
-The name of a trial's row stands for the trial: `file_path` makes the names of its other files of it.
+`file_path` derives the names of a trial's other files from the name of its row.
 """
 
 import re

@@ -50,7 +50,7 @@ def publish(
 
 
 def sealed_row(seal: Seal, row: pa.Table, details: Mapping[Detail, SealedFile]) -> tuple[Seal, bytes]:
-    """A row that names these details, and others as its seal did: the new seal, and the file."""
+    """The new seal, in which these details replace those of the same kind, and the file of the row."""
     seal = dataclasses.replace(seal, **{kind: file.mark for kind, file in details.items()})
     return seal, sealed([row], seal, ENCODINGS["trials"](row)).data
 
