@@ -248,8 +248,9 @@ def test_points_of_training_curves_answer_to_pointer_and_keyboard(tab, ours):
 def test_a_live_page_is_loaded_again_as_its_reader_left_it(tab, tmp_path, ours):
     path = tmp_path / "page.html"
     page.write(path, ours.store, ours.store.trials(), [ours.section], every=60)
-    # The test says when the minute is over.
-    hold = "{ const later = setTimeout; window.setTimeout = (f, t) => t === 60000 ? (window.over = f) : later(f, t); }"
+    # The test says when the minute is over, and when the second after which a page that was busy looks again.
+    hold = """{ const later = setTimeout; window.setTimeout = (look, time) =>
+        time === 60000 ? (window.over = look) : time === 1000 ? (window.again = look) : later(look, time); }"""
     held = tab.call("Page.addScriptToEvaluateOnNewDocument", source=hold)
     tab.call("Emulation.setDeviceMetricsOverride", width=900, height=400, deviceScaleFactor=1, mobile=False)
     try:
@@ -276,9 +277,10 @@ def test_a_live_page_is_loaded_again_as_its_reader_left_it(tab, tmp_path, ours):
         page.write(path, ours.store, ours.store.trials(), [ours.section], [table], every=60)
         tab.events.clear()
         # Nothing is taken away from a reader who marks a text.
-        tab.run("getSelection().selectAllChildren(document.querySelector('h1')), (window.same = true), over()")
-        assert tab.run("new Promise((done) => setTimeout(() => done(window.same), 300))") is True
-        tab.run("getSelection().removeAllRanges()")
+        tab.run("getSelection().selectAllChildren(document.querySelector('h1'))")
+        # A page either loads itself at once or looks again later.
+        assert tab.run("over(), typeof again") == "function"
+        tab.run("getSelection().removeAllRanges(), again()")
         while not any(event["name"] == "load" for event in tab.methods("Page.lifecycleEvent")):
             with contextlib.suppress(RuntimeError):  # the page that was asked is gone
                 tab.run("new Promise((done) => setTimeout(done, 50))")

@@ -57,9 +57,7 @@ MEETING = """
         assert type(self).__module__ == "tasks.mine", type(self).__module__
         place = pathlib.Path({place!r})
         (place / ray.get_runtime_context().get_node_id()).touch()
-        end = time.monotonic() + 900
         while len(list(place.iterdir())) < 2:
-            assert time.monotonic() < end, "the other node trains nothing"
             time.sleep(0.05)
         return super().losses(model, inputs, seeds)
 """

@@ -3,8 +3,7 @@
 import contextlib
 import logging
 import os
-import signal
-import threading
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,13 +29,40 @@ pytestmark = pytest.mark.slow
 GENERATIONS = 3
 CODE = fingerprint.captured()
 
+MORTAL = '''
+"""Colouring that kills its process in the middle of a block, once for each time that a file is made."""
 
-def _trials(optimizer: str = "pgpe") -> tuple[TrialSpec, ...]:
+import contextlib
+import os
+import signal
+from typing import Literal
+
+import jax
+
+from tasks import coloring
+
+
+def die():
+    with contextlib.suppress(FileNotFoundError):  # there is no order, or another process has taken it
+        os.remove({order!r})
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Task(coloring.Task):
+    name: Literal["mortal"] = "mortal"
+
+    def losses(self, network, inputs, seeds):
+        jax.debug.callback(die)
+        return super().losses(network, inputs, seeds)
+'''
+
+
+def _trials(optimizer: str = "pgpe", task: str = "coloring") -> tuple[TrialSpec, ...]:
     """Two lanes, and four blocks the last of which is not full."""
     return tuple(
         TrialSpec.model_validate(
             {
-                "task": {"name": "coloring", "vertices": 4},
+                "task": {"name": task, "vertices": 4},
                 "model": {"name": "transformer", "width": 6, "key_size": 5},
                 "baseline": "Aq_R",
                 "objective": {"q": 2.0, "m": 3},
@@ -68,8 +94,10 @@ def ray_of_four_cores() -> Iterator[None]:
     ray.shutdown()
 
 
-def _evolved(evaluate: evolution.Evaluator, optimizer: str = "pgpe") -> tuple[np.ndarray, list[evolution.Curve]]:
-    stacked = stack(_trials(optimizer))
+def _evolved(
+    evaluate: evolution.Evaluator, optimizer: str = "pgpe", task: str = "coloring"
+) -> tuple[np.ndarray, list[evolution.Curve]]:
+    stacked = stack(_trials(optimizer, task))
     state, curves = evolution.start(stacked), []
     for _ in range(GENERATIONS):
         state, curve = evolution.stride(stacked, state, 1, evaluate)
@@ -143,33 +171,37 @@ def test_a_worker_of_other_code_computes_nothing(ray_of_four_cores):
         remove_placement_group(group)
 
 
-def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_of_four_cores, undisturbed):
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project with the task `mortal`; its file `order` kills one process."""
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "mortal.py").write_text(MORTAL.format(order=str(tmp_path / "order")))
+    path = list(sys.modules["tasks"].__path__)
+    monkeypatch.setattr(plugins, "PROJECT", tmp_path)
+    yield tmp_path
+    sys.modules.pop("tasks.mortal", None)
+    sys.modules["tasks"].__path__ = path
+    plugins.load.cache_clear()
+
+
+def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_of_four_cores, project):
+    undisturbed = _evolved(evolution.in_process, task="mortal")
     group = placement_group([{"CPU": 1.0}] * 2)
-    population = Population(2, worker_environment(Resources()), group, 0)
-    evaluate = population.evaluator(_trials(), CODE)
-    killed: list[int] = []
+    environment = worker_environment(Resources()) | {plugins.PROJECT_VARIABLE: str(project)}
+    population = Population(2, environment, group, 0)
+    evaluate = population.evaluator(_trials(task="mortal"), fingerprint.captured())
 
     def disturbed(trials, distribution, step):
-        """Kills one worker while it evaluates, in each of the first two generations."""
-
-        def kill() -> None:
-            time.sleep(0.05)
-            pid = min(_pids())
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-
+        """Lets one worker die while it computes a block, in each of the first two generations."""
+        order = project / "order"
         if int(step[0]) < 2:
-            thread = threading.Thread(target=kill)
-            thread.start()
-            objectives = evaluate(trials, distribution, step)
-            thread.join()
-            return objectives
-        return evaluate(trials, distribution, step)
+            order.touch()
+        objectives = evaluate(trials, distribution, step)
+        assert not order.exists(), "no worker has died"
+        return objectives
 
     try:
-        evaluate(stack(_trials()), evolution.start(stack(_trials())).distribution(), np.zeros(2, np.int32))
-        assert _equal(_evolved(disturbed), undisturbed)
-        assert len(killed) == 2
+        assert _equal(_evolved(disturbed, task="mortal"), undisturbed)
     finally:
         population.close()
         remove_placement_group(group)
