@@ -26,7 +26,7 @@ from sweeper.events import Event, PackProgressed, Stream, SweepPlanned
 from sweeper.interruption import Interruption
 from sweeper.launch import tune_driver
 from sweeper.launch.cluster import worker_environment
-from sweeper.launch.tune_worker import REPORT_SECONDS, PackTrainable
+from sweeper.launch.tune_worker import REPORT_SECONDS, PackWorker
 from sweeper.packs import plan
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
@@ -64,7 +64,7 @@ class Sleep:
         """Nothing is evaluated."""
 
 
-class Sleeper(PackTrainable):
+class Sleeper(PackWorker):
     """The real worker, with `Sleep` in the place of training."""
 
     def _started(self, work: Work) -> Any:
@@ -143,7 +143,7 @@ def main() -> None:
     parser.add_argument("--workers", default="10,50,100")
     parser.add_argument("--seconds", type=float, default=60.0)
     arguments = parser.parse_args()
-    tune_driver.PackTrainable = Sleeper
+    tune_driver.PackWorker = Sleeper
     print(
         "| workers | all report after s | driver's CPU s | MB a worker "
         "| reports a s | CPU s for 1,000 | end s | driver's MB |"

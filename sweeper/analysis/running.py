@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sweeper.analysis.table import COUNT, NUMBER, Column, Field, Table, tabulated
 from sweeper.messages import counted, duration
 from sweeper.store.driver_process import Life, life
-from sweeper.store.drivers import RunningPack, StoredSign, signs, store_clock
+from sweeper.store.drivers import PackSign, StoredSign, signs, store_clock
 from sweeper.store.store import Store
 
 FRESH = 4
@@ -83,7 +83,7 @@ def packs_table(drivers: Iterable[Driver]) -> Table | None:
     rows = [(driver.sweep, pack) for driver in drivers if driver.lives for pack in driver.stored.sign.packs]
     if not rows:
         return None
-    fields: tuple[Field[tuple[str, RunningPack]], ...] = (
+    fields: tuple[Field[tuple[str, PackSign]], ...] = (
         (Column("sweep"), lambda row: row[0]),
         (Column("pack"), lambda row: row[1].label),
         (Column("lanes", COUNT), lambda row: row[1].lanes),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from sweeper.events import SweepPlanned
 from sweeper.packs.evaluation_plan import Protocol
-from sweeper.packs.plan import Source
+from sweeper.packs.plan import WorkSource
 from sweeper.space.resources import Resources
 from sweeper.space.search import Asha
 from sweeper.store.store import Store
@@ -27,7 +27,7 @@ class Job:
         protocol: Changes of the trials' protocols, by which their stored networks are evaluated; None to train them.
     """
 
-    source: Source
+    source: WorkSource
     planned: Callable[[], SweepPlanned]
     store: Store
     provenance: Provenance

@@ -24,8 +24,8 @@ from sweeper.launch.failures import LaunchError, reason
 from sweeper.launch.job import Job
 from sweeper.launch.protocol import Orders, encoded
 from sweeper.launch.tune_callback import MAX_WORKER_DEATHS, Ended, NotSaved, SweepCallback, TrialErrors
-from sweeper.launch.tune_worker import PackTrainable
-from sweeper.packs.plan import Source
+from sweeper.launch.tune_worker import PackWorker
+from sweeper.packs.plan import WorkSource
 from sweeper.space.resources import Resources
 from sweeper.space.search import Asha
 
@@ -50,7 +50,7 @@ _TUNE = {
 class _Queue(NotSaved, Searcher):
     """Hands a wave of work to Tune, unless the sweep is to stop."""
 
-    def __init__(self, source: Source, callback: SweepCallback):
+    def __init__(self, source: WorkSource, callback: SweepCallback):
         super().__init__()
         self._source, self._callback, self._left = source, callback, WAVE
 
@@ -133,7 +133,7 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
         "protocol": job.protocol,
     }
     worker = tune.with_resources(
-        tune.with_parameters(PackTrainable, **given), tune.PlacementGroupFactory(job.resources.bundles())
+        tune.with_parameters(PackWorker, **given), tune.PlacementGroupFactory(job.resources.bundles())
     )
     if (bundle := _missing_bundle(job.resources)) is not None:
         stream.emit(events.ResourcesAwaited(bundle))

@@ -45,7 +45,7 @@ this a thousand workers would wait for each other.
 """
 
 
-class PackTrainable(tune.Trainable):
+class PackWorker(tune.Trainable):
     """Trains one pack after another in one process, which keeps its compiled programs."""
 
     def setup(self, config: dict[str, Any], **launch: Any) -> None:

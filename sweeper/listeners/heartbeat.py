@@ -12,13 +12,12 @@ from collections.abc import Callable
 
 from sweeper import events
 from sweeper.events import Event
-from sweeper.listeners import sweep_progress
-from sweeper.listeners.sweep_progress import SweepProgress
+from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
 from sweeper.store.driver_process import life, this_process
 from sweeper.store.drivers import (
     MOST_PACKS,
     DriverSign,
-    RunningPack,
+    PackSign,
     is_asked_to_stop,
     new_driver,
     remove_sign,
@@ -101,7 +100,7 @@ class Heartbeat:
             steps_per_second=progress.steps_per_second,
             seconds_left=progress.seconds_left,
             running=len(progress.packs),
-            packs=tuple(map(_pack, list(progress.packs.values())[:MOST_PACKS])),
+            packs=tuple(map(_pack_sign, list(progress.packs.values())[:MOST_PACKS])),
         )
 
     def _beat(self) -> None:
@@ -143,9 +142,9 @@ def _bury(store: Store, sweep: str) -> None:
             remove_sign(store.files, stored.sweep, stored.sign.driver)
 
 
-def _pack(pack: sweep_progress.RunningPack) -> RunningPack:
+def _pack_sign(pack: RunningPack) -> PackSign:
     now = pack.progress
-    return RunningPack(
+    return PackSign(
         label=pack.started.label,
         phase="waiting" if now is None else now.phase,
         step=0 if now is None else now.step,

@@ -24,7 +24,7 @@ from sweeper.packs import checkpoint
 from sweeper.packs.continued_checkpoint import last_step
 from sweeper.packs.pack_training import curve_window, lane_curves, loss_at, restored
 from sweeper.packs.packing import Pack, packs
-from sweeper.packs.plan import Segment, Source, Work
+from sweeper.packs.plan import Segment, Work, WorkSource
 from sweeper.space.halving_search import HalvingSearch
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
@@ -34,7 +34,7 @@ from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
 
-class Halving(Source):
+class Halving(WorkSource):
     """The work of a successive halving.
 
     Attributes:

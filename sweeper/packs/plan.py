@@ -2,7 +2,7 @@
 
 The results store is the only memory. A listed search is planned whole. An adaptive search is a conversation: the next
 settings depend on the values of earlier ones, and every start replays the conversation from the store. Both are a
-`Source` of `Work`: a pack with all of its trials, because a checkpoint holds all lanes, and the ids of the pending
+`WorkSource` of `Work`: a pack with all of its trials, because a checkpoint holds all lanes, and the ids of the pending
 trials.
 
 Invariants:
@@ -143,7 +143,7 @@ def plan(
     )
 
 
-class Source(abc.ABC):
+class WorkSource(abc.ABC):
     """Hands out work in order, and learns when a pack has ended.
 
     Attributes:
@@ -199,7 +199,7 @@ class Source(abc.ABC):
         self._waiting.extend(plan.work)
 
 
-class Listed(Source):
+class Listed(WorkSource):
     """The work of a listed search, all known before the first pack runs.
 
     The first pack of every program goes first. So workers that start together compile different programs, and later
@@ -223,7 +223,7 @@ class Listed(Source):
         pass
 
 
-class Conversation(Source):
+class Conversation(WorkSource):
     """The work of an adaptive search, which is replayed from the store and then carried on.
 
     Args:

@@ -11,7 +11,7 @@ FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
 _FileName = Annotated[str, Field(pattern=FILE_NAME, max_length=80)]
 
 
-Source = Literal["column", "votes", "curve", "outcome", "walk"]
+MetricSource = Literal["column", "votes", "curve", "outcome", "walk"]
 """Where values of a metric come from: columns of trials, training curves, or outcomes of inputs. Names of vote columns
 end with the number of votes; names of walk columns end with two numbers, of the seed r and of the step."""
 
@@ -22,7 +22,7 @@ class Panel(Declaration):
     Panels with the same `figure` are also drawn side by side. `metric` is drawn of every series that names no other.
     """
 
-    SOURCE: ClassVar[Source] = "outcome"
+    SOURCE: ClassVar[MetricSource] = "outcome"
     """Where the metrics of the kind come from."""
 
     COLUMNS: ClassVar[tuple[str, ...]] = ()

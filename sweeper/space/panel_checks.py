@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space import holes
-from sweeper.space.panel import Panel, Source
+from sweeper.space.panel import MetricSource, Panel
 from sweeper.space.panel_series import Best, Where
 from sweeper.space.panels import CurvePanel, ScatterPanel, VotesPanel
 from sweeper.space.problems import Problem, SearchSpaceError, shown
@@ -35,7 +35,7 @@ class _Reference(NamedTuple):
 
     location: tuple[Any, ...]
     name: str
-    source: Source
+    source: MetricSource
 
 
 class _Names:
@@ -72,7 +72,7 @@ class _Names:
     def curves(self) -> list[str]:
         return list(dict.fromkeys(name for trial in self._trials for name in trainers.trainer_of(trial).curves))
 
-    def problem(self, name: str, source: Source) -> str | None:
+    def problem(self, name: str, source: MetricSource) -> str | None:
         """The mistake in a name; None if the name is right."""
         if source == "column":
             return self._column_problem(name)
@@ -157,7 +157,7 @@ def _references(panel: Panel) -> Iterator[_Reference]:
                 yield _Reference((field,), name, "column")
 
 
-def _drawn(location: tuple[Any, ...], part: Any, source: Source | None = None) -> Iterator[_Reference]:
+def _drawn(location: tuple[Any, ...], part: Any, source: MetricSource | None = None) -> Iterator[_Reference]:
     for field in ("metric", "tail"):
         if name := getattr(part, field, None):
             yield _Reference((*location, field), name, source or part.SOURCE)

@@ -56,7 +56,7 @@ class PlannedSweep:
     store: Store
     origin: provenance.Provenance
     committed: Mapping[str, Status]
-    source: plan.Source
+    source: plan.WorkSource
     output: Output
 
     @property
@@ -123,7 +123,7 @@ def _source(
     committed: Mapping[str, Status],
     done: frozenset[Status],
     origin: provenance.Provenance,
-) -> tuple[plan.Source, str]:
+) -> tuple[plan.WorkSource, str]:
     """The source of the work, and a sentence about the plan."""
     if isinstance(spec.search, AdaptiveSearch):
         study = plan.Conversation(

@@ -24,9 +24,9 @@ from sweeper.messages import did_you_mean, nearest_name
 from sweeper.store.annotations import copy_annotations
 from sweeper.store.committed_rows import ATTEMPTS, Entry, moved_too_often
 from sweeper.store.decoded_rows import decoded_rows
+from sweeper.store.decoded_size import DETAIL_LIMIT, decoded_bytes
 from sweeper.store.details import network_at
 from sweeper.store.evaluations import StoredEvaluation, evaluations_table, stored_evaluations
-from sweeper.store.expansion import DETAIL_LIMIT, expanded_bytes
 from sweeper.store.file_names import file_path
 from sweeper.store.publication import publish_sealed, sealed_row
 from sweeper.store.quarantine import Damage
@@ -281,7 +281,7 @@ def _with_columns(file: SealedFile, seal: Seal) -> SealedFile:
         DamagedError: the file would take too much memory.
     """
     parquet = pq.ParquetFile(pa.BufferReader(file.data))
-    if expanded_bytes(parquet.metadata) > DETAIL_LIMIT:
+    if decoded_bytes(parquet.metadata) > DETAIL_LIMIT:
         raise DamagedError("would take too many bytes")
     names = [name for name in parquet.schema_arrow.names if name in OUTCOMES.names or name in seal.outcome_columns]
     table = parquet.read(columns=names).replace_schema_metadata(None)

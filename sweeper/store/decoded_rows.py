@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic_core import from_json
 
-from sweeper.store.expansion import ROWS_LIMIT, expanded_bytes
+from sweeper.store.decoded_size import ROWS_LIMIT, decoded_bytes
 from sweeper.store.quarantine import Damage
 from sweeper.store.schema import IN_FILE
 from sweeper.store.seal import Seal
@@ -43,7 +43,7 @@ def _decoded(data: bytes, name: str, seals: Sequence[Seal], columns: Collection[
     declared = IN_FILE["trials"]
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
-        size, schema = expanded_bytes(file.metadata), file.schema_arrow
+        size, schema = decoded_bytes(file.metadata), file.schema_arrow
         if size > ROWS_LIMIT:
             return Damage("trials", name, f"would take {size:,} bytes, too many for rows")
         names = None  # of all columns: pyarrow reads them faster without their names

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from sweeper.store.committed_rows import Entry
-from sweeper.store.expansion import DETAIL_LIMIT, expanded_bytes
+from sweeper.store.decoded_size import DETAIL_LIMIT, decoded_bytes
 from sweeper.store.file_names import file_path, is_compacted
 from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles, FileState
 from sweeper.store.quarantine import Damage
@@ -189,7 +189,7 @@ def _is_own(files: DurableFiles, kind: DetailTable, name: str, file: DetailFile 
     if file.digest is not None and not (file.is_file(digest_of(end)) and (is_whole(end) or not whole)):
         return False
     try:
-        size = expanded_bytes(pq.read_metadata(pa.BufferReader(end)))
+        size = decoded_bytes(pq.read_metadata(pa.BufferReader(end)))
     except (pa.ArrowException, OSError):
         return True
     if size > DETAIL_LIMIT:

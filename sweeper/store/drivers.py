@@ -25,8 +25,8 @@ MOST_PACKS = 100
 _SIGN = re.compile(r"drivers/([A-Za-z0-9_][\w.-]*)/([0-9a-f]{16})\.json", re.ASCII)
 
 
-class RunningPack(BaseModel):
-    """A pack that a worker has.
+class PackSign(BaseModel):
+    """A running pack in a sign of life.
 
     Attributes:
         label: What it trains, in a few words.
@@ -82,7 +82,7 @@ class DriverSign(BaseModel):
     steps_per_second: float
     seconds_left: float | None
     running: int
-    packs: tuple[RunningPack, ...]
+    packs: tuple[PackSign, ...]
 
 
 class StoredSign(NamedTuple):

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pydantic_core import from_json
 
 from sweeper.store.committed_rows import LARGEST_ROW, Entry
-from sweeper.store.expansion import ROWS_LIMIT, expanded_bytes
+from sweeper.store.decoded_size import ROWS_LIMIT, decoded_bytes
 from sweeper.store.file_names import is_evaluation_name
 from sweeper.store.files import StoreError
 from sweeper.store.rows import ENCODINGS
@@ -187,7 +187,7 @@ def _decoded(store: Store, evaluation: StoredEvaluation) -> pa.Table | None:
     seal = evaluation.seal
     try:
         file = pq.ParquetFile(pa.BufferReader(evaluation.data))
-        size = expanded_bytes(file.metadata)
+        size = decoded_bytes(file.metadata)
         if size > ROWS_LIMIT:
             raise DamagedError(f"would take {size:,} bytes, too many for a row")
         table = file.read(use_threads=False).replace_schema_metadata(None).select(IN_FILE.names)

@@ -119,7 +119,7 @@ def test_a_store_that_cannot_be_written_tells_no_age(results, monkeypatch):
 
 
 def test_what_a_driver_says_cannot_steer_the_terminal(results):
-    pack = drivers.RunningPack.model_validate(
+    pack = drivers.PackSign.model_validate(
         {"label": "\x1b[2J", "phase": "", "step": 0, "steps": 1, "lanes": 1, "train_loss": None, "node": "\x07"}
     )
     drivers.write_sign(results.files, "quick", sign(command="\x1b[2J", state="\x1b[2J", packs=(pack,)))

@@ -185,8 +185,8 @@ def test_a_worker_that_dies_between_two_packs_fails_neither(driver):
     assert {event.status for event in driver.heard.all(events.TrialCommitted)} == {"failed"}
 
 
-TRACEBACK = "\x1b[36mray::PackTrainable.__init__()\x1b[39m (pid=7)\n  File\nImportError: no module called jax"
-IN_CREATION = ActorDiedError(RayTaskError("PackTrainable", TRACEBACK, ImportError()))
+TRACEBACK = "\x1b[36mray::PackWorker.__init__()\x1b[39m (pid=7)\n  File\nImportError: no module called jax"
+IN_CREATION = ActorDiedError(RayTaskError("PackWorker", TRACEBACK, ImportError()))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from sweeper.trial import provenance
 from sweeper.trial.trial_spec import TrialSpec
 
 
-class Worker(tune_worker.PackTrainable):
+class Worker(tune_worker.PackWorker):
     """A worker that is given its orders beforehand."""
 
     def __init__(

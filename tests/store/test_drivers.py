@@ -9,10 +9,10 @@ import pytest
 
 from sweeper.store import driver_process, drivers
 from sweeper.store.driver_process import life, this_process
-from sweeper.store.drivers import DriverSign, RunningPack, new_driver, remove_sign, signs, store_clock, write_sign
+from sweeper.store.drivers import DriverSign, PackSign, new_driver, remove_sign, signs, store_clock, write_sign
 from sweeper.store.store import Store
 
-PACK = RunningPack(label="coloring Aq_R", phase="training", step=100, steps=250, lanes=4, train_loss=0.25, node="seven")
+PACK = PackSign(label="coloring Aq_R", phase="training", step=100, steps=250, lanes=4, train_loss=0.25, node="seven")
 
 
 def sign(**changes):

@@ -26,8 +26,8 @@ import pytest
 from sweeper.analysis import sql
 from sweeper.store import (
     committed_rows,
+    decoded_size,
     details,
-    expansion,
     files,
     local_files,
     schema,
@@ -819,7 +819,7 @@ def bomb(table, column, size):
 def test_a_small_row_that_expands_to_gigabytes_is_not_decoded(local, caplog):
     local.commit(result({"seed": 1}))
     seal = Seal("trials", 1, FINISHED, "coloring", "Aq_R", "finished")
-    table = bomb(row_table(), "command", expansion.ROWS_LIMIT + 1)
+    table = bomb(row_table(), "command", decoded_size.ROWS_LIMIT + 1)
     data = sealed_parquet.sealed([table], seal, {"compression": "zstd", "use_dictionary": False}).data
     assert len(data) < 100_000
     file(local, "trials").write_bytes(data)
@@ -832,8 +832,8 @@ def test_a_small_row_that_expands_to_gigabytes_is_not_decoded(local, caplog):
 def test_small_curves_and_outcomes_that_expand_to_gigabytes_are_left_out(local, kind, monkeypatch, caplog):
     local.commit(result())
     local.commit(result({"seed": 1}, curves=[], outcomes=outcomes(3)))
-    size = expansion.expanded_bytes(pq.read_metadata(file(local, kind)))
-    assert size > 12 * 4 * expansion._VALUE if kind == "outcomes" else 2 * 4 * expansion._VALUE
+    size = decoded_size.decoded_bytes(pq.read_metadata(file(local, kind)))
+    assert size > 12 * 4 * decoded_size._VALUE if kind == "outcomes" else 2 * 4 * decoded_size._VALUE
     monkeypatch.setattr(details, "DETAIL_LIMIT", size - 1)
     assert set(getattr(local, kind)()["trial_id"].to_pylist()) <= {OTHER}
     assert f"{FINISHED}.parquet' would take {size:,} bytes: left out" in caplog.text

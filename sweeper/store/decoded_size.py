@@ -11,7 +11,7 @@ DETAIL_LIMIT = 2**30
 _VALUE = 8
 
 
-def expanded_bytes(metadata: pq.FileMetaData) -> int:
+def decoded_bytes(metadata: pq.FileMetaData) -> int:
     """Bytes that the columns of a parquet file take when they are decoded."""
     pages = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
     # A column of equal values takes next to nothing in its pages.
