@@ -9,7 +9,6 @@ from sweeper.analysis.means import column_names, metrics_of, varying
 from sweeper.analysis.results import entries
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, duration
-from sweeper.space.halving_search import HalvingSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.trial_spec import trial_id
 
@@ -19,7 +18,7 @@ MOST_SEARCHES = 20
 
 def searches_of(space: SweepSpec) -> list[tuple[str, ...]]:
     """Ids of the trials of every search of a space, in the order of the document; empty for any other method."""
-    if not isinstance(space.search, HalvingSearch):
+    if not space.search.COMPARES:
         return []
     return [tuple(map(trial_id, starts)) for starts in space.search.searches(space.expand().trials)]
 
@@ -65,12 +64,11 @@ def winner_lines(trials: pd.DataFrame, space: SweepSpec) -> list[str]:
 
 
 def _lines(searches: Sequence[_Search], space: SweepSpec) -> Iterator[str]:
-    assert isinstance(space.search, HalvingSearch)
     records = [{**entries(search.rows["spec"].iloc[0]), "seed": None} for search in searches]
     paths = varying(records)
     names = column_names(paths, records)
     for search, record in zip(searches, records, strict=True):
-        seed = search.rows["seed"].iloc[0] // space.search.starts
+        seed = search.rows["seed"].iloc[0] // space.search.trials_of_a_seed
         said = [f"{names[path]} {value_text(record[path])}" for path in paths if record.get(path) is not None]
         cost = f"{search.rows['cpu_seconds'].sum():.0f} s of CPU for {counted(len(search.rows), 'trial')}"
         winners = [_winner(row, search.winners) for _, row in search.winners.iterrows()] or ["no winner"]

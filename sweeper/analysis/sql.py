@@ -27,6 +27,8 @@ from sweeper.analysis.halving_winners import searches_of
 from sweeper.analysis.interruptible import interruptible
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.views import TEXTS, all_trials, evaluations, trials
+from sweeper.space.problems import SearchSpaceError
+from sweeper.space.search_space import search_of
 from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
 from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
@@ -166,8 +168,11 @@ def sweeps(store: Store) -> pa.Table:
 
 def _searches(record: SweepRecord) -> dict[str, int]:
     """The number of the search of every trial of a successive halving."""
-    if not any("halving" in text for text in (record.text, *record.overrides)):
-        return {}  # reading and expanding a large space takes seconds
+    try:
+        if not search_of(record.text, record.overrides).COMPARES:
+            return {}  # to expand a large space takes seconds
+    except SearchSpaceError:
+        return {}
     space = recorded_space(record)
     searches = [] if space is None else searches_of(space)
     return {trial_id: number for number, starts in enumerate(searches) for trial_id in starts}

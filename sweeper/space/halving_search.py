@@ -51,6 +51,7 @@ class HalvingSearch(ListedSearch):
     """
 
     DRAWS = False
+    COMPARES = True
 
     method: Literal["halving"]
     starts: Annotated[int, Field(ge=2, le=holes.MAX_SETTINGS)]
@@ -90,11 +91,6 @@ class HalvingSearch(ListedSearch):
         return [Problem(f"search.rungs[{len(self.rungs) - 1}].steps", text, None)]
 
     def searches(self, trials: Iterable[TrialSpec]) -> list[tuple[TrialSpec, ...]]:
-        """The trials of each search, in order of first appearance.
-
-        Args:
-            trials: Distinct trials of an expansion.
-        """
         searches: dict[str, list[TrialSpec]] = {}
         for trial in trials:
             key = json.dumps(canonical(trial) | {"seed": trial.seed // self.starts}, sort_keys=True)

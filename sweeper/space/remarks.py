@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from sweeper.messages import counted, inflected
 from sweeper.space.search import Search
-from sweeper.trial.trial_spec import Adam, TrialSpec
+from sweeper.trial.trial_spec import TrialSpec
 
 
 def remarks(trials: Collection[TrialSpec], search: Search) -> list[str]:
@@ -19,9 +19,7 @@ def remarks(trials: Collection[TrialSpec], search: Search) -> list[str]:
 
 def _never_warm(trials: Collection[TrialSpec]) -> list[str]:
     never_warm = [
-        (trial.optimizer.warmup_steps, trial.steps)
-        for trial in trials
-        if isinstance(trial.optimizer, Adam) and trial.optimizer.warmup_steps > trial.steps
+        (trial.optimizer.warmup_steps, trial.steps) for trial in trials if trial.optimizer.warmup_steps > trial.steps
     ]
     if not never_warm:
         return []

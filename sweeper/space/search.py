@@ -6,7 +6,7 @@ Each method is a module, and a name in `search_methods`.
 """
 
 import abc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -47,6 +47,9 @@ class Search(Spec, abc.ABC):
     DRAWS: ClassVar[bool]
     """Whether the method draws settings, from ranges too; otherwise it takes every entry of every choice."""
 
+    COMPARES: ClassVar[bool] = False
+    """Whether trials of one setting compete with each other while they train, in the groups of `searches`."""
+
     method: str
     trials: Annotated[int, Field(ge=1, le=MAX_SETTINGS)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
@@ -63,6 +66,14 @@ class Search(Spec, abc.ABC):
     def trials_of_a_seed(self) -> int:
         """How many trials are planned for every training seed of a setting."""
         return 1
+
+    def searches(self, trials: Iterable[TrialSpec]) -> list[tuple[TrialSpec, ...]]:
+        """The groups of trials that compete with each other, in order of first appearance; none for most methods.
+
+        Args:
+            trials: Distinct trials of an expansion.
+        """
+        return []
 
     @model_validator(mode="after")
     def _consistent(self) -> "Search":

@@ -50,6 +50,14 @@ ANCHORS = "x-"
 """The beginning of keys at the top that hold values for aliases, and nothing else."""
 
 
+class _Searched(BaseModel):
+    """The search of a document, whatever else is in it."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    search: SearchMethod = GridSearch()
+
+
 class _Document(BaseModel):
     """The top level of a search space."""
 
@@ -91,6 +99,23 @@ def of_text(path: str | Path, text: str, overrides: Sequence[str] = ()) -> Sweep
         return _sweep(Path(path), text, tuple(overrides), root)
     except Refused as refused:
         raise SearchSpaceError(str(path), [refused.problem]) from None
+
+
+def search_of(text: str, overrides: Sequence[str] = ()) -> Search:
+    """How the space with this text takes its settings; nothing else of the space is checked, or filled in.
+
+    Raises:
+        SearchSpaceError: there is no such search.
+    """
+    try:
+        root, _ = document(Path("space.yaml"), text)
+        for override in overrides:
+            root = overridden(root, override)
+        return _Searched.model_validate(plain(root)).search
+    except Refused as refused:
+        raise SearchSpaceError("space.yaml", [refused.problem]) from None
+    except ValidationError as error:
+        raise SearchSpaceError("space.yaml", [Problem("search", str(error), None)]) from None
 
 
 def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> SweepSpec:

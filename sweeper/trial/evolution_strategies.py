@@ -3,7 +3,7 @@
 `steps` of a trial that a strategy trains are its generations. Rates and deviations are in the units of the weights.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -23,9 +23,17 @@ class Evolution(Spec):
             of the training. None keeps m as it is.
     """
 
+    NEEDS_GRADIENT: ClassVar[bool] = False
+    """Whether the losses of a task must have a gradient."""
+
     name: str
     population: Annotated[int, Field(ge=2, multiple_of=2)] = 300
     final_m: Annotated[Annotated[int, Field(ge=2)] | None, Unwritten(at=None)] = None
+
+    @property
+    def warmup_steps(self) -> int:
+        """Steps in which a rate rises from 0: strategies have none."""
+        return 0
 
     def for_seeds(self, m: int, fresh: bool) -> Self:
         """The settings for an objective with m seeds r; a baseline without fresh seeds r ignores `final_m`.

@@ -18,7 +18,7 @@ import enum
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
 from jaxtyping import PRNGKeyArray
@@ -78,6 +78,9 @@ class Adam(Spec):
     The learning rate rises linearly from 0 to `learning_rate` in `warmup_steps` and falls to `final_learning_rate`
     at the last step along `schedule`.
     """
+
+    NEEDS_GRADIENT: ClassVar[bool] = True
+    """Whether the losses of a task must have a gradient."""
 
     name: Literal["adam"] = "adam"
     learning_rate: Traced[Positive] = 1e-3
@@ -146,7 +149,7 @@ class TrialSpec(Spec):
     def _complete(self) -> "TrialSpec":
         """Check the model against the task, and give values that this baseline ignores their one canonical value."""
         self.model.check(self.task)
-        if isinstance(self.optimizer, Adam) and not self.task.abilities().differentiable:
+        if self.optimizer.NEEDS_GRADIENT and not self.task.abilities().differentiable:
             raise ValueError(
                 f"optimizer: the losses of {self.task.name} have no gradient; train it with {{name: pgpe}}"
             )

@@ -20,7 +20,7 @@ from sweeper.space.grid_search import GridSearch
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.remarks import remarks
 from sweeper.space.search import AdaptiveSearch, Asha
-from sweeper.space.search_space import read
+from sweeper.space.search_space import read, search_of
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
@@ -886,3 +886,14 @@ def _complaints(path: Path, overrides: Sequence[str]) -> list[str]:
 )
 def test_packs_for_a_gpu_are_large_unless_the_space_says_otherwise(overrides, lanes):
     assert read(Path("search_spaces/quickstart.yaml"), overrides).pack_lanes == lanes
+
+
+def test_the_search_of_a_text_is_read_without_the_rest():
+    trial = "trial: {task: {name: of a plug-in that is gone}}\n"
+    halving = trial + 'search: {method: "h\\u0061lving", starts: 3, rungs: [{steps: 5, keep: 1}]}\n'
+    assert search_of(halving).COMPARES
+    assert not search_of(trial + "description: no halving\n").COMPARES
+    assert search_of(halving, ["search={method: random, trials: 2}"]).method == "random"
+    for text in ("search: {method: climbing}", "[search]", "search: [", ""):
+        with pytest.raises(SearchSpaceError):
+            search_of(text)
