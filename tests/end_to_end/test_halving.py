@@ -6,8 +6,7 @@ import signal
 import pytest
 
 from sweeper.store.store import Store
-from tests.end_to_end.test_run import Command, _curves, _science, _until
-from tests.end_to_end.test_run import checkout as checkout
+from tests.end_to_end.sweep_process import Command, copy_checkout, curves, science, until
 from tests.tiny_starts import with_seeds
 
 SPACE = (
@@ -32,10 +31,12 @@ def _kill(command: Command, store: Store, checkpoints: int, rows: int) -> None:
     )
     os.kill(command.process.pid, signal.SIGKILL)
     command.process.wait()
-    _until(lambda: not any(b"ray::" in line for line in command.remaining()))
+    until(lambda: not any(b"ray::" in line for line in command.remaining()))
 
 
-def test_a_halving_killed_at_its_rungs_ends_as_if_nothing_had_happened(checkout):
+def test_a_halving_killed_at_its_rungs_ends_as_if_nothing_had_happened(tmp_path):
+    checkout = tmp_path
+    copy_checkout(checkout)
     (checkout / "halving.yaml").write_text(SPACE)
 
     def command(results: str) -> Command:
@@ -54,6 +55,6 @@ def test_a_halving_killed_at_its_rungs_ends_as_if_nothing_had_happened(checkout)
     code, text = command("killed").wait()
     assert code == 0, text
     assert "8 of 8 trials committed, 6 of them stopped early" in text
-    assert _science(checkout / "killed").equals(_science(checkout / "undisturbed"))
-    assert _curves(checkout / "killed").equals(_curves(checkout / "undisturbed"))
+    assert science(checkout / "killed").equals(science(checkout / "undisturbed"))
+    assert curves(checkout / "killed").equals(curves(checkout / "undisturbed"))
     assert not store.listing("checkpoints")

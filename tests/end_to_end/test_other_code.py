@@ -1,16 +1,14 @@
 """Code that is edited while a sweep runs, or between two starts, with real Ray: no row mixes two programs."""
 
 import os
-import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
 from sweeper.store.store import Store
-from sweeper.trial import plugins
 from sweeper.trial.trial_spec import TrialSpec
-from tests.end_to_end.test_run import Command
+from tests.end_to_end.sweep_process import Command, copy_checkout
 
 pytestmark = pytest.mark.long
 
@@ -40,8 +38,7 @@ METRICS = ["trial_id", "status", "steps_done", "success", "loss", "train_loss", 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    for package in ("sweeper", "tasks", "models", "objectives"):
-        shutil.copytree(plugins.ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_checkout(tmp_path)
     (tmp_path / "two.yaml").write_text(TWO_TASKS)
     (tmp_path / "one.yaml").write_text(ONE_TASK)
     return tmp_path

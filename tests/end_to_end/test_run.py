@@ -4,27 +4,32 @@ The command runs in a copy of the checkout, with an additional task that fails i
 Tests wait for events, never for a time: the only limit is the one of the whole test.
 """
 
-import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from sweeper import run
 from sweeper.interruption import SIGNALS
 from sweeper.store.store import Store
-from sweeper.trial import plugins
+from tests.end_to_end.sweep_process import (
+    Command,
+    catches,
+    command_line,
+    copy_checkout,
+    curves,
+    process_ids,
+    science,
+    status_of,
+    until,
+)
 
 FAULTY = '''
 """Colouring that fails on request."""
@@ -45,6 +50,34 @@ class Task(coloring.Task):
             raise ValueError("the wheel came off\\nand rolled away")
         if self.fault == "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        return super().losses(model, inputs, seeds)
+'''
+
+COUNTING = '''
+"""Colouring whose workers write down how many threads XLA computes with."""
+
+import contextlib
+import os
+import pathlib
+import sys
+from typing import Literal
+
+import jax
+
+from tasks import coloring
+
+
+class Task(coloring.Task):
+    name: Literal["counting"] = "counting"
+
+    def losses(self, model, inputs, seeds):
+        if "ray" in sys.modules:  # no process that compiles ahead
+            jax.devices()  # has the threads started
+            names = []
+            for thread in pathlib.Path("/proc/self/task").iterdir():
+                with contextlib.suppress(OSError):  # it may have just ended
+                    names.append((thread / "comm").read_text())
+            pathlib.Path({folder!r}, str(os.getpid())).write_text(str(sum("XLAEigen" in name for name in names)))
         return super().losses(model, inputs, seeds)
 '''
 
@@ -83,105 +116,37 @@ search: {{early_stopping: {{grace_steps: 500, reduction_factor: 2}}}}
 
 OPTUNA = f"""
 trial: {TRIAL}
-  task: {{name: coloring, vertices: 5}}
+  task: {{name: counting, vertices: 5}}
   objective: {{q: 2, m: 2}}
   optimizer: {{warmup_steps: 0, learning_rate: {{log_uniform: [1.0e-5, 1.0e-1]}}}}
   steps: 100
 search: {{method: optuna, trials: 9, metric: loss, mode: min}}
 """
 
-pytestmark = pytest.mark.slow
+PATIENT_DRIVER = """
+import math
+from sweeper import run
+from sweeper.launch import tune_callback
+tune_callback.GRACE_SECONDS = math.inf
+run.app()
+"""
+"""`python -m sweeper.run` on whose packs a slow machine may take any time to leave checkpoints."""
 
-UNSTABLE = ("wall", "seconds", "started", "finished", "per_second", "memory", "command", "pack_id")
-"""Columns that say how a trial was executed."""
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("checkout")
-    for package in ("sweeper", "tasks", "models", "objectives"):
-        shutil.copytree(plugins.ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_checkout(copy)
     (copy / "tasks" / "faulty.py").write_text(FAULTY)
+    (copy / "threads").mkdir()
+    (copy / "tasks" / "counting.py").write_text(COUNTING.format(folder=str(copy / "threads")))
     # Tune by itself imports all trackers that are installed, which takes seconds.
     (copy / "mlflow.py").write_text("raise RuntimeError('the driver imports a tracker that no user asked for')")
     for name, text in (("tiny", SWEEP), ("breakdown", BREAKDOWN), ("adaptive", OPTUNA)):
         (copy / f"{name}.yaml").write_text(text)
     return copy
-
-
-class Command:
-    """`python -m sweeper.run` in a session of its own, as a terminal would start it."""
-
-    def __init__(self, checkout: Path, *arguments: str):
-        self._log = checkout / f"log-{time.monotonic_ns()}"
-        with self._log.open("w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "sweeper.run", *arguments],
-                cwd=checkout,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self.seen: set[int] = set()
-
-    def wait(self) -> tuple[int, str]:
-        """Exit code and everything printed."""
-        return self.process.wait(), self._log.read_text()
-
-    def until(self, condition: Callable[[], object]) -> None:
-        """Wait for an event that happens while the command runs."""
-        while not condition():
-            assert self.process.poll() is None, f"the command ended too early:\n{self._log.read_text()}"
-            time.sleep(0.05)
-
-    def workers(self) -> list[int]:
-        """Processes of Ray that train packs, anywhere below the command."""
-        children = [int(line) for line in _ps("--ppid", str(self.process.pid))]
-        grandchildren = [int(line) for child in children for line in _ps("--ppid", str(child))]
-        self.seen.update(children + grandchildren)
-        return [pid for pid in grandchildren if b"ray::ResourceTrainable" in _command_line(pid)]
-
-    def remaining(self) -> list[bytes]:
-        """What still runs of the processes seen by `workers`."""
-        return [line for pid in self.seen if (line := _command_line(pid))]
-
-
-def _ps(*arguments: str) -> list[str]:
-    return subprocess.run(["ps", "-o", "pid=", *arguments], capture_output=True, text=True, check=False).stdout.split()
-
-
-def _command_line(pid: int) -> bytes:
-    """Empty for a process that has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
-def _catches(pid: int, signum: int) -> bool:
-    """Whether a process has a handler for a signal."""
-    (caught,) = re.findall(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    return bool(int(caught, 16) >> (signum - 1) & 1)
-
-
-def _until(condition: Callable[[], object]) -> None:
-    while not condition():
-        time.sleep(0.05)
-
-
-def _status(store: Path) -> str:
-    command = [sys.executable, "-m", "sweeper.status", "--results", str(store)]
-    return subprocess.run(command, cwd=plugins.ROOT, capture_output=True, text=True, check=True).stdout
-
-
-def _science(store: Path) -> pa.Table:
-    """What a store says of its trials, apart from how they were executed."""
-    table = Store.open(store).trials()
-    return table.select([name for name in table.column_names if not any(word in name for word in UNSTABLE)])
-
-
-def _curves(store: Path) -> pa.Table:
-    return Store.open(store).curves().sort_by([(name, "ascending") for name in ("trial_id", "metric", "step")])
 
 
 @pytest.fixture(scope="module")
@@ -239,8 +204,8 @@ def test_killed_and_interrupted_sweeps_end_with_the_same_numbers(undisturbed, ch
     os.kill(killed.process.pid, signal.SIGKILL)
     killed.process.wait()
     died = f"tiny: the driver on {socket.gethostname()} (process {killed.process.pid}) died without goodbye"
-    assert died in _status(store)
-    _until(lambda: not any(b"ray::ResourceTrainable" in line for line in killed.remaining()))
+    assert died in status_of(store)
+    until(lambda: not any(b"ray::ResourceTrainable" in line for line in killed.remaining()))
 
     interrupted = Command(checkout, *arguments)
     interrupted.until(interrupted.workers)
@@ -256,24 +221,25 @@ def test_killed_and_interrupted_sweeps_end_with_the_same_numbers(undisturbed, ch
     assert "Traceback" not in text
     # Whether a checkpoint lies there now depends on the moment: a pack that had not trained yet leaves none. That a
     # running one does is tested with `launch`; here the numbers at the end must be equal.
-    _until(lambda: not interrupted.remaining())
+    until(lambda: not interrupted.remaining())
 
     code, text = Command(checkout, *arguments).wait()
     assert code == 0, text
-    assert _science(store).equals(_science(undisturbed[0]))
-    assert _curves(store).equals(_curves(undisturbed[0]))
+    assert science(store).equals(science(undisturbed[0]))
+    assert curves(store).equals(curves(undisturbed[0]))
     assert not list((store / "checkpoints").glob("*"))
 
 
 def test_a_sweep_is_watched_and_stopped_through_its_store(checkout):
     store = checkout / "stopped"
     command = Command(
-        checkout, "tiny.yaml", "--results", str(store), "--address", "local", "--set", "trial.steps=10000000"
-    )
+        checkout, "tiny.yaml", "--results", str(store), "--address", "local", "--set", "trial.steps=10000000",
+        program=("-c", PATIENT_DRIVER),
+    )  # fmt: skip
 
     command.until(lambda: list(store.glob("drivers/*/*.json")))
-    command.until(lambda: " training " in _status(store))
-    out = _status(store)
+    command.until(lambda: " training " in status_of(store))
+    out = status_of(store)
     assert f"tiny: running on {socket.gethostname()} (process {command.process.pid})" in out
     assert re.search(rf"^tiny +coloring Aq_R q=.* {socket.gethostname()} *$", out, re.MULTILINE)
     stop = subprocess.run(
@@ -347,17 +313,11 @@ def test_failures_and_early_stops_are_rows(checkout):
 @pytest.mark.long
 def test_an_optuna_search_runs_and_resumes_on_one_thread_a_worker(checkout):
     arguments = ("adaptive.yaml", "--results", "adaptive", "--address", "local")
-    command, threads = Command(checkout, *arguments), set()
-    while command.process.poll() is None:
-        for pid in command.workers():
-            with contextlib.suppress(OSError):  # it may have just ended
-                names = [(thread / "comm").read_text() for thread in Path(f"/proc/{pid}/task").iterdir()]
-                threads.add(sum("XLAEigen" in name for name in names))
-        time.sleep(0.2)
-    code, text = command.wait()
+    code, text = Command(checkout, *arguments).wait()
     assert code == 0, text
     assert "9 of 9 trials committed" in text
-    assert max(threads) == 1, "XLA's pool of a worker with one core"  # and 0 before jax has started
+    counts = [path.read_text() for path in (checkout / "threads").iterdir()]
+    assert set(counts) == {"1"}, "XLA's pool of a worker with one core"
 
     store = Store.open(checkout / "adaptive")
     assert len(store.sweeps()[-1].trial_ids) == 9
@@ -400,15 +360,15 @@ def test_a_cluster_that_does_not_answer_is_an_error_in_one_line(checkout):
 def test_a_cluster_whose_head_dies_ends_the_sweep_with_one_sentence(checkout):
     command = Command(checkout, "tiny.yaml", "--results", "headless", "--address", "local")
     command.until(command.workers)
-    children = map(int, _ps("--ppid", str(command.process.pid)))
-    (head,) = [pid for pid in children if b"gcs_server" in _command_line(pid)]
+    children = map(int, process_ids("--ppid", str(command.process.pid)))
+    (head,) = [pid for pid in children if b"gcs_server" in command_line(pid)]
     os.kill(head, signal.SIGKILL)
     code, text = command.wait()
     assert code == 1
     sentence = "the Ray cluster on this machine has died: its head process is gone; the same command carries on"
     assert text.splitlines()[-1] == sentence
     assert "Failed to connect to GCS" not in text
-    _until(lambda: not command.remaining())
+    until(lambda: not command.remaining())
 
 
 def test_too_little_address_space_is_an_error_in_one_line(checkout):
@@ -422,7 +382,7 @@ def test_too_little_address_space_is_an_error_in_one_line(checkout):
 def test_an_early_signal_ends_the_command_quietly(checkout):
     for signum, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         command = Command(checkout, "tiny.yaml", "--results", "early", "--address", "local")
-        command.until(lambda command=command: _catches(command.process.pid, signal.SIGTERM))
+        command.until(lambda command=command: catches(command.process.pid, signal.SIGTERM))
         command.process.send_signal(signum)
         status, text = command.wait()
         assert status == code, text

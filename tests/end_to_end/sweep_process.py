@@ -1,0 +1,109 @@
+"""`python -m sweeper.run` as a process: its copy of the checkout, its workers, and what it leaves in a store."""
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from sweeper.store.store import Store
+from sweeper.trial import plugins
+
+UNSTABLE = ("wall", "seconds", "started", "finished", "per_second", "memory", "command", "pack_id")
+"""Columns that say how a trial was executed."""
+
+
+def copy_checkout(folder: Path) -> None:
+    """Copy the packages that a sweep imports."""
+    for package in ("sweeper", "tasks", "models", "objectives"):
+        shutil.copytree(plugins.ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+class Command:
+    """`python -m sweeper.run` in a session of its own, as a terminal would start it."""
+
+    def __init__(self, checkout: Path, *arguments: str, program: tuple[str, ...] = ("-m", "sweeper.run")):
+        """Start it.
+
+        Args:
+            checkout: A copy of the checkout, and the folder in which the command is typed.
+            arguments: Of the command.
+            program: What Python runs.
+        """
+        self._log = checkout / f"log-{time.monotonic_ns()}"
+        with self._log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, *program, *arguments],
+                cwd=checkout,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.seen: set[int] = set()
+
+    def wait(self) -> tuple[int, str]:
+        """Exit code and everything printed."""
+        return self.process.wait(), self._log.read_text()
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Wait for an event that happens while the command runs."""
+        while not condition():
+            assert self.process.poll() is None, f"the command ended too early:\n{self._log.read_text()}"
+            time.sleep(0.05)
+
+    def workers(self) -> list[int]:
+        """Processes of Ray that train packs, anywhere below the command."""
+        children = [int(line) for line in process_ids("--ppid", str(self.process.pid))]
+        grandchildren = [int(line) for child in children for line in process_ids("--ppid", str(child))]
+        self.seen.update(children + grandchildren)
+        return [pid for pid in grandchildren if b"ray::ResourceTrainable" in command_line(pid)]
+
+    def remaining(self) -> list[bytes]:
+        """What still runs of the processes seen by `workers`."""
+        return [line for pid in self.seen if (line := command_line(pid))]
+
+
+def process_ids(*arguments: str) -> list[str]:
+    """What `ps` lists."""
+    return subprocess.run(["ps", "-o", "pid=", *arguments], capture_output=True, text=True, check=False).stdout.split()
+
+
+def command_line(pid: int) -> bytes:
+    """The command line of a process; empty for a process that has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def catches(pid: int, signum: int) -> bool:
+    """Whether a process has a handler for a signal."""
+    (caught,) = re.findall(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return bool(int(caught, 16) >> (signum - 1) & 1)
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for an event, without a limit: pytest has one."""
+    while not condition():
+        time.sleep(0.05)
+
+
+def status_of(store: Path) -> str:
+    """What `python -m sweeper.status` prints."""
+    command = [sys.executable, "-m", "sweeper.status", "--results", str(store)]
+    return subprocess.run(command, cwd=plugins.ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def science(store: Path) -> pa.Table:
+    """What a store says of its trials, apart from how they were executed."""
+    table = Store.open(store).trials()
+    return table.select([name for name in table.column_names if not any(word in name for word in UNSTABLE)])
+
+
+def curves(store: Path) -> pa.Table:
+    """All curves of a store, in an order that does not depend on the order of the commits."""
+    return Store.open(store).curves().sort_by([(name, "ascending") for name in ("trial_id", "metric", "step")])
