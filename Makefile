@@ -49,7 +49,7 @@ check: .venv/dev
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint unit
 
 unit: .venv/dev
-	$(PYTEST) -m "not slow and not long"
+	$(PYTEST) --without-ray -m "not slow and not long"
 
 test: lint
 	$(PYTEST) -m "not long"

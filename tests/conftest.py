@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -32,6 +33,24 @@ hypothesis.settings.register_profile("deterministic", derandomize=True, deadline
 # Two thousand mutated search spaces: pytest tests/space/test_search_space.py -k traceback --hypothesis-profile thorough
 hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("deterministic"), max_examples=2000)
 hypothesis.settings.load_profile("deterministic")
+
+
+WITH_RAY = ("launch", *(f"end_to_end/test_{name}.py" for name in ("chaos", "cluster_files", "nodes", "project")))
+"""What imports Ray when it is collected, which takes seconds."""
+
+
+def pytest_addoption(parser):
+    parser.addoption("--without-ray", action="store_true", help="Collect no file that imports Ray; refuse the import.")
+
+
+def pytest_configure(config):
+    if config.getoption("--without-ray"):
+        sys.modules["ray"] = None
+
+
+def pytest_ignore_collect(collection_path, config):
+    ignored = [Path(__file__).parent / name for name in WITH_RAY]
+    return True if config.getoption("--without-ray") and collection_path in ignored else None
 
 
 def pytest_collection_modifyitems(items):

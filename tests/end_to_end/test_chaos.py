@@ -14,6 +14,7 @@ from chaos import code_faults, process_faults, storage_faults, sweeps
 from sweeper.store import compaction
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "times"), [(storage_faults.files_damaged, 5), (storage_faults.clock_jumped, 12)])
 def test_no_promise_is_broken(fault, times, tmp_path, monkeypatch):
     monkeypatch.setattr(compaction, "TOGETHER", 5)

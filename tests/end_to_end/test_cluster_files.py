@@ -21,6 +21,8 @@ from ray.autoscaler._private import util
 
 from sweeper.trial import plugins
 
+pytestmark = pytest.mark.slow
+
 LAUNCHER_FILES = ("cluster.yaml", "clusters/gcp.yaml", "clusters/local.yaml")
 CLOUD_FILES = LAUNCHER_FILES[:2]
 

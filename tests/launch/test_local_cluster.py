@@ -16,6 +16,8 @@ from sweeper.launch import local_cluster
 from sweeper.launch.failures import LaunchError
 from sweeper.trial import plugins
 
+pytestmark = pytest.mark.slow
+
 CLUSTER = """
 import json, os, sys
 from sweeper import launch
@@ -105,7 +107,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str
     assert process.returncode == 0
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_another_user_finds_nothing(cluster):
     said, pids, _ = cluster
@@ -116,7 +117,6 @@ def test_another_user_finds_nothing(cluster):
     assert json.loads(done.stdout) == []
 
 
-@pytest.mark.slow
 def test_ports_are_open_on_the_loopback_address_only(cluster):
     _, pids, _ = cluster
     addresses = _listening(pids)
@@ -124,14 +124,12 @@ def test_ports_are_open_on_the_loopback_address_only(cluster):
     assert addresses <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
 
-@pytest.mark.slow
 def test_the_token_is_in_no_file(cluster):
     said, _, home = cluster
     assert said["authentication"] == "token"
     assert not (home / ".ray").exists()
 
 
-@pytest.mark.slow
 def test_what_tune_reads_back_lies_in_its_own_private_folder(cluster):
     said, _, _ = cluster
     assert Path(said["staging"]).is_relative_to(said["scratch"])
@@ -170,7 +168,6 @@ def test_too_little_address_space_is_one_sentence(monkeypatch):
         local_cluster.start({})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("imports", "mode"), [("", "token"), ("import ray", None)], ids=["before Ray", "after Ray"])
 def test_a_token_changes_the_mode_only_before_ray_is_imported(tmp_path, imports, mode):
     """Afterwards only Ray's own processes would hear of the mode, and refuse the driver."""

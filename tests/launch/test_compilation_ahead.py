@@ -18,11 +18,12 @@ from sweeper.trial import plugins, provenance
 from sweeper.trial.trial_spec import canonical
 from tests.trials import coloring_trial
 
+pytestmark = pytest.mark.slow
+
 FIELDS = {"task": {"name": "coloring", "vertices": 4}, "batch_size": 2, "evaluation": {"seeds": 4, "votes": [3]}}
 WALK = {"name": "gridworld", "height": 2, "width": 2, "horizon": 4, "noise": 3}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [
@@ -45,7 +46,6 @@ def test_a_pack_whose_programs_are_prepared_compiles_nothing(fields, tmp_path):
     assert compilation.seconds() == compiled
 
 
-@pytest.mark.slow
 def test_a_worker_reads_the_programs_that_were_compiled_ahead(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(compiling, "LEAST_SECONDS", 0.0)
