@@ -139,6 +139,7 @@ STRUCTURE = {
     "evaluation.seeds": 11,
     "evaluation.votes": [4],
     "baseline": "AE_R",
+    "precision": "tensorfloat32",
 }
 LEAVES = {
     "objective.q": 4.0,
@@ -205,7 +206,7 @@ def test_the_canonical_trial_survives_json(document):
 
 
 def test_leaf_values_name_every_entry_by_its_path():
-    entries = dict(leaf_values(canonical(coloring_trial())))
+    entries = dict(leaf_values(canonical(_changed(coloring_trial(), "precision", "tensorfloat32"))))
     assert entries["task.vertices"] == 5
     assert entries["evaluation.votes"] == [3]
     assert set(STRUCTURE) | set(LEAVES) <= set(entries)
@@ -289,7 +290,12 @@ def test_traced_fields_leave_the_structure(document, optimizer, seed, q):
 
 @pytest.mark.parametrize(("path", "value"), STRUCTURE.items())
 def test_structural_fields_need_another_program(path, value):
-    assert jax.tree.structure(_changed(coloring_trial(), path, value)) != jax.tree.structure(coloring_trial())
+    trial = coloring_trial()
+    changed = _changed(trial, path, value)
+    assert jax.tree.structure(changed) != jax.tree.structure(trial)
+    # Of its baseline a program knows whether seeds r are fresh, which they are in both.
+    same = path == "baseline"
+    assert (jax.tree.structure(changed.for_programs()) == jax.tree.structure(trial.for_programs())) == same
 
 
 @pytest.mark.parametrize(("path", "value"), LEAVES.items())
@@ -300,7 +306,7 @@ def test_traced_fields_need_none(path, value):
 
 
 def test_these_are_all_fields():
-    fields = {path for path, _ in leaf_values(canonical(coloring_trial()))}
+    fields = {path for path, _ in leaf_values(canonical(coloring_trial()))} | {"precision"}  # as before: not written
     names = {path for path in fields if path.startswith(("model.", "task."))} | {"optimizer.name"}
     assert fields - names == (set(STRUCTURE) | set(LEAVES)) - names
     unwritten = {"objective.final_q"}  # of a constant q
