@@ -2,12 +2,12 @@
 
     python -m benchmarks.floor [--only colouring]
 
-The operations are counted in the program as it is traced, before XLA: loops by their length, a product of an (m, k) and
-a (k, n) matrix as 2 m k n operations, sums by their terms, all other arithmetic by its results. What only moves numbers
-(gathers, scatters, reshapes, copies) counts as nothing. The loops of the grid world's rollouts end by what they
+The operations are those of `benchmarks.operation_counts`. The loops of the grid world's rollouts end by what they
 compute: their turns are counted in a run. The floor divides products, other arithmetic, and exponentials, logarithms
 and the like by the most that one core does of each, measured here on arrays in its cache with fused multiply-adds, and
-adds up. All runs in this process on one thread; times are CPU seconds, medians of several calls.
+adds up. Beside it stands the time to read the step's arguments and write its results once, at the rate of a copy of an
+array that no cache holds; what lies between may stay in a cache. All runs in this process on one thread; times are CPU
+seconds, medians of several calls.
 """
 
 import os
@@ -17,19 +17,18 @@ os.environ["PJRT_NPROC"] = "1"
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
 
 import argparse
-import math
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.extend
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.gpu import SPACES, shipped_trial
+from benchmarks.gpu import shipped_trial
+from benchmarks.operation_counts import Operations, operations
 from benchmarks.operation_times import operation_times
 from sweeper.packs.packing import stack
 from sweeper.training import compilation, evolution, gradient
@@ -37,89 +36,16 @@ from sweeper.trial.trial_spec import PGPE, TrialSpec
 
 ROUNDS = 7
 
-JAXPRS = (jax.extend.core.Jaxpr, jax.extend.core.ClosedJaxpr)
-SPECIAL = {
-    "exp",
-    "exp2",
-    "log",
-    "log1p",
-    "expm1",
-    "tanh",
-    "sin",
-    "cos",
-    "erf",
-    "erf_inv",
-    "logistic",
-    "pow",
-    "rsqrt",
-    "sqrt",
-}
-MOVES = {
-    *("broadcast_in_dim", "reshape", "transpose", "slice", "squeeze", "concatenate", "pad", "split", "tile", "gather"),
-    *("scatter", "scatter-add", "scatter_add", "dynamic_slice", "dynamic_update_slice", "select_n", "copy", "iota"),
-    *("convert_element_type", "bitcast_convert_type", "stack", "expand_dims", "rev", "stop_gradient"),
-}
-
-
-class Operations(NamedTuple):
-    """Operations of a program.
-
-    Attributes:
-        products: Additions and multiplications of matrix products.
-        arithmetic: Of everything else.
-        special: Exponentials, logarithms and the like.
-    """
-
-    products: float
-    arithmetic: float
-    special: float
+TASKS = ("colouring", "recall", "grid world")
 
 
 class Peaks(NamedTuple):
-    """What one core does at most, a second: of products, of arithmetic, and of exponentials."""
+    """What one core does at most, a second: products, arithmetic, exponentials, and bytes that it reads and writes."""
 
     products: float
     arithmetic: float
     special: float
-
-
-def operations(jaxpr: Any, turns: Sequence[float] = ()) -> Operations:
-    """The operations of a traced program.
-
-    Args:
-        jaxpr: The program.
-        turns: Of every loop that ends by what it computes, in the order of the program.
-    """
-    counts: Counter[str] = Counter()
-    _count(jaxpr, 1, counts, iter(turns))
-    return Operations(counts["products"], counts["arithmetic"], counts["special"])
-
-
-def _count(jaxpr: Any, times: float, counts: Counter[str], turns: Iterator[float]) -> None:
-    for equation in jaxpr.eqns:
-        name, parameters = equation.primitive.name, equation.params
-        results = sum(variable.aval.size for variable in equation.outvars)
-        inner = [getattr(value, "jaxpr", value) for value in parameters.values() if isinstance(value, JAXPRS)]
-        if name == "while":
-            _count(parameters["body_jaxpr"].jaxpr, times * next(turns), counts, turns)
-        elif name == "cond":
-            branches: list[Counter[str]] = []
-            for branch in parameters["branches"]:
-                branches.append(Counter())
-                _count(branch.jaxpr, times, branches[-1], turns)
-            counts.update(max(branches, key=Counter.total))
-        elif name == "dot_general":
-            (contracted, _), _ = parameters["dimension_numbers"]
-            shape = equation.invars[0].aval.shape
-            terms = math.prod(shape[axis] for axis in contracted)
-            counts["products"] += times * 2 * terms * results  # pyright: ignore[reportArgumentType]
-        elif inner:
-            _count(inner[-1], times * (parameters["length"] if name == "scan" else 1), counts, turns)
-        elif name in SPECIAL:
-            counts["special"] += times * results  # pyright: ignore[reportArgumentType]
-        elif name not in MOVES:
-            terms = equation.invars[0].aval.size if name.startswith(("reduce", "arg")) else results
-            counts["arithmetic"] += times * terms  # pyright: ignore[reportArgumentType]
+    bytes: float
 
 
 def turns_of_loops(function: Callable[..., Any], *arguments: Any) -> list[float]:
@@ -157,10 +83,12 @@ def peaks() -> Peaks:
     product = jax.jit(lambda x: x @ x)
     arithmetic = jax.jit(lambda x: jax.lax.fori_loop(0, turns, multiply_add, x))
     special = jax.jit(lambda x: jax.lax.fori_loop(0, turns, lambda _, y: jnp.exp(-y), x))
+    large, copy = jnp.ones(2**26), jax.jit(lambda x: x + 1)
     return Peaks(
         products=2 * 1024**3 / _cpu_seconds(lambda: product(matrix)),
         arithmetic=2 * chain * turns * short.size / _cpu_seconds(lambda: arithmetic(short)),
         special=turns * short.size / _cpu_seconds(lambda: special(short)),
+        bytes=2 * large.nbytes / _cpu_seconds(lambda: copy(large)),
     )
 
 
@@ -182,11 +110,13 @@ class Step(NamedTuple):
         run: Makes `length` steps.
         length: How many.
         operations: Of one step.
+        bytes: Of the arguments and results of one step.
     """
 
     run: Callable[[], Any]
     length: int
     operations: Operations
+    bytes: int
 
 
 def step(trial: TrialSpec) -> Step:
@@ -198,7 +128,7 @@ def step(trial: TrialSpec) -> Step:
     traced = compilation.traced(gradient.advance, stacked, state, 1, static_argnums=2)
     length = 100 if trial.objective.m * trial.batch_size < 10_000 else 5
     advance = compilation.compiled(gradient.advance, stacked, state, length, static_argnums=2)
-    return Step(lambda: advance(stacked, state), length, operations(traced.jaxpr.jaxpr))
+    return Step(lambda: advance(stacked, state), length, operations(traced.jaxpr.jaxpr), _bytes(traced))
 
 
 def _generation(stacked: TrialSpec) -> Step:
@@ -206,35 +136,49 @@ def _generation(stacked: TrialSpec) -> Step:
     state = evolution.start(stacked)
     block = stacked, state.distribution(), np.asarray(state.step), np.int32(0)
     told = stacked, state, evolution.in_process(*block[:3])
-    of_block = operations(
-        compilation.traced(evolution.block_objectives, *block).jaxpr.jaxpr,
-        turns_of_loops(evolution.block_objectives, *block),
-    )
-    of_tell = operations(compilation.traced(evolution.tell, *told).jaxpr.jaxpr, turns_of_loops(evolution.tell, *told))
+    traced_block = compilation.traced(evolution.block_objectives, *block)
+    traced_tell = compilation.traced(evolution.tell, *told)
+    of_block = operations(traced_block.jaxpr.jaxpr, turns_of_loops(evolution.block_objectives, *block))
+    of_tell = operations(traced_tell.jaxpr.jaxpr, turns_of_loops(evolution.tell, *told))
     blocks = evolution.blocks(stacked)
     both = Operations(*(blocks * one + other for one, other in zip(of_block, of_tell, strict=True)))
-    return Step(lambda: evolution.stride(stacked, state, evolution.STRIDE), 1, both)
+    moved = blocks * _bytes(traced_block) + _bytes(traced_tell)
+    return Step(lambda: evolution.stride(stacked, state, evolution.STRIDE), 1, both, moved)
+
+
+def _bytes(traced: Any) -> int:
+    """Bytes of the arguments and results of a program; random keys are eight bytes each."""
+    values = (*traced.jaxpr.in_avals, *traced.jaxpr.out_avals)
+    return sum(
+        value.size * (8 if jnp.issubdtype(value.dtype, jax.dtypes.prng_key) else value.dtype.itemsize)
+        for value in values
+    )
 
 
 def main() -> None:
     """A table, then a profile of every step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=SPACES)
+    parser.add_argument("--only", choices=TASKS)
     only = parser.parse_args().only
     peak = peaks()
     print(
         f"One core: {peak.products / 1e9:.3g} GFLOP/s of products, {peak.arithmetic / 1e9:.3g} of other arithmetic, "
-        f"{peak.special / 1e9:.2g} exponentials a nanosecond.\n"
+        f"{peak.special / 1e9:.2g} exponentials a nanosecond, {peak.bytes / 1e9:.3g} GB/s.\n"
     )
-    print("| step | products, M | arithmetic, M | special, M | floor, ms | measured, ms | ratio |\n" + "|---" * 7 + "|")
-    for name in SPACES:
+    print(
+        "| step | products, M | arithmetic, M | special, M | floor, ms | arguments and results, ms | measured, ms "
+        "| ratio |\n" + "|---" * 8 + "|"
+    )
+    for name in TASKS:
         if only not in (None, name):
             continue
         measured = step(shipped_trial(name))
-        floor = sum(count / rate for count, rate in zip(measured.operations, peak, strict=True))
+        floor = sum(count / rate for count, rate in zip(measured.operations, peak[:3], strict=True))
         seconds = _cpu_seconds(measured.run) / measured.length
         counts = " | ".join(f"{count / 1e6:.3g}" for count in measured.operations)
-        print(f"| {name} | {counts} | {1e3 * floor:.3g} | {1e3 * seconds:.3g} | {seconds / floor:.2f} |", flush=True)
+        moving = measured.bytes / peak.bytes
+        columns = f"{1e3 * floor:.3g} | {1e3 * moving:.2g} | {1e3 * seconds:.3g} | {seconds / floor:.2f}"
+        print(f"| {name} | {counts} | {columns} |", flush=True)
         times: Counter[str] = Counter()
         for operation, spent in operation_times(measured.run).items():
             times[operation.rstrip(".0123456789")] += spent  # pyright: ignore[reportArgumentType]
