@@ -163,12 +163,17 @@ def test_a_generation_for_a_gpu_gives_the_numbers_of_one_for_a_cpu():
         "batch_size": 5,
     }
     trials = [coloring_trial(**fields, seed=seed) for seed in range(2)]
-    stacked, objectives = stack(trials), []
+    stacked, objectives, distributions = stack(trials), [], []
     for platform in ("cpu", "cuda"):
         with vectorisation.built_for(platform):
             state = evolution.start(stacked)
             objectives.append(evolution.in_process(stacked, state.distribution(), np.asarray(state.step)))
+            told, _ = evolution.stride(stacked, state, evolution.STRIDE)
+            distributions.append(jax.tree.map(np.asarray, told.distribution()))
     np.testing.assert_allclose(*objectives, rtol=1e-5)
+    jax.tree.map(lambda cpu, cuda: np.testing.assert_allclose(cpu, cuda, rtol=1e-4, atol=1e-6), *distributions)
+    moved = jax.tree.map(lambda leaf: not np.array_equal(leaf[0], leaf[1]), distributions[0])
+    assert all(jax.tree.leaves(moved)), "lanes with other seeds"
 
 
 def test_a_program_of_each_form_is_kept_apart():

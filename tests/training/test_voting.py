@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from sweeper.training import voting
 from sweeper.training.voting import (
     GROUPS,
     Groups,
@@ -22,6 +23,7 @@ from sweeper.training.voting import (
     standard_error,
     vote_success,
 )
+from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Voting
 
 ONLY_ZEROS = Voting(lambda inputs, answers: answers == 0, wrong_answers=8, parts=2)
@@ -143,12 +145,15 @@ def test_votes_on_parts_are_those_of_every_group(size):
     np.testing.assert_allclose(np.asarray(estimate.by_group).ravel(), np.mean(votes, axis=0), rtol=1e-6)
 
 
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
 @pytest.mark.parametrize("inputs", [1, 255, 256, 300])
-def test_inputs_vote_alike_in_every_chunk(inputs):
+def test_inputs_vote_alike_in_every_chunk(inputs, platform, monkeypatch):
+    monkeypatch.setattr(voting, "INPUTS_AT_ONCE", 256)
     answers = np.random.default_rng(0).integers(0, 4, (inputs, 12))
-    tally = jax.jit(lambda right, cast: count_ballots(right, cast, SOME))(
-        jnp.asarray(answers < 1), jnp.asarray(answers[..., None])
-    )
+    with vectorisation.built_for(platform):
+        tally = jax.jit(lambda right, cast: count_ballots(right, cast, SOME))(
+            jnp.asarray(answers < 1), jnp.asarray(answers[..., None])
+        )
     estimate = tally.estimates[3]
     assert len(tally.wrong_entropy) == len(estimate.by_input.amount) == inputs
     assert np.asarray(estimate.by_group).mean() == pytest.approx(estimate.by_input.values().mean(), rel=1e-5)
