@@ -1,6 +1,7 @@
 """An S3 server for tests: moto's, in a process of its own on the loopback address, which logs every request.
 
-While a file that the tests name is there, the server answers every request with 503, as a busy store does.
+While the file `busy` is there, the server answers every request with 503, as a busy store does. While the file `slow`
+is there, it thinks for as many seconds as the file says before it answers.
 """
 
 import contextlib
@@ -21,16 +22,20 @@ ENVIRONMENT = {
 """What a client needs in its environment: any keys do, and there is no machine's role to ask for."""
 
 
+LOG, BUSY, SLOW = "s3.log", "busy", "slow"
+
+
 class Server:
     """A running server with one bucket, called `bucket`.
 
     Attributes:
         busy: While this file is there, every answer is 503.
+        slow: While this file is there, every answer takes as many seconds as it says.
     """
 
-    def __init__(self, address: str, log: Path, busy: Path):
-        self._address, self._log = address, log
-        self.busy = busy
+    def __init__(self, address: str, folder: Path):
+        self._address, self._log = address, folder / LOG
+        self.busy, self.slow = folder / BUSY, folder / SLOW
         self.filesystem = fs.S3FileSystem(
             access_key=ENVIRONMENT["AWS_ACCESS_KEY_ID"],
             secret_key=ENVIRONMENT["AWS_SECRET_ACCESS_KEY"],
@@ -56,27 +61,29 @@ _REQUEST = re.compile(r'"(?:\x1b\[\d+m)*([A-Z]+) (\S+) HTTP/1.1')
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[Server]:
     """A server that lives as long as the context; `folder` gets its log."""
-    log, busy = folder / "s3.log", folder / "busy"
+    log = folder / LOG
     with log.open("w") as file:
-        process = subprocess.Popen([sys.executable, __file__, str(busy)], stdout=file, stderr=file)
+        process = subprocess.Popen([sys.executable, __file__, str(folder)], stdout=file, stderr=file)
     try:
         while (running := re.search(r"Running on http://(127\.0\.0\.1:\d+)", log.read_text())) is None:
             assert process.poll() is None, log.read_text()
             time.sleep(0.05)
-        yield Server(running[1], log, busy)
+        yield Server(running[1], folder)
     finally:
         process.kill()
         process.wait()
 
 
-def _serve(busy: Path) -> None:
+def _serve(folder: Path) -> None:
     from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from werkzeug.serving import run_simple
 
     answering = DomainDispatcherApplication(create_backend_app)
 
     def application(environment, start_response):
-        if busy.exists():
+        if (folder / SLOW).exists():
+            time.sleep(float((folder / SLOW).read_text()))
+        if (folder / BUSY).exists():
             environment["wsgi.input"].read(int(environment.get("CONTENT_LENGTH") or 0))
             start_response("503 Slow Down", [("Content-Length", "0")])
             return []

@@ -17,6 +17,17 @@ _ABSENT = re.compile("NO_SUCH_KEY|RESOURCE_NOT_FOUND")
 """The names of an answer 404 in Amazon's client, with and without a text."""
 
 
+ANSWER_SECONDS = 60.0
+"""The longest silence of an S3 server within one request. Its client gives up after 3 s unless told otherwise, and a
+busy server takes longer to list a hundred thousand files."""
+
+
+def _patient(filesystem: fs.S3FileSystem) -> fs.S3FileSystem:
+    """The same file system with `ANSWER_SECONDS`, which a URL cannot carry."""
+    _, (settings,) = filesystem.__reduce__()  # as for a copy by pickle: every setting by its name
+    return fs.S3FileSystem(**settings | {"request_timeout": ANSWER_SECONDS})
+
+
 class ObjectFiles(DurableFiles):
     """Objects of a bucket, by any file system of pyarrow whose writes appear as a whole when they are closed."""
 
@@ -36,6 +47,8 @@ class ObjectFiles(DurableFiles):
                 opened += "&allow_delayed_open=true" if "?" in address else "?allow_delayed_open=true"
         with explained("open", address):
             filesystem, root = fs.FileSystem.from_uri(opened)
+            if isinstance(filesystem, fs.S3FileSystem):
+                filesystem = _patient(filesystem)
         if not root.strip("/"):
             raise StoreError(f"{redacted(address)} names no bucket")
         return cls(address, filesystem, root.rstrip("/"))

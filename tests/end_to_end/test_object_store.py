@@ -109,6 +109,18 @@ def test_an_object_that_is_deleted_while_it_is_read_is_absent(s3, between):
 
 
 @pytest.mark.slow
+def test_a_server_that_thinks_for_long_gets_the_time(s3):
+    """The client's own limit is three seconds of silence."""
+    store = Store.open(s3.url("slow"))
+    assert store.commit(result())
+    s3.slow.write_text("4")
+    try:
+        assert store.committed() == {FINISHED: "finished"}
+    finally:
+        s3.slow.unlink()
+
+
+@pytest.mark.slow
 def test_of_two_writers_of_one_key_one_whole_file_is_left(s3):
     attempts = [result(outcomes=outcomes(500)), result(curves=[(step, "x", 0.5) for step in range(900)]), failure()]
     stores = [Store.open(s3.url("racing")) for _ in range(4)]
