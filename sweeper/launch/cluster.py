@@ -49,6 +49,9 @@ def worker_environment(resources: Resources) -> dict[str, str]:
     if resources.gpus == 0:
         # Workers without a GPU of their own still see the GPUs of the node.
         environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
+    elif not {"XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"} & os.environ.keys():
+        # A quarter of the memory would stay out of reach, also without preallocation.
+        environment["XLA_CLIENT_MEM_FRACTION"] = "0.95"
     return environment
 
 

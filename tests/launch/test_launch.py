@@ -66,7 +66,11 @@ def test_a_worker_gets_the_threads_of_its_cores_and_no_gpu_by_chance(monkeypatch
     assert "XLA_FLAGS" not in two
     assert (one["JAX_PLATFORMS"], one["CUDA_VISIBLE_DEVICES"]) == ("cpu", "")
     assert not {"JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES"} & gpu.keys()
-    assert gpu["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    assert (gpu["XLA_PYTHON_CLIENT_PREALLOCATE"], gpu["XLA_CLIENT_MEM_FRACTION"]) == ("false", "0.95")
+    assert "XLA_CLIENT_MEM_FRACTION" not in one
+    # JAX refuses to start where both names are set.
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.5")
+    assert "XLA_CLIENT_MEM_FRACTION" not in cluster.worker_environment(Resources(gpus=1))
 
 
 def test_addresses_that_lead_nowhere(monkeypatch, tmp_path):
