@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from sweeper.analysis.results import extra_metrics
+from sweeper.analysis.results import extra_metrics, names_of
 from sweeper.analysis.table import Column, Form, Table, narrowed, terminal, texts, width
 from sweeper.messages import printable
 from sweeper.store.store import METRICS, TIMINGS, TRIALS
@@ -111,10 +111,10 @@ def _with_short_ids(table: Table, brought: set[str]) -> Table:
 
 def _own_metrics(answer: pa.Table) -> set[str]:
     """Columns of metrics that the store has no column for, where a `*` brought them."""
-    if "extra_metrics" not in answer.column_names:
+    if not {"spec", "extra_metrics"} <= {*answer.column_names}:
         return set()
-    names = {name for text in answer["extra_metrics"].to_pylist() for name in extra_metrics(text)}
-    return names | {f"metrics.{name}" for name in names}
+    specs = [spec for spec in answer["spec"].to_pylist() if isinstance(spec, str)]
+    return {*names_of(specs, map(extra_metrics, answer["extra_metrics"].to_pylist())).metrics.values()}
 
 
 def _order(name: str, own_metrics: Collection[str]) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from sweeper.analysis.halving_winners import winner_lines
-from sweeper.analysis.means import column_names, settings, settings_table, varying, with_deviation
+from sweeper.analysis.means import settings, settings_table, with_deviation
 from sweeper.analysis.ranking import Ranking, goal_of, ranked_settings, ranking
 from sweeper.analysis.results import named_frame
 from sweeper.analysis.table import Table, value_text
@@ -19,6 +19,7 @@ from sweeper.messages import counted, redacted
 from sweeper.space.holes import Hole, holes_in
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
+from sweeper.store.entry_names import varying_names
 
 LEAST_SEEDS = 5
 """Training seeds of the repetition, unless the search had more."""
@@ -51,9 +52,7 @@ def best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str |
         address: Cluster, as it was typed.
     """
     best = ranked.ranked[0]
-    records = [each.setting.entries for each in ranked.ranked]
-    paths = varying(records)
-    names = column_names(paths, records)
+    names = varying_names([each.setting.entries for each in ranked.ranked])
     over = f"mean of {counted(ranked.seeds, 'seed')}" if ranked.seeds > 1 else "1 seed"
     among = f"rank 1 of {counted(len(ranked.ranked), 'setting')}"
     if ranked.ties:
@@ -62,7 +61,9 @@ def best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str |
         among += f"; {ranked.others:,} more without a rank"
     value = with_deviation(best.mean.mean, best.mean.deviation)
     written = [
-        f"  {names[path]}: {value_text(best.setting.entries[path])}" for path in paths if path in best.setting.entries
+        f"  {name}: {value_text(best.setting.entries[path])}"
+        for path, name in names.items()
+        if path in best.setting.entries
     ]
     return [
         f"best setting by {ranked.goal.text()} ({over}): {value} ({among})",

@@ -15,17 +15,16 @@ from sweeper.analysis.means import (
     MEAN,
     Mean,
     Setting,
-    column_names,
     entry_column,
     metrics_of,
     settings,
-    varying,
     with_deviation,
 )
 from sweeper.analysis.ranking import trials_of
 from sweeper.analysis.results import current, named_frame
 from sweeper.analysis.table import TEXT, Column, Form, Table, value_text
 from sweeper.messages import counted, did_you_mean, nearest_name, redacted
+from sweeper.store.entry_names import varying_names
 from sweeper.store.store import METRICS, Store, StoreError
 from sweeper.store.sweep_records import latest_starts
 
@@ -105,12 +104,12 @@ def differing_entries(a: Side, b: Side) -> Table:
     """The entries that have a value in only one of the two sides."""
     left, right = _records(a.trials), _records(b.trials)
     every = [*left, *right]
-    paths = [path for path in varying(every) if _values(left, path) != _values(right, path)]
-    names = column_names(paths, every)
     rows = []
-    for path in paths:
+    for path, name in varying_names(every).items():
         in_a, in_b = _values(left, path), _values(right, path)
-        rows.append((names[path], _listed(in_a - in_b), _listed(in_a & in_b), _listed(in_b - in_a)))
+        if in_a == in_b:
+            continue
+        rows.append((name, _listed(in_a - in_b), _listed(in_a & in_b), _listed(in_b - in_a)))
     columns = (Column("entry"), Column(f"only in {a.name}"), Column("in both"), Column(f"only in {b.name}"))
     note = "" if rows else "every entry has the same values in both"
     return Table("Which settings differ", columns if rows else (), tuple(rows), note)
@@ -183,17 +182,16 @@ def moved_metrics(a: Side, b: Side) -> Table:
     if not pairs:
         return Table(title, (), (), "; ".join(notes))
     records = [setting.entries for setting, _ in pairs]
-    paths = varying(records)
-    names = column_names(paths, records)
+    names = varying_names(records)
     metrics = metrics_of(pd.concat([a.trials, b.trials]))
     rows = [
-        (*(first.entries.get(path) for path in paths), metric, *cells)
+        (*(first.entries.get(path) for path in names), metric, *cells)
         for first, second in pairs
         for metric in metrics
         if (cells := _cells(first, second, metric)) is not None
     ]
     columns = (
-        *(entry_column(names[path], (record.get(path) for record in records)) for path in paths),
+        *(entry_column(name, (record.get(path) for record in records)) for path, name in names.items()),
         Column("metric", TEXT),
         Column(a.name, MEAN),
         Column(b.name, MEAN),

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.means import column_names, metrics_of, varying
-from sweeper.analysis.results import entries
+from sweeper.analysis.means import metrics_of
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, duration
 from sweeper.space.sweep_spec import SweepSpec
+from sweeper.store.entry_names import entries, varying_names
 from sweeper.trial.trial_spec import trial_id
 
 MOST_SEARCHES = 20
@@ -65,11 +65,10 @@ def winner_lines(trials: pd.DataFrame, space: SweepSpec) -> list[str]:
 
 def _lines(searches: Sequence[_Search], space: SweepSpec) -> Iterator[str]:
     records = [{**entries(search.rows["spec"].iloc[0]), "seed": None} for search in searches]
-    paths = varying(records)
-    names = column_names(paths, records)
+    names = varying_names(records)
     for search, record in zip(searches, records, strict=True):
         seed = search.rows["seed"].iloc[0] // space.search.trials_of_a_seed
-        said = [f"{names[path]} {value_text(record[path])}" for path in paths if record.get(path) is not None]
+        said = [f"{name} {value_text(record[path])}" for path, name in names.items() if record.get(path) is not None]
         cost = f"{search.rows['cpu_seconds'].sum():.0f} s of CPU for {counted(len(search.rows), 'trial')}"
         winners = [_winner(row, search.winners) for _, row in search.winners.iterrows()] or ["no winner"]
         yield f"  {', '.join([*said, f'search {seed}'])}: {'; '.join(winners)}; {cost}"

@@ -7,13 +7,13 @@ of the settings differ from its values among all settings. It is Optuna's only e
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sweeper.analysis.means import column_names, varying
 from sweeper.analysis.ranking import Ranking
 from sweeper.analysis.table import PER_CENT, Column, Table, value_text
 from sweeper.messages import counted
 from sweeper.space.holes import Hole
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
+from sweeper.store.entry_names import entry_names, varying
 from sweeper.trial.trial_spec import Baseline
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def importance_table(sweep: str, ranked: Ranking, space: SweepSpec) -> Table:
         )
     records = [used_entries(each.setting.entries) for each in ranked.ranked]
     shares = importances(ranked, logarithmic_entries(space))
-    names = column_names(list(shares), records)
+    names = entry_names([each.setting.entries for each in ranked.ranked])
     rows = tuple(
         (names[path], share, _tried(values_of(records, path)), _best(records[0], path))
         for path, share in shares.items()

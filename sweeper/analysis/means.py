@@ -8,7 +8,6 @@ training, so the cell then says "0 to 1". Where any percentile is 0 or 1, the ta
 `success_worst5` and `failed_inputs`.
 """
 
-import collections
 import math
 import re
 import statistics
@@ -18,10 +17,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.results import entries, entry_names, task_of
+from sweeper.analysis.results import task_of
+from sweeper.analysis.settings import by_entries
 from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
 from sweeper.messages import counted
-from sweeper.store.store import TRIALS
+from sweeper.store.entry_names import entry_names, varying
 from sweeper.trial.contracts import Abilities
 
 MAX_ROWS = 100
@@ -29,9 +29,6 @@ MAX_ROWS = 100
 
 MAX_VARYING = 8
 """Largest number of columns for entries that differ between settings."""
-
-FIRST = ("task.name", "model.name", "baseline", "objective.name", "objective.q", "objective.m")
-"""Entries whose columns come first; the entries of the task follow, then all others."""
 
 STATUSES = ("finished", "stopped", "failed")
 
@@ -128,11 +125,11 @@ class Setting:
 
 def settings(trials: pd.DataFrame) -> list[Setting]:
     """The settings of trials with named columns, in the order of their entries."""
-    groups: dict[tuple[tuple[tuple[str, Any], ...], str], list[Any]] = {}
-    for index, spec, status in zip(trials.index, trials["spec"], trials["status"], strict=True):
-        fixed = tuple((path, value) for path, value in entries(spec).items() if path != "seed")
-        groups.setdefault((fixed, status), []).append(index)
-    grouped = [Setting(dict(fixed), status, trials.loc[places]) for (fixed, status), places in groups.items()]
+    grouped = [
+        Setting(shared, str(status), rows)
+        for shared, every in by_entries(trials)
+        for status, rows in every.groupby("status", sort=False)
+    ]
     paths = varying([setting.entries for setting in grouped])
     return sorted(grouped, key=lambda setting: _order(setting, paths))
 
@@ -146,47 +143,6 @@ def _comparable(value: Any) -> tuple[int, float, str]:
     if value is None:
         return 0, 0.0, ""
     return (1, float(value), "") if isinstance(value, int | float) else (2, 0.0, str(value))
-
-
-def varying(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The entries by which settings differ: those with several values, and those that settings may leave out.
-
-    The entries of a task, a model, an objective or an optimiser depend on its name. A setting leaves an entry out if
-    another setting with the same name has it.
-    """
-    values: dict[str, set[Any]] = {}
-    having: collections.Counter[tuple[str, Any]] = collections.Counter()
-    for record in records:
-        for path, value in record.items():
-            values.setdefault(path, set()).add(value)
-            having[path, _owner(record, path)] += 1
-    parts = {path.partition(".")[0] for path in values}
-    named = collections.Counter((part, record.get(f"{part}.name")) for record in records for part in parts)
-    told = {path for path, seen in values.items() if len(seen) > 1}
-    for (path, owner), count in having.items():
-        everyone = len(records) if owner is None else named[path.partition(".")[0], owner]
-        if count < everyone:
-            told.add(path)
-    places = {path: place for place, path in enumerate(values)}
-    return sorted(told, key=lambda path: (*_rank(path), places[path]))
-
-
-def _owner(record: Mapping[str, Any], path: str) -> Any:
-    """The name of the task, model, objective or optimiser that an entry is of; None for its name, and others."""
-    name = f"{path.partition('.')[0]}.name"
-    return None if path == name else record.get(name)
-
-
-def _rank(path: str) -> tuple[int, int]:
-    if path in FIRST:
-        return 0, FIRST.index(path)
-    return (1, 0) if path.startswith("task.") else (2, 0)
-
-
-def column_names(paths: Sequence[str], records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The columns of SQL that hold these entries; of evaluation seeds the path, as `seeds` counts training seeds."""
-    names = entry_names(TRIALS.names, records)
-    return {path: path if names[path] == "seeds" else names[path] for path in paths}
 
 
 def entry_column(name: str, values: Iterable[Any]) -> Column:
@@ -251,7 +207,7 @@ def settings_table(
     trials = pd.concat([setting.rows for setting in listed])
     records = [setting.entries for setting in listed]
     paths = varying(records)
-    names = column_names(paths, records)
+    names = entry_names(records)
     metrics = metrics_of(trials)
     if first in trials:
         metrics = [first, *(name for name in metrics if name != first)]

@@ -3,8 +3,6 @@
 An `Answer` is a table for people, and the same values as Arrow columns for programs.
 """
 
-import json
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -12,7 +10,7 @@ import pyarrow as pa
 from sweeper.analysis.answer_formats import PROVENANCE
 from sweeper.analysis.means import Mean, fitting
 from sweeper.analysis.ranking import SHOWN_SETTINGS, goal_of, ranked_settings, ranking, recorded_space, trials_of
-from sweeper.analysis.results import column, named
+from sweeper.analysis.results import column, extra_metrics, named, names_of
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import COUNT, NUMBER, Column, Form, Table
 from sweeper.analysis.views import TEXTS, annotated
@@ -123,7 +121,8 @@ def show(store: Store, prefix: str) -> Answer:
     (values,) = programs.to_pylist()
     of_setting = TRIALS.names[2 : TRIALS.names.index("spec")]
     own = [name for name in row.column_names if name not in TRIALS.names]
-    metrics = [*METRICS, *_metric_names(values["extra_metrics"], own)]
+    further = names_of([values["spec"]], [extra_metrics(values["extra_metrics"])]).metrics
+    metrics = [*METRICS, *further.values()]
     sections = {
         "trial": ["trial_id", "status", *lists, "error_kind", "error_message", "error_step"],
         "setting": [*of_setting, *(name for name in own if name not in metrics)],
@@ -138,11 +137,6 @@ def show(store: Store, prefix: str) -> Answer:
     ]
     people = Table("", (Column(""), Column("name"), Column("value", ANY)), tuple(rows))
     return Answer(people, programs)
-
-
-def _metric_names(extra_metrics: str | None, own: Sequence[str]) -> list[str]:
-    names = json.loads(extra_metrics or "{}")
-    return [name for name in own if name.removeprefix("metrics.") in names]
 
 
 def _any_text(value: Any) -> str:

@@ -5,24 +5,19 @@ A row of the store has fixed columns, and two columns of JSON: `spec`, the speci
 figures, page, advice, the table at the end of a sweep and the estimate of its cost all read these columns.
 
 Names:
-    - An entry of the specification that has a column in the store (`CARRIED`, `seed`, `steps` ...) is in that column.
-    - The column of any other entry is named by the last part of its dotted path (`weight_decay`), or by the whole path
-      where the last part is taken or belongs to several entries. SQL ignores capitals, so names that differ only in
-      capitals count as equal.
+    - `sweeper.store.entry_names` has the names of entries.
     - A metric whose name is taken is called `metrics.<name>`.
 
 Values: numbers are numbers, also the infinities and NaN that JSON spells out, and lists are tuples. An entry that a
 trial does not have is None.
 """
 
-import collections
 import functools
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,26 +26,16 @@ import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from sweeper.analysis.evaluations import evaluation_rows
-from sweeper.store.store import Store
+from sweeper.store.entry_names import CARRIED, decoded, entries, entry_names, last_part
+from sweeper.store.store import TRIALS, Store
 from sweeper.trial import plugins, trial_spec
 from sweeper.trial.contracts import Task
-from sweeper.trial.trial_spec import TrialSpec, leaf_values, trial_id
-
-CARRIED = {
-    "task.name": "task",
-    "model.name": "model",
-    "objective.name": "objective",
-    "objective.q": "q",
-    "objective.m": "m",
-    "optimizer.name": "optimizer",
-    "optimizer.learning_rate": "learning_rate",
-}
-"""Entries of the specification that have a column of another name in the store."""
+from sweeper.trial.trial_spec import TrialSpec, trial_id
 
 CURVE_COLUMNS = ["trial_id", "step", "metric", "value"]
 
 CACHED = 2**14
-"""Largest number of specifications whose entries are cached: enough for a large sweep."""
+"""Largest number of tasks that are cached, and of values of an outcome that are not rounded."""
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -105,29 +90,43 @@ def named_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _further(present: Collection[str], specs: Iterable[str], extras: Iterable[str | None]) -> dict[str, list[Any]]:
     """The values of the added columns by name, for rows that have the columns `present`."""
-    records, metrics = [entries(spec) for spec in specs], [extra_metrics(extra) for extra in extras]
-    names = {path: name for path, name in entry_names(present, records).items() if name not in present}
-    further = {name: [record.get(path) for record in records] for path, name in names.items()}
-    taken = {name.lower() for name in (*present, *further)}
-    for metric in _keys(metrics):
-        name = f"metrics.{metric}" if metric.lower() in taken else metric
-        taken.add(name.lower())
-        further[name] = [record.get(metric) for record in metrics]
-    return further
+    specs, metrics = list(specs), [extra_metrics(extra) for extra in extras]
+    names, records = names_of(specs, metrics, present), [entries(spec) for spec in specs]
+    further = {
+        name: [record.get(path) for record in records] for path, name in names.entries.items() if name not in present
+    }
+    return further | {name: [record.get(metric) for record in metrics] for metric, name in names.metrics.items()}
 
 
-def entry_names(present: Collection[str], records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The column of every entry by its dotted path, for rows that have the columns `present` and these entries."""
-    paths = _keys(records)
-    names = {path: CARRIED.get(path, path) for path in paths if CARRIED.get(path, path) in present}
-    taken = {name.lower() for name in present}
-    uses = collections.Counter(last_part(path).lower() for path in paths if path not in names)
-    for path in paths:
-        if path not in names:
-            last = last_part(path)
-            names[path] = last if uses[last.lower()] == 1 and last.lower() not in taken else path
-            taken.add(names[path].lower())
-    return names
+class Names(NamedTuple):
+    """The columns of entries and metrics.
+
+    Attributes:
+        entries: Of every entry, by its dotted path.
+        metrics: Of every metric without a column in the store, by its name.
+    """
+
+    entries: Mapping[str, str]
+    metrics: Mapping[str, str]
+
+
+def names_of(
+    specs: Iterable[str], metrics: Iterable[Mapping[str, float]], present: Collection[str] = TRIALS.names
+) -> Names:
+    """The columns of rows with these specifications and these `extra_metrics`.
+
+    Args:
+        specs: JSON, as in the store.
+        metrics: The metrics of each row that have no column in the store.
+        present: Columns that the rows have already.
+    """
+    of_entries = entry_names([entries(spec) for spec in specs], present)
+    taken = {name.lower() for name in (*present, *of_entries.values())}
+    of_metrics = {}
+    for metric in dict.fromkeys(metric for record in metrics for metric in record):
+        of_metrics[metric] = f"metrics.{metric}" if metric.lower() in taken else metric
+        taken.add(of_metrics[metric].lower())
+    return Names(of_entries, of_metrics)
 
 
 def column_of(path: str, columns: Collection[str]) -> str:
@@ -145,16 +144,6 @@ def column_of(path: str, columns: Collection[str]) -> str:
 def metric_column(metric: str, columns: Collection[str]) -> str | None:
     """The column, among those of named rows, that holds a metric; None if no column does."""
     return next((name for name in (f"metrics.{metric}", metric) if name in columns), None)
-
-
-def _keys(records: Iterable[Mapping[str, Any]]) -> list[str]:
-    """All keys of the records, in the order of first appearance."""
-    return list(dict.fromkeys(key for record in records for key in record))
-
-
-def last_part(path: str) -> str:
-    """The last part of a dotted path."""
-    return path.rpartition(".")[2]
 
 
 def column(values: Sequence[Any]) -> pa.Array:
@@ -179,25 +168,9 @@ def _is_number(value: Any) -> bool:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(CACHED)
-def entries(spec: str) -> Mapping[str, Any]:
-    """Every entry of a specification by its dotted path, the name of the objective also where it is not written."""
-    written = {path: _decoded(value) for path, value in leaf_values(json.loads(spec))}
-    return MappingProxyType({"objective.name": plugins.DEFAULT_OBJECTIVE} | written)
-
-
 def extra_metrics(text: str | None) -> dict[str, float]:
     """The metrics of a row that have no column of their own."""
-    return {name: _decoded(value) for name, value in json.loads(text).items()} if isinstance(text, str) else {}
-
-
-_SPELLED = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(map(_decoded, value))
-    return _SPELLED.get(value, value) if isinstance(value, str) else value
+    return {name: decoded(value) for name, value in json.loads(text).items()} if isinstance(text, str) else {}
 
 
 def _spelled_out(value: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from sweeper.analysis.results import Results, task_of
-from sweeper.analysis.settings import SETTING_COLUMNS, Setting, by_setting
+from sweeper.analysis.settings import SETTING_COLUMNS, SharedEntries, randomised
 from sweeper.analysis.table import TEXT, Column, Form, Table, without_empty_columns
 from sweeper.trial.contracts import Task
 
@@ -72,7 +72,7 @@ class EnoughSeeds:
     `remarks` say what weakens the advice.
     """
 
-    setting: Setting
+    setting: SharedEntries
     tail: Tail
     tried: tuple[AtM, ...]
     best: AtM
@@ -83,7 +83,7 @@ class EnoughSeeds:
 def enough_seeds(results: Results) -> list[EnoughSeeds]:
     """The smallest sufficient m of every group of trials that tried several."""
     advice = []
-    for setting, rows in by_setting(results.trials, free=["objective.m"]):
+    for setting, rows in randomised(results.trials, free=["objective.m"]):
         tail = tail_of(task_of(rows["spec"].iloc[0]))
         if tail.metric not in rows:
             continue

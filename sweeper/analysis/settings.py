@@ -1,23 +1,42 @@
-"""Finished trials of randomised models, grouped by setting.
-
-Trials of a group differ only in the training seed, and in the entries that a caller leaves free. The entries by which
-the groups of a task differ are named in their `Setting`.
-"""
+"""Trials grouped by the entries that they share, and the groups of randomised models with columns for tables."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from sweeper.analysis.results import entries, last_part
 from sweeper.analysis.table import TEXT, VALUE, Column, value_text
+from sweeper.store.entry_names import entries, entry_names, varying
 from sweeper.trial.trial_spec import Baseline
 
 
+def by_entries(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[dict[str, Any], pd.DataFrame]]:
+    """The trials in groups that are equal in all entries but the training seed and `free`.
+
+    Args:
+        trials: Trials with the column `spec`.
+        free: Dotted paths of entries that may differ within a group.
+
+    Returns:
+        The shared entries and the rows of every group, in the order of first appearance.
+    """
+    free = {*free, "seed"}
+    groups: dict[frozenset[tuple[str, Any]], list[int]] = {}
+    for place, spec in enumerate(trials["spec"]):
+        shared = frozenset((path, value) for path, value in entries(spec).items() if path not in free)
+        groups.setdefault(shared, []).append(place)
+    grouped = []
+    for places in groups.values():
+        rows = trials.iloc[places]
+        spec = entries(rows["spec"].iloc[0])
+        grouped.append(({path: value for path, value in spec.items() if path not in free}, rows))
+    return grouped
+
+
 @dataclass(frozen=True)
-class Setting:
+class SharedEntries:
     """The entries that the trials of a group share; `others` names further entries that differ between groups."""
 
     task: str
@@ -36,33 +55,29 @@ SETTING_COLUMNS = (
 )  # fmt: skip
 
 
-def by_setting(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[Setting, pd.DataFrame]]:
-    """The trials of randomised models in groups that are equal in all entries but the training seed and `free`.
+def randomised(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[SharedEntries, pd.DataFrame]]:
+    """The trials of randomised models, grouped by `by_entries`, with the names of what differs in a task.
 
     Args:
         trials: Finished trials, as in `Results.trials`.
         free: Dotted paths of entries that may differ within a group.
     """
     fresh = [baseline.value for baseline in Baseline if baseline.fresh_seeds]
-    randomised = trials[trials["baseline"].isin(fresh)] if len(trials) else trials
-    free = {*free, "seed"}
-    groups: dict[frozenset[tuple[str, Any]], list[Any]] = {}
-    for index, spec in randomised["spec"].items():
-        fixed = frozenset((path, value) for path, value in entries(spec).items() if path not in free)
-        groups.setdefault(fixed, []).append(index)
-    fixed_entries = [dict(fixed) for fixed in groups]
+    groups = by_entries(trials[trials["baseline"].isin(fresh)] if len(trials) else trials[:0], free)
+    names = entry_names([shared for shared, _ in groups])
+    tasks = {shared["task.name"] for shared, _ in groups}
+    differing = {task: varying([shared for shared, _ in groups if shared["task.name"] == task]) for task in tasks}
     grouped = []
-    for fixed, places in zip(fixed_entries, groups.values(), strict=True):
-        rows = randomised.loc[places]
+    for shared, rows in groups:
         first = rows.iloc[0]
         q = None if pd.isna(first["q"]) else float(first["q"])
-        others = _differing(fixed, [other for other in fixed_entries if other["task.name"] == fixed["task.name"]])
-        setting = Setting(first["task"], first["baseline"], q, int(first["steps"]), others)
-        grouped.append((setting, rows))
+        shown = [path for path in differing[shared["task.name"]] if path in shared and path not in _NAMED]
+        others = ", ".join(f"{names[path]} {value_text(shared[path])}" for path in shown)
+        grouped.append((SharedEntries(first["task"], first["baseline"], q, int(first["steps"]), others), rows))
     return sorted(grouped, key=_order)
 
 
-def _order(group: tuple[Setting, pd.DataFrame]) -> tuple[Any, ...]:
+def _order(group: tuple[SharedEntries, pd.DataFrame]) -> tuple[Any, ...]:
     setting, rows = group
     # Parts of a text that are numbers are compared as numbers: 8 comes before 16.
     natural = [
@@ -72,14 +87,3 @@ def _order(group: tuple[Setting, pd.DataFrame]) -> tuple[Any, ...]:
 
 
 _NAMED = {"task.name", "baseline", "objective.q", "objective.m", "steps"}
-
-
-def _differing(fixed: Mapping[str, Any], groups: Collection[Mapping[str, Any]]) -> str:
-    """Those of the entries in which the groups differ, as text, without those that have a column of their own."""
-    ends = [last_part(path) for path in fixed]
-    shown = []
-    for path in sorted(fixed.keys() - _NAMED):
-        if any(other.get(path) != fixed[path] for other in groups):
-            name = last_part(path) if ends.count(last_part(path)) == 1 else path
-            shown.append(f"{name} {value_text(fixed[path])}")
-    return ", ".join(shown)

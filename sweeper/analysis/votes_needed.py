@@ -17,10 +17,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from sweeper.analysis.results import Results, entries, task_of
-from sweeper.analysis.settings import SETTING_COLUMNS, Setting, by_setting
+from sweeper.analysis.results import Results, task_of
+from sweeper.analysis.settings import SETTING_COLUMNS, SharedEntries, randomised
 from sweeper.analysis.table import VALUE, Column, Form, Table, without_empty_columns
 from sweeper.analysis.vote_bounds import partwise_votes_needed, votes_needed
+from sweeper.store.entry_names import entries
 from sweeper.training.voting import estimate_name, sizes_of
 from sweeper.trial.contracts import Voting, VotingRule
 
@@ -46,7 +47,7 @@ class Votes:
         evaluation_seeds: How many seeds r the margins were estimated from.
     """
 
-    setting: Setting
+    setting: SharedEntries
     m: int
     seeds: int
     rule: VotingRule
@@ -65,7 +66,7 @@ class Votes:
 def votes(results: Results) -> list[Votes]:
     """The votes of every randomised setting and kind of vote with a measured margin or success."""
     advice = []
-    for setting, rows in by_setting(results.trials):
+    for setting, rows in randomised(results.trials):
         spec = rows["spec"].iloc[0]
         task = task_of(spec)
         voting = task.abilities().voting if task else None

@@ -21,10 +21,10 @@ def run_packs(sweep: PlannedSweep, interruption: Interruption) -> None:
     with events.Stream(listeners.listeners(sweep.output.out), warn=sweep.output.complain) as stream:
         stream.emit(sweep.event())
         stream.emit(events.SweepStarted(address=None))
-        paths = varying(sweep.source.planned.values())
+        names = varying(sweep.source.planned.values())
         # Without other packs under way the source always has the next pack, until it is exhausted.
         while (work := sweep.source.next()) is not None:
-            stream.emit(events.PackStarted(work.pack.pack_id, label(work.pack, paths), work.pending, work.until))
+            stream.emit(events.PackStarted(work.pack.pack_id, label(work.pack, names), work.pending, work.until))
             _run_pack(sweep, work, stream)
             sweep.source.settle(work.pack.pack_id)
             stream.emit(events.PackEnded(work.pack.pack_id))

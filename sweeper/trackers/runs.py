@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from sweeper.analysis.means import varying
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
-from sweeper.analysis.results import current, entries, extra_metrics, named_frame
-from sweeper.packs.labels import named_values
+from sweeper.analysis.results import current, extra_metrics, named_frame, names_of
+from sweeper.store.entry_names import entries, named_values, varying_names
 from sweeper.store.store import METRICS, TIMINGS, Status, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
 
@@ -42,7 +41,8 @@ class Run:
         label: The trial in a few words: task, model, baseline, and what varies in the sweep.
         status: What the row says.
         entries: Every entry of the specification by its dotted path; an infinite value is the text "inf".
-        metrics: The finite metrics of the trained network by name, without those that are also curves.
+        metrics: The finite metrics of the trained network by the name of their column in SQL, without those that are
+            also curves.
         costs: Seconds, steps a second and bytes, by the name of their column.
         origin: Text by name: commit, fingerprint, device, command, and why a failed trial failed.
         started: When the work on the trial began.
@@ -149,27 +149,32 @@ def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
         {path: "inf" if value == math.inf else value for path, value in entries(spec).items()}
         for spec in rows["spec"].to_pylist()
     ]
-    paths = tuple(varying(specifications))
-    runs = tuple(_run(*pair, paths) for pair in zip(rows.to_pylist(), specifications, strict=True))
+    names = varying_names(specifications)
+    specs, further = rows["spec"].to_pylist(), [extra_metrics(text) for text in rows["extra_metrics"].to_pylist()]
+    renamed = names_of(specs, further).metrics
+    metrics = [{renamed[metric]: value for metric, value in record.items()} for record in further]
+    runs = tuple(_run(*parts, names) for parts in zip(rows.to_pylist(), specifications, metrics, strict=True))
     space = recorded_space(record)
     goal = goal_of(space.search if space else None, named_frame(rows.to_pandas()))
-    return Sweep(record.name, runs, paths, goal)
+    return Sweep(record.name, runs, tuple(names), goal._replace(metric=renamed.get(goal.metric, goal.metric)))
 
 
-def _label(named: Mapping[str, Any], paths: Sequence[str]) -> str:
+def _label(named: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """Task, model and baseline, and whatever else varies in the sweep."""
     always = ("task.name", "model.name", "baseline")
-    varied = [path for path in paths if path in named and path not in always]
+    varied = {path: name for path, name in names.items() if path in named and path not in always}
     others = named_values(varied, lambda path: str(named[path]))
     return " ".join([*(str(named[path]) for path in always), *others])[:LONGEST_LABEL]
 
 
-def _run(row: Mapping[str, Any], named: Mapping[str, Any], paths: Sequence[str]) -> Run:
-    metrics = {name: row[name] for name in METRICS if name != "train_loss"} | extra_metrics(row["extra_metrics"])
+def _run(
+    row: Mapping[str, Any], named: Mapping[str, Any], further: Mapping[str, float], names: Mapping[str, str]
+) -> Run:
+    metrics = {name: row[name] for name in METRICS if name != "train_loss"} | dict(further)
     return Run(
         trial_id=row["trial_id"],
         row=f"{row['status']} {row['finished'].isoformat()}",
-        label=_label(named, paths),
+        label=_label(named, names),
         status=row["status"],
         entries=named,
         metrics=_finite(metrics),

@@ -60,6 +60,16 @@ def cells(table):
     return [dict(zip(titles, row, strict=True)) for row in texts(table)]
 
 
+def test_settings_are_named_by_the_rule_of_all_tables():
+    """Not by the number of training seeds, nor by a last part that several entries have."""
+    protocols = [trial(margin=0.5, evaluation={"seeds": seeds, "votes": (5,)}) for seeds in (10, 20)]
+    optimizers = [trial(margin=0.5), trial(margin=0.5)]
+    for each, name in zip(optimizers, ("pgpe", "snes"), strict=True):
+        each["spec"] = json.dumps(json.loads(each["spec"]) | {"optimizer": {"name": name}})
+    named = [[each.setting.others for each in votes(results(*trials))] for trials in (protocols, optimizers)]
+    assert named == [["evaluation.seeds 10", "evaluation.seeds 20"], ["optimizer pgpe", "optimizer snes"]]
+
+
 # --------------------------------------------------------------------------------------------------------------------
 # Seeds of a training step
 # --------------------------------------------------------------------------------------------------------------------

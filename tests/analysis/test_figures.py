@@ -5,6 +5,7 @@ The results are made up here and are no measurements; every figure is written to
 
 import itertools
 import json
+import math
 import re
 
 import matplotlib.image
@@ -807,6 +808,25 @@ def test_the_best_setting_has_the_best_mean_and_is_named():
     assert "center_learning_rate 0.03" in gathered(worst, settings()).notes[0].text
 
 
+def test_entries_with_one_last_part_are_told_apart():
+    trials = [walker(reward=-8.0), walker(rate=0.03, reward=-9.0), walker(rate=0.1, reward=-5.0)]
+    for each, name, seeds in zip(trials, ("pgpe", "snes", "pgpe"), (10, 10, 20), strict=True):
+        spec = json.loads(each["spec"])
+        spec |= {"optimizer": {"name": name}, "evaluation": {"seeds": seeds}, "objective": {"name": f"by_{name}"}}
+        each["spec"] = json.dumps(spec)
+    best = gathered(HISTORY, walkers(trials)).best
+    assert best == ("Aq_R: best of 3 settings by reward (-5): objective by_pgpe, optimizer pgpe, evaluation.seeds 20",)
+    unlike = gathered(HISTORY.model_copy(update={"best": None}), walkers(trials)).merged
+    assert unlike == ("evaluation.seeds (10, 20); objective (by_pgpe, by_snes); optimizer (pgpe, snes)",)
+
+
+def test_a_setting_that_diverged_for_a_seed_is_not_the_best():
+    rewards = {0.01: [-9.0, -7.0], 0.03: [math.inf, -12.0]}
+    trials = [walker(seed=seed, rate=rate, reward=r) for rate, seeds in rewards.items() for seed, r in enumerate(seeds)]
+    (note,) = [note.text for note in gathered(HISTORY, walkers(trials)).notes if note.series == "Aq_R"]
+    assert note.startswith("best of 1 settings by reward (-8): center_learning_rate 0.01")
+
+
 def test_a_series_may_be_chosen_otherwise_than_its_panel():
     one = panel(
         kind="curve",
@@ -893,7 +913,7 @@ def test_limits_of_a_map_may_be_a_column_of_its_trials():
 def test_one_map_shows_one_training():
     content = gathered(CELLS, settings())
     assert content.series == ()
-    assert "3 trials with seed = 0 differ in optimizer.center_learning_rate" in content.notes[0].text
+    assert "3 trials with seed = 0 differ in center_learning_rate (" in content.notes[0].text
 
 
 def test_a_path_is_cut_where_a_walk_finds_the_target_or_is_at_its_longest():

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from sweeper.analysis.means import Mean, fitting, settings, settings_table, varying, with_deviation
-from sweeper.analysis.results import entries, named_frame
+from sweeper.analysis.means import Mean, fitting, settings, settings_table, with_deviation
+from sweeper.analysis.results import named_frame
 from sweeper.analysis.table import Table, terminal, texts
+from sweeper.store.entry_names import entries, varying
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import canonical
 from tests.results import failure, result

@@ -438,6 +438,14 @@ def test_settings_that_differ_within_a_task_get_a_column():
     assert titles.count("seed") == 1
 
 
+def test_a_metric_called_like_an_entry_has_the_name_of_its_column():
+    own = dict.fromkeys(listings.METRICS) | {"extra_metrics": json.dumps({"width": 7.0, "ratio": 2.0})}
+    table, _ = listings.trials([row(0) | own], {})
+    titles = [column.title for column in table.columns]
+    assert [table.rows[0][titles.index(title)] for title in ("metrics.width", "ratio")] == [7.0, 2.0]
+    assert "width" not in titles
+
+
 def test_long_messages_are_clipped_in_the_middle():
     table, _ = listings.failed_trials([row(0, "failed") | {"error_message": "begin" + "x" * 10_000 + "end"}])
     message = table.rows[0][-1]

@@ -87,7 +87,7 @@ def test_a_point_between_those_of_other_trials_moves_neither_line_nor_band():
         curves._Trial(str(seed), "unfinished", {**spec, "seed": seed}, math.inf, losses)
         for seed, losses in enumerate(points)
     ]
-    series = curves._series(trials, [], across, up)
+    series = curves._series(trials, {}, across, up)
     assert series.steps == (100, 150, 200, 300)
     assert series.means == (4.0, None, 2.0, 1.0)
     assert series.line == "M100.0,4.0L200.0,2.0L300.0,1.0"

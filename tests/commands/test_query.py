@@ -312,6 +312,12 @@ def test_all_about_a_trial(swept):
     assert (record["trial_id"], record["sweeps"], record["vertices"]) == (shared, ["all", "small"], 5)
 
 
+def test_an_entry_called_like_a_metric_is_no_metric(results):
+    lines = [line.split() for line in asked(results, "show", trial_id(result().trial)).stdout.splitlines()]
+    metrics = next(place for place, words in enumerate(lines) if words[:1] == ["metrics"])
+    assert lines.index(["seeds", "10"]) < metrics < lines.index(["metrics.seeds", "7"])
+
+
 def test_a_failed_trial_shows_its_message(results):
     lines = asked(results, "show", trial_id(failure({"seed": 2}).trial)).stdout.splitlines()
     assert any(line.split()[:2] == ["error_message", "[red]no"] for line in lines)

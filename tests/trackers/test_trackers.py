@@ -72,7 +72,17 @@ def test_trials_of_different_objectives_are_runs_named_by_what_varies(store):
     sweep = runs.sweep_of(store, record)
     assert sweep is not None
     labels = {run.trial_id: run.label for run in sweep.runs}
-    assert [labels[each] for each in ids] == [f"coloring transformer Aq_R name={name}" for name in ("q_norm", "cvar")]
+    objectives = [f"coloring transformer Aq_R objective={name}" for name in ("q_norm", "cvar")]
+    assert [labels[each] for each in ids] == objectives
+
+
+def test_a_metric_called_like_an_entry_has_the_name_of_its_column(store):
+    store.commit(result({"seed": 9}, metrics=METRICS | {"seeds": 7.0}))
+    ids = (trial_id(result({"seed": 9}).trial),)
+    sweep = runs.sweep_of(store, store.sweeps()[0].model_copy(update={"trial_ids": ids}))
+    assert sweep is not None
+    assert sweep.runs[0].metrics["metrics.seeds"] == 7.0
+    assert "seeds" not in sweep.runs[0].metrics
 
 
 def test_what_is_not_finite_is_text_or_left_out(store):

@@ -17,11 +17,11 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 from sweeper.analysis.figures.layout import DOTS_PER_INCH
 from sweeper.analysis.figures.style import FAINT, PALETTES, RC, PaletteName, number
 from sweeper.analysis.importance import is_number, logarithmic_entries, tried_entries, used_entries, values_of
-from sweeper.analysis.means import column_names
 from sweeper.analysis.ranking import Ranking
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted
 from sweeper.space.sweep_spec import SweepSpec
+from sweeper.store.entry_names import entry_names
 
 MAX_AXES = 12
 """Largest number of axes that a reader can distinguish on one canvas."""
@@ -54,7 +54,7 @@ def axes_of(ranked: Ranking, space: SweepSpec) -> list[Axis]:
     """The axes of a search: the entries that differ between its settings, and last the metric."""
     records = [used_entries(each.setting.entries) for each in ranked.ranked]
     paths = tried_entries(records)[: MAX_AXES - 1]
-    names, logarithmic = column_names(paths, records), logarithmic_entries(space)
+    names, logarithmic = entry_names([each.setting.entries for each in ranked.ranked]), logarithmic_entries(space)
     entries = [_entry_axis(names[path], path, records, path in logarithmic) for path in paths]
     means = np.array([each.mean.mean for each in ranked.ranked])
     wide = bool((means > 0).all()) and means.max() >= 10.0**DECADES * means.min()

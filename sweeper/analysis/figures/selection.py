@@ -9,8 +9,7 @@ Invariants:
       names what differs between the trials of a series although neither its filter nor its axis mentions it.
 """
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -18,11 +17,13 @@ import numpy as np
 import pandas as pd
 
 from sweeper.analysis.figures.style import number, plain
-from sweeper.analysis.results import Results, column_of, entries, last_part
+from sweeper.analysis.ranking import Goal, Ranking, ranking
+from sweeper.analysis.results import Results, column_of, metric_column
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.space.panel import Panel
 from sweeper.space.panel_series import Best, Series, Where
+from sweeper.store.entry_names import entries, entry_names, last_part, varying
 
 SeriesT = TypeVar("SeriesT", bound=Series)
 DrawnT = TypeVar("DrawnT")
@@ -174,15 +175,6 @@ def gathered(
     return Content(tuple(series), tuple(notes), tuple(dict.fromkeys(merged)), tuple(best), shown)
 
 
-class _Best(NamedTuple):
-    """The setting with the best mean among those that competed."""
-
-    setting: str
-    mean: float
-    settings: tuple[str, ...]
-    competing: int
-
-
 def best_settings(rows: pd.DataFrame, best: Best, axes: Sequence[str] = ()) -> tuple[pd.DataFrame, str]:
     """The trials of the best setting at each value of the columns `axes`, and a sentence that says which it is.
 
@@ -192,42 +184,33 @@ def best_settings(rows: pd.DataFrame, best: Best, axes: Sequence[str] = ()) -> t
     Raises:
         NoData: no trial has the metric, or it is not a number.
     """
-    metric = column(rows, best.metric)
+    metric = metric_column(best.metric, rows.columns) or column(rows, best.metric)
     try:
-        known = rows.dropna(subset=[metric]).astype({metric: float})
+        values = rows[metric].astype(float)
     except ValueError:
         raise NoData(f"'{best.metric}' is not a number") from None
-    if known.empty:
+    if values.isna().all():
         raise NoData(f"'{best.metric}' was not measured")
-    known = known.assign(setting=[_setting(spec) for spec in known["spec"]])
-    kept: list[pd.DataFrame] = []
-    winners: list[_Best] = []
-    for _, competing in known.groupby([column(rows, axis) for axis in axes], dropna=False) if axes else [((), known)]:
-        seeds = competing.groupby("setting")["seed"].nunique()
-        complete = competing[competing["setting"].isin(seeds.index[seeds == seeds.max()])]
-        # A seed counts once, also where an entry that is no part of the setting made several trials of it.
-        means = complete.groupby(["setting", "seed"])[metric].mean().groupby("setting").mean()
-        winner = str(means.idxmax() if best.mode == "max" else means.idxmin())
-        kept.append(complete[complete["setting"] == winner])
-        winners.append(_Best(winner, float(means[winner]), tuple(map(str, seeds.index)), len(means)))
+    groups = rows.groupby([column(rows, axis) for axis in axes], dropna=False) if axes else [((), rows)]
+    goal = Goal(metric, best.mode)
+    rankings = [(ranked, competing) for _, competing in groups if (ranked := ranking(competing, goal)).ranked]
+    if not rankings:
+        raise NoData(f"no setting has a finite '{best.metric}' for every seed")
     sentence = ""
-    if any(len(winner.settings) > 1 for winner in winners):
-        sentence = "; ".join(dict.fromkeys(_best_text(winner, best.metric) for winner in winners))
-    return pd.concat(kept).drop(columns="setting"), sentence
+    if any(len(ranked.ranked) + ranked.others > 1 for ranked, _ in rankings):
+        names = entry_names([entries(spec) for spec in rows["spec"]])
+        sentences = (_best_text(ranked, competing, best.metric, names) for ranked, competing in rankings)
+        sentence = "; ".join(dict.fromkeys(sentences))
+    return pd.concat([ranked.ranked[0].setting.rows for ranked, _ in rankings]), sentence
 
 
-def _setting(spec: str) -> str:
-    """All entries of a trial but its training seed, as JSON: equal texts are equal settings."""
-    return json.dumps({path: value for path, value in entries(spec).items() if path != "seed"}, sort_keys=True)
-
-
-def _best_text(best: _Best, metric: str) -> str:
-    values = json.loads(best.setting)
-    others = [json.loads(setting) for setting in best.settings]
-    differing = [path for path in values if any(other.get(path) != values[path] for other in others)]
-    named = ", ".join(f"{last_part(path)} {_value(values[path])}" for path in sorted(differing))
-    fewer = f", {len(best.settings) - best.competing} more have fewer seeds" * (best.competing < len(best.settings))
-    return f"best of {best.competing} settings by {metric} ({best.mean:.4g}): {named}{fewer}"
+def _best_text(ranked: Ranking, competing: pd.DataFrame, metric: str, names: Mapping[str, str]) -> str:
+    best = ranked.ranked[0]
+    values = best.setting.entries
+    differing = varying([entries(spec) for spec in competing["spec"]])
+    named = ", ".join(f"{names[path]} {_value(values[path])}" for path in differing if path in values)
+    fewer = f", {ranked.others} more have fewer seeds" * (ranked.others > 0)
+    return f"best of {len(ranked.ranked)} settings by {metric} ({best.mean.mean:.4g}): {named}{fewer}"
 
 
 def one_training(rows: pd.DataFrame, seed: int | None) -> pd.Series:
@@ -285,7 +268,7 @@ def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = (
     Entries in `mentioned` are left out; a name there covers the entry it abbreviates, as in `column`. Training seeds
     may always differ.
     """
-    paths = _paths(rows)
+    paths, names = _paths(rows), entry_names([entries(spec) for spec in rows["spec"]])
     differing = []
     for name in sorted({*paths, *alike}):
         if any(_covers(other, name) for other in (*mentioned, "seed")):
@@ -294,7 +277,7 @@ def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = (
         values = sorted(dict.fromkeys(values), key=_numbers_first)
         if len(values) > 1:
             shown = ", ".join(map(_value, values[:4]))
-            differing.append(f"{name} ({shown}{', …' if len(values) > 4 else ''})")
+            differing.append(f"{names.get(name, name)} ({shown}{', …' if len(values) > 4 else ''})")
     return "; ".join(differing)
 
 

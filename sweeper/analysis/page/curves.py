@@ -12,16 +12,14 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sweeper.analysis.means import varying
 from sweeper.analysis.page.chart_scales import Scale, linear_scale, log_scale
 from sweeper.analysis.page.kinds import Kind, Kinds
 from sweeper.analysis.ranking import recorded_space
-from sweeper.analysis.results import entries
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted
-from sweeper.packs.labels import named_values
 from sweeper.packs.unfinished_curves import unfinished_curves
 from sweeper.space.search import ListedSearch
+from sweeper.store.entry_names import entries, entries_of, named_values, varying_names
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
@@ -177,7 +175,7 @@ def _unfinished(store: Store, record: SweepRecord, committed: Collection[str]) -
         key: trial for key, trial in zip(expansion.trial_ids, expansion.trials, strict=True) if key not in committed
     }
     return [
-        _Trial(key, "unfinished", entries(json.dumps(canonical(pending[key]))), math.inf, losses)
+        _Trial(key, "unfinished", entries_of(canonical(pending[key])), math.inf, losses)
         for key, points in unfinished_curves(store, pending).items()
         if (losses := {step: value for step, name, value in points if name == METRIC and math.isfinite(value)})
     ]
@@ -202,8 +200,8 @@ def _chart(title: str, trials: Sequence[_Trial]) -> Chart:
     across = linear_scale(0.0, max(step for trial in drawn for step in trial.points), LEFT, RIGHT)
     scale = log_scale if min(values) > 0 and max(values) > 3 * min(values) else linear_scale
     up = scale(min(values), max(values), BOTTOM, TOP)
-    differing = varying([_setting(group[0].spec) for group in shown])
-    series = tuple(_series(group, differing, across, up) for group in shown)
+    names = varying_names([_setting(group[0].spec) for group in shown])
+    series = tuple(_series(group, names, across, up) for group in shown)
     notes = []
     if unfinished := sum(trial.status == "unfinished" for trial in drawn):
         verb = "is" if unfinished == 1 else "are"
@@ -222,7 +220,7 @@ def _order(value: Any) -> tuple[bool, float, str]:
     return not number, float(value) if number else 0.0, "" if number else str(value)
 
 
-def _series(trials: Sequence[_Trial], differing: Sequence[str], across: Scale, up: Scale) -> Series:
+def _series(trials: Sequence[_Trial], names: Mapping[str, str], across: Scale, up: Scale) -> Series:
     spec = trials[0].spec
     steps = _thinned(sorted({step for trial in trials for step in trial.points}))
     ends = [(max(trial.points), trial.points) for trial in trials]
@@ -246,7 +244,7 @@ def _series(trials: Sequence[_Trial], differing: Sequence[str], across: Scale, u
     )
     line = _path((x, up.place(mean)) for x, mean in zip(places, means, strict=True) if mean is not None)
     kinds = frozenset({Kind(spec["task.name"], spec["baseline"], spec["model.name"])})
-    return Series(_label(spec, differing), kinds, tuple(steps), tuple(means), line, band, curves)
+    return Series(_label(spec, names), kinds, tuple(steps), tuple(means), line, band, curves)
 
 
 def _at(step: int, points: Sequence[Mapping[int, float]]) -> list[float]:
@@ -259,9 +257,9 @@ def _at(step: int, points: Sequence[Mapping[int, float]]) -> list[float]:
     return values if len(values) == len(points) else []
 
 
-def _label(spec: Mapping[str, Any], differing: Sequence[str]) -> str:
+def _label(spec: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """The entries in which a setting differs, such as "Aq_R q=10"; its baseline if it is the only setting."""
-    words = named_values(differing, lambda path: value_text(spec[path]) if path in spec else "")
+    words = named_values(names, lambda path: value_text(spec[path]) if path in spec else "")
     return " ".join(words) or spec["baseline"]
 
 

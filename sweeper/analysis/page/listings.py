@@ -4,9 +4,8 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sweeper.analysis.means import varying
 from sweeper.analysis.page.kinds import Kinds, Row, kind_of, kinds_of
-from sweeper.analysis.results import entries, entry_names, extra_metrics
+from sweeper.analysis.results import extra_metrics, names_of
 from sweeper.analysis.sweeps import annotation_fields
 from sweeper.analysis.table import (
     CODE,
@@ -27,7 +26,7 @@ from sweeper.analysis.table import (
 )
 from sweeper.messages import redacted
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
-from sweeper.store.store import TRIALS
+from sweeper.store.entry_names import entries, varying
 
 MAX_TRIALS = 2_000
 """Trials listed on a page. A browser lays out some thousand rows at once; the store answers for the others."""
@@ -101,7 +100,7 @@ def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple
     """
     listed = sorted(rows, key=lambda row: (row["status"] != "failed", _newest_first(row)))[:MAX_TRIALS]
     listed.sort(key=lambda row: (*kind_of(row), row["q"] or 0.0, row["m"], row["steps"], row["seed"], row["trial_id"]))
-    names = entry_names(TRIALS.names, [entries(row["spec"]) for row in listed])
+    names = names_of((row["spec"] for row in rows), (extra_metrics(row["extra_metrics"]) for row in rows))
     differing = _differing(listed)
     fields: tuple[Field[Row], ...] = (
         _column("trial_id", "trial", CODE),
@@ -109,10 +108,10 @@ def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple
         *_KIND,
         _column("q"),
         _column("m"),
-        *(_setting(path, names[path]) for path in differing[:MAX_VARYING]),
+        *(_setting(path, names.entries[path]) for path in differing[:MAX_VARYING]),
         _column("seed"),
         _column("steps", form=COUNT),
-        *_metrics(listed),
+        *_metrics(listed, names.metrics),
         _column("wall_seconds", "time", SECONDS),
         _column("steps_per_second", "steps/s", SPEED),
         (Column("device"), lambda row: row["device"]),
@@ -126,7 +125,7 @@ def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple
             f"{len(listed):,} of {len(rows):,} trials: the failed ones and then the newest. All of them answer to "
             'python -m sweeper.query "SELECT * FROM trials" --format csv.'
         )
-    if left_out := [names[path] for path in differing[MAX_VARYING:]]:
+    if left_out := [names.entries[path] for path in differing[MAX_VARYING:]]:
         notes.append(f"Settings that differ too, without a column: {', '.join(left_out)}.")
     return tabulated("Trials", fields, listed, " ".join(notes)), [kinds_of([row]) for row in listed]
 
@@ -135,7 +134,7 @@ def _setting(path: str, name: str) -> Field[Row]:
     return Column(name, VALUE), lambda row: entries(row["spec"]).get(path)
 
 
-def _metrics(rows: Sequence[Row]) -> list[Field[Row]]:
+def _metrics(rows: Sequence[Row], names: Mapping[str, str]) -> list[Field[Row]]:
     """The metrics that any trial has; a task may have measured nothing but metrics of its own."""
     fields = [
         _column(name, form=PER_CENT if name.startswith(SHARES) else NUMBER)
@@ -143,11 +142,11 @@ def _metrics(rows: Sequence[Row]) -> list[Field[Row]]:
         if any(row[name] is not None for row in rows)
     ]
     own = () if fields else sorted({name for row in rows for name in extra_metrics(row["extra_metrics"])})
-    return fields or [_own_metric(name) for name in own[: len(METRICS)]]
+    return fields or [_own_metric(metric, names[metric]) for metric in own[: len(METRICS)]]
 
 
-def _own_metric(name: str) -> Field[Row]:
-    return Column(name, VALUE), lambda row: extra_metrics(row["extra_metrics"]).get(name)
+def _own_metric(metric: str, name: str) -> Field[Row]:
+    return Column(name, VALUE), lambda row: extra_metrics(row["extra_metrics"]).get(metric)
 
 
 _ALWAYS = {"baseline", "objective.q", "objective.m", "task.name", "model.name", "seed", "steps"}
