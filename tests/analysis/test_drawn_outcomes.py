@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from sweeper.analysis.drawn_outcomes import drawn_outcomes
-from sweeper.commands import copy
+from sweeper.store.copying import copy
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import trial_id
 from tests.results import PROVENANCE, outcomes, result
@@ -41,7 +40,7 @@ def test_a_copy_can_keep_what_panels_draw(tmp_path):
     assert drawn_outcomes(store) == drawn_outcomes(store, ["drawn"]) == expected
     assert drawn_outcomes(store, ["plain"]) == {}
 
-    arguments = ["--results", str(tmp_path / "source"), "--to", str(tmp_path / "copy"), "--outcomes", "drawn"]
-    assert CliRunner().invoke(copy.app, arguments).exit_code == 0
-    kept = {entry.seal.trial_id: set(entry.seal.outcome_columns) for entry in Store.open(tmp_path / "copy").entries()}
+    target = Store.open(tmp_path / "copy")
+    copy(store, target, outcomes=drawn_outcomes(store))
+    kept = {entry.seal.trial_id: set(entry.seal.outcome_columns) for entry in target.entries()}
     assert kept == {key: expected.get(key, set()) for key in ids}

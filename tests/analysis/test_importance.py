@@ -5,14 +5,13 @@ import math
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from sweeper.analysis.figures import parallel_coordinates
 from sweeper.analysis.figures.parallel_coordinates import NONE
 from sweeper.analysis.importance import LEAST_SETTINGS, importance_table, importances, logarithmic_entries
 from sweeper.analysis.ranking import Goal, ranking
+from sweeper.analysis.report import write_report
 from sweeper.analysis.results import named_frame
-from sweeper.report import app
 from sweeper.space import search_space
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import trial_id
@@ -102,12 +101,12 @@ def test_parallel_axes_show_every_setting(searched):
     assert (axes["q"].places[~ignored] >= 0).all()
 
 
-def test_a_search_without_panels_has_a_report(searched, tmp_path):
+def test_a_search_without_panels_has_a_report(searched, tmp_path, capsys):
     store, *_ = searched
     page = tmp_path / "page.html"
-    done = CliRunner().invoke(app, ["--results", store.url, "--out", str(tmp_path / "report"), "--html", str(page)])
-    assert done.exit_code == 0, done.output
-    assert "What decides success in rates" in done.stdout
+    assert write_report(store.url, tmp_path / "report", [], [], "paper", compare=False, html=page).drawn
+    told = capsys.readouterr().out
+    assert "What decides success in rates" in told
     assert {path.name for path in (tmp_path / "report" / "rates").iterdir()} == {
         "parallel-coordinates.png",
         "parallel-coordinates.pdf",
@@ -115,4 +114,4 @@ def test_a_search_without_panels_has_a_report(searched, tmp_path):
     text = page.read_text()
     assert "Parallel coordinates of the entries that differ and of the metric: 40 settings by highest success." in text
     assert "Settings of rates" in text
-    assert "How many" not in done.stdout, "advice is about sweeps with panels"
+    assert "How many" not in told, "advice is about sweeps with panels"

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from typer.testing import CliRunner
 
 from sweeper.analysis import figures, page
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.page import Section, listings
 from sweeper.analysis.page.kinds import EVERYTHING, Kind, kinds_named, kinds_where
 from sweeper.analysis.page.typeset import MINUS, typeset
+from sweeper.analysis.report import write_report
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import COUNT, NUMBER, Column, Table
-from sweeper.report import app
 from sweeper.space.panels import CurvePanel, HistogramPanel
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import trial_id
@@ -380,16 +379,15 @@ def test_nothing_is_executed_that_a_store_wrote(tmp_path):
     assert re.findall(r'<[a-z][^>]* (?:src|href)=(?!"(?:data:|#))[^>]*', text) == []
 
 
-def test_the_command_writes_the_page_of_the_sweeps_asked_for(tmp_path):
+def test_a_report_writes_the_page_of_the_sweeps_asked_for(tmp_path, capsys):
     panels = "panels: [{kind: curve, name: average, x: q, metric: success, split: baseline}]\n"
     store = filled(tmp_path / "store", result({"seed": 7}), text=panels)
     filled(tmp_path / "store", result({"seed": 8}), name="theirs", text=panels)
     one, all_ = tmp_path / "new folder" / "one.html", tmp_path / "all.html"
     ids = [record.trial_ids[0] for record in store.sweeps()]
-    for arguments, path, known in ((["--sweep", "ours"], one, [True, False]), ([], all_, [True, True])):
-        outcome = CliRunner().invoke(app, ["--results", str(tmp_path / "store"), *arguments, "--html", str(path)])
-        assert outcome.exit_code == 0, outcome.output
-        assert f"page: {path}" in outcome.output
+    for sweeps, path, known in ((["ours"], one, [True, False]), ([], all_, [True, True])):
+        write_report(str(tmp_path / "store"), None, [], sweeps, "paper", compare=False, html=path)
+        assert f"page: {path}" in capsys.readouterr().out
         text = path.read_text()
         assert text.count("<figure") == sum(known)
         assert [trial_id in text for trial_id in ids] == known

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from sweeper.analysis.results import Results
-from tests.analysis.test_figures import composed, gathered, legends, panel, results, said, trial
+from tests.analysis.made_up_figures import composed, gathered, legends, panel, results, said, trial
 
 EARLY = {"curve": "train_loss", "step": 45}
 SUCCESS = {"label": "Success (%)", "percent": True}

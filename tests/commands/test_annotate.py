@@ -10,8 +10,8 @@ from sweeper.__main__ import app
 from sweeper.analysis import page, sql
 from sweeper.analysis.view_files import write_view
 from sweeper.store.store import Store
+from tests.filled_stores import IDS, filled, record
 from tests.results import result
-from tests.store.test_copying import IDS, filled, record
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from sweeper.store import drivers
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import trial_id
 from tests.results import PROVENANCE, failure, result
-from tests.store.test_drivers import sign
+from tests.signs_of_life import ELSEWHERE, sign
 from tests.trials import coloring_trial
 
 COUNTED = ("finished", "stopped", "failed", "pending")
@@ -66,9 +66,6 @@ def test_an_empty_store_and_none_at_all(tmp_path):
     absent = shown(str(tmp_path / "nowhere"))
     assert absent.exit_code == 2
     assert "there is no results store" in absent.stderr
-
-
-ELSEWHERE = sign().process.model_copy(update={"machine": "another", "host": "far"})
 
 
 def test_running_packs_are_shown(results):

@@ -11,9 +11,8 @@ from sweeper.interruption import Interruption
 from sweeper.listeners.heartbeat import Heartbeat
 from sweeper.store import drivers
 from sweeper.store.store import Store
-from tests.commands.test_status import ELSEWHERE, record
-from tests.listeners.test_heartbeat import until
-from tests.store.test_drivers import sign
+from tests.filled_stores import record
+from tests.signs_of_life import ELSEWHERE, sign, until
 
 
 @pytest.fixture

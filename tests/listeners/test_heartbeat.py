@@ -1,7 +1,6 @@
 """A driver tells the store that it lives, stops when it is asked to, and says goodbye."""
 
 import threading
-import time
 
 import pytest
 
@@ -11,7 +10,7 @@ from sweeper.listeners.heartbeat import Heartbeat
 from sweeper.store import drivers
 from sweeper.store.files import StoreError
 from sweeper.store.store import Store
-from tests.store.test_drivers import sign
+from tests.signs_of_life import sign, until
 
 PLANNED = events.SweepPlanned("quick", trials=8, done=1, failed=1, steps=2000)
 STARTED = events.PackStarted("0123456789", "coloring Aq_R seed=0…3", ("a", "b", "c", "d"), 250)
@@ -21,13 +20,6 @@ PROGRESSED = events.PackProgressed("0123456789", "training", 120, 250, 4, {}, 0.
 @pytest.fixture
 def store(tmp_path):
     return Store.open(tmp_path / "results")
-
-
-def until(condition):
-    """The first true value of the condition."""
-    while not (value := condition()):
-        time.sleep(0.005)
-    return value
 
 
 def told(store):

@@ -20,8 +20,8 @@ from sweeper.store.deletion import delete, of_status, of_sweep
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import rename_records
 from sweeper.store.tar_stores import source_store, target_store
+from tests.filled_stores import IDS, filled
 from tests.power_cuts import survived
-from tests.store.test_copying import IDS, filled
 
 QUICK = Subject("quick")
 

@@ -12,9 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow.compute as pc
 import pytest
-from typer.testing import CliRunner
 
-from sweeper import compaction as compaction_command
 from sweeper.analysis import sql
 from sweeper.store import committed_rows, compaction, details, local_files
 from sweeper.store.compaction import Compaction, compact
@@ -395,13 +393,3 @@ def test_a_newer_compacted_file_is_refused(tmp_path, monkeypatch):
     compact(results)
     with pytest.raises(StoreError, match="schema version 2"):
         results.committed()
-
-
-def test_the_command(tmp_path):
-    results = Store.open(tmp_path / "results")
-    fill(results)
-    told = CliRunner().invoke(compaction_command.app, ["--results", results.url])
-    assert (told.exit_code, told.output) == (0, "6 trials moved into 2 compacted files\n")
-    told = CliRunner().invoke(compaction_command.app, ["--results", str(tmp_path / "nowhere")])
-    assert told.exit_code == 2
-    assert "there is no results store" in told.output

@@ -8,51 +8,17 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from sweeper.commands import copy as copy_command
 from sweeper.store import compaction, copying, local_files, tar_stores, threads
 from sweeper.store.compaction import compact
 from sweeper.store.copying import Copied, copy
-from sweeper.store.evaluations import EvaluationResult, commit_evaluation, evaluations_table, stored_evaluations
-from sweeper.store.networks import stored_weights
-from sweeper.store.store import Store, StoreError, SweepRecord
-from sweeper.trial.trial_spec import trial_id
+from sweeper.store.evaluations import evaluations_table, stored_evaluations
+from sweeper.store.store import Store, StoreError
+from tests.filled_stores import IDS, contents, evaluate, filled, record, sound
 from tests.power_cuts import survived
-from tests.results import PROVENANCE, STARTED, WEIGHTS, failure, outcomes, result
+from tests.results import PROVENANCE, WEIGHTS, failure, outcomes, result
 
-IDS = [trial_id(result({"seed": seed}).trial) for seed in range(6)]
 FIXTURES = Path(__file__).parent / "fixtures"
-
-
-def record(name, ids, **origin):
-    provenance = PROVENANCE.model_copy(update=origin)
-    return SweepRecord(name=name, text="trial: {}\n", overrides=(), trial_ids=tuple(ids), provenance=provenance)
-
-
-def evaluate(store, seed=0, seeds=50, provenance=PROVENANCE):
-    (entry,) = store.entries([IDS[seed]])
-    trial = result({"seed": seed}).trial
-    protocol = trial.evaluation.model_copy(update={"seeds": seeds})
-    costs = {"evaluation_seconds": 1.0, "cpu_seconds": 1.0, "peak_memory_bytes": 10}
-    done = EvaluationResult(
-        trial, protocol, entry.seal.networks.digest, {"success": 0.5}, costs, provenance, "cpu", STARTED
-    )
-    commit_evaluation(store, done)
-
-
-def filled(path):
-    """A store with two sweeps, which share a trial, a failed trial, and one without outcomes, network and sweep."""
-    store = Store.open(path)
-    for seed in range(4):
-        store.commit(result({"seed": seed}, outcomes=outcomes(5, extra=range(5))))
-    store.commit(failure({"seed": 4}))
-    store.commit(result({"seed": 5}, outcomes=None, network=None))
-    store.record_sweep(record("quick", IDS[:1]))
-    store.record_sweep(record("quick", [*IDS[:2], IDS[4], "f" * 20]))
-    store.record_sweep(record("other", IDS[1:4]))
-    evaluate(store)
-    return store
 
 
 @pytest.fixture
@@ -72,29 +38,9 @@ def local(tmp_path):
     return Store.open(tmp_path / "target")
 
 
-def contents(store, ids=None):
-    """Everything that a store says of some trials."""
-    entries = store.entries(ids)
-    return (
-        store.trials(ids).to_pylist(),
-        store.curves(ids).sort_by([("trial_id", "ascending"), ("step", "ascending")]).to_pylist(),
-        store.outcomes(ids).sort_by([("trial_id", "ascending"), ("input", "ascending")]).to_pylist(),
-        {
-            entry.seal.trial_id: {name: values.tolist() for name, values in stored_weights(store, entry).items()}
-            for entry in entries
-            if entry.seal.networks is not None
-        },
-        [evaluation.data for evaluation in stored_evaluations(store, entries)],
-    )
-
-
 def states(store):
     """Sizes and times of all files of a local store."""
     return {path: path.stat().st_mtime_ns for path in Path(store.root).rglob("*") if path.is_file()}
-
-
-def sound(store):
-    return [store.verify(kind) for kind in ("curves", "outcomes", "networks")] == [[], [], []]
 
 
 def test_a_copied_sweep_is_what_it_was(source, target):
@@ -349,37 +295,21 @@ def test_a_crash_at_every_operation_takes_in_whole_trials_only(tmp_path, monkeyp
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Tar files and the command
+# Tar files and commands
 # --------------------------------------------------------------------------------------------------------------------
-
-
-def run(*arguments):
-    return CliRunner().invoke(copy_command.app, [str(argument) for argument in arguments])
-
-
-def test_out_into_a_tar_file_and_in_again(source, local, tmp_path):
-    file = tmp_path / "quick.tar"
-    done = run("quick", "--results", source.url, "--to", file)
-    assert (done.exit_code, done.output) == (0, f"3 trials, 1 evaluation copied to {file}\n")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["quick.tar", "source"]
-    with tarfile.open(file) as archive:
-        assert {member.uname for member in archive} == {""}
-        archive.extractall(tmp_path / "by_hand", filter="data")
-    by_hand = Store.open(tmp_path / "by_hand")
-    assert contents(by_hand) == contents(source, by_hand.committed())
-    done = run("--results", file, "--to", local.url)
-    assert (done.exit_code, done.output) == (0, f"3 trials, 1 evaluation copied to {local.url}\n")
-    assert contents(local) == contents(by_hand)
-    done = run("--results", file, "--to", local.url)
-    assert done.output == f"0 trials copied to {local.url}; 3 were there\n"
 
 
 def test_a_tar_file_appears_as_a_whole(source, tmp_path):
     file = tmp_path / "all.tar"
     file.write_bytes(b"earlier")
-    assert not survived(9, lambda: copy_command.copy(to=str(file), results=source.url))
+
+    def copy_into_the_file():
+        with tar_stores.target_store(str(file)) as target:
+            copy(source, target)
+
+    assert not survived(9, copy_into_the_file)
     assert file.read_bytes() == b"earlier"
-    run("--results", source.url, "--to", file)
+    copy_into_the_file()
     assert tarfile.is_tarfile(file)
 
 
@@ -407,38 +337,8 @@ def test_a_hostile_tar_file_is_only_data(source, local, tmp_path):
     with tar_stores.source_store(str(file)) as opened:
         (unpacked,) = [path for path in Path(opened.root).rglob("*") if path.is_file()]
         assert (unpacked.name, unpacked.stat().st_mtime) == (good.name, int(good.stat().st_mtime))
-    done = run("--results", file, "--to", local.url)
-    assert (done.exit_code, done.output) == (0, f"1 trial copied to {local.url}\n")
+        assert copy(opened, local) == Copied(trials=1, present=0, evaluations=0, damaged=[])
     assert not list(tmp_path.rglob("*evil*"))
-
-
-def test_what_is_no_store_is_one_sentence(tmp_path, source):
-    (tmp_path / "text.tar").write_text("no tar file")
-    with tarfile.open(tmp_path / "empty.tar", "w"):
-        pass
-    for name, words in (("text.tar", "is no tar file"), ("empty.tar", "no results store"), ("absent.tar", "no file")):
-        done = run("--results", tmp_path / name, "--to", tmp_path / "target")
-        assert done.exit_code == 2
-        assert words in done.output
-        assert len(done.output.splitlines()) == 1
-        assert not (tmp_path / "target").exists()
-    done = run("--results", source.url, "--to", tmp_path / "no" / "such.tar")
-    assert (done.exit_code, len(done.output.splitlines())) == (2, 1)
-
-
-def test_the_options_of_outcomes(source, tmp_path):
-    run("--results", source.url, "--to", tmp_path / "some", "--outcomes", "success, extra")
-    assert Store.open(tmp_path / "some").outcomes().column_names[4:] == ["success", "extra"]
-    run("--results", source.url, "--to", tmp_path / "none", "--outcomes", "none")
-    assert Store.open(tmp_path / "none").listing("outcomes") == []
-
-
-def test_damaged_trials_are_an_exit_code(source, tmp_path):
-    name = next(name for name in source.listing("outcomes") if IDS[1] in name)
-    Path(source.root, name).write_bytes(b"")
-    done = run("--results", source.url, "--to", tmp_path / "target")
-    assert done.exit_code == 1
-    assert "1 damaged trial left out" in done.output
 
 
 def test_outcomes_can_be_kept_by_trial(source, local):
@@ -467,7 +367,7 @@ def test_commands_lose_their_folders(tmp_path, local, compacted, monkeypatch):
     if compacted:
         monkeypatch.setattr(compaction, "TOGETHER", 2)
         assert compact(source).files == 1
-    run("--results", source.url, "--to", local.url, "--hide-folders")
+    copy(source, local, hide_folders=True)
     assert local.trials()["command"].to_pylist() == [SHOWN] * 2
     assert [start.provenance.command for start in local.sweeps()] == [SHOWN]
     evaluations = stored_evaluations(local, local.entries())

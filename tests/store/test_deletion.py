@@ -6,19 +6,15 @@ import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from sweeper.commands import delete as delete_command
-from sweeper.packs import checkpoint
-from sweeper.store import compaction, deletion, drivers, local_files
+from sweeper.store import compaction, deletion, local_files
 from sweeper.store.compaction import compact
 from sweeper.store.deletion import delete, of_no_sweep, of_status, of_sweep
 from sweeper.store.store import StoreError
 from sweeper.trial.trial_spec import trial_id
+from tests.filled_stores import IDS, contents, evaluate, filled, record, sound
 from tests.power_cuts import survived
 from tests.results import failure, result
-from tests.store.test_copying import IDS, contents, evaluate, filled, record, sound
-from tests.store.test_drivers import sign
 
 # `filled`: quick has planned 0, 1 and 4 (failed), other 1, 2 and 3; 5 belongs to no sweep.
 OWN, OTHERS = {IDS[0], IDS[4]}, {IDS[1], IDS[2], IDS[3], IDS[5]}
@@ -152,55 +148,6 @@ def test_a_crash_at_every_operation_takes_nothing_else(tmp_path, monkeypatch, ch
         if ended:
             break
     assert moment >= 20
-
-
-def run(store, *arguments):
-    return CliRunner().invoke(delete_command.app, [*arguments, "--results", store.url])
-
-
-def test_the_command_says_what_it_would_delete(tmp_path):
-    store = filled(tmp_path / "store")
-    before = contents(store)
-    done = run(store, "quick")
-    assert done.exit_code == 0
-    first, second = done.output.splitlines()
-    assert first.startswith("2 trials (1 failed, 1 finished) · 0.0 MB · the records of quick · 1 trial that another")
-    assert second == "nothing was deleted; --yes deletes"
-    assert contents(store) == before
-    checkpoint.save(store, "0123456789", [IDS[0]], None, {}, {})
-    checkpoint.save(store, "9876543210", [IDS[1]], None, {}, {})
-    done = run(store, "quick", "--yes")
-    assert done.output.splitlines()[1:] == ["deleted, also 1 checkpoint"]
-    assert store.committed().keys() == OTHERS
-    assert store.listing("checkpoints") == ["checkpoints/9876543210.ckpt"]
-    assert run(store, "--unplanned", "--yes").exit_code == 0
-    assert store.committed().keys() == OTHERS - {IDS[5]}
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [], ["quick", "--unplanned"], ["--status", "failed", "--unplanned"], ["quik"],
-        ["quick/plans"], ["."], [".."], ["../trials"],
-    ],
-)  # fmt: skip
-def test_a_choice_that_makes_no_sense_deletes_nothing(tmp_path, arguments):
-    store = filled(tmp_path / "store")
-    files = [store.listing(folder) for folder in ("trials", "sweeps")]
-    done = run(store, *arguments, "--yes")
-    assert done.exit_code == 2
-    assert len(done.output.splitlines()) == 1
-    assert [store.listing(folder) for folder in ("trials", "sweeps")] == files
-
-
-def test_nothing_is_deleted_while_a_driver_runs(tmp_path):
-    store = filled(tmp_path / "store")
-    drivers.write_sign(store.files, "other", sign())
-    done = run(store, "quick", "--yes")
-    assert done.exit_code == 2
-    assert "stop it first (python -m sweeper stop other)" in done.output
-    assert len(store.committed()) == 6
-    assert run(store, "quick").exit_code == 0, "a dry run is allowed"
 
 
 def test_nothing_is_deleted_while_another_process_compacts(tmp_path, monkeypatch):

@@ -9,19 +9,9 @@ import pytest
 
 from sweeper.store import driver_process, drivers
 from sweeper.store.driver_process import life, this_process
-from sweeper.store.drivers import DriverSign, PackSign, new_driver, remove_sign, signs, store_clock, write_sign
+from sweeper.store.drivers import remove_sign, signs, store_clock, write_sign
 from sweeper.store.store import Store
-
-PACK = PackSign(label="coloring Aq_R", phase="training", step=100, steps=250, lanes=4, train_loss=0.25, node="seven")
-
-
-def sign(**changes):
-    fields = {
-        "driver": new_driver(), "process": this_process(), "command": "python -m sweeper.run x.yaml",
-        "state": "running", "every": 5.0, "elapsed": 60.0, "trials": 8, "done": 3, "failed": 0,
-        "steps_per_second": 1234.0, "seconds_left": 300.0, "running": 1, "packs": (PACK,),
-    }  # fmt: skip
-    return DriverSign(**(fields | changes))
+from tests.signs_of_life import sign
 
 
 @pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])

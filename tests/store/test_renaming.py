@@ -3,15 +3,12 @@
 import itertools
 
 import pytest
-from typer.testing import CliRunner
 
-from sweeper.commands import rename as rename_command
-from sweeper.store import drivers, local_files
+from sweeper.store import local_files
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import rename_records
+from tests.filled_stores import IDS, record
 from tests.power_cuts import survived
-from tests.store.test_copying import IDS, record
-from tests.store.test_drivers import sign
 
 
 def with_sweeps(url):
@@ -78,24 +75,3 @@ def test_a_crash_at_every_operation_keeps_every_start(tmp_path, monkeypatch):
         if ended:
             break
     assert moment > 10
-
-
-def run(store, *arguments):
-    return CliRunner().invoke(rename_command.app, [*arguments, "--results", store.url])
-
-
-def test_the_command(tmp_path):
-    store = with_sweeps(tmp_path / "store")
-    drivers.write_sign(store.files, "other", sign())
-    done = run(store, "quick", "best")
-    assert done.exit_code == 0
-    assert done.output.startswith("quick is called best now; write `name: best` in its search space")
-    for arguments, words in (
-        (("other", "more"), "other runs: stop it first"),
-        (("bets", "more"), "the store has no sweep 'bets'; did you mean 'best'?"),
-        (("best", "best"), "called 'best' already"),
-        (("best", "other"), "there is a sweep 'other' already"),
-    ):
-        done = run(store, *arguments)
-        assert done.exit_code == 2
-        assert words in done.output

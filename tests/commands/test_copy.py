@@ -1,0 +1,80 @@
+"""`copy` reads and writes stores and tar files, keeps the outcomes asked for, and says what it left out."""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sweeper.commands import copy
+from sweeper.store.store import Store
+from tests.filled_stores import IDS, contents, filled, record
+
+
+@pytest.fixture
+def source(tmp_path):
+    return filled(tmp_path / "source")
+
+
+@pytest.fixture
+def local(tmp_path):
+    return Store.open(tmp_path / "target")
+
+
+def run(*arguments):
+    return CliRunner().invoke(copy.app, [str(argument) for argument in arguments])
+
+
+def test_out_into_a_tar_file_and_in_again(source, local, tmp_path):
+    file = tmp_path / "quick.tar"
+    done = run("quick", "--results", source.url, "--to", file)
+    assert (done.exit_code, done.output) == (0, f"3 trials, 1 evaluation copied to {file}\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["quick.tar", "source"]
+    with tarfile.open(file) as archive:
+        assert {member.uname for member in archive} == {""}
+        archive.extractall(tmp_path / "by_hand", filter="data")
+    by_hand = Store.open(tmp_path / "by_hand")
+    assert contents(by_hand) == contents(source, by_hand.committed())
+    done = run("--results", file, "--to", local.url)
+    assert (done.exit_code, done.output) == (0, f"3 trials, 1 evaluation copied to {local.url}\n")
+    assert contents(local) == contents(by_hand)
+    done = run("--results", file, "--to", local.url)
+    assert done.output == f"0 trials copied to {local.url}; 3 were there\n"
+
+
+def test_what_is_no_store_is_one_sentence(tmp_path, source):
+    (tmp_path / "text.tar").write_text("no tar file")
+    with tarfile.open(tmp_path / "empty.tar", "w"):
+        pass
+    for name, words in (("text.tar", "is no tar file"), ("empty.tar", "no results store"), ("absent.tar", "no file")):
+        done = run("--results", tmp_path / name, "--to", tmp_path / "target")
+        assert done.exit_code == 2
+        assert words in done.output
+        assert len(done.output.splitlines()) == 1
+        assert not (tmp_path / "target").exists()
+    done = run("--results", source.url, "--to", tmp_path / "no" / "such.tar")
+    assert (done.exit_code, len(done.output.splitlines())) == (2, 1)
+
+
+def test_the_options_of_outcomes(source, tmp_path):
+    run("--results", source.url, "--to", tmp_path / "some", "--outcomes", "success, extra")
+    assert Store.open(tmp_path / "some").outcomes().column_names[4:] == ["success", "extra"]
+    run("--results", source.url, "--to", tmp_path / "none", "--outcomes", "none")
+    assert Store.open(tmp_path / "none").listing("outcomes") == []
+
+
+@pytest.mark.slow  # makes panels
+def test_outcomes_that_panels_draw(source, tmp_path):
+    panels = "panels: [{kind: histogram, name: inputs, metric: success, where: {seed: 1}, split: q}]\n"
+    source.record_sweep(record("drawn", IDS[:2]).model_copy(update={"text": panels}))
+    run("drawn", "--results", source.url, "--to", tmp_path / "drawn", "--outcomes", "drawn")
+    kept = {entry.seal.trial_id: entry.seal.outcome_columns for entry in Store.open(tmp_path / "drawn").entries()}
+    assert kept == {IDS[0]: (), IDS[1]: ("success",)}
+
+
+def test_damaged_trials_are_an_exit_code(source, tmp_path):
+    name = next(name for name in source.listing("outcomes") if IDS[1] in name)
+    Path(source.root, name).write_bytes(b"")
+    done = run("--results", source.url, "--to", tmp_path / "target")
+    assert done.exit_code == 1
+    assert "1 damaged trial left out" in done.output

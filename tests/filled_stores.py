@@ -1,0 +1,59 @@
+"""A store with two sweeps, and everything that a store says."""
+
+from sweeper.store.evaluations import EvaluationResult, commit_evaluation, stored_evaluations
+from sweeper.store.networks import stored_weights
+from sweeper.store.store import Store, SweepRecord
+from sweeper.trial.trial_spec import trial_id
+from tests.results import PROVENANCE, STARTED, failure, outcomes, result
+
+IDS = [trial_id(result({"seed": seed}).trial) for seed in range(6)]
+
+
+def record(name, ids, **origin):
+    provenance = PROVENANCE.model_copy(update=origin)
+    return SweepRecord(name=name, text="trial: {}\n", overrides=(), trial_ids=tuple(ids), provenance=provenance)
+
+
+def evaluate(store, seed=0, seeds=50, provenance=PROVENANCE):
+    (entry,) = store.entries([IDS[seed]])
+    trial = result({"seed": seed}).trial
+    protocol = trial.evaluation.model_copy(update={"seeds": seeds})
+    costs = {"evaluation_seconds": 1.0, "cpu_seconds": 1.0, "peak_memory_bytes": 10}
+    done = EvaluationResult(
+        trial, protocol, entry.seal.networks.digest, {"success": 0.5}, costs, provenance, "cpu", STARTED
+    )
+    commit_evaluation(store, done)
+
+
+def filled(path):
+    """A store with two sweeps, which share a trial, a failed trial, and one without outcomes, network and sweep."""
+    store = Store.open(path)
+    for seed in range(4):
+        store.commit(result({"seed": seed}, outcomes=outcomes(5, extra=range(5))))
+    store.commit(failure({"seed": 4}))
+    store.commit(result({"seed": 5}, outcomes=None, network=None))
+    store.record_sweep(record("quick", IDS[:1]))
+    store.record_sweep(record("quick", [*IDS[:2], IDS[4], "f" * 20]))
+    store.record_sweep(record("other", IDS[1:4]))
+    evaluate(store)
+    return store
+
+
+def contents(store, ids=None):
+    """Everything that a store says of some trials."""
+    entries = store.entries(ids)
+    return (
+        store.trials(ids).to_pylist(),
+        store.curves(ids).sort_by([("trial_id", "ascending"), ("step", "ascending")]).to_pylist(),
+        store.outcomes(ids).sort_by([("trial_id", "ascending"), ("input", "ascending")]).to_pylist(),
+        {
+            entry.seal.trial_id: {name: values.tolist() for name, values in stored_weights(store, entry).items()}
+            for entry in entries
+            if entry.seal.networks is not None
+        },
+        [evaluation.data for evaluation in stored_evaluations(store, entries)],
+    )
+
+
+def sound(store):
+    return [store.verify(kind) for kind in ("curves", "outcomes", "networks")] == [[], [], []]
