@@ -14,9 +14,10 @@ import time
 
 from rich.console import Console
 
-from sweeper import launch, listeners
+from sweeper import launch
 from sweeper.events import Stream, SweepPlanned
 from sweeper.interruption import Interruption
+from sweeper.listeners import log_lines
 from sweeper.packs import plan
 from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
@@ -40,7 +41,7 @@ def measure(packs: int) -> float:
     source = plan.Listed(plan.Plan({}, {}, 1, packs, work, frozenset(), frozenset()))
     planned = SweepPlanned("benchmark", trials=packs, done=0, failed=0, steps=0)
     origin = provenance.capture(["benchmark"])
-    heard = listeners.listeners(Console(file=io.StringIO()))
+    heard = [log_lines.LogLines(Console(file=io.StringIO()))]
     with tempfile.TemporaryDirectory() as folder, Stream(heard, warn=print) as stream:
         job = launch.Job(source, lambda: planned, Store.open(folder), origin, Resources())
         begun = time.monotonic()

@@ -5,18 +5,18 @@ To add a listener, write a file with a function like those below and add it to `
 
 from collections.abc import Callable
 
-from rich.console import Console
-
 from sweeper.events import Listener
-from sweeper.listeners import live_view, log_lines
+from sweeper.listeners import heartbeat, live_view, log_lines
+from sweeper.listeners.heard_start import HeardStart
 
-LISTENERS: tuple[Callable[[Console], Listener | None], ...] = (
+LISTENERS: tuple[Callable[[HeardStart], Listener | None], ...] = (
     live_view.listener,
     log_lines.listener,
+    heartbeat.listener,
 )
-"""Each makes a listener for a start that prints to the console, or None where it has nothing to do."""
+"""Each makes a listener for a start, or None where it has nothing to do."""
 
 
-def listeners(console: Console) -> list[Listener]:
-    """The listeners of a start that prints to the console."""
-    return [listener for make in LISTENERS if (listener := make(console)) is not None]
+def listeners(start: HeardStart) -> list[Listener]:
+    """The listeners of a start."""
+    return [listener for make in LISTENERS if (listener := make(start)) is not None]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from sweeper import events
 from sweeper.events import Event
+from sweeper.listeners.heard_start import HeardStart
 from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
 from sweeper.store.driver_process import life, this_process
 from sweeper.store.drivers import (
@@ -32,6 +33,11 @@ SECONDS = 5.0
 
 GOODBYE_SECONDS = 10.0
 """How long an end waits for a store that does not answer."""
+
+
+def listener(start: HeardStart) -> "Heartbeat | None":
+    """Signs of life of a start that can be asked to stop."""
+    return None if start.ask_to_stop is None else Heartbeat(start.store, start.command, start.ask_to_stop)
 
 
 class Heartbeat:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from sweeper import events
 from sweeper.events import Event
+from sweeper.listeners.heard_start import HeardStart
 from sweeper.listeners.sentences import sentences
 from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
 from sweeper.messages import counted, printable
@@ -26,9 +27,9 @@ MAX_ROWS = 12
 """Largest number of running packs with a row of their own."""
 
 
-def listener(console: Console) -> "LiveView | None":
+def listener(start: HeardStart) -> "LiveView | None":
     """The view, on a terminal."""
-    return LiveView(console) if console.is_terminal else None
+    return LiveView(start.console) if start.console.is_terminal else None
 
 
 class LiveView:

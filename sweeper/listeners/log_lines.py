@@ -7,15 +7,16 @@ from rich.console import Console
 
 from sweeper import events
 from sweeper.events import Event
+from sweeper.listeners.heard_start import HeardStart
 from sweeper.listeners.sentences import sentences
 from sweeper.listeners.sweep_progress import SweepProgress
 
 SECONDS = 10.0
 
 
-def listener(console: Console) -> "LogLines | None":
+def listener(start: HeardStart) -> "LogLines | None":
     """Lines wherever the output is not a terminal."""
-    return None if console.is_terminal else LogLines(console)
+    return None if start.console.is_terminal else LogLines(start.console)
 
 
 class LogLines:

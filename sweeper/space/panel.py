@@ -28,6 +28,9 @@ class Panel(Declaration):
     COLUMNS: ClassVar[tuple[str, ...]] = ()
     """The fields of the kind that name columns of the trials."""
 
+    CURVES: ClassVar[tuple[str, ...]] = ()
+    """The axes of the kind on which values of training curves may lie."""
+
     kind: str
     name: _FileName
     title: str = ""
@@ -47,6 +50,11 @@ class Panel(Declaration):
         if self.split and not any(self.metrics(None)):
             raise ValueError("metric: a panel with 'split' needs one")
         return self
+
+    @property
+    def draws_evaluations(self) -> bool:
+        """Whether the rows are those of evaluations of stored networks; else they are those of trials."""
+        return False
 
     def metrics(self, series: Series | None) -> tuple[str | None, ...]:
         """The metrics drawn of a series, or of each series into which the panel is split."""

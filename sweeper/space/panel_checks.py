@@ -13,7 +13,6 @@ from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space import holes
 from sweeper.space.panel import MetricSource, Panel
 from sweeper.space.panel_series import Best, Where
-from sweeper.space.panels import CurvePanel, ScatterPanel, VotesPanel
 from sweeper.space.problems import Problem, SearchSpaceError, shown
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node, descendant, plain
@@ -143,13 +142,14 @@ def _problems(panels: Sequence[Panel], root: Node, names: _Names) -> list[Proble
 def _references(panel: Panel) -> Iterator[_Reference]:
     yield from _choice((), panel.where, panel.best)
     # The metrics of evaluations depend on protocols that are not chosen yet.
-    known = not (isinstance(panel, CurvePanel | VotesPanel) and panel.rows == "evaluations")
+    known = not panel.draws_evaluations
     yield from _drawn((), panel) if known else ()
     for place, series in enumerate(panel.series):
         yield from _choice(("series", place), series.where, series.best)
         yield from _drawn(("series", place), series, panel.SOURCE) if known else ()
-    if isinstance(panel, ScatterPanel) and panel.x.curve:
-        yield _Reference(("x", "curve"), panel.x.curve, "curve")
+    for field in panel.CURVES:
+        if name := getattr(panel, field).curve:
+            yield _Reference((field, "curve"), name, "curve")
     for field in ("split", *panel.COLUMNS):
         value = getattr(panel, field)
         for name in value if isinstance(value, tuple) else (getattr(value, "column", value),):

@@ -86,7 +86,17 @@ class _Lines(Published):
         return self.metric, self.tail
 
 
-class CurvePanel(_Lines):
+class _RowLines(_Lines):
+    """The fields of panels of the rows of trials, or of evaluations of their networks."""
+
+    rows: Literal["trials", "evaluations"] = "trials"
+
+    @property
+    def draws_evaluations(self) -> bool:
+        return self.rows == "evaluations"
+
+
+class CurvePanel(_RowLines):
     """Averages and tails against a column, of the rows of trials or of evaluations of their networks."""
 
     SOURCE = "column"
@@ -94,7 +104,6 @@ class CurvePanel(_Lines):
 
     kind: Literal["curve"]
     x: ColumnAxis
-    rows: Literal["trials", "evaluations"] = "trials"
 
 
 class HistoryPanel(_Lines):
@@ -106,7 +115,7 @@ class HistoryPanel(_Lines):
     x: str = "Step"
 
 
-class VotesPanel(_Lines):
+class VotesPanel(_RowLines):
     """Success against the number of votes k, with the lower bounds of `sweeper.analysis.vote_bounds`.
 
     `metric` and `tail` are names of columns without the number k: `votes` for `votes_<k>`, `votes_p5` for
@@ -116,7 +125,6 @@ class VotesPanel(_Lines):
     SOURCE = "votes"
 
     kind: Literal["votes"]
-    rows: Literal["trials", "evaluations"] = "trials"
     x: str = "Number of votes $k$"
     y: ValueAxis = ValueAxis(label="Success (%)", percent=True, limits=(0.0, 100.0))
     metric: Name = "votes"
@@ -142,6 +150,7 @@ class ScatterPanel(Panel):
 
     SOURCE = "column"
     COLUMNS = ("x",)
+    CURVES = ("x",)
 
     kind: Literal["scatter"]
     x: PointAxis

@@ -2,6 +2,7 @@
 
 from sweeper import events, listeners
 from sweeper.interruption import Interruption
+from sweeper.listeners.heard_start import HeardStart
 from sweeper.packs.labels import label, varying
 from sweeper.packs.pack_run import Destination, opened
 from sweeper.packs.plan import Work
@@ -18,7 +19,8 @@ def run_packs(sweep: PlannedSweep, interruption: Interruption) -> None:
         sweep: What to run.
         interruption: Not looked at: here Ctrl-C is an exception, as in any Python program.
     """
-    with events.Stream(listeners.listeners(sweep.output.out), warn=sweep.output.complain) as stream:
+    heard = HeardStart(sweep.output.out, sweep.store, sweep.origin.command, ask_to_stop=None)
+    with events.Stream(listeners.listeners(heard), warn=sweep.output.complain) as stream:
         stream.emit(sweep.event())
         stream.emit(events.SweepStarted(address=None))
         names = varying(sweep.source.planned.values())

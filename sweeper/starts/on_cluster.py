@@ -1,10 +1,10 @@
-"""The packs of a start on a Ray cluster, with its listeners and its signs of life."""
+"""The packs of a start on a Ray cluster, with its listeners."""
 
 from typing import TYPE_CHECKING
 
 from sweeper import events, listeners
 from sweeper.interruption import Interruption
-from sweeper.listeners.heartbeat import Heartbeat
+from sweeper.listeners.heard_start import HeardStart
 from sweeper.packs.packing import Pack
 from sweeper.starts.output import Output
 
@@ -43,9 +43,9 @@ def launched(job: "launch.Job", address: str | None, output: Output, interruptio
     """
     from sweeper import launch  # Ray takes seconds to import
 
-    followers = [*listeners.listeners(output.out), Heartbeat(job.store, job.provenance.command, interruption.ask)]
+    heard = HeardStart(output.out, job.store, job.provenance.command, interruption.ask)
     try:
-        with events.Stream(followers, warn=output.complain) as stream:
+        with events.Stream(listeners.listeners(heard), warn=output.complain) as stream:
             stream.emit(job.planned())
             with launch.connected(address, job.resources, interruption, _first_packs(job)) as cluster:
                 stream.emit(events.SweepStarted(cluster))

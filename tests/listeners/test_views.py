@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+from collections.abc import Callable
 
 import pytest
 from rich.console import Console
@@ -9,7 +10,9 @@ from rich.console import Console
 from sweeper import events
 from sweeper.events import Event
 from sweeper.listeners import listeners, live_view, log_lines
+from sweeper.listeners.heard_start import HeardStart
 from sweeper.listeners.sentences import sentences
+from sweeper.store.store import Store
 
 PLANNED = events.SweepPlanned("test", trials=8, done=0, failed=0, steps=2000)
 STARTED = events.PackStarted("0123456789", "coloring Aq_R q=2 m=2", ("a", "b", "c", "d"), 250)
@@ -28,12 +31,15 @@ class Clock:
         return self.now
 
 
-def test_a_terminal_gets_the_live_view_and_a_log_gets_lines():
-    def names(console: Console) -> list[str]:
-        return [type(listener).__name__ for listener in listeners(console)]
+def test_a_terminal_gets_the_live_view_and_a_log_gets_lines(tmp_path):
+    store = Store.open(tmp_path)
+
+    def names(console: Console, ask_to_stop: Callable[[], None] | None = None) -> list[str]:
+        return [type(listener).__name__ for listener in listeners(HeardStart(console, store, "", ask_to_stop))]
 
     assert names(Console(file=io.StringIO(), force_terminal=True)) == ["LiveView"]
     assert names(Console(file=io.StringIO())) == ["LogLines"]
+    assert names(Console(file=io.StringIO()), lambda: None) == ["LogLines", "Heartbeat"]
 
 
 def test_a_log_gets_the_counts_every_ten_seconds():
