@@ -23,7 +23,8 @@ from pydantic_core import from_json
 from sweeper.store.committed_rows import LARGEST_ROW, Entry
 from sweeper.store.decoded_size import ROWS_LIMIT, decoded_bytes
 from sweeper.store.file_names import is_evaluation_name
-from sweeper.store.files import StoreError
+from sweeper.store.files import DurableFiles
+from sweeper.store.quarantine import EvaluationDamage, set_aside_evaluations
 from sweeper.store.rows import ENCODINGS
 from sweeper.store.schema import SCHEMA_VERSION
 from sweeper.store.seal import DamagedError, EvaluationSeal
@@ -143,47 +144,48 @@ def stored_evaluations(store: Store, entries: Iterable[Entry]) -> list[StoredEva
     Raises:
         StoreError: the store cannot be read.
     """
-    networks = {entry.seal.trial_id: entry.seal.networks for entry in entries}
+    networks = {entry.seal.trial_id: entry.seal.networks.digest for entry in entries if entry.seal.networks is not None}
     listed = store.files.listing("evaluations")
-    names = []
+    names, damages = [], []
     for path, state in sorted(listed.items()):
         name = path.removeprefix("evaluations/")
         if not is_evaluation_name(name):
             logger.warning("%r is not a file of this store: ignored", path)
         elif state.size > LARGEST_ROW:
-            _set_aside(store, name, f"has {state.size:,} bytes, too many for an evaluation")
+            damages.append(EvaluationDamage(name, f"has {state.size:,} bytes, too many for an evaluation"))
         else:
             names.append(name)
-    evaluations = in_threads(lambda name: _read(store, name), names)
-    return [
-        evaluation
-        for evaluation in evaluations
-        if evaluation is not None
-        and (network := networks.get(evaluation.seal.trial_id)) is not None
-        and network.digest == evaluation.seal.network
-    ]
+    evaluations = []
+    for reading in in_threads(lambda name: _read(store.files, name), names):
+        if isinstance(reading, EvaluationDamage):
+            damages.append(reading)
+        elif reading is not None and reading.seal.network == networks.get(reading.seal.trial_id):
+            evaluations.append(reading)
+    set_aside_evaluations(store.files, damages)
+    return evaluations
 
 
 def evaluations_table(store: Store, evaluations: Iterable[StoredEvaluation]) -> pa.Table:
     """The rows of evaluations, with the columns of `IN_FILE`; damaged files are set aside and left out."""
-    rows = in_threads(lambda evaluation: _decoded(store, evaluation), list(evaluations))
-    tables = [row for row in rows if row is not None]
+    rows = in_threads(_decoded, list(evaluations))
+    set_aside_evaluations(store.files, [row for row in rows if isinstance(row, EvaluationDamage)])
+    tables = [row for row in rows if isinstance(row, pa.Table)]
     return pa.concat_tables([IN_FILE.empty_table(), *tables]).combine_chunks()
 
 
-def _read(store: Store, name: str) -> StoredEvaluation | None:
-    data = store.files.read(f"evaluations/{name}")
+def _read(files: DurableFiles, name: str) -> StoredEvaluation | EvaluationDamage | None:
+    """The evaluation of this name; None if it is gone."""
+    data = files.read(f"evaluations/{name}")
     if data is None:
         return None
     try:
         return StoredEvaluation(unsealed_evaluation(data, name), data)
     except DamagedError as error:
-        _set_aside(store, name, str(error))
-        return None
+        return EvaluationDamage(name, str(error))
 
 
-def _decoded(store: Store, evaluation: StoredEvaluation) -> pa.Table | None:
-    """The row of an evaluation; None if row and seal disagree, and then the file has been set aside."""
+def _decoded(evaluation: StoredEvaluation) -> pa.Table | EvaluationDamage:
+    """The row of an evaluation; a damage if it cannot be decoded, or disagrees with the seal."""
     seal = evaluation.seal
     try:
         file = pq.ParquetFile(pa.BufferReader(evaluation.data))
@@ -201,19 +203,8 @@ def _decoded(store: Store, evaluation: StoredEvaluation) -> pa.Table | None:
             raise DamagedError("has a protocol or metrics that are none")
         return table.cast(IN_FILE)
     except (DamagedError, pa.ArrowException, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        _set_aside(store, seal.name, str(error))
-        return None
+        return EvaluationDamage(seal.name, str(error))
 
 
 def _is_mapping(text: Any) -> bool:
     return isinstance(from_json(text), dict)
-
-
-def _set_aside(store: Store, name: str, reason: str) -> None:
-    """Moves a damaged evaluation out of the way; if it cannot be moved it stays, and is left out."""
-    file, what = f"evaluations/{name}", "it was set aside in quarantine/"
-    try:
-        store.files.move(file, f"quarantine/{file}")
-    except StoreError as error:
-        what = f"it is left out, but {error}"
-    logger.warning("damaged: %r %s; %s", file, " ".join(reason.split()), what)

@@ -1,4 +1,7 @@
-"""Damaged files are moved below `quarantine/`, with one warning each, and their trials are pending again."""
+"""Damaged files are moved below `quarantine/`, with one warning each; trials whose files are damaged are pending again.
+
+A file that cannot be moved stays, and readers leave it out.
+"""
 
 import logging
 from collections.abc import Iterable
@@ -27,11 +30,20 @@ class Damage(NamedTuple):
     compacted_too: bool = False
 
 
-def set_aside(files: DurableFiles, damages: Iterable[Damage]) -> None:
-    """Move the files of damaged trials out of the way, rows first, so that their trials are pending from then on.
+class EvaluationDamage(NamedTuple):
+    """A damaged evaluation, as reading reports it.
 
-    A file that cannot be moved stays, and readers leave it out.
+    Attributes:
+        name: Its name below `evaluations`.
+        reason: The damage in words, such as "is empty".
     """
+
+    name: str
+    reason: str
+
+
+def set_aside(files: DurableFiles, damages: Iterable[Damage]) -> None:
+    """Move the files of damaged trials out of the way, rows first, so that their trials are pending from then on."""
     compacted: tuple[Kind, ...] = ("trials", "curves")
     for damage in damages:
         if damage.compacted_too:
@@ -40,22 +52,34 @@ def set_aside(files: DurableFiles, damages: Iterable[Damage]) -> None:
             kinds, what = compacted, "all trials in it were set aside in quarantine/ and are pending again"
         else:
             kinds, what = KINDS, "its trial was set aside in quarantine/ and is pending again"
-        file, reason = file_path(damage.kind, damage.name), " ".join(damage.reason.split())
-        try:
-            for kind in kinds:
-                files.move(file_path(kind, damage.name), f"quarantine/{file_path(kind, damage.name)}")
-        except StoreError as error:
-            logger.warning("damaged: %r %s; it is left out, but %s", file, reason, error)
-        else:
-            logger.warning("damaged: %r %s; %s", file, reason, what)
+        trouble = _damaged(file_path(damage.kind, damage.name), damage.reason)
+        _move(files, [file_path(kind, damage.name) for kind in kinds], trouble, what)
+
+
+def set_aside_evaluations(files: DurableFiles, damages: Iterable[EvaluationDamage]) -> None:
+    """Move damaged evaluations out of the way; their trials stay committed."""
+    for damage in damages:
+        file = f"evaluations/{damage.name}"
+        _move(files, [file], _damaged(file, damage.reason), "it was set aside in quarantine/")
 
 
 def set_aside_foreign(files: DurableFiles, kind: Detail, name: str) -> None:
     """Move away a detail that belongs to another worker's row; the trial stays committed."""
     file = file_path(kind, name)
+    trouble = f"foreign: {file!r} is of another run than its trial's row"
+    _move(files, [file], trouble, "it was set aside in quarantine/")
+
+
+def _damaged(file: str, reason: str) -> str:
+    return f"damaged: {file!r} {' '.join(reason.split())}"
+
+
+def _move(files: DurableFiles, names: Iterable[str], trouble: str, moved: str) -> None:
+    """Move files below `quarantine/`, with a warning that says what the trouble is and whether they were moved."""
     try:
-        files.move(file, f"quarantine/{file}")
+        for name in names:
+            files.move(name, f"quarantine/{name}")
     except StoreError as error:
-        logger.warning("foreign: %r is of another run than its trial's row; it is left out, but %s", file, error)
+        logger.warning("%s; it is left out, but %s", trouble, error)
     else:
-        logger.warning("foreign: %r is of another run than its trial's row; it was set aside in quarantine/", file)
+        logger.warning("%s; %s", trouble, moved)

@@ -129,11 +129,12 @@ def test_events_in_words(event: Event, lines: list[str]):
     assert sentences(event) == lines
 
 
-def test_what_an_exception_says_cannot_steer_the_terminal():
+def test_what_an_exception_says_cannot_steer_the_terminal(tmp_path):
     reason = "\x1b[2J\x1b]0;owned\x07\nand more"
     for form in ({}, {"force_terminal": True}):
         out = io.StringIO()
-        for listener in listeners(Console(file=out, width=200, **form)):
+        console = Console(file=out, width=200, **form)
+        for listener in listeners(HeardStart(console, Store.open(tmp_path), "", None)):
             listener.hear(events.TrialsLost("p", ("a",), reason))
             listener.hear(events.PackFailed("p", ("a",), reason, reason))
         assert "\x1b[2J" not in out.getvalue()
