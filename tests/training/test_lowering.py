@@ -19,8 +19,14 @@ from tests.trials import coloring_trial
 
 SPACES = sorted(Path("search_spaces").glob("*.yaml"))
 
-MOST_KERNELS = {"init": 20, "step": 300, "block": 3_500, "tell": 3_500, "evaluation": 12_000}
-"""Of one run of a program, for all lanes together: half as much again as was counted when it was written."""
+COUNTED = {
+    "coloring": {"init": 13, "step": 252, "evaluation": 10_975},
+    "recall": {"init": 12, "step": 232, "evaluation": 1_433},
+    "gridworld": {"init": 15, "block": 3_149, "tell": 3_143, "evaluation": 6_285},
+    "gridworld_imitation": {"init": 10, "step": 185, "evaluation": 5_123},
+    "ski_rental": {"init": 6, "block": 28, "tell": 46, "evaluation": 27},
+}
+"""The most kernels of one run of a program in any shipped space, for all lanes together; a fifth more is an error."""
 
 
 def _form(trial: TrialSpec) -> tuple:
@@ -47,7 +53,7 @@ def _forms(space: Path) -> dict[tuple, TrialSpec]:
 
 def _check(trial: TrialSpec) -> None:
     for name, lowered in programs(trial).items():
-        assert 0 < kernels(lowered) <= MOST_KERNELS[name], name
+        assert 0 < kernels(lowered) <= 1.2 * COUNTED[trial.task.name][name], name
         rounded = [text for text in products(lowered) if "f32" in text and "[HIGHEST, HIGHEST]" not in text]
         assert not rounded, (name, rounded[0])
 
