@@ -7,7 +7,6 @@ or a store that cannot be read or written; 130 for Ctrl-C, which ends the wait a
 """
 
 import sys
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,12 +19,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-SECONDS = 1.0
-"""Between two looks for an answer."""
-
-PATIENCE = 60.0
-"""Seconds without a new sign of life after which a driver elsewhere is given up."""
-
 
 @app.command()
 def stop(
@@ -37,52 +30,35 @@ def stop(
 
     try:
         with exit_on(StoreError):
-            silent = stopped(Store.existing(results), sweep)
+            answered = _stopped(Store.existing(results), sweep)
     except KeyboardInterrupt:
         print("the request stays; only the wait for an answer has ended", file=sys.stderr)
         raise typer.Exit(130) from None
-    raise typer.Exit(1 if silent else 0)
+    raise typer.Exit(0 if answered else 1)
 
 
-def stopped(store: "Store", sweep: str) -> bool:
-    """Ask all drivers of a sweep to stop and wait for them; returns whether one of them did not answer.
-
-    Raises:
-        StoreError: there is no such sweep, or the store cannot be read or written.
-    """
-    from sweeper.store.driver_process import life
-    from sweeper.store.drivers import ask_to_stop, remove_sign, signs
+def _stopped(store: "Store", sweep: str) -> bool:
+    """Ask all drivers of a sweep to stop and print their answers; returns whether all of them answered."""
+    from sweeper.store.driver_stop import answers
     from sweeper.store.sweep_records import latest_starts
 
-    waiting = {each.sign.driver: each for each in signs(store.files) if each.sweep == sweep}
-    if not waiting:
-        latest_starts(store.sweeps(), [sweep])
+    ends = set()
+    for answer in answers(store.files, sweep):
+        where = printable(f"{answer.process.host} (process {answer.process.pid})")
+        file = sys.stderr if answer.end == "silent" else sys.stdout
+        print(f"{sweep}: the driver on {where} {_ENDS[answer.end]}", file=file)
+        ends.add(answer.end)
+    if not ends:
+        latest_starts(store.sweeps(), [sweep])  # refuses a sweep that is not there
         print(f"no driver of {sweep} runs")
-        return False
-    for driver in waiting:
-        ask_to_stop(store.files, sweep, driver)
-    heard = dict.fromkeys(waiting, time.monotonic())
-    silent = False
-    while waiting:
-        now = {each.sign.driver: each for each in signs(store.files) if each.sweep == sweep}
-        for driver, before in list(waiting.items()):
-            where = printable(f"{before.sign.process.host} (process {before.sign.process.pid})")
-            if driver not in now:
-                print(f"{sweep}: the driver on {where} has stopped")
-                del waiting[driver]
-            elif life(before.sign.process) == "dead":
-                remove_sign(store.files, sweep, driver)
-                print(f"{sweep}: the driver on {where} had died")
-                del waiting[driver]
-            elif now[driver].modified != before.modified:
-                waiting[driver], heard[driver] = now[driver], time.monotonic()
-            elif time.monotonic() - heard[driver] > max(PATIENCE, 4 * before.sign.every):
-                print(f"{sweep}: the driver on {where} gives no sign of life; the request stays", file=sys.stderr)
-                del waiting[driver]
-                silent = True
-        if waiting:
-            time.sleep(SECONDS)
-    return silent
+    return "silent" not in ends
+
+
+_ENDS = {
+    "stopped": "has stopped",
+    "died": "had died",
+    "silent": "gives no sign of life; the request stays",
+}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from sweeper import events
 from sweeper.commands import stop
 from sweeper.interruption import Interruption
 from sweeper.listeners.heartbeat import Heartbeat
-from sweeper.store import drivers
+from sweeper.store import driver_stop, drivers
 from sweeper.store.store import Store
 from tests.filled_stores import record
 from tests.signs_of_life import ELSEWHERE, sign, until
@@ -17,7 +17,7 @@ from tests.signs_of_life import ELSEWHERE, sign, until
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    monkeypatch.setattr(stop, "SECONDS", 0.01)
+    monkeypatch.setattr(driver_stop, "SECONDS", 0.01)
     store = Store.open(tmp_path / "results")
     store.record_sweep(record("quick", ["a" * 20]))
     return store
@@ -59,7 +59,7 @@ def test_a_driver_that_died_here_is_forgotten(store):
 
 
 def test_a_driver_that_does_not_answer_is_given_up(store, monkeypatch):
-    monkeypatch.setattr(stop, "PATIENCE", 0.0)
+    monkeypatch.setattr(driver_stop, "PATIENCE", 0.0)
     silent = sign(process=ELSEWHERE, every=0.0)
     drivers.write_sign(store.files, "quick", silent)
     done = asked(store)
@@ -82,7 +82,7 @@ def test_ctrl_c_ends_the_wait_alone(store, monkeypatch):
     def interrupted(seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stop.time, "sleep", interrupted)
+    monkeypatch.setattr(driver_stop.time, "sleep", interrupted)
     drivers.write_sign(store.files, "quick", sign())
     done = asked(store)
     assert done.exit_code == 130

@@ -1,0 +1,64 @@
+"""Requests to the drivers of a sweep that they stop, and what became of each driver."""
+
+import time
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from sweeper.store.driver_process import DriverProcess, life
+from sweeper.store.drivers import StoredSign, ask_to_stop, remove_sign, signs
+from sweeper.store.files import DurableFiles
+
+SECONDS = 1.0
+"""Between two looks for an answer."""
+
+PATIENCE = 60.0
+"""Seconds without a new sign of life after which a driver elsewhere is given up."""
+
+
+class Answer(NamedTuple):
+    """What became of a driver after the request.
+
+    Attributes:
+        process: The driver.
+        end: It has `stopped`, it had `died` before, or it is `silent`: it gives no sign of life, and the request stays.
+    """
+
+    process: DriverProcess
+    end: Literal["stopped", "died", "silent"]
+
+
+def answers(files: DurableFiles, sweep: str) -> Iterator[Answer]:
+    """Ask all drivers of a sweep to stop, and wait for them: the answer of each driver when it comes.
+
+    There is no answer where no driver runs.
+
+    Raises:
+        StoreError: the store cannot be read or written.
+    """
+    waiting = _signs(files, sweep)
+    for driver in waiting:
+        ask_to_stop(files, sweep, driver)
+    heard = dict.fromkeys(waiting, time.monotonic())
+    while waiting:
+        now = _signs(files, sweep)
+        for driver, before in list(waiting.items()):
+            process = before.sign.process
+            if driver not in now:
+                del waiting[driver]
+                yield Answer(process, "stopped")
+            elif life(process) == "dead":
+                remove_sign(files, sweep, driver)
+                del waiting[driver]
+                yield Answer(process, "died")
+            elif now[driver].modified != before.modified:
+                waiting[driver], heard[driver] = now[driver], time.monotonic()
+            elif time.monotonic() - heard[driver] > max(PATIENCE, 4 * before.sign.every):
+                del waiting[driver]
+                yield Answer(process, "silent")
+        if waiting:
+            time.sleep(SECONDS)
+
+
+def _signs(files: DurableFiles, sweep: str) -> dict[str, StoredSign]:
+    """The latest sign of life of each driver of a sweep."""
+    return {stored.sign.driver: stored for stored in signs(files) if stored.sweep == sweep}
