@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 import ray
 import yaml
-from ray.autoscaler._private import util
+from ray.autoscaler._private import util  # what `ray up` checks a file with; in public it goes on and asks a provider
 
 from sweeper.trial import plugins
 

@@ -39,7 +39,8 @@ def signals() -> Iterator[None]:
 def test_the_driver_never_starts_jax():
     """Jax in the driver would hold a GPU that a trial needs, and warn of its threads when the driver starts Ray.
 
-    So the driver checks panels, which needs the names of all metrics, without asking JAX for its platform.
+    So the driver checks panels, which needs the names of all metrics, without asking JAX for its platform. Only the
+    private `jax._src` says whether JAX has started: every public question starts it.
     """
     code = (
         "from pathlib import Path\n"

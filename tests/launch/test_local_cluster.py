@@ -26,7 +26,7 @@ from sweeper.launch import tune_driver
 from sweeper.space.resources import Resources
 with launch.connected("local", Resources(), Interruption()):
     import ray
-    from ray.train._internal.storage import StorageContext
+    from ray.train._internal.storage import StorageContext  # no public name says where Tune stages what it reads back
     context = ray.get_runtime_context()
     with tune_driver._scratch() as scratch:
         storage = StorageContext(str(scratch), scratch.name)
