@@ -11,6 +11,7 @@ from jax.extend.core import jaxprs_in_params
 from models.transformer import Model
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Task as BaseTask
+from tasks import recall
 from tasks.recall import FILLINGS, Inputs, Task
 from tasks.recall.polynomial_logits import table_logits
 from tests.plugins.networks import PartialNetwork
@@ -152,13 +153,26 @@ def _matrix_products(jaxpr):
             yield from _matrix_products(inner)
 
 
+def _tables(task, network, inputs, seeds, monkeypatch):
+    """Shapes of the tables that the losses look up."""
+    looked_up = []
+
+    def watched(tables, *inputs):
+        looked_up.append(jax.tree.map(lambda table: jax.ShapeDtypeStruct(table.shape, table.dtype), tables))
+        return table_logits(tables, *inputs)
+
+    monkeypatch.setattr(recall, "table_logits", watched)
+    jax.eval_shape(lambda network: task.losses(network, inputs, seeds), network)
+    return looked_up[0]
+
+
 @pytest.mark.slow
-def test_look_ups_are_exact_wherever_matrix_products_are_rounded():
+def test_look_ups_are_exact_wherever_matrix_products_are_rounded(monkeypatch):
     """Forwards and backwards: a product that contracts the rows of a table asks for the highest precision."""
     task = Task(keys=3, value_bits=2, seed_bits=2)  # tables of 3 and of 4 rows; all else has 5 features or 6
     network = _network(task, VARIANTS["dense embedding"])
     inputs, seeds = _random(task, 7, 2)
-    tables = jax.eval_shape(lambda network: task._tables(network, network.polynomial(), seeds), network)
+    tables = _tables(task, network, inputs, seeds, monkeypatch)
     program = jax.make_jaxpr(jax.grad(lambda tables: table_logits(tables, *inputs).sum()))(tables)
     highest = (jax.lax.Precision.HIGHEST,) * 2
     exact = []
@@ -178,9 +192,8 @@ def test_look_ups_and_running_sums_are_exact_on_a_gpu_too():
     task = Task(keys=3, value_bits=2, seed_bits=2)
     network = _network(task, VARIANTS["dense embedding"])
     inputs, seeds = _random(task, 7, 2)
-    tables = jax.eval_shape(lambda network: task._tables(network, network.polynomial(), seeds), network)
     with vectorisation.built_for("cuda"):
-        program = jax.make_jaxpr(lambda tables: table_logits(tables, *inputs))(tables)
+        program = jax.make_jaxpr(lambda network: task.losses(network, inputs, seeds))(network)
     exact = []
     for product in _matrix_products(program.jaxpr):
         (contracted, _), _ = product.params["dimension_numbers"]

@@ -76,6 +76,33 @@ def test_trials_of_different_objectives_are_runs_named_by_what_varies(store):
     assert [labels[each] for each in ids] == objectives
 
 
+def test_labels_tell_entries_with_equal_last_parts_apart(store):
+    walk = {"name": "gridworld", "height": 2, "horizon": 4, "noise": 3}
+    others = [
+        result(
+            {
+                "task": walk | {"width": width},
+                "model": {"name": "transformer", "width": model_width, "key_size": 4},
+                "optimizer": {"name": optimizer, "population": 4},
+                "evaluation": {"seeds": 10, "votes": []},
+            }
+        )
+        for width, model_width, optimizer in ((2, 4, "pgpe"), (3, 4, "snes"), (3, 6, "snes"))
+    ]
+    for other in others:
+        store.commit(other)
+    ids = tuple(trial_id(other.trial) for other in others)
+    record = SweepRecord(name="widths", text=SPACE, overrides=(), trial_ids=ids, provenance=PROVENANCE)
+    sweep = runs.sweep_of(store, record)
+    assert sweep is not None
+    labels = {run.trial_id: run.label for run in sweep.runs}
+    assert [labels[each] for each in ids] == [
+        "gridworld transformer Aq_R task.width=2 model.width=4 optimizer=pgpe",
+        "gridworld transformer Aq_R task.width=3 model.width=4 optimizer=snes",
+        "gridworld transformer Aq_R task.width=3 model.width=6 optimizer=snes",
+    ]
+
+
 def test_a_metric_called_like_an_entry_has_the_name_of_its_column(store):
     store.commit(result({"seed": 9}, metrics=METRICS | {"seeds": 7.0}))
     ids = (trial_id(result({"seed": 9}).trial),)
