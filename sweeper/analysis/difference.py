@@ -162,6 +162,8 @@ class Move(NamedTuple):
 
 MOVED = Form(Move.text, numeric=True, order=lambda move: move.difference, striking=lambda move: move.beyond)
 
+SEEDS = Form(lambda counts: ", ".join(map(str, dict.fromkeys(counts))), order=min)
+
 
 def moved_metrics(a: Side, b: Side) -> Table:
     """The metrics of the settings that both sides have, with the spread between training seeds."""
@@ -196,7 +198,7 @@ def moved_metrics(a: Side, b: Side) -> Table:
         Column(a.name, MEAN),
         Column(b.name, MEAN),
         Column("moved", MOVED),
-        Column("seeds", TEXT),
+        Column("seeds", SEEDS),
     )
     notes.insert(0, "mean ± standard deviation over training seeds; moved ± its standard error, * beyond two of them")
     if len(rows) > MAX_ROWS:
@@ -223,7 +225,7 @@ def _key(setting: Setting, fixed: set[str]) -> frozenset[tuple[str, Any]]:
     return frozenset((path, value) for path, value in setting.entries.items() if path not in fixed)
 
 
-def _cells(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Move, str] | None:
+def _cells(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Move, tuple[int, int]] | None:
     """Both means, the move, and the numbers of training seeds; None if a side has no value."""
     left, right = first.mean(metric), second.mean(metric)
     if left is None or right is None:
@@ -233,9 +235,9 @@ def _cells(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Mo
     if left.deviation is not None and right.deviation is not None:
         error = math.sqrt(left.deviation**2 / counts[0] + right.deviation**2 / counts[1])
     move = Move(right.mean - left.mean, error)
-    return left, right, move, str(counts[0]) if counts[0] == counts[1] else f"{counts[0]}, {counts[1]}"
+    return left, right, move, counts
 
 
-def tables(a: Side, b: Side) -> list[Table]:
+def difference_tables(a: Side, b: Side) -> list[Table]:
     """The comparison: entries that differ, and metrics that moved."""
     return [differing_entries(a, b), moved_metrics(a, b)]

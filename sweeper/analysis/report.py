@@ -165,7 +165,7 @@ def print_difference(results: str, a: str, b: str) -> None:
     printer = Printer()
     for line in difference.shared_trials(*sides):
         printer.line(line)
-    for table in difference.tables(*sides):
+    for table in difference.difference_tables(*sides):
         printer.line("")
         printer.table(table)
 
@@ -227,7 +227,7 @@ def advice(results: Results) -> list[Table]:
     """The tables of advice on m and on votes that the trials allow."""
     makers = {
         seeds_needed.TITLE: lambda: seeds_needed.seeds_table(seeds_needed.enough_seeds(results)),
-        votes_needed.TITLE: lambda: votes_needed.votes_table(votes_needed.votes(results)),
+        votes_needed.TITLE: lambda: votes_needed.votes_table(votes_needed.votes_of_networks(results)),
     }
     tables = [_attempted(title, make) for title, make in makers.items()]
     return [table for table in tables if table.rows or not table.columns]

@@ -56,7 +56,7 @@ def drivers(store: Store) -> list[Driver]:
 
 
 def sentence(driver: Driver) -> str:
-    """How a driver is, in one line."""
+    """The state of a driver in one line."""
     sign = driver.stored.sign
     where = f"on {sign.process.host} (process {sign.process.pid})"
     if not driver.lives:

@@ -68,7 +68,12 @@ def moment_text(value: Any) -> str:
     """A moment to the minute in UTC, such as "2026-02-03 04:05 UTC"; a text that is no moment as it is."""
     if not isinstance(value, datetime.datetime):
         return str(value)
-    return (value.astimezone(datetime.UTC) if value.tzinfo else value).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{minute(value)} UTC"
+
+
+def minute(moment: datetime.datetime) -> str:
+    """A moment in UTC to the minute, such as "2026-02-03 04:05"; a moment without a time zone is in UTC."""
+    return (moment.astimezone(datetime.UTC) if moment.tzinfo else moment).strftime("%Y-%m-%d %H:%M")
 
 
 def revision_text(revision: tuple[str | None, bool | None]) -> str:

@@ -63,7 +63,7 @@ class Votes:
         return min((group for group, shares in self.reached.items() if shares[which] >= 1 - FAILURE), default=None)
 
 
-def votes(results: Results) -> list[Votes]:
+def votes_of_networks(results: Results) -> list[Votes]:
     """The votes of every randomised setting and kind of vote with a measured margin or success."""
     advice = []
     for setting, rows in randomised(results.trials):

@@ -231,7 +231,8 @@ def _only(annotations: "Mapping[str, Annotations]", names: Collection[str]) -> "
 
 def listed(every: "AllAnnotations") -> "Table":
     """Notes and tags, a row for every note; trials that have the same stand in one row."""
-    from sweeper.analysis.table import Column, Table
+    from sweeper.analysis.sweeps import moment
+    from sweeper.analysis.table import MOMENT, Column, Table
 
     alike: dict[Annotations, list[str]] = collections.defaultdict(list)
     for trial_id, annotations in sorted(every.trials.items()):
@@ -250,8 +251,8 @@ def listed(every: "AllAnnotations") -> "Table":
                     name if first else None,
                     ", ".join(annotations.tags) if first else None,
                     text,
-                    made and made[:16].replace("T", " "),
+                    made and moment(made),
                 )
             )
-    heads = (Column("sweep or trial"), Column("tags"), Column("note"), Column("written"))
+    heads = (Column("sweep or trial"), Column("tags"), Column("note"), Column("written", MOMENT))
     return Table("", heads, tuple(rows))

@@ -10,7 +10,7 @@ from sweeper.analysis.results import Results
 from sweeper.analysis.seeds_needed import Tail, enough_seeds, seeds_table
 from sweeper.analysis.table import texts
 from sweeper.analysis.vote_bounds import partwise_votes_needed, votes_needed
-from sweeper.analysis.votes_needed import votes, votes_table
+from sweeper.analysis.votes_needed import votes_of_networks, votes_table
 from tests.trials import coloring_trial
 
 
@@ -66,7 +66,9 @@ def test_settings_are_named_by_the_rule_of_all_tables():
     optimizers = [trial(margin=0.5), trial(margin=0.5)]
     for each, name in zip(optimizers, ("pgpe", "snes"), strict=True):
         each["spec"] = json.dumps(json.loads(each["spec"]) | {"optimizer": {"name": name}})
-    named = [[each.setting.others for each in votes(results(*trials))] for trials in (protocols, optimizers)]
+    named = [
+        [each.setting.others for each in votes_of_networks(results(*trials))] for trials in (protocols, optimizers)
+    ]
     assert named == [["evaluation.seeds 10", "evaluation.seeds 20"], ["optimizer pgpe", "optimizer snes"]]
 
 
@@ -157,7 +159,7 @@ def test_votes_are_those_of_the_bound_for_every_training_seed():
         trial(seed=0, margin=0.5, evaluation={"seeds": 10, "votes": [5]}, majority_5=0.9, majority_5_p5=0.7),
         trial(seed=1, margin=0.4, evaluation={"seeds": 10, "votes": [5]}, majority_5=1.0, majority_5_p5=0.9),
     )
-    (one,) = votes(trials)
+    (one,) = votes_of_networks(trials)
     assert one.rule == "joint"
     wrong = 3**5 - (2**5 - 2)  # of all colourings of a cycle of five
     assert one.needed == (votes_needed(0.5, wrong, 0.05), votes_needed(0.4, wrong, 0.05))
@@ -185,7 +187,7 @@ def test_a_task_that_votes_on_parts_gets_both_bounds():
     measured |= {"majority_tuple_5": 0.49, "majority_tuple_5_p5": 0.2, "majority_tuple_30": 0.83}
     measured |= {"majority_tuple_30_p5": 0.33}
     shares = {"majority_5": 0.66, "majority_5_p5": 0.4, "majority_30": 0.977, "majority_30_p5": 0.67}
-    whole, by_part = votes(results(recall(measured, **shares)))
+    whole, by_part = votes_of_networks(results(recall(measured, **shares)))
     assert (whole.rule, by_part.rule) == ("joint", "partwise")
     assert whole.needed == (math.inf,)
     assert by_part.needed == (partwise_votes_needed(0.3, 5, 0.05),) == (103,)
@@ -202,7 +204,7 @@ def test_estimates_from_all_seeds_go_before_disjoint_groups():
     estimated = {"votes_5": 0.9, "votes_5_p5": 0.7, "votes_20": 0.97, "votes_20_p5": 0.96, "margin_p5": 0.5}
     estimated |= {"votes_30": 0.99, "votes_30_p5": 0.98, "part_margin_p5": 0.5}
     disjoint = {"majority_5": 0.91, "majority_5_p5": 0.65, "majority_30": 0.98, "majority_30_p5": 0.67}
-    by_part = votes(results(recall(estimated, **disjoint)))[1]
+    by_part = votes_of_networks(results(recall(estimated, **disjoint)))[1]
     assert dict(by_part.reached) == {5: (0.9, 0.7), 20: (0.97, 0.96), 30: (0.99, 0.98)}
     assert (by_part.enough(0), by_part.enough(1)) == (20, 20)
     (row,) = cells(votes_table([by_part]))
@@ -212,13 +214,13 @@ def test_estimates_from_all_seeds_go_before_disjoint_groups():
 
 def test_rows_older_than_the_margin_of_parts_show_a_dash():
     measured = {"margin_p5": 0.5, "majority_tuple_5": 1.0, "majority_tuple_5_p5": 1.0}
-    whole, by_part = cells(votes_table(votes(results(recall(measured, majority_5=1.0, majority_5_p5=1.0)))))
+    whole, by_part = cells(votes_table(votes_of_networks(results(recall(measured, majority_5=1.0, majority_5_p5=1.0)))))
     assert (by_part["margin"], by_part["bound"], by_part["enough"]) == ("-", "-", "5/5")
     assert whole["bound"] == str(math.ceil(8 * math.log(31 / 0.05)))
 
 
 def test_no_number_of_votes_suffices_without_a_margin():
-    (one,) = votes(results(trial(margin=-0.1), trial(seed=1, margin=0.9)))
+    (one,) = votes_of_networks(results(trial(margin=-0.1), trial(seed=1, margin=0.9)))
     assert max(one.needed) == math.inf
     (row,) = cells(votes_table([one]))
     assert row["bound"].endswith(" ... none")
@@ -226,7 +228,7 @@ def test_no_number_of_votes_suffices_without_a_margin():
 
 def test_trials_of_old_stores_have_measured_votes_and_no_margin():
     trials = results(trial(evaluation={"seeds": 10, "votes": [3]}, majority_3=0.75, majority_3_p5=0.5), trial(m=9))
-    (one,) = votes(trials)  # the second has neither
+    (one,) = votes_of_networks(trials)  # the second has neither
     assert one.margins == ()
     (row,) = cells(votes_table([one]))
     assert (row["margin"], row["bound"]) == ("-", "-")
@@ -236,7 +238,7 @@ def test_trials_of_old_stores_have_measured_votes_and_no_margin():
 def test_a_perfect_model_needs_the_votes_of_a_margin_of_one():
     """Shares of single precision may exceed 1 by a rounding error, in stores that exist as well."""
     perfect = float(np.nextafter(np.float32(1), np.float32(2)))
-    whole, by_part = votes(results(recall({"margin_p5": perfect, "part_margin_p5": perfect})))
+    whole, by_part = votes_of_networks(results(recall({"margin_p5": perfect, "part_margin_p5": perfect})))
     assert whole.margins == by_part.margins == (1.0,)
     assert whole.needed == (votes_needed(1.0, 31, 0.05),)
     assert by_part.needed == (partwise_votes_needed(1.0, 5, 0.05),)
@@ -256,8 +258,8 @@ def test_cells_keep_numbers_to_sort_by():
 
 
 def test_a_task_without_answers_has_no_voters():
-    assert votes(results(walk(margin=0.5))) == []
+    assert votes_of_networks(results(walk(margin=0.5))) == []
 
 
 def test_single_seed_models_have_no_voters():
-    assert votes(results(trial(1, baseline="Aq_r0", margin=1.0))) == []
+    assert votes_of_networks(results(trial(1, baseline="Aq_r0", margin=1.0))) == []

@@ -29,7 +29,7 @@ from sweeper.analysis.figures.layout import DOTS_PER_INCH, compose
 from sweeper.analysis.figures.scatter import Scatters
 from sweeper.analysis.figures.selection import Note
 from sweeper.analysis.figures.style import PALETTES, RC, PaletteName, plain
-from sweeper.analysis.figures.votes import VoteCurves
+from sweeper.analysis.figures.success_of_votes import VoteCurves
 from sweeper.analysis.results import Results
 from sweeper.space.panel import Panel
 
@@ -74,7 +74,7 @@ class Report(NamedTuple):
 
 
 def note_lines(notes: Iterable[Note]) -> list[tuple[tuple[str, ...], str]]:
-    """Notes without repetitions: one line for all panels, and all of their series, of which the same is to be said.
+    """Notes without repetitions: panels with the same note share a line that names their series.
 
     Returns:
         The panels, and the line, which names the series.

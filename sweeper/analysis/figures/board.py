@@ -2,7 +2,7 @@
 
 Each board shows two walks from the first cell of the grid: the first as a thick dark line, the second as a thin bright
 one on top of it. A black star marks the start, a red one the target. Above stands the number of steps of both walks,
-in the panel's unit, beneath it the seed. All boards of a series are one training.
+in the panel's unit, beneath it the seed r. All boards of a series are one training.
 """
 
 from collections.abc import Sequence

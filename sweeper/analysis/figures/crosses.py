@@ -34,8 +34,8 @@ class Cross(NamedTuple):
 def shades(panel: Any, drawn: Sequence[Any], look: Look) -> dict[str, str]:
     """The shade of every series that is declared, drawn or published, by label.
 
-    A series of `drawn` knows its place among those of the panel (`index`), which a panel that splits does not list; of
-    such a panel, trials of a published series may not exist.
+    `index` is the place of a drawn series in its panel. A panel that splits lists no series, and a published series of
+    it may have no trials.
     """
     by_label = {series.label: look.shade(series.color, index) for index, series in enumerate(panel.series)}
     by_label |= {series.label: look.shade(series.color, series.index) for series in drawn}

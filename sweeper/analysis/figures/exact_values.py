@@ -16,26 +16,26 @@ from sweeper.space.panels import CurvePanel, HistoryPanel, VotesPanel
 from sweeper.trial.contracts import Task
 
 DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
-"""Line styles of the yardsticks of a panel, in turn; the dashes of a bad tail are not among them."""
+"""Line styles of the exact values of a panel, in turn; the dashes of a bad tail are not among them."""
 
 
-class Yard(NamedTuple):
-    """One line, in the units that the panel draws; `place` is its index in the panel."""
+class ExactLine(NamedTuple):
+    """A horizontal line, in the units that the panel draws; `place` is its index in the panel."""
 
     place: int
     label: str
     value: float
 
 
-def lines_of(panel: CurvePanel | HistoryPanel | VotesPanel, content: selection.Content) -> list[Yard]:
+def lines_of(panel: CurvePanel | HistoryPanel | VotesPanel, content: selection.Content) -> list[ExactLine]:
     """The lines of a panel, without those whose task does not know the value."""
     tasks = dict.fromkeys(task_of(spec) for spec in content.trials["spec"]) if content and panel.yardsticks else {}
     known = [_of_task(task) for task in tasks if task is not None]  # pyright: ignore[reportArgumentType]
     lines = []
-    for index, yardstick in enumerate(panel.yardsticks):
-        for value in dict.fromkeys(values[yardstick.value] for values in known if yardstick.value in values):
-            drawn = value * panel.y.factor if yardstick.unit is None else value / yardstick.unit
-            lines.append(Yard(index, f"{yardstick.label} ({drawn:.4g})", drawn))
+    for index, exact in enumerate(panel.yardsticks):
+        for value in dict.fromkeys(values[exact.value] for values in known if exact.value in values):
+            drawn = value * panel.y.factor if exact.unit is None else value / exact.unit
+            lines.append(ExactLine(index, f"{exact.label} ({drawn:.4g})", drawn))
     return lines
 
 
@@ -48,8 +48,8 @@ def notes(panel: CurvePanel | HistoryPanel | VotesPanel, content: selection.Cont
     """Notes on lines that are not drawn."""
     drawn = {line.place for line in lines_of(panel, content)}
     return [
-        selection.Note(panel.name, yardstick.label, f"the task has no exact '{yardstick.value}'")
-        for index, yardstick in enumerate(panel.yardsticks)
+        selection.Note(panel.name, exact.label, f"the task has no exact '{exact.value}'")
+        for index, exact in enumerate(panel.yardsticks)
         if content and index not in drawn
     ]
 
@@ -69,6 +69,6 @@ def paint(
         axes.axhline(line.value, zorder=1.5, **_style(panel, line, look))
 
 
-def _style(panel: CurvePanel | HistoryPanel | VotesPanel, line: Yard, look: style.Look) -> dict:
+def _style(panel: CurvePanel | HistoryPanel | VotesPanel, line: ExactLine, look: style.Look) -> dict:
     shade = look.shades[panel.yardsticks[line.place].color]
     return {"color": shade, "linewidth": 0.9, "linestyle": DASHES[line.place % len(DASHES)]}

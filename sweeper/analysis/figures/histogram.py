@@ -127,7 +127,7 @@ class Histograms(Drawing[HistogramPanel, Bars]):
                 )
 
     def _edges(self, label: str) -> np.ndarray:
-        """The edges of a series' bins, or those that it would have, if nothing of it is measured."""
+        """Edges of the bins of a series; of a series without trials, the edges of default bins."""
         return next(
             (bars.edges for bars in self.content.series if bars.label == label),
             bins.edges(np.empty(0), self.panel.bins or bins.BINS),

@@ -179,7 +179,10 @@ def _sharing(row: Sequence[Drawing]) -> list[slice]:
 
 
 def _united(legends: Sequence[Sequence[tuple[str, Artist]]]) -> dict[str, Artist]:
-    """The entries of several legends, each once, in the order of the fullest; what one panel measured, is measured."""
+    """The entries of several legends, each once, in the order of the fullest legend.
+
+    A series that has only published values in one panel, and trials in another, counts as measured.
+    """
     united: dict[str, Artist] = {}
     for entries in sorted(legends, key=len, reverse=True):
         for label, handle in entries:
@@ -191,7 +194,10 @@ def _united(legends: Sequence[Sequence[tuple[str, Artist]]]) -> dict[str, Artist
 
 
 def _add_legend(foot: Axes, entries: Mapping[str, Artist], panels: Bbox) -> None:
-    """A legend that hangs from flat axes below the panels, in as few rows as are not wider than they."""
+    """A legend that hangs from flat axes below the panels, in as few rows as are not wider than the panels.
+
+    `figure.legend(loc="outside ...")` stands at the border of the whole canvas, and this legend below its panels.
+    """
     centre = (panels.x0 + panels.x1) / 2 - foot.bbox.x0
     for rows in range(1, len(entries) + 1):
         legend = foot.legend(

@@ -38,7 +38,7 @@ def metric(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
     return values.groupby(["x", "seed"])["value"].mean().reset_index()
 
 
-def votes(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+def metric_of_votes(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Mean of a metric of k votes, such as `votes` for `votes_5` or `votes_p5` for `votes_5_p5`, at each k.
 
     Of several evaluations of one network the evaluation with the most seeds r counts, for every k by itself.
@@ -85,7 +85,7 @@ def _measured(rows: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _own_metrics(trial: pd.Series) -> dict[str, float]:
-    """What the task of a trial derives from the metrics in its row, if it is known here and they are all there."""
+    """The metrics that the task derives from a row, if this checkout has the task and the row has all inputs."""
     task = task_of(trial["spec"])
     if task is None:
         return {}

@@ -7,8 +7,8 @@ value is ever put into the script, the style or an address.
 
 Without JavaScript everything is there to be read; the script adds the filter and the sorting of tables. The filter
 hides what is about trials of other kinds (`kinds.Kind`), and stands in the fragment of the address, so that a link can
-name a filtered page. The script also says what is under the pointer in the training curves (`curves`), and loads a page
-again that is written again and again, with filter, place and order of tables as they were.
+name a filtered page. The script also says what is under the pointer in the training curves (`curves`). The script
+reloads a live page and keeps filter, place and order of the tables.
 
 A table that cannot be made is a note on the page; it never ends the report.
 """
@@ -34,10 +34,10 @@ from sweeper.analysis.page.chapters import Chapter, SearchFigure, Section, chapt
 from sweeper.analysis.page.kinds import EVERYTHING, Kind, Kinds, Row, choices, kind_of, kinds_named
 from sweeper.analysis.page.listings import failed_trials, trials
 from sweeper.analysis.page.origins import launches, trial_origins
-from sweeper.analysis.page.typeset import PageTable, attempted, minute
+from sweeper.analysis.page.typeset import PageTable, attempted
 from sweeper.analysis.running import drivers, packs_table, sentence
 from sweeper.analysis.sweeps import overview, starts_by_name
-from sweeper.analysis.table import Column, Table, revision_text
+from sweeper.analysis.table import Column, Table, minute, revision_text
 from sweeper.messages import duration, redacted
 from sweeper.store.annotations import read_annotations
 from sweeper.store.store import Store, SweepRecord

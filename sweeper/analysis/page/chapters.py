@@ -14,7 +14,7 @@ from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, chosen
 from sweeper.analysis.page.kinds import Kind, Kinds, kinds_where
 from sweeper.analysis.results import Results
-from sweeper.messages import counted
+from sweeper.messages import counted, inflected
 from sweeper.space.panel import Panel
 from sweeper.space.panel_series import Where
 
@@ -85,7 +85,7 @@ def chapter(section: Section) -> Chapter:
         for panel in panels:
             notes[panel].append(text)
         if absent := [panel for panel in panels if panel not in drawn]:
-            left_out.append(f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not drawn: {text}")
+            left_out.append(f"{', '.join(absent)} {inflected(len(absent), 'is', 'are')} not drawn: {text}")
     failed: list[figures.Note] = []
     attempts = [
         figures.attempted(

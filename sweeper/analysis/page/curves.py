@@ -16,7 +16,7 @@ from sweeper.analysis.page.chart_scales import Scale, linear_scale, log_scale
 from sweeper.analysis.page.kinds import Kind, Kinds
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.table import value_text
-from sweeper.messages import counted
+from sweeper.messages import counted, inflected
 from sweeper.packs.unfinished_curves import unfinished_curves
 from sweeper.space.search import ListedSearch
 from sweeper.store.entry_names import entries, entries_of, named_values, varying_names
@@ -204,7 +204,7 @@ def _chart(title: str, trials: Sequence[_Trial]) -> Chart:
     series = tuple(_series(group, names, across, up) for group in shown)
     notes = []
     if unfinished := sum(trial.status == "unfinished" for trial in drawn):
-        verb = "is" if unfinished == 1 else "are"
+        verb = inflected(unfinished, "is", "are")
         notes.append(f"{counted(unfinished, 'trial')} {verb} unfinished: dashed, up to the last checkpoint.")
     if len(groups) > len(shown):
         notes.append(f"Of more than {len(shown)} settings, the chart has the unfinished ones and then the newest.")

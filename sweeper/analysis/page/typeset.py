@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from sweeper.analysis.page.kinds import EVERYTHING, Kinds
-from sweeper.analysis.table import Column, Look, Table, failed
+from sweeper.analysis.table import Column, Look, Table, failed, minute
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -110,8 +110,3 @@ def _sort(number: int | float | None) -> float | None:
     if number is None or math.isnan(number):
         return None
     return math.copysign(LARGEST, number) if math.isinf(number) else float(number)
-
-
-def minute(moment: datetime.datetime) -> str:
-    """A moment as UTC to the minute."""
-    return (moment.astimezone(datetime.UTC) if moment.tzinfo else moment).strftime("%Y-%m-%d %H:%M")

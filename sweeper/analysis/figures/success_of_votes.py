@@ -51,7 +51,7 @@ class VoteCurves(lines.Lines[VotesPanel]):
                 return cls(panel, lines.not_evaluated(panel))
 
         def drawn(index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
-            return lines.series_of(panel, index, series, rows, lambda metric: per_seed.votes(rows, metric))
+            return lines.series_of(panel, index, series, rows, lambda metric: per_seed.metric_of_votes(rows, metric))
 
         # Of several protocols of one network the protocol with the most seeds r counts, so that protocols are not
         # merged.
@@ -137,7 +137,7 @@ class VoteCurves(lines.Lines[VotesPanel]):
 def _standard_errors(line: Line) -> dict[Any, float]:
     """Standard error of the average at each number of votes, where it was measured; training seeds are independent."""
     try:
-        squares = per_seed.votes(line.rows, f"{line.metric}_se") if not line.tail else None
+        squares = per_seed.metric_of_votes(line.rows, f"{line.metric}_se") if not line.tail else None
     except selection.NoData:
         squares = None
     if squares is None:
