@@ -1,0 +1,199 @@
+"""Notes and tags of sweeps and trials: the choice of what they are for, their changes, and their table."""
+
+import collections
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+from sweeper.analysis.ready_questions import trial_with_prefix
+from sweeper.analysis.sql import table
+from sweeper.analysis.sweeps import moment
+from sweeper.analysis.table import MOMENT, Column, Table
+from sweeper.messages import counted, did_you_mean, nearest_name
+from sweeper.store import annotations as stored
+from sweeper.store.annotations import (
+    LONGEST_NOTE,
+    NO_ANNOTATIONS,
+    TAG,
+    AllAnnotations,
+    Annotations,
+    Subject,
+    annotate,
+    read_annotations,
+    remove_notes,
+)
+from sweeper.store.store import Store
+from sweeper.store.sweep_records import latest_starts, unknown_sweep
+
+
+class Chosen(NamedTuple):
+    """What notes and tags are for.
+
+    Attributes:
+        subject: The sweep or the trials.
+        name: What the subject is called in messages.
+    """
+
+    subject: Subject
+    name: str
+
+
+class Refused(ValueError):
+    """A choice or a change that makes no sense; nothing is written. The message is for the user."""
+
+
+Change = Callable[[Store, Chosen, list[str]], str]
+"""Changes the notes or tags of what was chosen, and returns a line that says so."""
+
+
+def chosen(store: Store, what: str, where: str | None) -> Chosen:
+    """The sweep of this name, the trials of it that a condition chooses, or the trial whose id begins so.
+
+    Raises:
+        Refused: the condition chooses nothing.
+        StoreError: there is no such sweep.
+        QueryError: the condition is no SQL, or no trial or more than one begins so.
+    """
+    names = {record.name for record in store.sweeps()}
+    if what in names and where is None:
+        return Chosen(Subject(what), what)
+    if what in names:
+        of_sweep = f"SELECT DISTINCT trial_id FROM trials JOIN sweeps USING (trial_id) WHERE sweep = '{what}'"
+        trial_ids = table(f"{of_sweep} AND (\n{where}\n)", store)["trial_id"].to_pylist()
+        if not trial_ids:
+            raise Refused(f"no committed trial of {what} has {where}")
+        return Chosen(Subject(trial_ids=frozenset(trial_ids)), f"{counted(len(trial_ids), 'trial')} of {what}")
+    if not re.fullmatch("[0-9a-f]{1,20}", what):
+        raise unknown_sweep(what, names)
+    if where is not None:
+        raise Refused("--where chooses among the trials of a sweep, and this is a trial")
+    trial_id = trial_with_prefix(store, what)
+    return Chosen(Subject(trial_ids=frozenset([trial_id])), f"trial {trial_id}")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Changes
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def add_note(store: Store, choice: Chosen, words: list[str]) -> str:
+    """Write the only word as a note.
+
+    Raises:
+        Refused: the change makes no sense.
+        StoreError: the store cannot be read or written.
+    """
+    (text,) = words
+    if not text.strip():
+        raise Refused("the note is empty")
+    if len(text) > LONGEST_NOTE:
+        raise Refused(f"the note has {len(text):,} characters, at most {LONGEST_NOTE:,} are kept")
+    annotate(store.files, choice.subject, note=text)
+    return f"{choice.name}: noted"
+
+
+def remove_note(store: Store, choice: Chosen, words: list[str]) -> str:
+    """Take away the note that begins with the only word.
+
+    Raises:
+        Refused: the change makes no sense.
+        StoreError: the store cannot be read or written.
+    """
+    (text,) = words
+    there = {note for each in _own(store, choice.subject) for note in each.texts}
+    matching = sorted(note for note in there if note.startswith(text))
+    if len(matching) != 1 and text not in matching:
+        beginning = f"begins with {text!r}"
+        if not matching:
+            raise Refused(f"no note of {choice.name} {beginning}")
+        raise Refused(f"more than one note {beginning}: {'; '.join(map(repr, matching))}")
+    note = matching[0]  # the text itself if it is a note
+    remove_notes(store.files, choice.subject, [note])
+    return f"{choice.name}: the note {note!r} is gone"
+
+
+def add_tags(store: Store, choice: Chosen, words: list[str]) -> str:
+    """Tag with all of the words.
+
+    Raises:
+        Refused: the change makes no sense.
+        StoreError: the store cannot be read or written.
+    """
+    for word in words:
+        if not TAG.fullmatch(word):
+            raise Refused(f"{word!r} cannot be a tag: a word of at most 100 characters without blanks and commas")
+    had = [set(each.tags) for each in _own(store, choice.subject)]
+    new = [word for word in dict.fromkeys(words) if not had or any(word not in tags for tags in had)]
+    if new:
+        annotate(store.files, choice.subject, tags=new)
+    return f"{choice.name}: tagged {', '.join(dict.fromkeys(words))}"
+
+
+def remove_tags(store: Store, choice: Chosen, words: list[str]) -> str:
+    """Take these tags away.
+
+    Raises:
+        Refused: the change makes no sense.
+        StoreError: the store cannot be read or written.
+    """
+    there = {tag for each in _own(store, choice.subject) for tag in each.tags}
+    for word in words:
+        if word not in there:
+            known = f"tags are: {', '.join(sorted(there)) or 'none'}"
+            raise Refused(f"{choice.name}: no tag {word!r}{did_you_mean(nearest_name(word, there))}; {known}")
+    stored.remove_tags(store.files, choice.subject, words)
+    return f"{choice.name}: without {', '.join(words)}"
+
+
+def _own(store: Store, subject: Subject) -> list[Annotations]:
+    """The notes and tags of the sweep, or of each of the trials."""
+    every = read_annotations(store.files)
+    if subject.sweep is not None:
+        return [every.sweeps.get(subject.sweep, NO_ANNOTATIONS)]
+    return [every.trials.get(trial_id, NO_ANNOTATIONS) for trial_id in subject.trial_ids]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What is there
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def present(store: Store, choice: Chosen | None) -> AllAnnotations:
+    """The notes and tags of what was chosen, with those of the trials of a sweep; of all without a choice."""
+    every = read_annotations(store.files)
+    if choice is None:
+        return every
+    sweep, trial_ids = choice.subject
+    if sweep is not None:
+        trial_ids = latest_starts(store.sweeps())[sweep].trial_ids
+    return AllAnnotations(_only(every.sweeps, [sweep or ""]), _only(every.trials, trial_ids))
+
+
+def _only(annotations: Mapping[str, Annotations], names: Collection[str]) -> dict[str, Annotations]:
+    return {name: annotations[name] for name in names if name in annotations}
+
+
+def listed(every: AllAnnotations) -> Table:
+    """Notes and tags, a row for every note; trials that have the same stand in one row."""
+    alike: dict[Annotations, list[str]] = collections.defaultdict(list)
+    for trial_id, annotations in sorted(every.trials.items()):
+        alike[annotations].append(trial_id)
+    named = sorted(every.sweeps.items())
+    named += [
+        (ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1:,} more", annotations)
+        for annotations, ids in alike.items()
+    ]
+    rows = []
+    for name, annotations in named:
+        for place, (made, text) in enumerate(annotations.notes or [(None, None)]):
+            first = place == 0
+            rows.append(
+                (
+                    name if first else None,
+                    ", ".join(annotations.tags) if first else None,
+                    text,
+                    made and moment(made),
+                )
+            )
+    heads = (Column("sweep or trial"), Column("tags"), Column("note"), Column("written", MOMENT))
+    return Table("", heads, tuple(rows))
