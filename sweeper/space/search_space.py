@@ -93,9 +93,7 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> SweepSpec:
 def of_text(path: str | Path, text: str, overrides: Sequence[str] = ()) -> SweepSpec:
     """The search space with this text; arguments and errors are those of `read`, which reads the text from `path`."""
     try:
-        root, text = document(Path(path), text)
-        for override in overrides:
-            root = overridden(root, override)
+        root, text = _tree(Path(path), text, overrides)
         return _sweep(Path(path), text, tuple(overrides), root)
     except Refused as refused:
         raise SearchSpaceError(str(path), [refused.problem]) from None
@@ -108,14 +106,20 @@ def search_of(text: str, overrides: Sequence[str] = ()) -> Search:
         SearchSpaceError: there is no such search.
     """
     try:
-        root, _ = document(Path("space.yaml"), text)
-        for override in overrides:
-            root = overridden(root, override)
+        root, _ = _tree(Path("space.yaml"), text, overrides)
         return _Searched.model_validate(plain(root)).search
     except Refused as refused:
         raise SearchSpaceError("space.yaml", [refused.problem]) from None
     except ValidationError as error:
         raise SearchSpaceError("space.yaml", [Problem("search", str(error), None)]) from None
+
+
+def _tree(path: Path, text: str, overrides: Sequence[str]) -> tuple[Node, str]:
+    """The tree of a document with its overrides, and the document's text, as `document` returns both."""
+    root, text = document(path, text)
+    for override in overrides:
+        root = overridden(root, override)
+    return root, text
 
 
 def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> SweepSpec:

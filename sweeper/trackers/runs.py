@@ -145,12 +145,11 @@ def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
     rows = current(store.trials(record.trial_ids))
     if not rows.num_rows:
         return None
+    specs, further = rows["spec"].to_pylist(), [extra_metrics(text) for text in rows["extra_metrics"].to_pylist()]
     specifications = [
-        {path: "inf" if value == math.inf else value for path, value in entries(spec).items()}
-        for spec in rows["spec"].to_pylist()
+        {path: "inf" if value == math.inf else value for path, value in entries(spec).items()} for spec in specs
     ]
     names = varying_names(specifications)
-    specs, further = rows["spec"].to_pylist(), [extra_metrics(text) for text in rows["extra_metrics"].to_pylist()]
     renamed = names_of(specs, further).metrics
     metrics = [{renamed[metric]: value for metric, value in record.items()} for record in further]
     runs = tuple(_run(*parts, names) for parts in zip(rows.to_pylist(), specifications, metrics, strict=True))
