@@ -116,6 +116,7 @@ def connected(
                     snapshot = ended.enter_context(code_snapshot())
                     environment |= _code_of(snapshot)
                     ended.enter_context(compiled_ahead(packs, resources, environment))
+                    ended.enter_context(local_cluster.fresh_token())
                     _start(environment, snapshot)
                 else:
                     _connect(cluster, environment)

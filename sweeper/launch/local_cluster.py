@@ -19,6 +19,9 @@ import ray
 from ray._private import ray_constants  # the switch for loopback; in public it is read at the import of Ray only
 from ray._private.resource_and_label_spec import ResourceAndLabelSpec  # what Ray counts; in public it must be started
 
+# Native code without types. In public a process keeps the first token that it has shown.
+from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttributeAccessIssue]
+
 from sweeper.launch.failures import LaunchError, reason
 from sweeper.launch.private_folder import private_folder
 
@@ -28,12 +31,28 @@ ATTEMPTS = 2
 LEAST_ADDRESS_SPACE = 6 * 2**30
 """Bytes of address space. With less, Ray or its workers cannot make threads, and processes abort one after another."""
 
-_TOKEN = secrets.token_hex(32)
-"""Ray's native part keeps the first token it has seen, so that a process uses a single token for all its clusters."""
+
+@contextlib.contextmanager
+def fresh_token() -> Iterator[None]:
+    """Have this process, and the processes it starts, show a token that nobody else has.
+
+    Afterwards the token is the user's again: a process may use a local cluster, then another cluster, then a local one.
+    """
+    before = os.environ.get("RAY_AUTH_TOKEN")
+    os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    AuthenticationTokenLoader.instance().reset_cache()
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("RAY_AUTH_TOKEN", None)
+        else:
+            os.environ["RAY_AUTH_TOKEN"] = before
+        AuthenticationTokenLoader.instance().reset_cache()
 
 
 def start(environment: Mapping[str, str]) -> None:
-    """Start Ray on this machine.
+    """Start Ray on this machine; its processes and this process use the token in the environment, see `fresh_token`.
 
     Args:
         environment: Of the worker processes.
@@ -65,7 +84,6 @@ def machine_resources() -> Mapping[str, float]:
 
 
 def _init(environment: Mapping[str, str]) -> None:
-    os.environ["RAY_AUTH_TOKEN"] = _TOKEN
     ray.init(
         address="local",
         include_dashboard=False,

@@ -17,8 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 
 from chaos.nodes import Nodes, nodes
+from sweeper.interruption import Interruption
+from sweeper.launch.cluster import connected
+from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 
@@ -163,6 +167,15 @@ def start(tmp_path: Path, cluster: Nodes) -> Iterator[Callable[..., Sweep]]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(each.process.pid, 9)
         each.process.wait()
+
+
+@pytest.mark.parametrize("order", [("local", "cluster", "local"), ("cluster", "local", "cluster")], ids=" then ".join)
+def test_one_process_uses_local_clusters_and_another_one_in_turns(cluster, order):
+    """As a notebook does: each has its own token, and Ray's native part would keep the first."""
+    cluster.join(num_cpus=1)
+    for place in order:
+        with connected(cluster.address if place == "cluster" else "local", Resources(), Interruption()):
+            assert ray.get(ray.remote(lambda: 7).remote()) == 7
 
 
 def _until(condition: Callable[[], object], sweep: Sweep) -> None:

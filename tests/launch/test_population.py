@@ -79,19 +79,18 @@ def _trials(optimizer: str = "pgpe", task: str = "coloring") -> tuple[TrialSpec,
 
 @pytest.fixture(scope="module")
 def ray_of_four_cores() -> Iterator[None]:
-    # The token of all clusters of this process: other tests here may have started some already.
-    os.environ["RAY_AUTH_TOKEN"] = local_cluster._TOKEN
     environment = worker_environment(Resources()) | {
         "PYTHONPATH": str(plugins.ROOT),
         # The tests' own flags, so that this process compiles the same code as the workers.
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
     }
-    ray.init(
-        address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level=logging.CRITICAL,
-        runtime_env={"env_vars": environment},
-    )  # fmt: skip
-    yield
-    ray.shutdown()
+    with local_cluster.fresh_token():
+        ray.init(
+            address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level=logging.CRITICAL,
+            runtime_env={"env_vars": environment},
+        )  # fmt: skip
+        yield
+        ray.shutdown()
 
 
 def _evolved(
