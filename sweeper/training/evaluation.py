@@ -112,9 +112,9 @@ def metrics(
     """Averages and bad tails of the per-input columns; `wrong_entropy` over the inputs on which some seed is wrong.
 
     Percentiles interpolate linearly. Beside the percentile, which jumps between 0 and 1 for a deterministic model,
-    stand the share of inputs on which every seed fails and the mean over the worst 5 % of the inputs. Losses, the best
-    single seed and the task's own measures also have a metric of the worst input, such as `loss_worst`, which q = inf
-    trains. The tail of the variance is its 95th percentile.
+    stand the share of inputs on which every seed fails and the mean over the worst 5 % of the inputs. Success, losses,
+    the best single seed and the task's own measures also have a metric of the worst input, such as `success_worst`, and
+    `loss_worst`, which q = inf trains. The tail of the variance is its 95th percentile.
 
     Args:
         columns: One entry per input.
@@ -122,7 +122,7 @@ def metrics(
         groups: For some columns the average success of every group of voters, `[shuffle, group]`; these columns get a
             standard error of the average, such as `votes_30_se`.
     """
-    bad = {"loss": "high", "best_seed": "low", "best_seed_loss": "high", **measures}
+    bad = {"success": "low", "loss": "high", "best_seed": "low", "best_seed_loss": "high", **measures}
     values_by_name: dict[str, float] = {}
     for name, column in columns.items():
         values = column.astype(np.float64)

@@ -26,6 +26,7 @@ def test_metrics_of_a_deterministic_model():
     assert measured["success_worst5"] == 0
     assert measured["failed_inputs"] == pytest.approx(0.06)
     assert measured["loss_p95"] == pytest.approx(0.95, abs=1e-3)
+    assert metrics({"success": success[:94]})["success_worst"] == 1
 
 
 def test_the_mean_of_the_worst_does_not_jump_where_the_percentile_does():
@@ -33,6 +34,7 @@ def test_the_mean_of_the_worst_does_not_jump_where_the_percentile_does():
         success = np.array([0.0] * bad + [1.0] * (100 - bad), np.float32)
         measured = metrics({"success": success, "loss": success})
         assert measured["success_p5"] == p5
+        assert measured["success_worst"] == 0
         assert measured["success_worst5"] == pytest.approx(worst)
 
 
