@@ -184,7 +184,7 @@ def _numbers(trial: TrialSpec) -> dict[str, np.ndarray]:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-class Peaks(NamedTuple):
+class DevicePeaks(NamedTuple):
     """The highest rates of the device.
 
     Attributes:
@@ -198,14 +198,14 @@ class Peaks(NamedTuple):
     kernel: float
 
 
-def _peaks(toy: bool) -> Peaks:
+def _peaks(toy: bool) -> DevicePeaks:
     size, count, turns = (256, 2**18, 50) if toy else (8192, 2**28, 2000)
     matrix = jnp.ones((size, size))
     product = jax.jit(lambda x: jnp.matmul(x, x, precision=jax.lax.Precision.HIGHEST))
     numbers = jnp.ones(count)
     copied = jax.jit(lambda x: x + 1)
     loop = jax.jit(lambda x: jax.lax.fori_loop(0, turns, lambda _, y: jnp.sin(y), x))
-    return Peaks(
+    return DevicePeaks(
         operations=2 * size**3 / _seconds(lambda: product(matrix)),
         bytes=2 * numbers.nbytes / _seconds(lambda: copied(numbers)),
         kernel=_seconds(lambda: loop(numbers[:8])) / turns,
@@ -261,7 +261,7 @@ def _print_lanes(numbers: list[int], toy: bool, until: float) -> dict[bool, floa
     return best
 
 
-def _print_row(trial: TrialSpec, lanes: int, peaks: Peaks, strides: int) -> float:
+def _print_row(trial: TrialSpec, lanes: int, peaks: DevicePeaks, strides: int) -> float:
     stacked = stack([trial.model_copy(update={"seed": seed}) for seed in range(lanes)])
     state, length = gradient.start(stacked), 5 if strides == 1 else gradient.STRIDE
     begun = time.perf_counter()

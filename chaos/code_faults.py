@@ -28,7 +28,7 @@ POWERS = (1.0, 1.5)
 SEEDS = 2
 
 
-class Code:
+class EditedProject:
     """A copy of the project whose colouring task is edited back and forth."""
 
     def __init__(self, checkout: Path, copy: Path, version: int = 0):
@@ -50,7 +50,7 @@ Numbers = tuple[tuple, tuple]
 class Truth:
     """The numbers that every version of the code gives, from sweeps that nothing disturbed."""
 
-    def __init__(self, code: Code, file: Path, folder: Path):
+    def __init__(self, code: EditedProject, file: Path, folder: Path):
         """Train the sweep once with each version."""
         self._numbers: dict[tuple[str, str], Numbers] = {}
         for version in range(len(POWERS)):
@@ -89,7 +89,7 @@ def _numbers(results: Path) -> dict[tuple[str, str], Numbers]:
 def code_changed(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
     """Kill the driver, edit the code and start again on the same store; about every second edit precedes the kill."""
     packs, hits, edited, sweeps, complete = 4, 0, 0, 0, True
-    file, code = folder / "chaos.yaml", Code(checkout, folder / "code")
+    file, code = folder / "chaos.yaml", EditedProject(checkout, folder / "code")
     file.write_text(space(packs, SEEDS, steps=6000))
     truth, version, all_books = Truth(code, file, folder), 0, []
     while hits < times:
@@ -123,8 +123,8 @@ def drivers_of_different_code(checkout: Path, folder: Path, times: int, draw: ra
     packs, complete, all_books = 4, True, []
     file = folder / "chaos.yaml"
     file.write_text(space(packs, SEEDS, steps=6000))
-    codes = [Code(checkout, folder / f"code-{version}", version) for version in range(len(POWERS))]
-    truth = Truth(Code(checkout, folder / "code"), file, folder)
+    codes = [EditedProject(checkout, folder / f"code-{version}", version) for version in range(len(POWERS))]
+    truth = Truth(EditedProject(checkout, folder / "code"), file, folder)
     for sweep in range(times):
         results = folder / f"results-{sweep}"
         books = Books(results)

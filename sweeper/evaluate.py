@@ -56,7 +56,7 @@ def evaluate(
         from sweeper.packs.evaluation_plan import Protocol
         from sweeper.starts import evaluation
 
-        options = evaluation.Options(
+        options = evaluation.EvaluationOptions(
             space=spaces[0] if spaces else None,
             trial_ids=ids,
             where=where,

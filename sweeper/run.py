@@ -42,7 +42,7 @@ def run(
         # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
         from sweeper.starts import planned_sweep, sweep
 
-        options = planned_sweep.Options(
+        options = planned_sweep.StartOptions(
             space=space,
             results=results,
             address=address,

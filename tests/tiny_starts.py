@@ -29,7 +29,7 @@ def with_seeds(count: int) -> str:
 
 def start(space: Path, *overrides: str, dry_run: bool = False, results: str | None = None) -> int:
     """The exit code of `sweeper.run`; without `results` with the store `results` beside the space."""
-    options = planned_sweep.Options(
+    options = planned_sweep.StartOptions(
         space=space,
         results=results or str(space.parent / "results"),
         address=None,

@@ -38,7 +38,7 @@ class Chosen(NamedTuple):
     name: str
 
 
-class Refused(ValueError):
+class BadAnnotation(ValueError):
     """A choice or a change that makes no sense; nothing is written. The message is for the user."""
 
 
@@ -50,7 +50,7 @@ def chosen(store: Store, what: str, where: str | None) -> Chosen:
     """The sweep of this name, the trials of it that a condition chooses, or the trial whose id begins so.
 
     Raises:
-        Refused: the condition chooses nothing.
+        BadAnnotation: the condition chooses nothing.
         StoreError: there is no such sweep.
         QueryError: the condition is no SQL, or no trial or more than one begins so.
     """
@@ -61,12 +61,12 @@ def chosen(store: Store, what: str, where: str | None) -> Chosen:
         of_sweep = f"SELECT DISTINCT trial_id FROM trials JOIN sweeps USING (trial_id) WHERE sweep = '{what}'"
         trial_ids = table(f"{of_sweep} AND (\n{where}\n)", store)["trial_id"].to_pylist()
         if not trial_ids:
-            raise Refused(f"no committed trial of {what} has {where}")
+            raise BadAnnotation(f"no committed trial of {what} has {where}")
         return Chosen(Subject(trial_ids=frozenset(trial_ids)), f"{counted(len(trial_ids), 'trial')} of {what}")
     if not re.fullmatch("[0-9a-f]{1,20}", what):
         raise unknown_sweep(what, names)
     if where is not None:
-        raise Refused("--where chooses among the trials of a sweep, and this is a trial")
+        raise BadAnnotation("--where chooses among the trials of a sweep, and this is a trial")
     trial_id = trial_with_prefix(store, what)
     return Chosen(Subject(trial_ids=frozenset([trial_id])), f"trial {trial_id}")
 
@@ -80,14 +80,14 @@ def add_note(store: Store, choice: Chosen, words: list[str]) -> str:
     """Write the only word as a note.
 
     Raises:
-        Refused: the change makes no sense.
+        BadAnnotation: the change makes no sense.
         StoreError: the store cannot be read or written.
     """
     (text,) = words
     if not text.strip():
-        raise Refused("the note is empty")
+        raise BadAnnotation("the note is empty")
     if len(text) > LONGEST_NOTE:
-        raise Refused(f"the note has {len(text):,} characters, at most {LONGEST_NOTE:,} are kept")
+        raise BadAnnotation(f"the note has {len(text):,} characters, at most {LONGEST_NOTE:,} are kept")
     annotate(store.files, choice.subject, note=text)
     return f"{choice.name}: noted"
 
@@ -96,7 +96,7 @@ def remove_note(store: Store, choice: Chosen, words: list[str]) -> str:
     """Take away the note that begins with the only word.
 
     Raises:
-        Refused: the change makes no sense.
+        BadAnnotation: the change makes no sense.
         StoreError: the store cannot be read or written.
     """
     (text,) = words
@@ -105,8 +105,8 @@ def remove_note(store: Store, choice: Chosen, words: list[str]) -> str:
     if len(matching) != 1 and text not in matching:
         beginning = f"begins with {text!r}"
         if not matching:
-            raise Refused(f"no note of {choice.name} {beginning}")
-        raise Refused(f"more than one note {beginning}: {'; '.join(map(repr, matching))}")
+            raise BadAnnotation(f"no note of {choice.name} {beginning}")
+        raise BadAnnotation(f"more than one note {beginning}: {'; '.join(map(repr, matching))}")
     note = matching[0]  # the text itself if it is a note
     remove_notes(store.files, choice.subject, [note])
     return f"{choice.name}: the note {note!r} is gone"
@@ -116,12 +116,12 @@ def add_tags(store: Store, choice: Chosen, words: list[str]) -> str:
     """Tag with all of the words.
 
     Raises:
-        Refused: the change makes no sense.
+        BadAnnotation: the change makes no sense.
         StoreError: the store cannot be read or written.
     """
     for word in words:
         if not TAG.fullmatch(word):
-            raise Refused(f"{word!r} cannot be a tag: a word of at most 100 characters without blanks and commas")
+            raise BadAnnotation(f"{word!r} cannot be a tag: a word of at most 100 characters without blanks and commas")
     had = [set(each.tags) for each in _own(store, choice.subject)]
     new = [word for word in dict.fromkeys(words) if not had or any(word not in tags for tags in had)]
     if new:
@@ -133,14 +133,14 @@ def remove_tags(store: Store, choice: Chosen, words: list[str]) -> str:
     """Take these tags away.
 
     Raises:
-        Refused: the change makes no sense.
+        BadAnnotation: the change makes no sense.
         StoreError: the store cannot be read or written.
     """
     there = {tag for each in _own(store, choice.subject) for tag in each.tags}
     for word in words:
         if word not in there:
             known = f"tags are: {', '.join(sorted(there)) or 'none'}"
-            raise Refused(f"{choice.name}: no tag {word!r}{did_you_mean(nearest_name(word, there))}; {known}")
+            raise BadAnnotation(f"{choice.name}: no tag {word!r}{did_you_mean(nearest_name(word, there))}; {known}")
     stored.remove_tags(store.files, choice.subject, words)
     return f"{choice.name}: without {', '.join(words)}"
 

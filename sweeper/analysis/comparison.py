@@ -116,7 +116,7 @@ def agreement(compared: Iterable[Comparison]) -> Agreement:
     return Agreement(near, len(telling), len(shares) - len(telling), near_others, len(others))
 
 
-class Published(NamedTuple):
+class Compared(NamedTuple):
     """A comparison and the sweep or search space whose panel asks for it."""
 
     sweep: str
@@ -173,7 +173,7 @@ STEPS = Form(
 RANGE = Form(lambda drawing: "", look="range", drawn=True)
 
 
-def _of(value: Callable[[Comparison], Any]) -> Callable[[Published], Any]:
+def _of(value: Callable[[Comparison], Any]) -> Callable[[Compared], Any]:
     return lambda entry: value(entry.comparison)
 
 
@@ -186,17 +186,23 @@ def _difference(comparison: Comparison) -> Difference | None:
     return None if gap is None else Difference(gap, comparison.percent, comparison.missed)
 
 
-_SWEEP: Field[Published] = (Column("sweep"), lambda entry: entry.sweep)
-_PANEL: Field[Published] = (Column("panel"), _of(lambda comparison: comparison.panel))
-_CURVE: Field[Published] = (Column("curve"), _of(lambda comparison: comparison.curve))
-_METRIC: Field[Published] = (Column("metric", CODE), _of(lambda comparison: comparison.metric))
-_AT: Field[Published] = (Column("at", VALUE), _of(lambda comparison: comparison.at))
-_PUBLISHED: Field[Published] = (Column("published", QUANTITY), _of(lambda shown: _quantity(shown.published, shown)))
-_MEASURED: Field[Published] = (Column("measured", QUANTITY, "-"), _of(lambda shown: _quantity(shown.measured, shown)))
-_DIFFERENCE: Field[Published] = (Column("difference", DIFFERENCE), _of(_difference))
-_SEEDS: Field[Published] = (Column("seeds", COUNT), _of(lambda comparison: comparison.seeds))
-_STEPS: Field[Published] = (Column("steps", STEPS), _of(lambda comparison: comparison.steps))
-_SOURCE: Field[Published] = (Column("source"), _of(lambda comparison: comparison.source))
+_SWEEP: Field[Compared] = (Column("sweep"), lambda entry: entry.sweep)
+_PANEL: Field[Compared] = (Column("panel"), _of(lambda comparison: comparison.panel))
+_CURVE: Field[Compared] = (Column("curve"), _of(lambda comparison: comparison.curve))
+_METRIC: Field[Compared] = (Column("metric", CODE), _of(lambda comparison: comparison.metric))
+_AT: Field[Compared] = (Column("at", VALUE), _of(lambda comparison: comparison.at))
+_PUBLISHED: Field[Compared] = (
+    Column("published", QUANTITY),
+    _of(lambda shown: _quantity(shown.published, shown)),
+)
+_MEASURED: Field[Compared] = (
+    Column("measured", QUANTITY, "-"),
+    _of(lambda shown: _quantity(shown.measured, shown)),
+)
+_DIFFERENCE: Field[Compared] = (Column("difference", DIFFERENCE), _of(_difference))
+_SEEDS: Field[Compared] = (Column("seeds", COUNT), _of(lambda comparison: comparison.seeds))
+_STEPS: Field[Compared] = (Column("steps", STEPS), _of(lambda comparison: comparison.steps))
+_SOURCE: Field[Compared] = (Column("source"), _of(lambda comparison: comparison.source))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -206,7 +212,7 @@ _SOURCE: Field[Published] = (Column("source"), _of(lambda comparison: comparison
 TITLE = "Measured against published"
 
 
-def every_number(entries: Sequence[Published]) -> Table:
+def every_number(entries: Sequence[Compared]) -> Table:
     """All published numbers, with a dash for numbers not measured yet."""
     fields = (
         *(_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE, _SEEDS, _STEPS),
@@ -218,7 +224,7 @@ def every_number(entries: Sequence[Published]) -> Table:
     return tabulated(TITLE, fields, entries, note)
 
 
-def measured_numbers(entries: Sequence[Published]) -> Table:
+def measured_numbers(entries: Sequence[Compared]) -> Table:
     """The published numbers that are measured, with the range over training seeds and the source."""
     measured = [entry for entry in entries if entry.comparison.measured is not None]
     # Losses have no natural scale: all losses of a panel are drawn on the scale of the largest.
@@ -228,7 +234,7 @@ def measured_numbers(entries: Sequence[Published]) -> Table:
         finite = [abs(value) for value in values if value is not None and math.isfinite(value)]
         largest[sweep, comparison.panel] = max(largest[sweep, comparison.panel], *finite)
 
-    def drawing(entry: Published) -> Range | None:
+    def drawing(entry: Compared) -> Range | None:
         comparison = entry.comparison
         return _range(comparison, 1.0 if comparison.percent else largest[entry.sweep, comparison.panel])
 
@@ -248,7 +254,7 @@ def measured_numbers(entries: Sequence[Published]) -> Table:
     return tabulated(TITLE, fields, measured, note)
 
 
-def unmeasured_numbers(entries: Sequence[Published]) -> Table:
+def unmeasured_numbers(entries: Sequence[Compared]) -> Table:
     """The published numbers that are not measured yet."""
     unmeasured = [entry for entry in entries if entry.comparison.measured is None]
     return tabulated("Not measured yet", (_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _SOURCE), unmeasured)
@@ -276,7 +282,7 @@ class Pair(NamedTuple):
 PAIR = Form(Pair.text, numeric=True, order=lambda pair: pair.published)
 
 
-def beside_each_other(entries: Sequence[Published]) -> Table:
+def beside_each_other(entries: Sequence[Compared]) -> Table:
     """The published numbers of some panels, one row a metric of a curve, one column a value of the horizontal axis.
 
     A cell is the measured number, in per cent where the panel draws per cent, with the published one in brackets;
@@ -319,7 +325,7 @@ CSV_COLUMNS = (
 )  # fmt: skip
 
 
-def write_csv(entries: Iterable[Published], path: Path) -> None:
+def write_csv(entries: Iterable[Compared], path: Path) -> None:
     """Write every published number with its measurement, in the store's units; a missing measurement is empty."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from sweeper.analysis import comparison, figures, sql
-from sweeper.analysis.comparison import Published
+from sweeper.analysis.comparison import Compared
 from sweeper.analysis.report_sources import ReportError, sources
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import TEXT, VALUE, Column, Table, markdown_lines
@@ -132,7 +132,7 @@ def _compared(store: Store, everything: Results, named: str, results: str) -> li
             hint = did_you_mean(nearest_name(panel, declared))
             raise ReportError(f"the sweep {source.name} has no panel '{panel}'{hint} (known: {', '.join(declared)})")
         entries += [
-            Published(source.name, number) for number in figures.drawing(declared[panel], source.results).compare()
+            Compared(source.name, number) for number in figures.drawing(declared[panel], source.results).compare()
         ]
     lines = markdown_lines(comparison.beside_each_other(entries))
     return [*lines, "", f"{source.remark}: `{source.command}`"] if source.command else lines

@@ -21,7 +21,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from sweeper.analysis import comparison, difference, figures, page, seeds_needed, votes_needed
-from sweeper.analysis.comparison import Published
+from sweeper.analysis.comparison import Compared
 from sweeper.analysis.means import settings, settings_table
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame
@@ -193,7 +193,7 @@ class Printer:
 
 def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, write: bool) -> None:
     """Print published and measured numbers side by side and write both files, or print how many numbers there are."""
-    entries = [Published(section.name, compared) for section in sections for compared in section.report.comparisons]
+    entries = [Compared(section.name, compared) for section in sections for compared in section.report.comparisons]
     if not entries:
         return
     measured = sum(entry.comparison.measured is not None for entry in entries)

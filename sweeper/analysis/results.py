@@ -98,7 +98,7 @@ def _further(present: Collection[str], specs: Iterable[str], extras: Iterable[st
     return further | {name: [record.get(metric) for record in metrics] for metric, name in names.metrics.items()}
 
 
-class Names(NamedTuple):
+class ColumnNames(NamedTuple):
     """The columns of entries and metrics.
 
     Attributes:
@@ -112,7 +112,7 @@ class Names(NamedTuple):
 
 def names_of(
     specs: Iterable[str], metrics: Iterable[Mapping[str, float]], present: Collection[str] = TRIALS.names
-) -> Names:
+) -> ColumnNames:
     """The columns of rows with these specifications and these `extra_metrics`.
 
     Args:
@@ -126,7 +126,7 @@ def names_of(
     for metric in dict.fromkeys(metric for record in metrics for metric in record):
         of_metrics[metric] = f"metrics.{metric}" if metric.lower() in taken else metric
         taken.add(of_metrics[metric].lower())
-    return Names(of_entries, of_metrics)
+    return ColumnNames(of_entries, of_metrics)
 
 
 def column_of(path: str, columns: Collection[str]) -> str:

@@ -13,7 +13,7 @@ from sweeper.messages import counted
 from sweeper.space.sweep_spec import SweepSpec
 
 
-class Search(NamedTuple):
+class SearchReport(NamedTuple):
     """The part of a report about a search.
 
     Attributes:
@@ -31,7 +31,7 @@ class Search(NamedTuple):
 
 def search_report(
     name: str, space: SweepSpec, trials: pd.DataFrame, folder: Path, palette: figures.PaletteName
-) -> Search:
+) -> SearchReport:
     """The importance of a search's entries, and its figure, drawn into a folder of its own.
 
     Args:
@@ -43,10 +43,10 @@ def search_report(
     """
     title = f"What decides the settings of {name}"
     if not len(trials):
-        return Search(Table(title, (), (), "no trial is finished"), (), None)
+        return SearchReport(Table(title, (), (), "no trial is finished"), (), None)
     ranked = ranking(trials, goal_of(space.search, trials))
     if not ranked.ranked:
-        return Search(Table(title, (), (), f"no trial has {ranked.goal.metric}"), (), None)
+        return SearchReport(Table(title, (), (), f"no trial has {ranked.goal.metric}"), (), None)
     try:
         table = importance.importance_table(name, ranked, space)
     except Exception as error:  # an error in one table must not end the report
@@ -56,7 +56,7 @@ def search_report(
         "parallel coordinates", notes, lambda: parallel_coordinates.draw(ranked, space, folder / name, palette)
     )
     if paths is None:
-        return Search(table, (), None, tuple(notes))
+        return SearchReport(table, (), None, tuple(notes))
     caption = f"{counted(len(ranked.ranked), 'setting')} by {ranked.goal.text()}"
     figure = page.SearchFigure(caption, paths[0], trials)
-    return Search(table, tuple(paths), figure)
+    return SearchReport(table, tuple(paths), figure)

@@ -68,22 +68,22 @@ def _answer(
     results: str, what: str | None, where: str | None, words: list[str], change: "Change", remove: bool
 ) -> None:
     """Change something if there are words, and otherwise show what is there."""
-    from sweeper.analysis.annotating import Refused, chosen, listed, present
+    from sweeper.analysis.annotating import BadAnnotation, chosen, listed, present
     from sweeper.analysis.answer_formats import console
     from sweeper.analysis.sql import QueryError
     from sweeper.analysis.table import terminal
     from sweeper.store.store import Store, StoreError
 
-    with exit_on(Refused, QueryError, StoreError):
+    with exit_on(BadAnnotation, QueryError, StoreError):
         store = Store.existing(results)
         choice = None if what is None else chosen(store, what, where)
         if choice is None and where is not None:
-            raise Refused("--where chooses among the trials of a sweep: name the sweep")
+            raise BadAnnotation("--where chooses among the trials of a sweep: name the sweep")
         if choice is not None and words:
             print(printable(change(store, choice, words)))
             return
         if remove:
-            raise Refused("--remove takes away what is named: the tags, or the beginning of the note")
+            raise BadAnnotation("--remove takes away what is named: the tags, or the beginning of the note")
         annotations = present(store, choice)
         if annotations.sweeps or annotations.trials:
             console().print(terminal(listed(annotations), rule=False))

@@ -44,7 +44,7 @@ MAX_READ = 100
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class EvaluationOptions:
     """The command line of `sweeper.evaluate`.
 
     Attributes:
@@ -67,7 +67,7 @@ class Options:
     argv: tuple[str, ...]
 
 
-def start(options: Options, interruption: Interruption) -> int:
+def start(options: EvaluationOptions, interruption: Interruption) -> int:
     """Choose, evaluate and report; returns the exit code.
 
     Raises:
@@ -105,7 +105,7 @@ def start(options: Options, interruption: Interruption) -> int:
         return 1
 
 
-def _chosen(options: Options, spec: SweepSpec | None, store: Store) -> list[str]:
+def _chosen(options: EvaluationOptions, spec: SweepSpec | None, store: Store) -> list[str]:
     """Ids of the chosen trials.
 
     Raises:
@@ -123,7 +123,7 @@ def _chosen(options: Options, spec: SweepSpec | None, store: Store) -> list[str]
 
 
 def _planned(
-    options: Options, chosen: Iterable[str], resources: Resources, store: Store, origin: Provenance
+    options: EvaluationOptions, chosen: Iterable[str], resources: Resources, store: Store, origin: Provenance
 ) -> EvaluationPlan:
     assert origin.code is not None
     return evaluation_plan(store, chosen, options.protocol, origin.code, resources.lanes, options.recompute_other_code)
@@ -142,7 +142,7 @@ def _say(output: Output, name: str, planned: EvaluationPlan, recompute: bool) ->
 
 
 def _launched(
-    options: Options,
+    options: EvaluationOptions,
     name: str,
     resources: Resources,
     planned: EvaluationPlan,
@@ -170,7 +170,7 @@ def _launched(
 
 
 def _report(
-    options: Options,
+    options: EvaluationOptions,
     planned: EvaluationPlan,
     store: Store,
     origin: Provenance,

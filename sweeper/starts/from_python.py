@@ -22,7 +22,7 @@ from sweeper.starts import sweep
 from sweeper.starts.in_process import run_packs
 from sweeper.starts.on_cluster import StartError
 from sweeper.starts.output import Output
-from sweeper.starts.planned_sweep import Options, PlannedSweep, planned_sweep
+from sweeper.starts.planned_sweep import PlannedSweep, StartOptions, planned_sweep
 from sweeper.store.store import Status, Store
 from sweeper.trial.record import canonical
 from sweeper.trial.trial_spec import TrialSpec
@@ -113,7 +113,7 @@ def _planned(
     retry_failed: bool = False,
 ) -> PlannedSweep:
     spec = space if isinstance(space, SweepSpec) else read_space(space, {})
-    options = Options(
+    options = StartOptions(
         space=spec.path,
         results=str(results),
         address=address,

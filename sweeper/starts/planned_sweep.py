@@ -23,7 +23,7 @@ from sweeper.trial.trial_spec import TrialSpec
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class StartOptions:
     """The command line of `sweeper.run`."""
 
     space: Path
@@ -51,7 +51,7 @@ class PlannedSweep:
         output: Where to print.
     """
 
-    options: Options
+    options: StartOptions
     spec: SweepSpec
     store: Store
     origin: provenance.Provenance
@@ -81,7 +81,7 @@ class PlannedSweep:
         )
 
 
-def planned_sweep(options: Options, spec: SweepSpec, store: Store, output: Output) -> PlannedSweep:
+def planned_sweep(options: StartOptions, spec: SweepSpec, store: Store, output: Output) -> PlannedSweep:
     """The plan of a start, made from the committed rows and their fingerprints."""
     origin = provenance.capture(options.argv)
     assert origin.code is not None

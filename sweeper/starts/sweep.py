@@ -27,7 +27,7 @@ from sweeper.starts import on_cluster
 from sweeper.starts.drawn_figures import figure_lines
 from sweeper.starts.on_cluster import StartError
 from sweeper.starts.output import Output
-from sweeper.starts.planned_sweep import Options, PlannedSweep, cost_of, planned_sweep
+from sweeper.starts.planned_sweep import PlannedSweep, StartOptions, cost_of, planned_sweep
 from sweeper.store.store import Status, Store, StoreError, SweepRecord
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -42,7 +42,7 @@ None from a launcher that reports every problem as an exception.
 """
 
 
-def start(options: Options, interruption: Interruption) -> int:
+def start(options: StartOptions, interruption: Interruption) -> int:
     """Plan, run and report; returns the exit code.
 
     Raises:

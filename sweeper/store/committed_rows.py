@@ -34,7 +34,7 @@ ATTEMPTS = 100
 """Of reading rows that a compaction may move meanwhile; each compaction can spoil one attempt."""
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """A place in a compacted file.
 
     Attributes:
@@ -64,7 +64,7 @@ class Entry(NamedTuple):
     seal: Seal
     data: bytes
     modified: int
-    place: Place | None
+    place: RowPlace | None
 
     def detail(self, kind: Detail) -> tuple[str, DetailFile | None]:
         """The trial's curves, outcomes or network: name of the row that the file belongs to, and what the row says.
@@ -203,5 +203,5 @@ def _compacted_rows(files: DurableFiles, name: str, modified: int) -> list[Entry
     except DamagedError as error:
         return Damage("trials", name, str(error))
     rows = seal.rows
-    entries = [Entry(row, data, modified, Place(seal, position)) for position, row in enumerate(rows)]
+    entries = [Entry(row, data, modified, RowPlace(seal, position)) for position, row in enumerate(rows)]
     return contradiction(data, name, rows) or entries

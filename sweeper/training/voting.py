@@ -131,7 +131,7 @@ class Ballots(NamedTuple):
     estimates: dict[int, Estimate]
 
 
-class Groups(NamedTuple):
+class VoterGroups(NamedTuple):
     """Random groups of several sizes.
 
     Attributes:
@@ -174,7 +174,7 @@ def sizes_of(seeds: int, named: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @functools.cache
-def random_groups(seeds: int, sizes: tuple[int, ...]) -> Groups:
+def random_groups(seeds: int, sizes: tuple[int, ...]) -> VoterGroups:
     """At least `GROUPS` groups of every size but 1; see the module's text.
 
     The groups are a part of the protocol, and the same for all trials, whose seeds are drawn independently of them.
@@ -192,11 +192,11 @@ def random_groups(seeds: int, sizes: tuple[int, ...]) -> Groups:
     members = np.zeros((seeds, lanes), np.int8)
     for lane in range(lanes):
         members[groups[lane % len(groups)], lane] = 1
-    return Groups(sizes, shuffles, members, members.argmax(axis=0))
+    return VoterGroups(sizes, shuffles, members, members.argmax(axis=0))
 
 
 def count_ballots(
-    correct: Bool[Array, "input seed"], answers: Integer[Array, "input seed part"], groups: Groups
+    correct: Bool[Array, "input seed"], answers: Integer[Array, "input seed part"], groups: VoterGroups
 ) -> Ballots:
     """How the seeds of each input are divided among whole answers, and how groups of them vote.
 
@@ -252,7 +252,7 @@ def count_ballots(
     return Ballots(Share(rest["lead"], jnp.asarray(seeds)), rest["entropy"], estimates)
 
 
-def partwise_estimates(right: Bool[Array, "input seed part"], groups: Groups) -> dict[int, Estimate]:
+def partwise_estimates(right: Bool[Array, "input seed part"], groups: VoterGroups) -> dict[int, Estimate]:
     """The success of votes on each part of the answers by itself, by number of votes.
 
     A majority of right votes wins a part, and the seed drawn first decides a tie. If a part has more than two values,
@@ -306,7 +306,9 @@ def _batch() -> int:
     return INPUTS_IN_TURNS if vectorisation.in_turns() else INPUTS_AT_ONCE
 
 
-def _in_chunks(vote: Any, cases: tuple[Array, ...], groups: Groups) -> tuple[dict[int, Estimate], dict[str, Array]]:
+def _in_chunks(
+    vote: Any, cases: tuple[Array, ...], groups: VoterGroups
+) -> tuple[dict[int, Estimate], dict[str, Array]]:
     """The votes of all inputs, some at a time.
 
     Args:

@@ -12,7 +12,7 @@ import pytest
 from sweeper.training import voting
 from sweeper.training.voting import (
     GROUPS,
-    Groups,
+    VoterGroups,
     count_ballots,
     estimate_name,
     part_margin,
@@ -108,13 +108,13 @@ def test_a_perfect_margin_is_no_more_than_one(seeds):
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def every_group(seeds: int, size: int) -> Groups:
+def every_group(seeds: int, size: int) -> VoterGroups:
     """All subsets of half of the seeds, each shuffle a subset and its complement: the estimate without any chance."""
     assert seeds == 2 * size
     halves = [half for half in itertools.combinations(range(seeds), size) if 0 in half]
     groups = [group for half in halves for group in (half, tuple(sorted(set(range(seeds)) - set(half))))]
     members = np.array([[seed in group for group in groups] for seed in range(seeds)], np.int8)
-    return Groups((size,), (len(halves),), members, members.argmax(axis=0))
+    return VoterGroups((size,), (len(halves),), members, members.argmax(axis=0))
 
 
 @pytest.mark.parametrize("kind", ["rows", "numbers"])

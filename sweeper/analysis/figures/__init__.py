@@ -34,8 +34,17 @@ from sweeper.analysis.results import Results
 from sweeper.space.panel import Panel
 
 __all__ = [
-    "DOTS_PER_INCH", "PALETTES", "Note", "PaletteName", "Report", "attempted", "draw", "draw_together", "drawing",
-    "note_lines", "plain",
+    "DOTS_PER_INCH",
+    "PALETTES",
+    "FigureReport",
+    "Note",
+    "PaletteName",
+    "attempted",
+    "draw",
+    "draw_together",
+    "drawing",
+    "note_lines",
+    "plain",
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)
@@ -57,7 +66,7 @@ KINDS: dict[str, type[Drawing]] = {
 }
 
 
-class Report(NamedTuple):
+class FigureReport(NamedTuple):
     """The drawn figures, and notes about them.
 
     Attributes:
@@ -94,7 +103,7 @@ def drawing(panel: Panel, results: Results) -> Drawing:
     return KINDS[panel.kind].of(panel, results)
 
 
-def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteName = "paper") -> Report:
+def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteName = "paper") -> FigureReport:
     """Draw panels into the folder `out` as `<name>.png` and `.pdf`, and as `figure-<figure>` where they share one."""
     out.mkdir(parents=True, exist_ok=True)
     notes: list[Note] = []
@@ -118,7 +127,7 @@ def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteN
             paths += (
                 attempted(figure, notes, lambda row=row, at=out / f"figure-{figure}": _write(row, at, palette)) or []
             )
-    return Report(paths=tuple(paths), notes=tuple(notes), comparisons=tuple(comparisons), drawn=tuple(drawn))
+    return FigureReport(paths=tuple(paths), notes=tuple(notes), comparisons=tuple(comparisons), drawn=tuple(drawn))
 
 
 def attempted(name: str, notes: list[Note], make: Callable[[], T]) -> T | None:
@@ -132,7 +141,7 @@ def attempted(name: str, notes: list[Note], make: Callable[[], T]) -> T | None:
 
 
 def draw_together(
-    reports: Sequence[Report], out: Path, palette: PaletteName = "paper"
+    reports: Sequence[FigureReport], out: Path, palette: PaletteName = "paper"
 ) -> tuple[list[Path], list[Note]]:
     """Draw the figures whose panels come from several reports into the folder `out`, ordered by name of the panel.
 

@@ -76,12 +76,12 @@ class Curves(lines.Lines[CurvePanel]):
             for x, count in sorted(counts.items()):
                 style.count_above(ax, count, place(x), height)
 
-    def _scale(self) -> "Scale":
+    def _scale(self) -> "XPositions":
         measured = {float(x) for series in self.content.series for x in series.counts()}
         published = {x for reference in self.panel.published for x in reference.values}
-        return Scale.of(sorted(measured | published), self.panel.x.scale == "log")
+        return XPositions.of(sorted(measured | published), self.panel.x.scale == "log")
 
-    def _dress(self, ax: Axes, place: "Scale") -> None:
+    def _dress(self, ax: Axes, place: "XPositions") -> None:
         """Labels, ticks, limits and grid."""
         x, y = self.panel.x, self.panel.y
         ax.set_xscale(x.scale)
@@ -131,14 +131,14 @@ class Curves(lines.Lines[CurvePanel]):
 
 
 @dataclass(frozen=True)
-class Scale:
+class XPositions:
     """Where values of x stand on the axis; infinity stands at `beyond`, one step after the largest finite value."""
 
     values: Sequence[float]
     beyond: float
 
     @classmethod
-    def of(cls, values: Sequence[float], log: bool) -> "Scale":
+    def of(cls, values: Sequence[float], log: bool) -> "XPositions":
         finite = [x for x in values if np.isfinite(x)] or [1.0]
         if log:
             ratio = finite[-1] / finite[-2] if len(finite) > 1 and finite[-2] > 0 else 2.0

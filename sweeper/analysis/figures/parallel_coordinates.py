@@ -36,7 +36,7 @@ DECADES = 2
 """A positive metric that spans at least this number of powers of ten has a logarithmic axis."""
 
 
-class Axis(NamedTuple):
+class ParallelAxis(NamedTuple):
     """One of the parallel axes.
 
     Attributes:
@@ -50,7 +50,7 @@ class Axis(NamedTuple):
     ticks: tuple[tuple[float, str], ...]
 
 
-def axes_of(ranked: Ranking, space: SweepSpec) -> list[Axis]:
+def axes_of(ranked: Ranking, space: SweepSpec) -> list[ParallelAxis]:
     """The axes of a search: the entries that differ between its settings, and last the metric."""
     records = [used_entries(each.setting.entries) for each in ranked.ranked]
     paths = tried_entries(records)[: MAX_AXES - 1]
@@ -61,14 +61,14 @@ def axes_of(ranked: Ranking, space: SweepSpec) -> list[Axis]:
     return [*entries, _number_axis(ranked.goal.metric, means, wide)]
 
 
-def _entry_axis(name: str, path: str, records: Sequence[Mapping[str, Any]], logarithmic: bool) -> Axis:
+def _entry_axis(name: str, path: str, records: Sequence[Mapping[str, Any]], logarithmic: bool) -> ParallelAxis:
     values = values_of(records, path)
     if len(values) > 2 and all(map(is_number, values)) and all(map(math.isfinite, values)):
         return _number_axis(name, np.array([record.get(path, math.nan) for record in records], float), logarithmic)
     heights = np.linspace(0, 1, len(values) + 2)[1:-1]
     places = np.array([heights[values.index(record[path])] if path in record else NONE for record in records])
     ticks = zip(map(float, heights), map(value_text, values), strict=True)
-    return Axis(name, places, (*ticks, *_none(places)))
+    return ParallelAxis(name, places, (*ticks, *_none(places)))
 
 
 def _none(places: np.ndarray) -> list[tuple[float, str]]:
@@ -76,7 +76,7 @@ def _none(places: np.ndarray) -> list[tuple[float, str]]:
     return [(NONE, "none")] if (places == NONE).any() else []
 
 
-def _number_axis(name: str, values: np.ndarray, logarithmic: bool) -> Axis:
+def _number_axis(name: str, values: np.ndarray, logarithmic: bool) -> ParallelAxis:
     logarithmic = logarithmic and bool((values[~np.isnan(values)] > 0).all())
     scaled = np.log(values) if logarithmic else values
     low, high = float(np.nanmin(scaled)), float(np.nanmax(scaled))
@@ -92,7 +92,7 @@ def _number_axis(name: str, values: np.ndarray, logarithmic: bool) -> Axis:
         if -1e-9 <= place <= 1 + 1e-9:
             ticks.append((place, number(round(value, 12))))
     places = np.where(np.isnan(scaled), NONE, (scaled - low) / (high - low))
-    return Axis(name, places, (*ticks, *_none(places)))
+    return ParallelAxis(name, places, (*ticks, *_none(places)))
 
 
 def _log_locator(low: float, high: float) -> LogLocator:
@@ -127,7 +127,7 @@ def draw(ranked: Ranking, space: SweepSpec, folder: Path, palette: PaletteName =
     return paths
 
 
-def _paint(canvas: Axes, axes: Sequence[Axis], best: str) -> None:
+def _paint(canvas: Axes, axes: Sequence[ParallelAxis], best: str) -> None:
     heights = np.stack([axis.places for axis in axes], axis=1)
     count = len(heights)
     shades = matplotlib.colormaps["viridis"](np.linspace(0, 0.95, count))

@@ -32,7 +32,7 @@ FEWEST = 5
 
 
 @dataclass(frozen=True)
-class Points:
+class SeriesPoints:
     """The points of a series, one a trial (columns `x` and `y`), and the trials behind them."""
 
     index: int
@@ -48,20 +48,20 @@ class Points:
         return float(self.values["x"].rank().corr(self.values["y"].rank()))
 
 
-class Scatters(Drawing[ScatterPanel, Points]):
+class Scatters(Drawing[ScatterPanel, SeriesPoints]):
     """Points of single trials."""
 
     NAME = "Points"
 
     @classmethod
     def of(cls, panel: ScatterPanel, results: Results) -> "Scatters":
-        def drawn(index: int, series: PointSeries, rows: pd.DataFrame) -> Points:
+        def drawn(index: int, series: PointSeries, rows: pd.DataFrame) -> SeriesPoints:
             metric = series.metric or panel.metric or ""
             x = numbers(rows, panel.x.column) if panel.x.column else curve_values(results, rows, panel.x)
             values = pd.DataFrame({"x": x, "y": numbers(rows, metric)}).dropna()
             if values.empty:
                 raise NoData(f"no trial has both '{metric}' and {panel.x.text()}")
-            return Points(index, series.label, series.color, values, rows.loc[values.index])
+            return SeriesPoints(index, series.label, series.color, values, rows.loc[values.index])
 
         # Trials stand for themselves here: that they differ in their training seeds is what is shown.
         mentioned = [panel.x.column] if panel.x.column else []

@@ -162,7 +162,7 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _compared(entries: Sequence[tuple[comparison.Published, Kinds]], measured: bool) -> tuple[Table, list[Kinds]]:
+def _compared(entries: Sequence[tuple[comparison.Compared, Kinds]], measured: bool) -> tuple[Table, list[Kinds]]:
     """The table of measured published numbers, or of the numbers not measured yet, and the kinds of its rows."""
     make = comparison.measured_numbers if measured else comparison.unmeasured_numbers
     kinds = [kinds for entry, kinds in entries if (entry.comparison.measured is not None) == measured]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from sweeper.analysis import figures
-from sweeper.analysis.comparison import Published
-from sweeper.analysis.figures import Report
+from sweeper.analysis.comparison import Compared
+from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, chosen
 from sweeper.analysis.page.kinds import Kind, Kinds, kinds_where
@@ -50,7 +50,7 @@ class Section(NamedTuple):
     name: str
     panels: tuple[Panel, ...]
     results: Results
-    report: Report
+    report: FigureReport
     search: SearchFigure | None = None
 
 
@@ -103,13 +103,13 @@ def chapter(section: Section) -> Chapter:
     return Chapter(section.name, (*shown, *searched), tuple(left_out))
 
 
-def published(section: Section) -> list[tuple[Published, Kinds]]:
+def published(section: Section) -> list[tuple[Compared, Kinds]]:
     """The published numbers of a section, each with the kinds of the trials behind it."""
     by_series = {panel.name: _series_kinds(section, panel) for panel in section.panels}
     whole = {panel.name: _kinds(section.results, panel.where) for panel in section.panels}
     return [
         (
-            Published(section.name, comparison),
+            Compared(section.name, comparison),
             by_series[comparison.panel].get(comparison.curve, whole[comparison.panel]),
         )
         for comparison in section.report.comparisons

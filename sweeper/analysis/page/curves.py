@@ -56,7 +56,7 @@ class TrialCurve(NamedTuple):
     values: tuple[float | None, ...]
 
 
-class Series(NamedTuple):
+class SettingCurves(NamedTuple):
     """The curves of a setting.
 
     Attributes:
@@ -94,7 +94,7 @@ class Chart(NamedTuple):
     kinds: Kinds
     across: Scale
     up: Scale
-    series: tuple[Series, ...]
+    series: tuple[SettingCurves, ...]
     note: str
 
 
@@ -220,7 +220,7 @@ def _order(value: Any) -> tuple[bool, float, str]:
     return not number, float(value) if number else 0.0, "" if number else str(value)
 
 
-def _series(trials: Sequence[_Trial], names: Mapping[str, str], across: Scale, up: Scale) -> Series:
+def _series(trials: Sequence[_Trial], names: Mapping[str, str], across: Scale, up: Scale) -> SettingCurves:
     spec = trials[0].spec
     steps = _thinned(sorted({step for trial in trials for step in trial.points}))
     ends = [(max(trial.points), trial.points) for trial in trials]
@@ -244,7 +244,7 @@ def _series(trials: Sequence[_Trial], names: Mapping[str, str], across: Scale, u
     )
     line = _path((x, up.place(mean)) for x, mean in zip(places, means, strict=True) if mean is not None)
     kinds = frozenset({Kind(spec["task.name"], spec["baseline"], spec["model.name"])})
-    return Series(_label(spec, names), kinds, tuple(steps), tuple(means), line, band, curves)
+    return SettingCurves(_label(spec, names), kinds, tuple(steps), tuple(means), line, band, curves)
 
 
 def _at(step: int, points: Sequence[Mapping[int, float]]) -> list[float]:

@@ -34,7 +34,7 @@ class Cell(NamedTuple):
     shape: tuple[Any, ...] = ()
 
 
-class Line(NamedTuple):
+class TableRow(NamedTuple):
     """A row of cells, and the kinds of trials that it is about."""
 
     cells: tuple[Cell, ...]
@@ -53,7 +53,7 @@ class PageTable(NamedTuple):
 
     title: str
     heads: tuple[Head, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[TableRow, ...]
     note: str = ""
 
     @property
@@ -71,7 +71,7 @@ def typeset(table: Table, kinds: Sequence[Kinds] | None = None) -> PageTable:
     """
     heads = tuple(Head(column.title, column.form.numeric) for column in table.columns)
     lines = tuple(
-        Line(tuple(_cell(column, value) for column, value in zip(table.columns, row, strict=True)), row_kinds)
+        TableRow(tuple(_cell(column, value) for column, value in zip(table.columns, row, strict=True)), row_kinds)
         for row, row_kinds in zip(table.rows, kinds or [EVERYTHING] * len(table.rows), strict=True)
     )
     return PageTable(table.title, heads, lines, table.note)
