@@ -174,7 +174,7 @@ def _numbers(trial: TrialSpec) -> dict[str, np.ndarray]:
         }
     state = gradient.start(stacked)
     state, _ = compilation.compiled(gradient.advance, stacked, state, STEPS, static_argnums=2)(stacked, state)
-    network = lane(state.model, 0)
+    network = lane(state.network, 0)
     weights = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(network)])
     return success | {"losses": computed, f"weights after {STEPS} steps": weights}
 

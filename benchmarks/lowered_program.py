@@ -78,7 +78,7 @@ def programs(trial: TrialSpec, lanes: int = 2, form: str = "cuda") -> dict[str, 
                 "init": traced(gradient.init, stacked),
                 "step": traced(gradient.advance, stacked, start, 1, static_argnums=2),
             }
-        network = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), start.model)
+        network = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), start.network)
         made["evaluation"] = traced(evaluation._measured, trial, network)
         return {name: program.lower(lowering_platforms=("cuda",)) for name, program in made.items()}
 

@@ -113,7 +113,7 @@ def full_evaluation() -> tuple[float, float]:
     """Seconds of CPU for all cycles at 100 seeds: shipped, plain (scaled from a sample)."""
     trial = _coloring("Aq_R", coloring.Task())
     stacked = stack([trial])
-    model = jax.tree.map(jnp.asarray, lane(compiled(gradient.init, stacked)(stacked).model, 0))
+    model = jax.tree.map(jnp.asarray, lane(compiled(gradient.init, stacked)(stacked).network, 0))
     inputs = trial.task.evaluation_inputs()
 
     def plain_outcomes(model: Any, cycles: Any) -> Any:

@@ -34,8 +34,8 @@ def compile_programs(trial: TrialSpec, lanes: int) -> None:
         lanes: Number of its trials.
     """
     state = trainer_of(trial).prepare(stack([trial] * lanes))
-    model = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), state.model)
-    evaluation.program(trial, model)
+    network = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), state.network)
+    evaluation.program(trial, network)
 
 
 def main() -> None:

@@ -50,12 +50,12 @@ def lane_result(trial: TrialSpec, training: PackTraining, index: int, status: St
     if failure := int(np.asarray(state.failure)[index]):
         step = int(np.asarray(state.step)[index])
         return _failed(FAILURES[failure], f"{FAILURES[failure]} at step {step}", step)
-    model = lane(state.model, index)
-    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(model)):
+    network = lane(state.network, index)
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(network)):
         # The last update may have made weights infinite, and no further step has shown it.
         return _failed("non-finite weights", f"non-finite weights after step {training.step}", training.step)
     begun, cpu_begun = time.monotonic(), time.process_time()
-    metrics, columns = evaluation.evaluate(trial, model)
+    metrics, columns = evaluation.evaluate(trial, network)
     metrics |= {"train_loss": train_loss}
     if spoilt := [name for name, value in metrics.items() if not math.isfinite(value)]:
         return _failed("non-finite evaluation", f"non-finite {', '.join(spoilt)}", training.step)
@@ -65,7 +65,7 @@ def lane_result(trial: TrialSpec, training: PackTraining, index: int, status: St
         step=training.step,
         metrics=metrics,
         outcomes=pa.table(table),
-        network=weights_of(model),
+        network=weights_of(network),
         evaluation_seconds=time.monotonic() - begun,
         evaluation_cpu_seconds=time.process_time() - cpu_begun,
     )

@@ -44,7 +44,7 @@ def timed(trial: TrialSpec) -> Timing:
         jax.block_until_ready((state, curve))
         steps += length
     trained = _working_seconds()
-    evaluation.evaluate(trial, lane(state.model, 0))
+    evaluation.evaluate(trial, lane(state.network, 0))
     return Timing((trained - begun) / steps, _working_seconds() - trained)
 
 

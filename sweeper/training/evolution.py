@@ -54,14 +54,14 @@ class EvolutionState(NamedTuple):
     """The state of a training between two generations; under lanes every leaf has a leading lane axis.
 
     Attributes:
-        model: The network of the centre.
+        network: The network of the centre.
         search: evosax's state of the strategy.
         step: Generations done.
         failure: 0, or a key of `trainer.FAILURES`.
         objective: The objective's state, which moves once a generation, by the losses of the centre.
     """
 
-    model: Network
+    network: Network
     search: Any
     step: Int[Array, "*lane"]
     failure: Int[Array, "*lane"]
@@ -215,9 +215,9 @@ def _population(trial: TrialSpec) -> int:
 
 
 def _init(trial: TrialSpec) -> EvolutionState:
-    model = trial.model.build(trial.task, trial.keys().weights)
-    search, objective = strategy_of(trial).init(trial, model), trial.objective.initial_state(trial.task)
-    return EvolutionState(model, search, jnp.int32(0), jnp.int32(0), objective)
+    network = trial.model.build(trial.task, trial.keys().weights)
+    search, objective = strategy_of(trial).init(trial, network), trial.objective.initial_state(trial.task)
+    return EvolutionState(network, search, jnp.int32(0), jnp.int32(0), objective)
 
 
 def _noise(
@@ -242,15 +242,15 @@ def _streams(trial: TrialSpec, step: Int[Array, ""]) -> _Streams:
     return _Streams(*jax.random.split(jax.random.fold_in(trial.keys().training, step), 3))
 
 
-def _batch(trial: TrialSpec, step: Int[Array, ""], model: Network) -> Batch:
-    """The batch of a model for the objective, on the inputs and seeds that all individuals share."""
+def _batch(trial: TrialSpec, step: Int[Array, ""], network: Network) -> Batch:
+    """The batch of a network for the objective, on the inputs and seeds that all individuals share."""
     task, streams = trial.task, _streams(trial, step)
     inputs = task.sample_inputs(streams.inputs, trial.batch_size)
     if trial.single_seed:
         seeds = task.sample_seeds(trial.keys().fixed_seed, 1)
     else:
         seeds = task.sample_seeds(streams.seeds, trial.objective.m)
-    return batch_of(trial, inputs, task.losses(model, inputs, seeds), step)
+    return batch_of(trial, inputs, task.losses(network, inputs, seeds), step)
 
 
 def _unravel(trial: TrialSpec) -> Callable[[Float[Array, " weight"]], Network]:
@@ -265,8 +265,8 @@ def _block(
 
     def objective(pair: Int[Array, ""], sign: Float[Array, ""]) -> Float[Array, ""]:
         noise = _noise(trial, key, pair, sign, distribution.center.size)
-        model = unravel(distribution.center + distribution.std * noise)
-        return trial.objective.value(_batch(trial, step, model), distribution.objective)
+        network = unravel(distribution.center + distribution.std * noise)
+        return trial.objective.value(_batch(trial, step, network), distribution.objective)
 
     pairs, signs = block * BLOCK + jnp.tile(jnp.arange(BLOCK), 2), jnp.repeat(jnp.array([1.0, -1.0]), BLOCK)
     return over_lanes(objective, pairs, signs).reshape(2, BLOCK)
@@ -286,7 +286,7 @@ def _tell(
     population = jax.vmap(_unravel(trial))(jnp.concatenate([individuals(1.0), individuals(-1.0)]))
     finite = jnp.where(jnp.isfinite(objectives), objectives, jnp.inf)[:, :pairs].reshape(-1)
     search = strategy_of(trial).tell(trial, state.step, population, finite, state.search)
-    batch = _batch(trial, state.step, state.model)
+    batch = _batch(trial, state.step, state.network)
     loss = trial.objective.value(batch, state.objective)
     curve = Curve(loss, batch.losses.mean(), jnp.percentile(batch.losses, 95), batch.losses.max())
 

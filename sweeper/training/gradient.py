@@ -29,14 +29,14 @@ class TrainState(NamedTuple):
     """State of a training; outside of this module every leaf has a leading lane axis.
 
     Attributes:
-        model: The network.
+        network: The network.
         optimizer: optax's state.
         step: Steps done.
         failure: 0, or a key of `trainer.FAILURES`.
         objective: The objective's state.
     """
 
-    model: Network
+    network: Network
     optimizer: PyTree
     step: Int[Array, "*lane"]
     failure: Int[Array, "*lane"]
@@ -76,10 +76,10 @@ def _adam(trial: TrialSpec) -> Adam:
 
 
 def _init(trial: TrialSpec) -> TrainState:
-    model = trial.model.build(trial.task, trial.keys().weights)
-    weights: Any = model  # optax's type of a tree knows only containers
+    network = trial.model.build(trial.task, trial.keys().weights)
+    weights: Any = network  # optax's type of a tree knows only containers
     optimizer = _transformation(_adam(trial)).init(weights)
-    return TrainState(model, optimizer, jnp.int32(0), jnp.int32(0), trial.objective.initial_state(trial.task))
+    return TrainState(network, optimizer, jnp.int32(0), jnp.int32(0), trial.objective.initial_state(trial.task))
 
 
 def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
@@ -91,21 +91,21 @@ def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
     else:
         seeds = task.sample_seeds(seeds_key, trial.objective.m)
 
-    def objective(model: Network) -> tuple[Float[Array, ""], tuple[Float[Array, ""], PyTree]]:
-        losses = task.losses(model, inputs, seeds)
+    def objective(network: Network) -> tuple[Float[Array, ""], tuple[Float[Array, ""], PyTree]]:
+        losses = task.losses(network, inputs, seeds)
         batch = batch_of(trial, inputs, losses, state.step)
         objective_state = next_state(trial, batch, state.objective)
         return trial.objective.value(batch, objective_state), (losses.mean(), objective_state)
 
-    (loss, (mean_loss, objective_state)), gradient = jax.value_and_grad(objective, has_aux=True)(state.model)
-    weights: Any = state.model
+    (loss, (mean_loss, objective_state)), gradient = jax.value_and_grad(objective, has_aux=True)(state.network)
+    weights: Any = state.network
     direction, optimizer = _transformation(_adam(trial)).update(gradient, state.optimizer, weights)
     rate = learning_rate(_adam(trial), state.step, trial.steps)
-    model = jax.tree.map(lambda weight, change: weight - rate * change, state.model, direction)
+    network = jax.tree.map(lambda weight, change: weight - rate * change, state.network, direction)
 
     failure = jnp.where(jnp.isfinite(loss), jnp.where(jnp.isfinite(optax.tree.norm(gradient)), 0, 2), 1)
     failure = jnp.where(state.failure > 0, state.failure, failure)
-    moved = TrainState(model, optimizer, state.step + 1, state.failure, objective_state)
+    moved = TrainState(network, optimizer, state.step + 1, state.failure, objective_state)
     kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, state)
     return kept._replace(failure=failure), Curve(loss, mean_loss)
 

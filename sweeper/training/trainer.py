@@ -26,13 +26,13 @@ class TrainerState(Protocol):
     """The fields that the states of all trainers have; each trainer adds its own.
 
     Attributes:
-        model: The network that is evaluated in the end.
+        network: The network that is evaluated in the end.
         step: Steps done.
         failure: 0, or a key of `FAILURES`; a failed lane does not change any more.
     """
 
     @property
-    def model(self) -> Network: ...
+    def network(self) -> Network: ...
 
     @property
     def step(self) -> Int[Array, " lane"]: ...

@@ -220,10 +220,10 @@ def test_a_lane_that_diverges_fails_alone(undisturbed, tmp_path):
 def _spoil(run: PackRun, lane: int) -> None:
     """As if the last update had made the weights of one lane infinite."""
     state = jax.tree.map(np.array, run.training.state)
-    weights = jax.tree.leaves(state.model)
+    weights = jax.tree.leaves(state.network)
     weights[0][lane] = np.inf
-    model = jax.tree.unflatten(jax.tree.structure(state.model), weights)
-    run.training = dataclasses.replace(run.training, state=state._replace(model=model))
+    network = jax.tree.unflatten(jax.tree.structure(state.network), weights)
+    run.training = dataclasses.replace(run.training, state=state._replace(network=network))
 
 
 def test_weights_that_the_last_update_made_infinite_are_a_failure(undisturbed, tmp_path):

@@ -259,7 +259,7 @@ def test_lanes_and_a_checkpoint_leave_no_trace(name, fields, tmp_path):
         alone = _trained(stack([trial]), 4)
         of_lane = jax.tree.map(lambda leaf, lane=lane: leaf[lane : lane + 1], whole)
         jax.tree.map(np.testing.assert_array_equal, of_lane, alone)
-    different = jax.tree.map(lambda leaf: bool((leaf[0] != leaf[1]).any()), whole.model)
+    different = jax.tree.map(lambda leaf: bool((leaf[0] != leaf[1]).any()), whole.network)
     assert any(jax.tree.leaves(different)) == (name in PARAMETERS), "parameters reach the training"
 
 
@@ -269,7 +269,7 @@ def test_a_generation_is_ranked_by_the_adversary_of_before_and_moves_it_by_the_c
     stacked = stack([trial])
     before = evolution.start(stacked)
     after, curve = evolution.stride(stacked, before, 1)
-    model = jax.tree.map(lambda leaf: leaf[0], before.model)
+    model = jax.tree.map(lambda leaf: leaf[0], before.network)
     batch = jax.jit(evolution._batch)(trial, jnp.int32(0), model)
     start = trial.objective.initial_state(trial.task)
     assert float(curve.train_loss[0]) == pytest.approx(float(trial.objective.value(batch, start)), rel=1e-5)

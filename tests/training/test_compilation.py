@@ -15,7 +15,7 @@ def metrics_of(**fields):
     trial = coloring_trial(**FIELDS, **fields)
     trials = stack([trial])
     state, _ = gradient.stride(trials, gradient.start(trials), 10)
-    return evaluation.evaluate(trial, lane(state.model, 0))[0]
+    return evaluation.evaluate(trial, lane(state.network, 0))[0]
 
 
 @pytest.mark.slow

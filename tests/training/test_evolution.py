@@ -68,7 +68,7 @@ def test_the_update_is_evosaxs():
     for index in (0, 9, 10, 19):
         assert fitness[index] == pytest.approx(float(objective(population[index])), rel=1e-4)
 
-    algorithm = strategies._pgpe_algorithm(trial, jax.tree.map(lambda leaf: leaf[0], state.model))
+    algorithm = strategies._pgpe_algorithm(trial, jax.tree.map(lambda leaf: leaf[0], state.network))
     assert isinstance(algorithm, Algorithm)
     search = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], state.search)
     expected, _ = algorithm.tell(
@@ -129,7 +129,7 @@ def test_an_annealed_q_is_that_of_the_step(trainer, optimizer):
         constant = _trial(objective={"q": q, "m": 3}, optimizer=optimizer, steps=2)
         other, expected = trainer.stride(stack([constant]), begun, 1)
         assert bool(curve.train_loss[0] == expected.train_loss[0]) is equal
-        weights = [jax.flatten_util.ravel_pytree(state.model)[0] for state in (after, other)]
+        weights = [jax.flatten_util.ravel_pytree(state.network)[0] for state in (after, other)]
         assert bool((weights[0] == weights[1]).all()) is equal
 
 

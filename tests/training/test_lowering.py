@@ -150,9 +150,9 @@ def test_steps_and_evaluation_for_a_gpu_give_the_numbers_of_those_for_a_cpu(task
         with vectorisation.built_for(platform):
             state = gradient.start(stacked)
             state, curve = gradient.stride(stacked, state, 10)
-            network = jax.tree.map(lambda leaf: np.asarray(leaf)[1], state.model)
+            network = jax.tree.map(lambda leaf: np.asarray(leaf)[1], state.network)
             metrics, columns = evaluation.evaluate(trials[1], network)
-        results[platform] = jax.tree.map(np.asarray, (state.model, curve, metrics, columns["loss"]))
+        results[platform] = jax.tree.map(np.asarray, (state.network, curve, metrics, columns["loss"]))
     jax.tree.map(
         lambda cpu, cuda: np.testing.assert_allclose(cpu, cuda, rtol=1e-3, atol=1e-5 * (1 + np.abs(cpu).max())),
         *results.values(),
