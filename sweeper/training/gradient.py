@@ -7,11 +7,10 @@ is cut into chunks, by a checkpoint or by the death of a machine.
 A lane whose loss or gradient is not finite is frozen at that step, with its reason; the other lanes go on.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.training import compilation
@@ -20,6 +19,10 @@ from sweeper.training.schedules import share_left
 from sweeper.training.trainer import Trainer, over_lanes
 from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import Adam, TrialSpec
+
+if TYPE_CHECKING:
+    # The driver imports this module, trains nothing, and must not wait for optax, which is imported where it is used.
+    import optax
 
 STRIDE = 100
 """Largest number of steps of one program, and steps from one point of a curve to the next."""
@@ -62,7 +65,9 @@ def learning_rate(optimizer: Adam, step: Int[Array, ""], steps: int) -> Float[Ar
     return jnp.where(step < warmup, peak * rising, falling)
 
 
-def _transformation(optimizer: Adam) -> optax.GradientTransformation:
+def _transformation(optimizer: Adam) -> "optax.GradientTransformation":
+    import optax
+
     return optax.chain(
         optax.clip_by_global_norm(optimizer.clip_norm),
         optax.scale_by_adam(optimizer.beta1, optimizer.beta2, optimizer.eps),
@@ -83,6 +88,8 @@ def _init(trial: TrialSpec) -> TrainState:
 
 
 def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
+    import optax
+
     task, keys = trial.task, trial.keys()
     inputs_key, seeds_key = jax.random.split(jax.random.fold_in(keys.training, state.step))
     inputs = task.sample_inputs(inputs_key, trial.batch_size)

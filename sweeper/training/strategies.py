@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, Int
 
 from sweeper.training.schedules import share_left
@@ -30,8 +29,9 @@ from sweeper.trial.field_types import Schedule
 from sweeper.trial.trial_spec import TrialSpec
 
 if TYPE_CHECKING:
-    # Importing evosax starts JAX's backend, and with it its threads and its hold on a GPU. The driver imports this
-    # module and must do without, so evosax is imported where it is used.
+    # Importing evosax starts JAX's backend, and with it its threads and its hold on a GPU. Importing optax takes long.
+    # The driver imports this module and must do without both, so they are imported where they are used.
+    import optax
     from evosax.algorithms.distribution_based.base import DistributionBasedAlgorithm as Algorithm
 
 MAX_STD_CHANGE = 0.2
@@ -101,14 +101,17 @@ def _with_rate(search: Search, rate: Float[Array, ""] | float, **others: Any) ->
     return search.replace(opt_state=search.opt_state._replace(hyperparams=hyperparams))
 
 
-def _adam() -> optax.GradientTransformation:
+def _adam() -> "optax.GradientTransformation":
+    import optax
+
     return optax.inject_hyperparams(optax.adam)(learning_rate=0.0)
 
 
-def _clipup() -> optax.GradientTransformation:
+def _clipup() -> "optax.GradientTransformation":
     """ClipUp, with a velocity in units of the learning rate; evosax's uses a deprecated function of optax."""
+    import optax
 
-    def transformation(learning_rate: Any, momentum: Any, max_velocity_ratio: Any) -> optax.GradientTransformation:
+    def transformation(learning_rate: Any, momentum: Any, max_velocity_ratio: Any) -> "optax.GradientTransformation":
         def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
             # A population of equal objectives has no gradient, and no direction.
             faster = momentum * state + updates / (jnp.linalg.norm(updates) + 1e-8)
@@ -231,6 +234,7 @@ def _snes(trial: TrialSpec) -> SNES:
 
 
 def _snes_algorithm(trial: TrialSpec, model: Network) -> "tuple[Algorithm, Any]":
+    import optax
     from evosax.algorithms.distribution_based.snes import SNES as Algorithm
 
     optimizer = _snes(trial)
