@@ -191,14 +191,8 @@ _PANEL: Field[Compared] = (Column("panel"), _of(lambda comparison: comparison.pa
 _CURVE: Field[Compared] = (Column("curve"), _of(lambda comparison: comparison.curve))
 _METRIC: Field[Compared] = (Column("metric", CODE), _of(lambda comparison: comparison.metric))
 _AT: Field[Compared] = (Column("at", VALUE), _of(lambda comparison: comparison.at))
-_PUBLISHED: Field[Compared] = (
-    Column("published", QUANTITY),
-    _of(lambda shown: _quantity(shown.published, shown)),
-)
-_MEASURED: Field[Compared] = (
-    Column("measured", QUANTITY, "-"),
-    _of(lambda shown: _quantity(shown.measured, shown)),
-)
+_PUBLISHED: Field[Compared] = (Column("published", QUANTITY), _of(lambda shown: _quantity(shown.published, shown)))
+_MEASURED: Field[Compared] = (Column("measured", QUANTITY, "-"), _of(lambda shown: _quantity(shown.measured, shown)))
 _DIFFERENCE: Field[Compared] = (Column("difference", DIFFERENCE), _of(_difference))
 _SEEDS: Field[Compared] = (Column("seeds", COUNT), _of(lambda comparison: comparison.seeds))
 _STEPS: Field[Compared] = (Column("steps", STEPS), _of(lambda comparison: comparison.steps))

@@ -15,7 +15,7 @@ PATIENCE = 60.0
 """Seconds without a new sign of life after which a driver elsewhere is given up."""
 
 
-class StopOutcome(NamedTuple):
+class StopAnswer(NamedTuple):
     """What became of a driver after the request.
 
     Attributes:
@@ -27,7 +27,7 @@ class StopOutcome(NamedTuple):
     end: Literal["stopped", "died", "silent"]
 
 
-def answers(files: DurableFiles, sweep: str) -> Iterator[StopOutcome]:
+def answers(files: DurableFiles, sweep: str) -> Iterator[StopAnswer]:
     """Ask all drivers of a sweep to stop, and wait for them: the answer of each driver when it comes.
 
     There is no answer where no driver runs.
@@ -45,16 +45,16 @@ def answers(files: DurableFiles, sweep: str) -> Iterator[StopOutcome]:
             process = before.sign.process
             if driver not in now:
                 del waiting[driver]
-                yield StopOutcome(process, "stopped")
+                yield StopAnswer(process, "stopped")
             elif life(process) == "dead":
                 remove_sign(files, sweep, driver)
                 del waiting[driver]
-                yield StopOutcome(process, "died")
+                yield StopAnswer(process, "died")
             elif now[driver].modified != before.modified:
                 waiting[driver], heard[driver] = now[driver], time.monotonic()
             elif time.monotonic() - heard[driver] > max(PATIENCE, 4 * before.sign.every):
                 del waiting[driver]
-                yield StopOutcome(process, "silent")
+                yield StopAnswer(process, "silent")
         if waiting:
             time.sleep(SECONDS)
 

@@ -80,17 +80,17 @@ def falling(
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def _made(algorithm: "type[Algorithm]", trial: TrialSpec, model: Network, **options: Any) -> "Algorithm":
+def _made(algorithm: "type[Algorithm]", trial: TrialSpec, network: Network, **options: Any) -> "Algorithm":
     """An algorithm of evosax for the weights of a network."""
-    shapes = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), model)
+    shapes = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), network)
     assert isinstance(trial.optimizer, Evolution)
     # evosax's own metrics hold whole solutions; nobody here reads them.
     return algorithm(trial.optimizer.population, shapes, metrics_fn=lambda *_: {}, **options)
 
 
-def _started(trial: TrialSpec, model: Network, algorithm: "Algorithm", params: Any) -> Search:
+def _started(trial: TrialSpec, network: Network, algorithm: "Algorithm", params: Any) -> Search:
     """evosax's state with types that no generation changes."""
-    search = algorithm.init(trial.keys().training, model, params)
+    search = algorithm.init(trial.keys().training, network, params)
     return search.replace(best_fitness=jnp.float32(search.best_fitness), generation_counter=jnp.int32(0))
 
 
@@ -143,10 +143,10 @@ def _pgpe(trial: TrialSpec) -> PGPE:
     return trial.optimizer
 
 
-def _pgpe_algorithm(trial: TrialSpec, model: Network) -> "Algorithm":
+def _pgpe_algorithm(trial: TrialSpec, network: Network) -> "Algorithm":
     from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
 
-    return _made(Algorithm, trial, model, optimizer=_adam() if _pgpe(trial).center_optimizer == "adam" else _clipup())
+    return _made(Algorithm, trial, network, optimizer=_adam() if _pgpe(trial).center_optimizer == "adam" else _clipup())
 
 
 def _pgpe_params(optimizer: PGPE, std_learning_rate: Float[Array, ""] | float) -> Any:
@@ -161,10 +161,10 @@ def _center_rates(optimizer: PGPE) -> dict[str, Any]:
     return {"momentum": optimizer.momentum, "max_velocity_ratio": optimizer.max_velocity_ratio}
 
 
-def _pgpe_init(trial: TrialSpec, model: Network) -> Search:
+def _pgpe_init(trial: TrialSpec, network: Network) -> Search:
     optimizer = _pgpe(trial)
     params = _pgpe_params(optimizer, optimizer.std_learning_rate)
-    search = _started(trial, model, _pgpe_algorithm(trial, model), params)
+    search = _started(trial, network, _pgpe_algorithm(trial, network), params)
     return _with_rate(search, optimizer.center_learning_rate, **_center_rates(optimizer))
 
 
@@ -178,9 +178,9 @@ def _pgpe_tell(
 
     center_rate = rate(optimizer.center_learning_rate, optimizer.final_center_learning_rate)
     params = _pgpe_params(optimizer, rate(optimizer.std_learning_rate, optimizer.final_std_learning_rate))
-    model = jax.tree.map(lambda leaf: leaf[0], population)
+    network = jax.tree.map(lambda leaf: leaf[0], population)
     search = _with_rate(search, center_rate, **_center_rates(optimizer))
-    moved, _ = _pgpe_algorithm(trial, model).tell(trial.keys().training, population, objectives, search, params)
+    moved, _ = _pgpe_algorithm(trial, network).tell(trial.keys().training, population, objectives, search, params)
     return moved.replace(std=jnp.clip(moved.std, optimizer.min_std, optimizer.max_std))
 
 
@@ -194,17 +194,17 @@ def _open_es(trial: TrialSpec) -> OpenES:
     return trial.optimizer
 
 
-def _open_es_algorithm(trial: TrialSpec, model: Network, deviation: Any) -> "Algorithm":
+def _open_es_algorithm(trial: TrialSpec, network: Network, deviation: Any) -> "Algorithm":
     from evosax.algorithms.distribution_based.open_es import Open_ES as Algorithm
 
-    return _made(Algorithm, trial, model, optimizer=_adam(), std_schedule=lambda _: deviation)
+    return _made(Algorithm, trial, network, optimizer=_adam(), std_schedule=lambda _: deviation)
 
 
-def _open_es_init(trial: TrialSpec, model: Network) -> Search:
+def _open_es_init(trial: TrialSpec, network: Network) -> Search:
     optimizer = _open_es(trial)
-    size = sum(leaf.size for leaf in jax.tree.leaves(model))
-    algorithm = _open_es_algorithm(trial, model, jnp.full(size, optimizer.initial_std, jnp.float32))
-    return _with_rate(_started(trial, model, algorithm, algorithm.default_params), optimizer.learning_rate)
+    size = sum(leaf.size for leaf in jax.tree.leaves(network))
+    algorithm = _open_es_algorithm(trial, network, jnp.full(size, optimizer.initial_std, jnp.float32))
+    return _with_rate(_started(trial, network, algorithm, algorithm.default_params), optimizer.learning_rate)
 
 
 def _open_es_tell(
@@ -215,8 +215,8 @@ def _open_es_tell(
     assert optimizer.final_std is not None
     rate = falling(optimizer.learning_rate, optimizer.final_learning_rate, optimizer.schedule, step, trial.steps)  # pyright: ignore[reportArgumentType]
     following = falling(optimizer.initial_std, optimizer.final_std, optimizer.schedule, step + 1, trial.steps)  # pyright: ignore[reportArgumentType]
-    model = jax.tree.map(lambda leaf: leaf[0], population)
-    algorithm = _open_es_algorithm(trial, model, jnp.full(search.std.shape, following, jnp.float32))
+    network = jax.tree.map(lambda leaf: leaf[0], population)
+    algorithm = _open_es_algorithm(trial, network, jnp.full(search.std.shape, following, jnp.float32))
     moved, _ = algorithm.tell(
         trial.keys().training, population, objectives, _with_rate(search, rate), algorithm.default_params
     )
@@ -233,20 +233,20 @@ def _snes(trial: TrialSpec) -> SNES:
     return trial.optimizer
 
 
-def _snes_algorithm(trial: TrialSpec, model: Network) -> "tuple[Algorithm, Any]":
+def _snes_algorithm(trial: TrialSpec, network: Network) -> "tuple[Algorithm, Any]":
     import optax
     from evosax.algorithms.distribution_based.snes import SNES as Algorithm
 
     optimizer = _snes(trial)
     sgd = optax.inject_hyperparams(optax.sgd)(learning_rate=0.0)
-    algorithm = _made(Algorithm, trial, model, optimizer=sgd, fitness_shaping_fn=_shared_weights)
+    algorithm = _made(Algorithm, trial, network, optimizer=sgd, fitness_shaping_fn=_shared_weights)
     params = algorithm.default_params
     rate = params.lr_std_init * optimizer.std_learning_rate_ratio
     return algorithm, params.replace(std_init=jnp.float32(optimizer.initial_std), lr_std_init=rate)
 
 
-def _snes_init(trial: TrialSpec, model: Network) -> Search:
-    return _with_rate(_started(trial, model, *_snes_algorithm(trial, model)), _snes(trial).learning_rate)
+def _snes_init(trial: TrialSpec, network: Network) -> Search:
+    return _with_rate(_started(trial, network, *_snes_algorithm(trial, network)), _snes(trial).learning_rate)
 
 
 def _snes_tell(
@@ -262,11 +262,11 @@ def _snes_tell(
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def _sep_cma_es_algorithm(trial: TrialSpec, model: Network) -> "tuple[Algorithm, Any]":
+def _sep_cma_es_algorithm(trial: TrialSpec, network: Network) -> "tuple[Algorithm, Any]":
     from evosax.algorithms.distribution_based.sep_cma_es import Sep_CMA_ES as Algorithm
 
     assert isinstance(trial.optimizer, SepCMAES)
-    algorithm = _made(Algorithm, trial, model, fitness_shaping_fn=_shared_weights)
+    algorithm = _made(Algorithm, trial, network, fitness_shaping_fn=_shared_weights)
     params, ratio = algorithm.default_params, (algorithm.num_dims + 2) / 3
     one = jnp.minimum(1.0, ratio * params.c_1)
     several = jnp.minimum(1 - one, ratio * params.c_mu)
@@ -281,8 +281,8 @@ def _scaled(search: Search) -> Search:
     return search.replace(C=covariance, D=scales)
 
 
-def _sep_cma_es_init(trial: TrialSpec, model: Network) -> Search:
-    return _scaled(_started(trial, model, *_sep_cma_es_algorithm(trial, model)))
+def _sep_cma_es_init(trial: TrialSpec, network: Network) -> Search:
+    return _scaled(_started(trial, network, *_sep_cma_es_algorithm(trial, network)))
 
 
 def _sep_cma_es_tell(

@@ -34,17 +34,8 @@ from sweeper.analysis.results import Results
 from sweeper.space.panel import Panel
 
 __all__ = [
-    "DOTS_PER_INCH",
-    "PALETTES",
-    "FigureReport",
-    "Note",
-    "PaletteName",
-    "attempted",
-    "draw",
-    "draw_together",
-    "drawing",
-    "note_lines",
-    "plain",
+    "DOTS_PER_INCH", "PALETTES", "FigureReport", "Note", "PaletteName", "attempted", "draw", "draw_together", "drawing",
+    "note_lines", "plain",
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)

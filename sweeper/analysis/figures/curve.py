@@ -7,12 +7,10 @@ of seeds, the numbers stand above the axes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from sweeper.analysis.figures import lines, per_seed, selection, style
@@ -99,10 +97,6 @@ class Curves(lines.Lines[CurvePanel]):
         ax.set_xticks([place(value) for value in place.values], [style.number(value) for value in place.values])
         ax.xaxis.set_minor_locator(NullLocator())
         self.set_limits(ax)
-
-    def handle(self, series: LineSeries, look: Look, **line: Any) -> Line2D:
-        shade, marker = look.shade(series.color, series.index), look.marker(series.index)
-        return Line2D([], [], color=shade, marker=marker, markersize=3.6, linewidth=1.4, **line)
 
     def _count_rows(self) -> list[tuple[list[LineSeries], dict[float, int]]]:
         """Seed counts to print above the axes, one row for the series that share them; none if all are equal."""

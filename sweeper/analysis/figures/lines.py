@@ -116,9 +116,10 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
     def trials_behind(self, line: Line, x: float) -> pd.DataFrame:
         """The trials behind a point of a line."""
 
-    @abc.abstractmethod
     def handle(self, series: LineSeries, look: Look, **line: Any) -> Line2D:
         """The handle of a series in the legend."""
+        shade, marker = look.shade(series.color, series.index), look.marker(series.index)
+        return Line2D([], [], color=shade, marker=marker, markersize=3.6, linewidth=1.4, **line)
 
     def shared_legend(self) -> Any:
         return [(series.label, series.color) for series in self.panel.series]

@@ -98,10 +98,6 @@ class VoteCurves(lines.Lines[VotesPanel]):
                 place, reach = mean * self.panel.y.factor, ERRORS * error * abs(self.panel.y.factor)
                 ax.errorbar([votes], [place], [reach], color=shade, linewidth=0.9, capsize=1.8, zorder=5)  # pyright: ignore[reportArgumentType]
 
-    def handle(self, series: LineSeries, look: Look, **line: Any) -> Line2D:
-        shade, marker = look.shade(series.color, series.index), look.marker(series.index)
-        return Line2D([], [], color=shade, marker=marker, markersize=3.6, linewidth=1.4, **line)
-
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
         entries = list(super().legend(look))
         if any(self._promises()):
