@@ -112,7 +112,7 @@ def _planned(
     concurrency: int | None = None,
     retry_failed: bool = False,
 ) -> PlannedSweep:
-    spec = space if isinstance(space, SweepSpec) else read_space(space, {})
+    spec = space if isinstance(space, SweepSpec) else search_space.read(space)
     options = StartOptions(
         space=spec.path,
         results=str(results),

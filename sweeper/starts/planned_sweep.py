@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sweeper import events
@@ -12,13 +12,15 @@ from sweeper.messages import counted, inflected
 from sweeper.packs import other_code, plan, trial_timing
 from sweeper.packs.halving import Halving
 from sweeper.packs.packing import cells
+from sweeper.space import panel_checks
 from sweeper.space.halving_search import HalvingSearch
 from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.starts.output import Output
-from sweeper.store.store import Status, Store
+from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.store.superseded import supersede
 from sweeper.trial import provenance
+from sweeper.trial.fingerprint import Code
 from sweeper.trial.trial_spec import TrialSpec
 
 
@@ -46,6 +48,7 @@ class PlannedSweep:
         spec: The search space.
         store: The results store.
         origin: The provenance in the rows of this start.
+        earlier: The sweep's earlier starts, in order.
         committed: Status of every trial in the store before the start, by id.
         source: Hands out the packs to run.
         output: Where to print.
@@ -55,6 +58,7 @@ class PlannedSweep:
     spec: SweepSpec
     store: Store
     origin: provenance.Provenance
+    earlier: Sequence[SweepRecord]
     committed: Mapping[str, Status]
     source: plan.WorkSource
     output: Output
@@ -82,9 +86,17 @@ class PlannedSweep:
 
 
 def planned_sweep(options: StartOptions, spec: SweepSpec, store: Store, output: Output) -> PlannedSweep:
-    """The plan of a start, made from the committed rows and their fingerprints."""
+    """The plan of a start, made from the committed rows and their fingerprints.
+
+    Raises:
+        SearchSpaceError: a panel names what no trial of the space will have.
+        StoreError: the store cannot be read.
+    """
     origin = provenance.capture(options.argv)
     assert origin.code is not None
+    earlier = [record for record in store.sweeps() if record.name == spec.name]
+    if not any(_same_panels(record, spec, origin.code) for record in earlier):
+        panel_checks.check(spec)
     seals = store.committed_seals()
     committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}
     done = plan.done_statuses(spec.search.stops_trials, options.retry_failed)
@@ -100,7 +112,12 @@ def planned_sweep(options: StartOptions, spec: SweepSpec, store: Store, output: 
         for key in others:
             del committed[key]
         source, _ = _source(spec, store, committed, done, origin)
-    return PlannedSweep(options, spec, store, origin, committed, source, output)
+    return PlannedSweep(options, spec, store, origin, earlier, committed, source, output)
+
+
+def _same_panels(record: SweepRecord, spec: SweepSpec, code: Code) -> bool:
+    """Whether an earlier start has checked these panels; a check is slow, as it traces an evaluation."""
+    return (record.text, record.overrides, record.provenance.code) == (spec.text, spec.overrides, code)
 
 
 def cost_of(sweep: PlannedSweep) -> str:

@@ -7,7 +7,7 @@ A start plans, launches the pending trials, and prints the results. Meanwhile it
 import collections
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import jax
@@ -18,7 +18,7 @@ from sweeper.analysis.best_setting import ending
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, inflected
 from sweeper.packs import checkpoint
-from sweeper.space import panel_checks, search_space
+from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.remarks import remarks
 from sweeper.space.resources import Resources
@@ -53,7 +53,6 @@ def start(options: StartOptions, interruption: Interruption) -> int:
     jax.config.update("jax_platforms", "cpu")
     try:
         spec = search_space.read(options.space, options.overrides)
-        panel_checks.check(spec)
         store = Store.open(options.results)
     except (SearchSpaceError, StoreError) as error:
         output.complain(str(error))
@@ -85,7 +84,7 @@ def run(sweep: PlannedSweep, interruption: Interruption, launcher: "Launcher | N
     """
     store, source, output, origin = sweep.store, sweep.source, sweep.output, sweep.origin
     for line in [
-        *_changes(store, sweep.spec.name, source.planned),
+        *_changes(sweep.earlier, source.planned),
         *remarks(source.planned.values(), sweep.spec.search),
     ]:
         output.say(line)
@@ -154,9 +153,8 @@ def state(settled: Mapping[str, Status], pending: int) -> str:
     return "  " + " · ".join([*parts, f"{pending:,} to run"])
 
 
-def _changes(store: Store, name: str, planned: Mapping[str, TrialSpec]) -> list[str]:
-    """How this start differs from the latest start of the sweep, in sentences; nothing at the first start."""
-    earlier = [record for record in store.sweeps() if record.name == name]
+def _changes(earlier: Sequence[SweepRecord], planned: Mapping[str, TrialSpec]) -> list[str]:
+    """How this start differs from the latest of the earlier ones, in sentences; nothing at the first start."""
     if not earlier:
         return []
     before, now = set(earlier[-1].trial_ids), set(planned)

@@ -245,17 +245,14 @@ def _imported(tree: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
 
 def _plain(value: Any) -> Any:
     """A syntax tree as plain data, which is the same in every version of Python that has its syntax."""
-    match value:
-        case ast.AST():
-            fields = ((name, _plain(field)) for name, field in ast.iter_fields(value))
-            # Later versions of Python have further fields, which are empty in older programs.
-            return [type(value).__name__, {name: field for name, field in fields if field not in (None, [])}]
-        case list():
-            return [_plain(item) for item in value if not _is_text(item)]
-        case str() | bool() | None:
-            return value
-        case _:
-            return repr(value)
+    # Most values are nodes. To ask of a node whether it is a list is slow, so that question comes later.
+    if isinstance(value, ast.AST):
+        fields = {name: _plain(getattr(value, name, None)) for name in value._fields}
+        # Later versions of Python have further fields, which are empty in older programs.
+        return [type(value).__name__, {name: field for name, field in fields.items() if field not in (None, [])}]
+    if isinstance(value, list):
+        return [_plain(item) for item in value if not _is_text(item)]
+    return value if value is None or isinstance(value, (str, bool)) else repr(value)
 
 
 def _is_text(node: Any) -> bool:

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.space import panel_checks
 from sweeper.store.store import Store
+from sweeper.trial import fingerprint
 from tests.results import result
 from tests.tiny_starts import SPACE, start
 
@@ -72,3 +74,23 @@ def test_a_start_draws_only_what_is_not_drawn_yet(results, capsys):
 def test_a_panel_that_names_what_no_trial_has_is_refused_before_anything_runs(results, capsys):
     assert _start(results, "misspelt", PANELS.replace("metric: success", "metric: succes"), dry_run=True) == 2
     assert "panels[0].metric: unknown column 'succes'; did you mean 'success'?" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_panels_that_an_earlier_start_has_checked_are_checked_again_only_if_something_changes(results, monkeypatch):
+    checks = []
+    monkeypatch.setattr(panel_checks, "check", checks.append)
+
+    def checked(panels: str = PANELS) -> bool:
+        checks.clear()
+        assert _start(results, "checked", panels, dry_run=True) == 0
+        return len(checks) == 1
+
+    assert checked()
+    assert checked()  # a dry run leaves no record
+    assert _start(results, "checked") == 0
+    assert not checked()
+    assert checked(PANELS.replace("metric: success", "metric: loss"))
+    other_code = fingerprint.captured().model_copy(update={"numerics": "0" * 20})
+    monkeypatch.setattr(fingerprint, "captured", lambda: other_code)
+    assert checked()
