@@ -132,7 +132,7 @@ def step(trial: TrialSpec) -> Step:
 
 
 def _generation(stacked: TrialSpec) -> Step:
-    """All blocks of the population, and what the search makes of them."""
+    """All blocks of the population, and what the strategy makes of them."""
     state = evolution.start(stacked)
     block = stacked, state.distribution(), np.asarray(state.step), np.int32(0)
     told = stacked, state, evolution.in_process(*block[:3])

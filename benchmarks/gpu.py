@@ -166,11 +166,11 @@ def _numbers(trial: TrialSpec) -> dict[str, np.ndarray]:
         begun = evolution.start(stacked)
         objectives = evolution.in_process(stacked, begun.distribution(), np.asarray(begun.step))
         told, _ = compilation.compiled(evolution.tell, stacked, begun, objectives)(stacked, begun, objectives)
-        search = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(told.distribution())])
+        distribution = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(told.distribution())])
         return success | {
             "losses of individuals": computed,
             "objectives of a generation": np.concatenate([np.ravel(block) for block in objectives]),
-            "centre and deviations after it": search,
+            "centre and deviations after it": distribution,
         }
     state = gradient.start(stacked)
     state, _ = compilation.compiled(gradient.advance, stacked, state, STEPS, static_argnums=2)(stacked, state)

@@ -53,14 +53,14 @@ def evaluate(
 
     def start(interruption: Interruption) -> int:
         # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
-        from sweeper.packs.evaluation_plan import Protocol
+        from sweeper.packs.evaluation_plan import ProtocolChanges
         from sweeper.starts import evaluation
 
         options = evaluation.EvaluationOptions(
             space=spaces[0] if spaces else None,
             trial_ids=ids,
             where=where,
-            protocol=Protocol(seeds, None if votes is None else _group_sizes(votes)),
+            changes=ProtocolChanges(seeds, None if votes is None else _group_sizes(votes)),
             results=results,
             address=address,
             dry_run=dry_run,

@@ -51,7 +51,8 @@ class SharedEntries:
 
 
 SETTING_COLUMNS = (
-    Column("task", TEXT), Column("model", TEXT), Column("q", VALUE), Column("steps", VALUE), Column("setting", TEXT),
+    Column("task", TEXT), Column("baseline", TEXT), Column("q", VALUE), Column("steps", VALUE),
+    Column("other entries", TEXT),
 )  # fmt: skip
 
 

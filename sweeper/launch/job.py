@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from sweeper.events import SweepPlanned
-from sweeper.packs.evaluation_plan import Protocol
+from sweeper.packs.evaluation_plan import ProtocolChanges
 from sweeper.packs.plan import WorkSource
 from sweeper.space.resources import Resources
 from sweeper.space.search import Asha
@@ -24,7 +24,7 @@ class Job:
         resources: The resources of one pack.
         early_stopping: Options of ASHA; None if no trial is stopped early.
         concurrency: Largest number of packs at once; None for as many as fit.
-        protocol: Changes of the trials' protocols, by which their stored networks are evaluated; None to train them.
+        changes: Changes of the trials' protocols, by which their stored networks are evaluated; None to train them.
     """
 
     source: WorkSource
@@ -34,4 +34,4 @@ class Job:
     resources: Resources
     early_stopping: Asha | None = None
     concurrency: int | None = None
-    protocol: Protocol | None = None
+    changes: ProtocolChanges | None = None

@@ -22,7 +22,7 @@ from sweeper.events import Status, Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.job import Job
-from sweeper.launch.protocol import Failed, Lost, decoded, encoded, report_of
+from sweeper.launch.worker_messages import Failed, Lost, decoded, encoded, report_of
 from sweeper.packs.labels import label, varying
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
@@ -159,7 +159,7 @@ class SweepCallback(NotSaved, tune.Callback):
         pack_id = work.pack.pack_id
         self._deaths[pack_id] += 1
         self._stream.emit(events.WorkerDied(pack_id, _names(work), started=True))
-        if self._job.protocol is not None:
+        if self._job.changes is not None:
             return  # the next worker skips the trials that this worker has evaluated
         with contextlib.suppress(OSError, StoreError):  # then committed trials are evaluated once more
             pending = work.pack.part(work.pending).trials if work.pending else ()
@@ -192,7 +192,7 @@ class SweepCallback(NotSaved, tune.Callback):
         message = f"its worker died {self._deaths[pack_id]} times"
         if isinstance(error, OutOfMemoryError):
             message += ", out of memory"
-        if self._job.protocol is not None:
+        if self._job.changes is not None:
             self._lose(work, message)  # an evaluation leaves no failed rows
             self._end(trial)
             return
@@ -240,7 +240,7 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def _tell_stopped(self) -> None:
         """Says what became of the packs that were asked to leave, by the checkpoints that the store has."""
-        if self._job.protocol is not None:
+        if self._job.changes is not None:
             return  # an evaluation has no checkpoints
         with contextlib.suppress(OSError, StoreError):
             names = self._job.store.listing("checkpoints")

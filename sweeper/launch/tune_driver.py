@@ -22,9 +22,9 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.failures import LaunchError, reason
 from sweeper.launch.job import Job
-from sweeper.launch.protocol import Orders, encoded
 from sweeper.launch.tune_callback import MAX_WORKER_DEATHS, Ended, NotSaved, SweepCallback, TrialErrors
 from sweeper.launch.tune_worker import PackWorker
+from sweeper.launch.worker_messages import Orders, encoded
 from sweeper.packs.plan import WorkSource
 from sweeper.space.resources import Resources
 from sweeper.space.search import Asha
@@ -130,7 +130,7 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
         "store": job.store.url,
         "provenance": job.provenance,
         "resources": job.resources,
-        "protocol": job.protocol,
+        "changes": job.changes,
     }
     worker = tune.with_resources(
         tune.with_parameters(PackWorker, **given), tune.PlacementGroupFactory(job.resources.bundles())

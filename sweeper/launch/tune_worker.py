@@ -16,10 +16,10 @@ from sweeper.launch.cluster import worker_environment
 from sweeper.launch.compiling import keep_programs
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.population import Population
-from sweeper.launch.protocol import Failed, Lost, Order, Report, decoded
+from sweeper.launch.worker_messages import Failed, Lost, Order, Report, decoded
 from sweeper.packs import checkpoint, evaluation_run, pack_run
 from sweeper.packs.device_lanes import out_of_memory
-from sweeper.packs.evaluation_plan import Protocol
+from sweeper.packs.evaluation_plan import ProtocolChanges
 from sweeper.packs.evaluation_run import EvaluationRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
@@ -53,13 +53,13 @@ class PackWorker(tune.Trainable):
 
         Args:
             config: The first pack, see `reset_config`.
-            launch: `orders`, `store`, `provenance`, `resources` and `protocol`, the same for all packs.
+            launch: `orders`, `store`, `provenance`, `resources` and `changes`, the same for all packs.
         """
         self._orders = launch["orders"]
         self._store_url: str = launch["store"]
         self._provenance: Provenance = launch["provenance"]
         self._resources: Resources = launch["resources"]
-        self._protocol: Protocol | None = launch["protocol"]
+        self._changes: ProtocolChanges | None = launch["changes"]
         self._store: Store | None = None
         self._population: Population | None = None
         self._code = fingerprint.captured()
@@ -71,7 +71,7 @@ class PackWorker(tune.Trainable):
         """Take up the next pack.
 
         Args:
-            new_config: The work as made by `protocol.encoded`.
+            new_config: The work as made by `worker_messages.encoded`.
         """
         self._encoded = new_config
         self._run: pack_run.PackRun | EvaluationRun | None = None
@@ -100,7 +100,7 @@ class PackWorker(tune.Trainable):
             if self._run is None:
                 work = decoded(self._encoded)
                 if not work.pending:  # an earlier worker died right after its last commit
-                    if self._protocol is None:
+                    if self._changes is None:
                         checkpoint.remove(self._opened(), work.pack.pack_id)
                     return Report(done=True)
                 self._run = self._started(work)
@@ -141,8 +141,8 @@ class PackWorker(tune.Trainable):
         """
         if self._provenance.code is not None:
             self._code.require(self._provenance.code, work.pack.trials[0])
-        if self._protocol is not None:
-            return evaluation_run.opened(work, self._protocol, self._opened(), self._provenance)
+        if self._changes is not None:
+            return evaluation_run.opened(work, self._changes, self._opened(), self._provenance)
         resources = self._resources
         destination = pack_run.Destination.of(self._opened(), self._provenance, resources)
         # Without a number in the space, and with a device of its own that computes all of the training.
@@ -178,7 +178,7 @@ class PackWorker(tune.Trainable):
         An evaluation leaves no failed rows: its trials are as good as before.
         """
         kind, message = type(error).__name__, reason(error)
-        if self._protocol is not None:
+        if self._changes is not None:
             return Failed((), f"{kind}: {message}", _own_log())
         step, rows = (0, {}) if self._progress is None else (self._progress.step, self._progress.rows)
         try:

@@ -119,7 +119,7 @@ def remove_of(store: Store, trial_ids: Collection[str]) -> int:
     return removed
 
 
-def sweep(store: Store, finished: Collection[str]) -> None:
+def remove_leftovers(store: Store, finished: Collection[str]) -> None:
     """Delete checkpoints of packs whose worker died between the last commit and the removal of the checkpoint."""
     for name in store.listing("checkpoints"):
         pack_id = PurePosixPath(name).stem

@@ -26,7 +26,7 @@ class ProtocolError(ValueError):
     """A protocol that makes no sense for a trial; the message is one line."""
 
 
-class Protocol(NamedTuple):
+class ProtocolChanges(NamedTuple):
     """Changes of the protocols of trials.
 
     Attributes:
@@ -69,7 +69,7 @@ class EvaluationPlan:
 def evaluation_plan(
     store: Store,
     trial_ids: Iterable[str],
-    protocol: Protocol,
+    changes: ProtocolChanges,
     code: Code,
     lanes: int | None,
     recompute_other_code: bool,
@@ -79,7 +79,7 @@ def evaluation_plan(
     Args:
         store: The store with the networks, which also takes the evaluations.
         trial_ids: The chosen trials.
-        protocol: Changes of their protocols.
+        changes: Changes of their protocols.
         code: Digests of the code of this process.
         lanes: See `packing.packs`.
         recompute_other_code: Whether evaluations by other code are made again.
@@ -103,7 +103,7 @@ def evaluation_plan(
                 reason = str(error).replace(f"trial {key} ", "")
         if reason is not None:
             left_out[reason] += 1
-    protocols = {key: protocol_id(protocol.of(trial)) for key, trial in trials.items()}
+    protocols = {key: protocol_id(changes.of(trial)) for key, trial in trials.items()}
     done: dict[str, Status] = {}
     other_code = []
     for evaluation in stored_evaluations(store, [entries[key] for key in trials]):

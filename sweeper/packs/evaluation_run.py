@@ -13,7 +13,7 @@ import jax
 
 from sweeper.events import PackProgressed
 from sweeper.packs import process_memory
-from sweeper.packs.evaluation_plan import Protocol, with_protocol
+from sweeper.packs.evaluation_plan import ProtocolChanges, with_protocol
 from sweeper.packs.network_weights import network_of
 from sweeper.packs.plan import Work
 from sweeper.store.evaluations import EvaluationResult, commit_evaluation, stored_evaluation
@@ -30,7 +30,7 @@ class EvaluationRun:
 
     Attributes:
         work: The pack, and its trials without an evaluation.
-        protocol: Changes of their protocols.
+        changes: Changes of their protocols.
         store: The store with the networks, which also takes the evaluations.
         provenance: The origin, in the row of every evaluation.
         left: Ids of the trials not yet evaluated.
@@ -39,7 +39,7 @@ class EvaluationRun:
     """
 
     work: Work
-    protocol: Protocol
+    changes: ProtocolChanges
     store: Store
     provenance: Provenance
     left: list[str]
@@ -83,7 +83,7 @@ class EvaluationRun:
         entries = self.store.entries([key])
         if not entries or entries[0].seal.networks is None:
             return False
-        digest, protocol = entries[0].seal.networks.digest, self.protocol.of(trial)
+        digest, protocol = entries[0].seal.networks.digest, self.changes.of(trial)
         present = stored_evaluation(self.store, trial, protocol)
         fingerprint = self.provenance.fingerprint(trial)
         if present is not None and (present.network, present.fingerprint) == (digest, fingerprint):
@@ -114,6 +114,6 @@ class EvaluationRun:
         return True
 
 
-def opened(work: Work, protocol: Protocol, store: Store, provenance: Provenance) -> EvaluationRun:
+def opened(work: Work, changes: ProtocolChanges, store: Store, provenance: Provenance) -> EvaluationRun:
     """The evaluation of a pack."""
-    return EvaluationRun(work, protocol, store, provenance, list(work.pending))
+    return EvaluationRun(work, changes, store, provenance, list(work.pending))

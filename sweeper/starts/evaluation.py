@@ -18,7 +18,7 @@ from sweeper.analysis.means import settings, settings_table
 from sweeper.analysis.results import named_frame
 from sweeper.interruption import Interruption
 from sweeper.messages import counted
-from sweeper.packs.evaluation_plan import EvaluationPlan, Protocol, ProtocolError, evaluation_plan
+from sweeper.packs.evaluation_plan import EvaluationPlan, ProtocolChanges, ProtocolError, evaluation_plan
 from sweeper.packs.plan import Listed
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
@@ -51,13 +51,13 @@ class EvaluationOptions:
         space: The search space whose trials are evaluated; None if ids or a condition choose the trials.
         trial_ids: Ids of the trials to evaluate; empty if a space or a condition chooses the trials.
         where: A condition of SQL on the view `trials` that chooses the trials; None if a space or ids choose them.
-        protocol: Changes of the trials' protocols.
+        changes: Changes of the trials' protocols.
     """
 
     space: Path | None
     trial_ids: tuple[str, ...]
     where: str | None
-    protocol: Protocol
+    changes: ProtocolChanges
     results: str
     address: str | None
     dry_run: bool
@@ -126,7 +126,7 @@ def _planned(
     options: EvaluationOptions, chosen: Iterable[str], resources: Resources, store: Store, origin: Provenance
 ) -> EvaluationPlan:
     assert origin.code is not None
-    return evaluation_plan(store, chosen, options.protocol, origin.code, resources.lanes, options.recompute_other_code)
+    return evaluation_plan(store, chosen, options.changes, origin.code, resources.lanes, options.recompute_other_code)
 
 
 def _say(output: Output, name: str, planned: EvaluationPlan, recompute: bool) -> None:
@@ -164,7 +164,7 @@ def _launched(
         provenance=origin,
         resources=resources,
         concurrency=options.concurrency,
-        protocol=options.protocol,
+        changes=options.changes,
     )
     return on_cluster.launched(job, options.address, output, interruption)
 
@@ -184,7 +184,7 @@ def _report(
     if interruption.signum is not None:
         output.say(f"interrupted with {counted(left, 'network')} to go; this command carries on:\n  {origin.command}")
         return 128 + interruption.signum
-    protocols = {key: protocol_id(options.protocol.of(trial)) for key, trial in trials.items()}
+    protocols = {key: protocol_id(options.changes.of(trial)) for key, trial in trials.items()}
     frame = evaluation_rows(store, store.trials(protocols), protocols).to_pandas()
     if len(frame):
         output.table(settings_table(settings(named_frame(frame))))

@@ -58,6 +58,6 @@ def launched(job: "launch.Job", address: str | None, output: Output, interruptio
 
 def _first_packs(job: "launch.Job") -> list[Pack]:
     """The pending trials of the packs that are trained first; an evaluation trains none."""
-    if job.protocol is not None:
+    if job.changes is not None:
         return []
     return [work.pack.part(work.pending) for work in job.source.upcoming()[:EAGER] if work.pending]

@@ -105,7 +105,7 @@ def run(sweep: PlannedSweep, interruption: Interruption, launcher: "Launcher | N
     if isinstance(sweep.spec.search, AdaptiveSearch):
         _record(sweep)  # its trials are known only now
     if launched is None or not launched.losses:
-        checkpoint.sweep(store, source.finished)
+        checkpoint.remove_leftovers(store, source.finished)
     return _report(sweep, launched)
 
 

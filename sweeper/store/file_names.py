@@ -10,7 +10,7 @@ task=<t>/baseline=<b>/<trial_id>-<protocol>.parquet  an evaluation of the networ
 
 import re
 
-from sweeper.store.schema import Kind
+from sweeper.store.schema import FileKind
 
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 TRIAL_ID = r"[0-9a-f]{20}"
@@ -37,7 +37,7 @@ def is_evaluation_name(name: str) -> bool:
     return _EVALUATION.fullmatch(name) is not None
 
 
-def file_path(kind: Kind, name: str) -> str:
+def file_path(kind: FileKind, name: str) -> str:
     """The file of a kind, relative to the root, that belongs to the row of this name below `trials`."""
     return f"{kind}/{name.removesuffix('.parquet') + '.safetensors' if kind == 'networks' else name}"
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sweeper.store.file_names import file_path, is_compacted
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.schema import KINDS, Detail, Kind
+from sweeper.store.schema import FILE_KINDS, Detail, FileKind
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class Damage(NamedTuple):
         compacted_too: Whether the trial has a sound row in a compacted file, to which its outcomes belong.
     """
 
-    kind: Kind
+    kind: FileKind
     name: str
     reason: str
     compacted_too: bool = False
@@ -44,14 +44,14 @@ class EvaluationDamage(NamedTuple):
 
 def set_aside(files: DurableFiles, damages: Iterable[Damage]) -> None:
     """Move the files of damaged trials out of the way, rows first, so that their trials are pending from then on."""
-    compacted: tuple[Kind, ...] = ("trials", "curves")
+    compacted: tuple[FileKind, ...] = ("trials", "curves")
     for damage in damages:
         if damage.compacted_too:
             kinds, what = compacted, "it was set aside in quarantine/; its trial has another row"
         elif is_compacted(damage.name):
             kinds, what = compacted, "all trials in it were set aside in quarantine/ and are pending again"
         else:
-            kinds, what = KINDS, "its trial was set aside in quarantine/ and is pending again"
+            kinds, what = FILE_KINDS, "its trial was set aside in quarantine/ and is pending again"
         trouble = _damaged(file_path(damage.kind, damage.name), damage.reason)
         _move(files, [file_path(kind, damage.name) for kind in kinds], trouble, what)
 

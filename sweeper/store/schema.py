@@ -29,8 +29,8 @@ Detail = Literal[DetailTable, "networks"]
 """The details that a trial may have beside its row: two tables, and the weights of its network."""
 
 TableKind = Literal["trials", DetailTable]
-Kind = Literal["trials", Detail]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+FileKind = Literal["trials", Detail]
+FILE_KINDS: tuple[FileKind, ...] = get_args(FileKind)
 """Folders of a store whose files belong to trials."""
 
 RANK: dict[Status, int] = {"failed": 0, "stopped": 1, "finished": 2}

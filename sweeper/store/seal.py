@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from sweeper.store.file_names import COMPACTED, IDENTIFIER, TRIAL_ID, file_name
 from sweeper.store.files import StoreError
-from sweeper.store.schema import SCHEMA_VERSION, Detail, Kind, Status
+from sweeper.store.schema import SCHEMA_VERSION, Detail, FileKind, Status
 
 SEAL_VERSION: Literal[3] = 3
 """Version of the form of the seals that this program writes."""
@@ -76,7 +76,7 @@ class Seal:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    kind: Kind
+    kind: FileKind
     schema_version: int
     trial_id: TrialId
     task: Identifier
@@ -145,7 +145,7 @@ class CompactedSeal:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    kind: Kind
+    kind: FileKind
     schema_version: int
     title: Annotated[str, Field(pattern=f"^{COMPACTED}$")]
     task: Identifier

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pydantic_core import from_json
 
 from sweeper.store import positional_seals
-from sweeper.store.schema import Kind
+from sweeper.store.schema import FileKind
 from sweeper.store.seal import (
     SEAL_VERSION,
     AnySeal,
@@ -64,7 +64,7 @@ def sealed(tables: Sequence[pa.Table], seal: AnySeal, options: dict[str, Any]) -
     return SealedFile(data[:start] + digest + data[end:], DetailFile(len(data), digest.decode()))
 
 
-def unsealed(data: bytes, kind: Kind, name: str | None = None) -> Seal:
+def unsealed(data: bytes, kind: FileKind, name: str | None = None) -> Seal:
     """The seal of a trial's own file, after proof that the file is whole.
 
     Args:
@@ -82,7 +82,7 @@ def unsealed(data: bytes, kind: Kind, name: str | None = None) -> Seal:
     return seal
 
 
-def unsealed_compacted(data: bytes, kind: Kind, name: str) -> CompactedSeal:
+def unsealed_compacted(data: bytes, kind: FileKind, name: str) -> CompactedSeal:
     """The seal of a compacted file; arguments and errors are those of `unsealed`."""
     seal = _proven(data, name)
     if not isinstance(seal, CompactedSeal) or seal.kind != kind or seal.name != name:

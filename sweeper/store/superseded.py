@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from sweeper.store.compacted_files import dissolve
 from sweeper.store.file_names import file_path
 from sweeper.store.files import StoreError
-from sweeper.store.schema import KINDS
+from sweeper.store.schema import FILE_KINDS
 from sweeper.store.store import Store
 
 UNKNOWN = "unknown"
@@ -36,6 +36,6 @@ def supersede(store: Store, trial_ids: Iterable[str]) -> None:
         if damage is not None:
             raise StoreError(f"'{damage.kind}/{damage.name}' {damage.reason}")
     for entry in rows:
-        for kind in KINDS:
+        for kind in FILE_KINDS:
             name = file_path(kind, entry.seal.name)
             files.move(name, f"superseded/{entry.seal.fingerprint or UNKNOWN}/{name}")

@@ -55,21 +55,21 @@ class EvolutionState(NamedTuple):
 
     Attributes:
         network: The network of the centre.
-        search: evosax's state of the strategy.
+        strategy: evosax's state of the strategy.
         step: Generations done.
         failure: 0, or a key of `trainer.FAILURES`.
         objective: The objective's state, which moves once a generation, by the losses of the centre.
     """
 
     network: Network
-    search: Any
+    strategy: Any
     step: Int[Array, "*lane"]
     failure: Int[Array, "*lane"]
     objective: PyTree
 
     def distribution(self) -> Distribution:
         """The distribution of the next population."""
-        return Distribution(self.search.mean, deviations(self.search), self.objective)
+        return Distribution(self.strategy.mean, deviations(self.strategy), self.objective)
 
 
 class Curve(NamedTuple):
@@ -216,8 +216,8 @@ def _population(trial: TrialSpec) -> int:
 
 def _init(trial: TrialSpec) -> EvolutionState:
     network = trial.model.build(trial.task, trial.keys().weights)
-    search, objective = strategy_of(trial).init(trial, network), trial.objective.initial_state(trial.task)
-    return EvolutionState(network, search, jnp.int32(0), jnp.int32(0), objective)
+    strategy, objective = strategy_of(trial).init(trial, network), trial.objective.initial_state(trial.task)
+    return EvolutionState(network, strategy, jnp.int32(0), jnp.int32(0), objective)
 
 
 def _noise(
@@ -285,7 +285,7 @@ def _tell(
 
     population = jax.vmap(_unravel(trial))(jnp.concatenate([individuals(1.0), individuals(-1.0)]))
     finite = jnp.where(jnp.isfinite(objectives), objectives, jnp.inf)[:, :pairs].reshape(-1)
-    search = strategy_of(trial).tell(trial, state.step, population, finite, state.search)
+    strategy = strategy_of(trial).tell(trial, state.step, population, finite, state.strategy)
     batch = _batch(trial, state.step, state.network)
     loss = trial.objective.value(batch, state.objective)
     curve = Curve(loss, batch.losses.mean(), jnp.percentile(batch.losses, 95), batch.losses.max())
@@ -293,6 +293,6 @@ def _tell(
     failure = jnp.where(jnp.isfinite(loss) & jnp.isfinite(objectives[:, :pairs]).any(), 0, 1)
     failure = jnp.where(state.failure > 0, state.failure, failure)
     objective = next_state(trial, batch, state.objective)
-    moved = EvolutionState(_unravel(trial)(search.mean), search, state.step + 1, state.failure, objective)
+    moved = EvolutionState(_unravel(trial)(strategy.mean), strategy, state.step + 1, state.failure, objective)
     kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, state)
     return kept._replace(failure=failure), curve

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_STD_CHANGE = 0.2
 """Largest relative change of a standard deviation of PGPE in one generation."""
 
-Search = Any
+StrategyState = Any
 """The state of an algorithm of evosax: a pytree with `mean` and `std`."""
 
 
@@ -52,8 +52,8 @@ class Strategy(NamedTuple):
     """
 
     mirrored: bool
-    init: Callable[[TrialSpec, Network], Search]
-    tell: Callable[[TrialSpec, Int[Array, ""], Network, Float[Array, " individual"], Search], Search]
+    init: Callable[[TrialSpec, Network], StrategyState]
+    tell: Callable[[TrialSpec, Int[Array, ""], Network, Float[Array, " individual"], StrategyState], StrategyState]
 
 
 def strategy_of(trial: TrialSpec) -> Strategy:
@@ -61,10 +61,10 @@ def strategy_of(trial: TrialSpec) -> Strategy:
     return _STRATEGIES[type(trial.optimizer)]
 
 
-def deviations(search: Search) -> Any:
+def deviations(state: StrategyState) -> Any:
     """The standard deviation of every weight, with the lane axis of the state if it has one; an array as its arrays."""
-    scales = getattr(search, "D", None)
-    return search.std if scales is None else search.std[..., None] * scales
+    scales = getattr(state, "D", None)
+    return state.std if scales is None else state.std[..., None] * scales
 
 
 def falling(
@@ -88,17 +88,17 @@ def _made(algorithm: "type[Algorithm]", trial: TrialSpec, network: Network, **op
     return algorithm(trial.optimizer.population, shapes, metrics_fn=lambda *_: {}, **options)
 
 
-def _started(trial: TrialSpec, network: Network, algorithm: "Algorithm", params: Any) -> Search:
+def _started(trial: TrialSpec, network: Network, algorithm: "Algorithm", params: Any) -> StrategyState:
     """evosax's state with types that no generation changes."""
-    search = algorithm.init(trial.keys().training, network, params)
-    return search.replace(best_fitness=jnp.float32(search.best_fitness), generation_counter=jnp.int32(0))
+    state = algorithm.init(trial.keys().training, network, params)
+    return state.replace(best_fitness=jnp.float32(state.best_fitness), generation_counter=jnp.int32(0))
 
 
-def _with_rate(search: Search, rate: Float[Array, ""] | float, **others: Any) -> Search:
+def _with_rate(state: StrategyState, rate: Float[Array, ""] | float, **others: Any) -> StrategyState:
     """The state whose optimiser has this learning rate: a leaf, so that lanes and generations may differ in it."""
     rates = {name: jnp.float32(value) for name, value in {"learning_rate": rate, **others}.items()}
-    hyperparams = search.opt_state.hyperparams | rates
-    return search.replace(opt_state=search.opt_state._replace(hyperparams=hyperparams))
+    hyperparams = state.opt_state.hyperparams | rates
+    return state.replace(opt_state=state.opt_state._replace(hyperparams=hyperparams))
 
 
 def _adam() -> "optax.GradientTransformation":
@@ -161,16 +161,20 @@ def _center_rates(optimizer: PGPE) -> dict[str, Any]:
     return {"momentum": optimizer.momentum, "max_velocity_ratio": optimizer.max_velocity_ratio}
 
 
-def _pgpe_init(trial: TrialSpec, network: Network) -> Search:
+def _pgpe_init(trial: TrialSpec, network: Network) -> StrategyState:
     optimizer = _pgpe(trial)
     params = _pgpe_params(optimizer, optimizer.std_learning_rate)
-    search = _started(trial, network, _pgpe_algorithm(trial, network), params)
-    return _with_rate(search, optimizer.center_learning_rate, **_center_rates(optimizer))
+    state = _started(trial, network, _pgpe_algorithm(trial, network), params)
+    return _with_rate(state, optimizer.center_learning_rate, **_center_rates(optimizer))
 
 
 def _pgpe_tell(
-    trial: TrialSpec, step: Int[Array, ""], population: Network, objectives: Float[Array, " individual"], search: Search
-) -> Search:
+    trial: TrialSpec,
+    step: Int[Array, ""],
+    population: Network,
+    objectives: Float[Array, " individual"],
+    state: StrategyState,
+) -> StrategyState:
     optimizer = _pgpe(trial)
 
     def rate(initial: Any, final: Any) -> Float[Array, ""]:
@@ -179,8 +183,8 @@ def _pgpe_tell(
     center_rate = rate(optimizer.center_learning_rate, optimizer.final_center_learning_rate)
     params = _pgpe_params(optimizer, rate(optimizer.std_learning_rate, optimizer.final_std_learning_rate))
     network = jax.tree.map(lambda leaf: leaf[0], population)
-    search = _with_rate(search, center_rate, **_center_rates(optimizer))
-    moved, _ = _pgpe_algorithm(trial, network).tell(trial.keys().training, population, objectives, search, params)
+    state = _with_rate(state, center_rate, **_center_rates(optimizer))
+    moved, _ = _pgpe_algorithm(trial, network).tell(trial.keys().training, population, objectives, state, params)
     return moved.replace(std=jnp.clip(moved.std, optimizer.min_std, optimizer.max_std))
 
 
@@ -200,7 +204,7 @@ def _open_es_algorithm(trial: TrialSpec, network: Network, deviation: Any) -> "A
     return _made(Algorithm, trial, network, optimizer=_adam(), std_schedule=lambda _: deviation)
 
 
-def _open_es_init(trial: TrialSpec, network: Network) -> Search:
+def _open_es_init(trial: TrialSpec, network: Network) -> StrategyState:
     optimizer = _open_es(trial)
     size = sum(leaf.size for leaf in jax.tree.leaves(network))
     algorithm = _open_es_algorithm(trial, network, jnp.full(size, optimizer.initial_std, jnp.float32))
@@ -208,17 +212,21 @@ def _open_es_init(trial: TrialSpec, network: Network) -> Search:
 
 
 def _open_es_tell(
-    trial: TrialSpec, step: Int[Array, ""], population: Network, objectives: Float[Array, " individual"], search: Search
-) -> Search:
+    trial: TrialSpec,
+    step: Int[Array, ""],
+    population: Network,
+    objectives: Float[Array, " individual"],
+    state: StrategyState,
+) -> StrategyState:
     optimizer = _open_es(trial)
     assert optimizer.final_learning_rate is not None
     assert optimizer.final_std is not None
     rate = falling(optimizer.learning_rate, optimizer.final_learning_rate, optimizer.schedule, step, trial.steps)  # pyright: ignore[reportArgumentType]
     following = falling(optimizer.initial_std, optimizer.final_std, optimizer.schedule, step + 1, trial.steps)  # pyright: ignore[reportArgumentType]
     network = jax.tree.map(lambda leaf: leaf[0], population)
-    algorithm = _open_es_algorithm(trial, network, jnp.full(search.std.shape, following, jnp.float32))
+    algorithm = _open_es_algorithm(trial, network, jnp.full(state.std.shape, following, jnp.float32))
     moved, _ = algorithm.tell(
-        trial.keys().training, population, objectives, _with_rate(search, rate), algorithm.default_params
+        trial.keys().training, population, objectives, _with_rate(state, rate), algorithm.default_params
     )
     return moved
 
@@ -245,15 +253,19 @@ def _snes_algorithm(trial: TrialSpec, network: Network) -> "tuple[Algorithm, Any
     return algorithm, params.replace(std_init=jnp.float32(optimizer.initial_std), lr_std_init=rate)
 
 
-def _snes_init(trial: TrialSpec, network: Network) -> Search:
+def _snes_init(trial: TrialSpec, network: Network) -> StrategyState:
     return _with_rate(_started(trial, network, *_snes_algorithm(trial, network)), _snes(trial).learning_rate)
 
 
 def _snes_tell(
-    trial: TrialSpec, step: Int[Array, ""], population: Network, objectives: Float[Array, " individual"], search: Search
-) -> Search:
+    trial: TrialSpec,
+    step: Int[Array, ""],
+    population: Network,
+    objectives: Float[Array, " individual"],
+    state: StrategyState,
+) -> StrategyState:
     algorithm, params = _snes_algorithm(trial, jax.tree.map(lambda leaf: leaf[0], population))
-    moved, _ = algorithm.tell(trial.keys().training, population, objectives, search, params)
+    moved, _ = algorithm.tell(trial.keys().training, population, objectives, state, params)
     return moved
 
 
@@ -273,23 +285,27 @@ def _sep_cma_es_algorithm(trial: TrialSpec, network: Network) -> "tuple[Algorith
     return algorithm, params.replace(std_init=jnp.float32(trial.optimizer.initial_std), c_1=one, c_mu=several)
 
 
-def _scaled(search: Search) -> Search:
+def _scaled(state: StrategyState) -> StrategyState:
     """The state with the deviations of its covariance, which evosax makes when it draws a population."""
     from evosax.algorithms.distribution_based.sep_cma_es import eigen_decomposition
 
-    covariance, scales = eigen_decomposition(search.C)
-    return search.replace(C=covariance, D=scales)
+    covariance, scales = eigen_decomposition(state.C)
+    return state.replace(C=covariance, D=scales)
 
 
-def _sep_cma_es_init(trial: TrialSpec, network: Network) -> Search:
+def _sep_cma_es_init(trial: TrialSpec, network: Network) -> StrategyState:
     return _scaled(_started(trial, network, *_sep_cma_es_algorithm(trial, network)))
 
 
 def _sep_cma_es_tell(
-    trial: TrialSpec, step: Int[Array, ""], population: Network, objectives: Float[Array, " individual"], search: Search
-) -> Search:
+    trial: TrialSpec,
+    step: Int[Array, ""],
+    population: Network,
+    objectives: Float[Array, " individual"],
+    state: StrategyState,
+) -> StrategyState:
     algorithm, params = _sep_cma_es_algorithm(trial, jax.tree.map(lambda leaf: leaf[0], population))
-    moved, _ = algorithm.tell(trial.keys().training, population, objectives, search, params)
+    moved, _ = algorithm.tell(trial.keys().training, population, objectives, state, params)
     return _scaled(moved)
 
 

@@ -40,7 +40,7 @@ GROUPS = 75
 INPUTS_IN_TURNS, INPUTS_AT_ONCE = 256, 8192
 """Inputs that vote at once on a CPU, where their counts should stay in a core's cache, and elsewhere."""
 
-LANES = 64
+BYTES_OF_A_REGISTER = 64
 """Groups are filled up to a multiple of so many bytes, the width of a vector register."""
 
 
@@ -137,9 +137,9 @@ class VoterGroups(NamedTuple):
     Attributes:
         sizes: Their sizes.
         shuffles: How often the seeds are shuffled, for each size.
-        members: int8 `[seed, lane]`, 1 where a seed belongs to a group. Groups stand by size, then by shuffle; the last
-            lanes repeat groups.
-        first: `[lane]`, the seed of each group that is drawn first.
+        members: int8 `[seed, group]`, 1 where a seed belongs to a group. Groups stand by size, then by shuffle; at the
+            end some stand again, up to a multiple of `BYTES_OF_A_REGISTER`.
+        first: `[group]`, the seed of each group that is drawn first.
     """
 
     sizes: tuple[int, ...]
@@ -155,8 +155,8 @@ class VoterGroups(NamedTuple):
         """Number of groups of each size."""
         return [shuffles * (self.seeds // size) for size, shuffles in zip(self.sizes, self.shuffles, strict=True)]
 
-    def size_of_lane(self) -> np.ndarray:
-        """Float32 `[lane, size]`, 1 where a group has the size; a repeated group has none."""
+    def size_of_group(self) -> np.ndarray:
+        """Float32 `[group, size]`, 1 where a group has the size; a repeated group has none."""
         places = np.repeat(np.arange(len(self.sizes)), self.counts())
         sizes = np.zeros((self.members.shape[1], len(self.sizes)), np.float32)
         sizes[np.arange(len(places)), places] = 1
@@ -188,10 +188,10 @@ def random_groups(seeds: int, sizes: tuple[int, ...]) -> VoterGroups:
         for _ in range(count)
         for group in random.permutation(seeds)[: seeds // size * size].reshape(-1, size)
     ]
-    lanes = -(-len(groups) // LANES) * LANES
-    members = np.zeros((seeds, lanes), np.int8)
-    for lane in range(lanes):
-        members[groups[lane % len(groups)], lane] = 1
+    filled = -(-len(groups) // BYTES_OF_A_REGISTER) * BYTES_OF_A_REGISTER
+    members = np.zeros((seeds, filled), np.int8)
+    for number in range(filled):
+        members[groups[number % len(groups)], number] = 1
     return VoterGroups(sizes, shuffles, members, members.argmax(axis=0))
 
 
@@ -220,7 +220,7 @@ def count_ballots(
     members = jnp.asarray(groups.members, count_type)
     terms = jnp.asarray([0.0, *(count * np.log2(count) for count in range(1, seeds + 1))], jnp.float32)
 
-    def vote(case: tuple[Array, Array]) -> tuple[Float[Array, "input lane"], dict[str, Array]]:
+    def vote(case: tuple[Array, Array]) -> tuple[Float[Array, "input group"], dict[str, Array]]:
         seed, right, last = _sorted(*case)
         nothing = jnp.zeros((len(seed), members.shape[1]), count_type)
         none = jnp.zeros(len(seed), jnp.int32)
@@ -263,7 +263,7 @@ def partwise_estimates(right: Bool[Array, "input seed part"], groups: VoterGroup
     weights = jnp.asarray(groups.members + half, jnp.float32)
     enough = weights.sum(axis=0) / 2
 
-    def vote(case: tuple[Array]) -> tuple[Float[Array, "input lane"], dict[str, Array]]:
+    def vote(case: tuple[Array]) -> tuple[Float[Array, "input group"], dict[str, Array]]:
         (right,) = case
         votes = jnp.einsum("isp,sl->ipl", right.astype(jnp.float32), weights, precision="highest")
         return (votes > enough).all(axis=1).astype(jnp.float32), {}
@@ -312,7 +312,7 @@ def _in_chunks(
     """The votes of all inputs, some at a time.
 
     Args:
-        vote: Of some cases the success of every group, `[input, lane]`, and further columns with leading axis input.
+        vote: Of some cases the success of every group, `[input, group]`, and further columns with leading axis input.
         cases: Arrays with leading axis input.
         groups: The groups that vote.
 
@@ -322,9 +322,9 @@ def _in_chunks(
     inputs = len(cases[0])
     size = min(_batch(), inputs)
     place = jnp.arange(-(-inputs // size) * size).reshape(-1, size)
-    of_size = groups.size_of_lane()
+    of_size = groups.size_of_group()
 
-    def of_chunk(total: Float[Array, " lane"], place: Int[Array, " input"]) -> tuple[Array, Any]:
+    def of_chunk(total: Float[Array, " group"], place: Int[Array, " input"]) -> tuple[Array, Any]:
         success, rest = vote(tuple(case[place % inputs] for case in cases))
         counted = (place < inputs).astype(jnp.float32)
         return total + jnp.matmul(counted, success, precision="highest"), (
@@ -335,8 +335,8 @@ def _in_chunks(
     total, (by_size, rest) = jax.lax.scan(of_chunk, jnp.zeros(groups.members.shape[1]), place)
     by_size, rest = jax.tree.map(lambda leaf: leaf.reshape(place.size, *leaf.shape[2:])[:inputs], (by_size, rest))
     estimates, begin = {}, 0
-    for index, (size, shuffles, lanes) in enumerate(zip(groups.sizes, groups.shuffles, groups.counts(), strict=True)):
-        by_group = (total[begin : begin + lanes] / inputs).reshape(shuffles, -1)
-        estimates[size] = Estimate(Share(by_size[:, index], jnp.asarray(lanes)), by_group)
-        begin += lanes
+    for index, (size, shuffles, count) in enumerate(zip(groups.sizes, groups.shuffles, groups.counts(), strict=True)):
+        by_group = (total[begin : begin + count] / inputs).reshape(shuffles, -1)
+        estimates[size] = Estimate(Share(by_size[:, index], jnp.asarray(count)), by_group)
+        begin += count
     return estimates, rest

@@ -1,4 +1,4 @@
-"""The settings of evolution strategies: training without gradients (`sweeper.training.evolution`).
+"""The entries of evolution strategies: training without gradients (`sweeper.training.evolution`).
 
 `steps` of a trial that a strategy trains are its generations. Rates and deviations are in the units of the weights.
 """

@@ -17,7 +17,7 @@ import pytest
 from sweeper.analysis import figures, page
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.page import Section, listings
-from sweeper.analysis.page.kinds import EVERYTHING, Kind, kinds_named, kinds_where
+from sweeper.analysis.page.trial_filter import EVERYTHING, TrialKind, kinds_named, kinds_where
 from sweeper.analysis.page.typeset import MINUS, typeset
 from sweeper.analysis.report import write_report
 from sweeper.analysis.results import Results
@@ -453,10 +453,10 @@ def test_long_messages_are_clipped_in_the_middle():
 
 
 def test_tables_of_others_obey_the_filter_where_they_name_kinds():
-    known = [Kind("coloring", "Aq_R", "transformer")]
-    columns = (Column("Model"), Column("votes", COUNT))
+    known = [TrialKind("coloring", "Aq_R", "transformer")]
+    columns = (Column("Baseline"), Column("votes", COUNT))
     table = Table("Votes", columns, (("Aq_R", 1234), ("other", -5)))
-    assert kinds_named(table, known) == [frozenset({Kind(baseline="Aq_R")}), EVERYTHING]
+    assert kinds_named(table, known) == [frozenset({TrialKind(baseline="Aq_R")}), EVERYTHING]
     cells = [line.cells[1] for line in typeset(table).lines]
     assert [(cell.text, cell.sort) for cell in cells] == [("1,234", 1234.0), (f"{MINUS}5", -5.0)]
 
@@ -485,4 +485,4 @@ def test_a_table_that_fails_is_a_note_on_the_page(tmp_path, monkeypatch):
 
 def test_conditions_name_kinds_where_there_are_no_trials():
     kinds = kinds_where({"task": "recall", "q": 3}, {"baseline": ["AE_R", "Aq_R"]})
-    assert kinds == {Kind("recall", "AE_R"), Kind("recall", "Aq_R")}
+    assert kinds == {TrialKind("recall", "AE_R"), TrialKind("recall", "Aq_R")}

@@ -12,11 +12,11 @@ from ray.tune.experiment import Trial
 from sweeper import events
 from sweeper.events import Event, Stream
 from sweeper.interruption import Interruption
-from sweeper.launch import protocol, tune_callback
+from sweeper.launch import tune_callback, worker_messages
 from sweeper.launch.job import Job
-from sweeper.launch.protocol import Failed, Lost, Report
+from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.packs import plan
-from sweeper.packs.evaluation_plan import Protocol
+from sweeper.packs.evaluation_plan import ProtocolChanges
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.trial import provenance
@@ -46,17 +46,17 @@ class TuneTrial(Trial):
     last_result = None
 
     def __init__(self, work: plan.Work):
-        self.trial_id, self.config = "0001", protocol.encoded(work)
+        self.trial_id, self.config = "0001", worker_messages.encoded(work)
 
     @property
     def pending(self) -> tuple[str, ...]:
-        return protocol.decoded(self.config).pending
+        return worker_messages.decoded(self.config).pending
 
 
 class Driver:
     """The callback of a pack of two that is under way, and what belongs to it."""
 
-    def __init__(self, folder: Path, evaluation: Protocol | None = None):
+    def __init__(self, folder: Path, evaluation: ProtocolChanges | None = None):
         work = whole(coloring_trial(), coloring_trial(seed=1))
         self.store, self.heard = Store.open(folder), Heard()
         self.source = plan.Listed(plan.plan(work.pack.trials, None, {}, plan.done_statuses(False, False)))
@@ -65,7 +65,7 @@ class Driver:
         self.errors.latest = ActorDiedError()
         planned = events.SweepPlanned("test", trials=2, done=0, failed=0, steps=500)
         origin = provenance.capture(["test"])
-        job = Job(self.source, lambda: planned, self.store, origin, Resources(), protocol=evaluation)
+        job = Job(self.source, lambda: planned, self.store, origin, Resources(), changes=evaluation)
         stream = Stream([self.heard], warn=print)
         self.callback = tune_callback.SweepCallback(job, stream, Interruption(), None, self.errors)
         self.trial, self.worker, self.work = TuneTrial(work), Worker(work, folder), work
@@ -149,7 +149,7 @@ def test_after_a_death_committed_trials_are_not_run_again(driver):
     for _ in range(2):
         driver.callback.on_trial_recover(0, [], driver.trial)
         assert driver.trial.pending == ()
-    assert Worker(protocol.decoded(driver.trial.config), Path(driver.store.root)).report() == Report(done=True)
+    assert Worker(worker_messages.decoded(driver.trial.config), Path(driver.store.root)).report() == Report(done=True)
     pack_id = driver.work.pack.pack_id
     assert driver.heard.events == [
         events.WorkerDied(pack_id, (first, second), started=True),
@@ -238,7 +238,7 @@ def test_the_error_of_a_trial_comes_from_tunes_log_and_is_shown_nowhere(capfd):
 
 
 def test_deaths_during_an_evaluation_leave_no_failed_rows(strides, tmp_path):
-    driver = Driver(tmp_path, Protocol(seeds=20))
+    driver = Driver(tmp_path, ProtocolChanges(seeds=20))
     for seed in (0, 1):
         driver.store.commit(result({"seed": seed}))
     before = driver.store.committed()

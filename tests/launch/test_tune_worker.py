@@ -8,10 +8,10 @@ import pytest
 from ray import cloudpickle
 
 from sweeper.events import PackProgressed
-from sweeper.launch import protocol, tune_worker
-from sweeper.launch.protocol import Failed, Lost, Report
+from sweeper.launch import tune_worker, worker_messages
+from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.packs import plan
-from sweeper.packs.evaluation_plan import Protocol
+from sweeper.packs.evaluation_plan import ProtocolChanges
 from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
@@ -26,10 +26,10 @@ pytestmark = pytest.mark.slow
 def test_work_survives_the_way_to_a_worker():
     pack = Pack((coloring_trial(objective={"q": math.inf, "m": 2}), coloring_trial(objective={"q": 1.1, "m": 2})))
     work = plan.Work(pack, pack.trial_ids[1:])
-    config = protocol.encoded(work)
+    config = worker_messages.encoded(work)
     assert set(map(type, config.values())) == {str}
-    assert protocol.decoded(config) == work
-    assert protocol.decoded(config).pack.pack_id == pack.pack_id
+    assert worker_messages.decoded(config) == work
+    assert worker_messages.decoded(config).pack.pack_id == pack.pack_id
     for sent in (provenance.capture(["sweeper/run.py", "x.yaml"]), Resources(lanes=3, gpus=0.5)):
         assert cloudpickle.loads(cloudpickle.dumps(sent)) == sent
 
@@ -37,17 +37,17 @@ def test_work_survives_the_way_to_a_worker():
 def test_a_report_reaches_the_driver_as_it_was_sent(strides, tmp_path):
     result = Worker(whole(coloring_trial()), tmp_path).report().result()
     assert (result["step"], result["done"]) == (100, False)
-    assert result["train_loss"] == protocol.report_of(result).progress.train_loss
+    assert result["train_loss"] == worker_messages.report_of(result).progress.train_loss
     assert cloudpickle.loads(cloudpickle.dumps(result)) == result
 
 
 def test_a_worker_says_that_it_compiles_before_it_does(strides, tmp_path):
     worker = Worker(whole(coloring_trial()), tmp_path)
     result = worker.step()
-    progress = protocol.report_of(result).progress
+    progress = worker_messages.report_of(result).progress
     assert (progress.phase, progress.step, progress.steps, result["done"]) == ("compiling", 0, 250, False)
     assert "step" not in result, "nothing that a scheduler may judge"
-    assert protocol.report_of(worker.step()).progress.phase == "training"
+    assert worker_messages.report_of(worker.step()).progress.phase == "training"
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_a_worker_that_waits_for_the_driver_reports_less_often(tmp_path, monkeyp
     monkeypatch.setattr(tune_worker, "time", run)
     monkeypatch.setattr(Worker, "_started", lambda self, work: run)
     worker = Worker(whole(coloring_trial()), tmp_path)
-    assert protocol.report_of(worker.step()).progress.phase == "compiling"
+    assert worker_messages.report_of(worker.step()).progress.phase == "compiling"
     strides = []
     for waited in (0.0, 0.05, 0.3, 60.0, 0.0):
         run.now += waited
@@ -228,14 +228,16 @@ def test_a_worker_evaluates_stored_networks(strides, tmp_path):
         pass
     store.write_bytes(f"checkpoints/{work.pack.pack_id}.ckpt", b"of another start")
     rows = store.trials()
-    worker = Worker(work, tmp_path, evaluation=Protocol(seeds=20))
+    worker = Worker(work, tmp_path, evaluation=ProtocolChanges(seeds=20))
     reports = [worker.report()]
     while not reports[-1].done:
         reports.append(worker.report())
     assert [len(report.progress.rows) for report in reports] == [1, 2]
     assert len(store.listing("evaluations")) == 2
     assert store.trials() == rows
-    assert Worker(plan.Work(work.pack, ()), tmp_path, evaluation=Protocol(seeds=20)).report() == Report(done=True)
+    assert Worker(plan.Work(work.pack, ()), tmp_path, evaluation=ProtocolChanges(seeds=20)).report() == Report(
+        done=True
+    )
     assert len(store.listing("checkpoints")) == 1, "an evaluation has nothing to do with checkpoints"
 
 
@@ -249,7 +251,7 @@ def test_an_evaluation_that_raises_leaves_the_rows_alone(strides, tmp_path, monk
         raise ValueError("the wheel came off")
 
     monkeypatch.setattr(evaluation, "evaluate", raising)
-    report = Worker(work, tmp_path, evaluation=Protocol(seeds=20)).report()
+    report = Worker(work, tmp_path, evaluation=ProtocolChanges(seeds=20)).report()
     assert report.done
     assert isinstance(report.trouble, Failed)
     assert report.trouble.trial_ids == ()

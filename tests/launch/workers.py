@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
-from sweeper.launch import protocol, tune_worker
-from sweeper.launch.protocol import Report
+from sweeper.launch import tune_worker, worker_messages
+from sweeper.launch.worker_messages import Report
 from sweeper.packs import plan
-from sweeper.packs.evaluation_plan import Protocol
+from sweeper.packs.evaluation_plan import ProtocolChanges
 from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.trial import provenance
@@ -21,25 +21,25 @@ class Worker(tune_worker.PackWorker):
         self,
         work: plan.Work,
         store: Path,
-        orders: Iterable[protocol.Order] = (),
-        evaluation: Protocol | None = None,
+        orders: Iterable[worker_messages.Order] = (),
+        evaluation: ProtocolChanges | None = None,
         resources: Resources = Resources(checkpoint_seconds=1e9),
     ):
         self.given = iter(orders)
         context = {"orders": None, "store": str(store), "provenance": provenance.capture(["test"])}
-        self.setup(protocol.encoded(work), **context, protocol=evaluation, resources=resources)
+        self.setup(worker_messages.encoded(work), **context, changes=evaluation, resources=resources)
 
-    def _order(self, pack_id: str) -> protocol.Order:
+    def _order(self, pack_id: str) -> worker_messages.Order:
         if self._progress is None or self._progress.phase != "compiling":
             self.latest = next(self.given, "carry on")
         return self.latest
 
     def report(self) -> Report:
         """The report of the next step that does more than to say that a program is compiled."""
-        report = protocol.report_of(self.step())
+        report = worker_messages.report_of(self.step())
         if report.progress is None or report.progress.phase != "compiling":
             return report
-        return dataclasses.replace(protocol.report_of(self.step()), refused_checkpoint=report.refused_checkpoint)
+        return dataclasses.replace(worker_messages.report_of(self.step()), refused_checkpoint=report.refused_checkpoint)
 
 
 def whole(*trials: TrialSpec) -> plan.Work:

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from sweeper.analysis import figures, sql
 from sweeper.analysis.results import Results
 from sweeper.packs import evaluation_run
-from sweeper.packs.evaluation_plan import Protocol, ProtocolError, evaluation_plan
+from sweeper.packs.evaluation_plan import ProtocolChanges, ProtocolError, evaluation_plan
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack
 from sweeper.space.panels import Panels
@@ -29,7 +29,7 @@ TRIALS = tuple(coloring_trial(seed=seed, steps=20) for seed in range(3))
 IDS = tuple(map(trial_id, TRIALS))
 ORIGIN = provenance.capture(["test"])
 MENDED = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"numerics": "mended"})})
-PROTOCOL = Protocol(seeds=20, votes=(1, 5))
+PROTOCOL = ProtocolChanges(seeds=20, votes=(1, 5))
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def evaluate(store, origin=ORIGIN, **options):
 
 
 def test_the_protocol_of_the_training_gives_the_numbers_of_the_row(store):
-    assert evaluate(store, protocol=Protocol()) == 3
+    assert evaluate(store, protocol=ProtocolChanges()) == 3
     both = sql.table(
         "select e.success - t.success as success, e.loss - t.loss as loss, e.majority_3 - t.majority_3 as majority, "
         "e.train_loss - t.train_loss as train_loss from evaluations e join trials t using (trial_id)",
@@ -87,7 +87,7 @@ def test_another_protocol_gives_rows_of_its_own(store):
         assert row["evaluation_seconds"] > 0
         assert row["fingerprint"] == ORIGIN.fingerprint(TRIALS[0])
     assert sql.frame("select count(*) as n from trials", store)["n"].tolist() == [3]
-    assert evaluate(store, protocol=Protocol(seeds=10)) == 3
+    assert evaluate(store, protocol=ProtocolChanges(seeds=10)) == 3
     counts = sql.frame("select trial_id, count(*) as n from evaluations group by all", store)
     assert counts["n"].tolist() == [2, 2, 2]
 
@@ -167,7 +167,7 @@ def test_evaluations_of_an_old_network_do_not_count(store):
 
 def test_a_protocol_that_makes_no_sense_is_refused(store):
     with pytest.raises(ProtocolError, match="a group of 30 needs at least 30 evaluation seeds, not 20"):
-        planned(store, protocol=Protocol(seeds=20, votes=(30,)))
+        planned(store, protocol=ProtocolChanges(seeds=20, votes=(30,)))
 
 
 def test_a_trial_of_other_versions_is_left_out(store, monkeypatch):
@@ -231,8 +231,8 @@ def test_a_crash_before_and_after_every_write_loses_one_evaluation_at_most(store
 
 def test_protocols_have_ids_by_what_they_say():
     trial = TRIALS[0]
-    assert protocol_id(Protocol().of(trial)) == protocol_id(trial.evaluation)
-    assert protocol_id(Protocol(seeds=11).of(trial)) != protocol_id(trial.evaluation)
+    assert protocol_id(ProtocolChanges().of(trial)) == protocol_id(trial.evaluation)
+    assert protocol_id(ProtocolChanges(seeds=11).of(trial)) != protocol_id(trial.evaluation)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def test_panels_draw_evaluations_like_trials(store):
     assert not without.content
     assert "no network is evaluated" in without.content.notes[0].text
     for seeds in (10, 20):
-        evaluate(store, protocol=Protocol(seeds=seeds, votes=(1,)))
+        evaluate(store, protocol=ProtocolChanges(seeds=seeds, votes=(1,)))
     drawn = figures.drawing(panel, Results.of_store(store).only(IDS[:2]))
     (series,) = drawn.content.series
     assert series.counts() == {10: 2, 20: 2}

@@ -183,7 +183,7 @@ def test_checkpoints_of_finished_packs_are_swept(tmp_path):
     store, pack = Store.open(tmp_path), Pack(TRIALS)
     for name in (pack.pack_id, "other"):
         checkpoint.save(store, name, [], None, {}, {})
-    checkpoint.sweep(store, {pack.pack_id, "unknown"})
+    checkpoint.remove_leftovers(store, {pack.pack_id, "unknown"})
     assert [file.stem for file in tmp_path.glob("checkpoints/*")] == ["other"]
 
 

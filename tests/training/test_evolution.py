@@ -70,16 +70,16 @@ def test_the_update_is_evosaxs():
 
     algorithm = strategies._pgpe_algorithm(trial, jax.tree.map(lambda leaf: leaf[0], state.network))
     assert isinstance(algorithm, Algorithm)
-    search = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], state.search)
+    strategy = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], state.strategy)
     expected, _ = algorithm.tell(
         jax.random.key(0),
         jax.vmap(unravel)(population),
         jnp.asarray(fitness),
-        search,
+        strategy,
         strategies._pgpe_params(trial.optimizer, trial.optimizer.std_learning_rate),
     )
-    np.testing.assert_allclose(after.search.mean[0], expected.mean, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(after.search.std[0], expected.std, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(after.strategy.mean[0], expected.mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(after.strategy.std[0], expected.std, rtol=1e-5, atol=1e-6)
 
 
 RATES = {"center_learning_rate": 0.02, "std_learning_rate": 0.02, "initial_std": 0.1}
@@ -145,7 +145,7 @@ def test_rates_and_seeds_are_lanes_of_one_program_and_lanes_do_not_touch_each_ot
     together, _ = _run(trials, 2)
     for index, trial in enumerate(trials):
         alone, _ = _run([trial], 2)
-        np.testing.assert_array_equal(alone.search.mean[0], together.search.mean[index])
+        np.testing.assert_array_equal(alone.strategy.mean[0], together.strategy.mean[index])
 
 
 STRATEGIES = ({"name": "pgpe"}, {"name": "open_es"}, {"name": "snes"}, {"name": "sep_cma_es"})
@@ -181,7 +181,7 @@ def test_lanes_workers_and_checkpoints_leave_no_trace(optimizer):
             assert curve.train_loss[0] == curves[generation].train_loss[lane]
         for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(together), strict=True):
             np.testing.assert_array_equal(one[0], other[lane])
-    assert not np.array_equal(together.search.mean[0], together.search.mean[1])
+    assert not np.array_equal(together.strategy.mean[0], together.strategy.mean[1])
 
 
 @pytest.mark.parametrize("optimizer", STRATEGIES, ids=operator.itemgetter("name"))
@@ -219,11 +219,11 @@ def test_a_final_rate_of_zero_stops_the_centre_and_deviations_keep_their_limits(
     moves = []
     for _ in range(4):
         after, _ = evolution.stride(stacked, state, 1)
-        moves.append(float(jnp.abs(after.search.mean - state.search.mean).max()))
-        assert float(after.search.std.min()) >= np.float32(0.09)
-        assert float(after.search.std.max()) <= np.float32(0.12)
+        moves.append(float(jnp.abs(after.strategy.mean - state.strategy.mean).max()))
+        assert float(after.strategy.std.min()) >= np.float32(0.09)
+        assert float(after.strategy.std.max()) <= np.float32(0.12)
         state = after
-    assert float(state.search.std.max()) == np.float32(0.12)
+    assert float(state.strategy.std.max()) == np.float32(0.12)
     assert moves == sorted(moves, reverse=True)
     # The last of four generations still has a rate: it is 0 after it.
     assert 0 < moves[-1] < 0.2 * moves[0]
@@ -244,7 +244,7 @@ def test_clipup_takes_steps_of_the_learning_rate_and_no_longer_than_its_limit():
     state, lengths = evolution.start(stacked), []
     for _ in range(6):
         after, _ = evolution.stride(stacked, state, 1)
-        lengths.append(float(jnp.linalg.norm(after.search.mean - state.search.mean)))
+        lengths.append(float(jnp.linalg.norm(after.strategy.mean - state.strategy.mean)))
         state = after
     assert lengths[0] == pytest.approx(0.5, rel=1e-4)
     assert max(lengths) <= 0.75 * (1 + 1e-4)
@@ -292,7 +292,7 @@ def test_blocks_are_the_same_in_any_order():
     assert evolution.blocks(_trial()) == 2
     one, _ = _run([_trial()], 3)
     other, _ = _run([_trial()], 3, backwards)
-    np.testing.assert_array_equal(one.search.mean, other.search.mean)
+    np.testing.assert_array_equal(one.strategy.mean, other.strategy.mean)
 
 
 def test_individuals_without_a_finite_objective_are_ranked_last():
@@ -304,8 +304,8 @@ def test_individuals_without_a_finite_objective_are_ranked_last():
 
     states = [_run([_trial()], 1, functools.partial(spoiled, value))[0] for value in (np.nan, np.inf, 1e30)]
     for state in states:
-        assert np.isfinite(state.search.mean).all()
-        np.testing.assert_array_equal(state.search.mean, states[0].search.mean)
+        assert np.isfinite(state.strategy.mean).all()
+        np.testing.assert_array_equal(state.strategy.mean, states[0].strategy.mean)
         assert int(state.failure[0]) == 0
 
 
@@ -317,7 +317,7 @@ def test_a_generation_without_any_finite_objective_fails_the_lane_and_freezes_it
     state, _ = _run([_trial()], 2, nothing)
     assert FAILURES[int(state.failure[0])] == "non-finite loss"
     assert int(state.step[0]) == 0
-    np.testing.assert_array_equal(state.search.mean, start.search.mean)
+    np.testing.assert_array_equal(state.strategy.mean, start.strategy.mean)
 
 
 def test_an_odd_population_is_refused():

@@ -6,7 +6,7 @@ there. All text comes from a store that anybody may have written, so the templat
 value is ever put into the script, the style or an address.
 
 Without JavaScript everything is there to be read; the script adds the filter and the sorting of tables. The filter
-hides what is about trials of other kinds (`kinds.Kind`), and stands in the fragment of the address, so that a link can
+hides what is about trials of other kinds (`trial_filter`). It stands in the fragment of the address, so that a link can
 name a filtered page. The script also says what is under the pointer in the training curves (`curves`). The script
 reloads a live page and keeps filter, place and order of the tables.
 
@@ -31,9 +31,9 @@ from markupsafe import Markup
 from sweeper.analysis import comparison
 from sweeper.analysis.page import curves
 from sweeper.analysis.page.chapters import Chapter, SearchFigure, Section, chapter, published
-from sweeper.analysis.page.kinds import EVERYTHING, Kind, Kinds, Row, choices, kind_of, kinds_named
 from sweeper.analysis.page.listings import failed_trials, trials
 from sweeper.analysis.page.origins import launches, trial_origins
+from sweeper.analysis.page.trial_filter import EVERYTHING, Row, TrialKind, TrialKinds, choices, kind_of, kinds_named
 from sweeper.analysis.page.typeset import PageTable, attempted
 from sweeper.analysis.running import drivers, packs_table, sentence
 from sweeper.analysis.sweeps import overview, starts_by_name
@@ -113,7 +113,7 @@ def render(
     drawn, not_drawn = _charts(store, starts, listed)
     known = [] if every is None else drivers(store)
 
-    # Kinds get numbers, so that the script compares numbers and no name of the store is ever part of a rule.
+    # TrialKinds get numbers, so that the script compares numbers and no name of the store is ever part of a rule.
     numbers = {
         kind: number for number, kind in enumerate(sorted(_kinds_shown(chapters, drawn, [*filtered.values(), *others])))
     }
@@ -162,7 +162,9 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _compared(entries: Sequence[tuple[comparison.Compared, Kinds]], measured: bool) -> tuple[Table, list[Kinds]]:
+def _compared(
+    entries: Sequence[tuple[comparison.Compared, TrialKinds]], measured: bool
+) -> tuple[Table, list[TrialKinds]]:
     """The table of measured published numbers, or of the numbers not measured yet, and the kinds of its rows."""
     make = comparison.measured_numbers if measured else comparison.unmeasured_numbers
     kinds = [kinds for entry, kinds in entries if (entry.comparison.measured is not None) == measured]
@@ -185,7 +187,9 @@ def _charts(
         return [], f"The training curves could not be drawn: {type(error).__name__}: {error}"
 
 
-def _kinds_shown(chapters: Sequence[Chapter], charts: Sequence[curves.Chart], tables: Sequence[PageTable]) -> set[Kind]:
+def _kinds_shown(
+    chapters: Sequence[Chapter], charts: Sequence[curves.Chart], tables: Sequence[PageTable]
+) -> set[TrialKind]:
     """All kinds that anything on the page is about."""
     figures = [figure.kinds for chapter in chapters for figure in chapter.figures]
     return set(EVERYTHING).union(

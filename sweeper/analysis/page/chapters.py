@@ -12,7 +12,7 @@ from sweeper.analysis.comparison import Compared
 from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, chosen
-from sweeper.analysis.page.kinds import Kind, Kinds, kinds_where
+from sweeper.analysis.page.trial_filter import TrialKind, TrialKinds, kinds_where
 from sweeper.analysis.results import Results
 from sweeper.messages import counted, inflected
 from sweeper.space.panel import Panel
@@ -65,7 +65,7 @@ class Figure(NamedTuple):
     source: str
     width: int
     height: int
-    kinds: Kinds
+    kinds: TrialKinds
 
 
 class Chapter(NamedTuple):
@@ -103,7 +103,7 @@ def chapter(section: Section) -> Chapter:
     return Chapter(section.name, (*shown, *searched), tuple(left_out))
 
 
-def published(section: Section) -> list[tuple[Compared, Kinds]]:
+def published(section: Section) -> list[tuple[Compared, TrialKinds]]:
     """The published numbers of a section, each with the kinds of the trials behind it."""
     by_series = {panel.name: _series_kinds(section, panel) for panel in section.panels}
     whole = {panel.name: _kinds(section.results, panel.where) for panel in section.panels}
@@ -116,7 +116,7 @@ def published(section: Section) -> list[tuple[Compared, Kinds]]:
     ]
 
 
-def _kinds(results: Results, *conditions: Where) -> Kinds:
+def _kinds(results: Results, *conditions: Where) -> TrialKinds:
     """The kinds of the trials that meet the conditions; without such trials, the kinds that the conditions name."""
     try:
         rows = chosen(results, *conditions)
@@ -125,12 +125,12 @@ def _kinds(results: Results, *conditions: Where) -> Kinds:
     return _kinds_of(rows)
 
 
-def _kinds_of(rows: pd.DataFrame) -> Kinds:
+def _kinds_of(rows: pd.DataFrame) -> TrialKinds:
     distinct = rows[["task", "baseline", "model"]].drop_duplicates()
-    return frozenset(Kind(*map(str, kind)) for kind in distinct.itertuples(index=False))
+    return frozenset(TrialKind(*map(str, kind)) for kind in distinct.itertuples(index=False))
 
 
-def _series_kinds(section: Section, panel: Panel) -> dict[str, Kinds]:
+def _series_kinds(section: Section, panel: Panel) -> dict[str, TrialKinds]:
     """The kinds behind each series of a panel that lists its series, by label."""
     return {figures.plain(series.label): _kinds(section.results, panel.where, series.where) for series in panel.series}
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sweeper.analysis.page.chart_scales import Scale, linear_scale, log_scale
-from sweeper.analysis.page.kinds import Kind, Kinds
+from sweeper.analysis.page.trial_filter import TrialKind, TrialKinds
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, inflected
@@ -70,7 +70,7 @@ class SettingCurves(NamedTuple):
     """
 
     label: str
-    kinds: Kinds
+    kinds: TrialKinds
     steps: tuple[int, ...]
     means: tuple[float | None, ...]
     line: str
@@ -91,7 +91,7 @@ class Chart(NamedTuple):
     """
 
     title: str
-    kinds: Kinds
+    kinds: TrialKinds
     across: Scale
     up: Scale
     series: tuple[SettingCurves, ...]
@@ -243,7 +243,7 @@ def _series(trials: Sequence[_Trial], names: Mapping[str, str], across: Scale, u
         for trial in sorted(trials, key=lambda trial: trial.spec["seed"])
     )
     line = _path((x, up.place(mean)) for x, mean in zip(places, means, strict=True) if mean is not None)
-    kinds = frozenset({Kind(spec["task.name"], spec["baseline"], spec["model.name"])})
+    kinds = frozenset({TrialKind(spec["task.name"], spec["baseline"], spec["model.name"])})
     return SettingCurves(_label(spec, names), kinds, tuple(steps), tuple(means), line, band, curves)
 
 

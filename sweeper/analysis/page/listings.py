@@ -4,7 +4,7 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sweeper.analysis.page.kinds import Kinds, Row, kind_of, kinds_of
+from sweeper.analysis.page.trial_filter import Row, TrialKinds, kind_of, kinds_of
 from sweeper.analysis.results import extra_metrics, names_of
 from sweeper.analysis.sweeps import annotation_fields
 from sweeper.analysis.table import (
@@ -38,7 +38,7 @@ MAX_MESSAGE = 2_000
 """Characters of a message: the reason stands in the first lines of it, or in the last of a traceback."""
 
 MAX_VARYING = 8
-"""Columns for settings that differ between the trials listed."""
+"""Columns for entries that differ between the trials listed."""
 
 METRICS = (
     "success", "success_p5", "success_worst5", "failed_inputs", "majority_30", "majority_30_p5", "loss", "loss_p95",
@@ -59,11 +59,11 @@ def _column(name: str, title: str | None = None, form: Form = VALUE) -> Field[Ro
 _KIND: tuple[Field[Row], ...] = (
     (Column("task"), lambda row: row["task"]),
     (Column("baseline"), lambda row: row["baseline"]),
-    (Column("network"), lambda row: row["model"]),
+    (Column("model"), lambda row: row["model"]),
 )
 
 
-def failed_trials(rows: Iterable[Row]) -> tuple[Table, list[Kinds]]:
+def failed_trials(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
     """The failed trials with their messages, the newest first, and the kind of each."""
     failed = sorted((row for row in rows if row["status"] == "failed"), key=_newest_first)
     listed = failed[:MAX_FAILURES]
@@ -93,7 +93,7 @@ def _newest_first(row: Row) -> float:
     return -row["finished"].timestamp() if row["finished"] else 0.0
 
 
-def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple[Table, list[Kinds]]:
+def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple[Table, list[TrialKinds]]:
     """The trials with their settings, metrics, cost, tags and notes, and the kind of each.
 
     Where there are more than `MAX_TRIALS`, the failed trials are listed, and then the newest.
@@ -108,7 +108,7 @@ def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple
         *_KIND,
         _column("q"),
         _column("m"),
-        *(_setting(path, names.entries[path]) for path in differing[:MAX_VARYING]),
+        *(_entry(path, names.entries[path]) for path in differing[:MAX_VARYING]),
         _column("seed"),
         _column("steps", form=COUNT),
         *_metrics(listed, names.metrics),
@@ -126,11 +126,11 @@ def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple
             'python -m sweeper.query "SELECT * FROM trials" --format csv.'
         )
     if left_out := [names.entries[path] for path in differing[MAX_VARYING:]]:
-        notes.append(f"Settings that differ too, without a column: {', '.join(left_out)}.")
+        notes.append(f"Entries that differ too, without a column: {', '.join(left_out)}.")
     return tabulated("Trials", fields, listed, " ".join(notes)), [kinds_of([row]) for row in listed]
 
 
-def _setting(path: str, name: str) -> Field[Row]:
+def _entry(path: str, name: str) -> Field[Row]:
     return Column(name, VALUE), lambda row: entries(row["spec"]).get(path)
 
 
@@ -153,7 +153,7 @@ _ALWAYS = {"baseline", "objective.q", "objective.m", "task.name", "model.name", 
 
 
 def _differing(rows: Sequence[Row]) -> list[str]:
-    """Paths of the settings without a column of their own that differ between trials of one task, its own first."""
+    """Paths of the entries without a column of their own that differ between trials of one task, its own first."""
     by_task: dict[str, list[Mapping[str, Any]]] = collections.defaultdict(list)
     for row in rows:
         by_task[row["task"]].append(entries(row["spec"]))

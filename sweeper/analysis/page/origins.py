@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sweeper.analysis.page.kinds import Kinds, Row, kinds_of
+from sweeper.analysis.page.trial_filter import Row, TrialKinds, kinds_of
 from sweeper.analysis.sweeps import moment
 from sweeper.analysis.table import CODE, COUNT, MOMENT, REVISION, Column, Field, Table, tabulated
 from sweeper.messages import redacted
@@ -30,7 +30,7 @@ class Origin(NamedTuple):
         return max((row["finished"] for row in self.rows if row["finished"]), default=None)
 
 
-def trial_origins(rows: Iterable[Row]) -> tuple[Table, list[Kinds]]:
+def trial_origins(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
     """What made the trials, the newest first, and the kinds of the trials behind each row."""
     groups: dict[tuple[Any, ...], list[Row]] = collections.defaultdict(list)
     for row in rows:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from sweeper.analysis.page.kinds import EVERYTHING, Kinds
+from sweeper.analysis.page.trial_filter import EVERYTHING, TrialKinds
 from sweeper.analysis.table import Column, Look, Table, failed, minute
 
 MINUS = "\N{MINUS SIGN}"
@@ -38,7 +38,7 @@ class TableRow(NamedTuple):
     """A row of cells, and the kinds of trials that it is about."""
 
     cells: tuple[Cell, ...]
-    kinds: Kinds
+    kinds: TrialKinds
 
 
 class Head(NamedTuple):
@@ -62,7 +62,7 @@ class PageTable(NamedTuple):
         return bool(self.lines) or not self.heads
 
 
-def typeset(table: Table, kinds: Sequence[Kinds] | None = None) -> PageTable:
+def typeset(table: Table, kinds: Sequence[TrialKinds] | None = None) -> PageTable:
     """The table for the template.
 
     Args:
@@ -77,7 +77,7 @@ def typeset(table: Table, kinds: Sequence[Kinds] | None = None) -> PageTable:
     return PageTable(table.title, heads, lines, table.note)
 
 
-def attempted(title: str, make: Callable[[], tuple[Table, Sequence[Kinds] | None]]) -> PageTable:
+def attempted(title: str, make: Callable[[], tuple[Table, Sequence[TrialKinds] | None]]) -> PageTable:
     """The typeset table of what `make` returns, or a note that says why it could not be made."""
     try:
         return typeset(*make())
