@@ -5,8 +5,7 @@ float32 at q = 100 as soon as one loss exceeds 2.43, and underflows to a NaN gra
 largest loss is factored out first.
 """
 
-import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
@@ -14,15 +13,11 @@ from jaxtyping import Array, Float, PyTree
 from pydantic import BeforeValidator, Field
 
 from sweeper.trial import objective_contract
+from sweeper.trial.field_types import infinity
 from sweeper.trial.objective_contract import Batch
 from sweeper.trial.record import Traced, Unwritten
 
-
-def _infinity(value: Any) -> Any:
-    return math.inf if value in ("inf", "infinity") else value
-
-
-Strength = Annotated[float, Field(ge=1, allow_inf_nan=True), BeforeValidator(_infinity)]
+Strength = Annotated[float, Field(ge=1, allow_inf_nan=True), BeforeValidator(infinity)]
 """The q of a norm, from 1 to infinity."""
 
 

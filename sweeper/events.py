@@ -1,7 +1,7 @@
 """What happens to a sweep, as a stream of typed events that any number of listeners hear.
 
-`sweep` and the driver's loop emit events; the live view is a listener like any other (`sweeper/listeners`). An event is
-plain data (numbers, strings, and mappings and tuples of these), so that a listener may store or send an event.
+`starts.sweep` and the driver's loop emit events; the live view is a listener like any other (`sweeper/listeners`). An
+event is plain data (numbers, strings, and mappings and tuples of these), so that a listener may store or send an event.
 
 Invariants:
     - Every listener hears every event, in the order in which it happened.

@@ -47,12 +47,12 @@ Change = Callable[[Store, Chosen, list[str]], str]
 
 
 def chosen(store: Store, what: str, where: str | None) -> Chosen:
-    """The sweep of this name, the trials of it that a condition chooses, or the trial whose id begins so.
+    """The sweep of this name, the trials of it that a condition chooses, or the trial whose id begins with the name.
 
     Raises:
         BadAnnotation: the condition chooses nothing.
         StoreError: there is no such sweep.
-        QueryError: the condition is no SQL, or no trial or more than one begins so.
+        QueryError: the condition is no SQL, or no id of a trial begins with the name, or several do.
     """
     names = {record.name for record in store.sweeps()}
     if what in names and where is None:

@@ -29,7 +29,7 @@ JSON_COLUMNS = ("spec", "extra_metrics")
 """Columns of `trials` in JSON, whose entries have columns of their own in named rows."""
 
 NOTHING = (None, [])
-"""Values that say nothing."""
+"""Values that are left out of an answer: missing ones, and empty lists."""
 
 SHOWN = 200
 """Rows that are printed as a table; the other formats print all."""

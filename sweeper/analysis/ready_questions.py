@@ -94,7 +94,7 @@ def trial_with_prefix(store: Store, prefix: str) -> str:
     """The id of the one committed trial that begins with the prefix.
 
     Raises:
-        QueryError: no id begins so, or several do.
+        QueryError: no id begins with the prefix, or several do.
     """
     ids = sorted({entry.seal.trial_id for entry in store.entries()})
     matching = [trial_id for trial_id in ids if trial_id.startswith(prefix)]

@@ -130,11 +130,11 @@ def write_report(
             lacking = f"; no {', '.join(without)}" if without else ""
             printer.line(": ".join(filter(None, (source.name, f"{source.remark}{lacking}", source.command))))
     # Without a trial every panel lacks the same, which the remark on the space has said.
-    told = [(s.name, s.report.notes) for s in sections if not planned or len(s.results.trials)]
-    told += [(name, search.notes) for name, search in searches.items()] + [
+    noted = [(s.name, s.report.notes) for s in sections if not planned or len(s.results.trials)]
+    noted += [(name, search.notes) for name, search in searches.items()] + [
         ("figures of several sweeps", notes_together)
     ]
-    for name, notes in told:
+    for name, notes in noted:
         for panels, line in figures.note_lines(notes):
             printer.line(f"{name}: {', '.join(panels)}: {line}")
     if stopped := rows["status"].to_pylist().count("stopped"):

@@ -7,8 +7,6 @@ appears under its name as a whole.
 
 import contextlib
 import json
-import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -17,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from sweeper.analysis.replaced_file import replaced
 from sweeper.analysis.views import evaluations, trials
 from sweeper.store.schema import DetailTable
 from sweeper.store.store import Store
@@ -44,21 +43,14 @@ def write_view(store: Store, view: ViewName, path: Path) -> int:
         OSError: the file cannot be written.
         pyarrow.ArrowException: files of the store vanished in every attempt to read it.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
+    with replaced(path) as new:
         for _ in range(_ATTEMPTS - 1):
             # A file of curves or outcomes is damaged, or was compacted since the store was listed.
             with contextlib.suppress(pa.ArrowException, FileNotFoundError):
-                rows = _write(store, view, temporary, path.suffix)
-                break
+                return _write(store, view, new, path.suffix)
             if view == "curves" or view == "outcomes":
                 store.verify(view)
-        else:
-            rows = _write(store, view, temporary, path.suffix)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return rows
+        return _write(store, view, new, path.suffix)
 
 
 def _write(store: Store, view: ViewName, path: Path, suffix: str) -> int:

@@ -108,7 +108,7 @@ def remove(store: Store, pack_id: str) -> None:
 
 
 def remove_of(store: Store, trial_ids: Collection[str]) -> int:
-    """Forget the checkpoints that hold none but these trials; returns how many."""
+    """Delete the checkpoints of packs all of whose trials are among these; returns the number of deleted ones."""
     removed = 0
     for name in store.listing("checkpoints"):
         pack_id = PurePosixPath(name).stem

@@ -11,8 +11,8 @@ Invariants:
     - From a checkpoint of another network only the lanes are taken, and the training starts anew.
     - A checkpoint of other code is not continued: the pack starts anew, as without a checkpoint, with a message.
     - A checkpoint has the name of the pack as planned, by which every later start looks for it.
-    - A segment ends at the first end of a stride at or after its last step, whatever it went on from. It goes on from
-      no checkpoint of a later step.
+    - A segment of a training ends with the first stride that reaches the segment's last step. A checkpoint of a later
+      step is not continued.
     - A device that is out of memory costs what a death costs: the pack goes on from its checkpoint, with half as many
       lanes at a time.
 """

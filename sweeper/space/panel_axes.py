@@ -1,18 +1,15 @@
 """Axes of panels, and the types of values that all records of panels share."""
 
-import math
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from sweeper.trial.field_types import infinity
 
 T = TypeVar("T")
 
 Color = Literal["red", "blue", "purple", "green", "teal", "lime", "orange", "black"]
 """Names of a palette's colours; a palette gives each name its shade (`sweeper.analysis.figures.style`)."""
-
-
-def _infinity(value: Any) -> Any:
-    return math.inf if value == "inf" else value
 
 
 def _not_zero(value: float) -> float:
@@ -30,8 +27,8 @@ def _rising(limits: tuple[Any, Any]) -> tuple[Any, Any]:
 
 # The YAML reader makes lists; in strict mode a tuple would refuse them.
 ListOf = Annotated[tuple[T, ...], Field(strict=False)]
-Value = Annotated[str | bool | int | float, BeforeValidator(_infinity)]
-Number = Annotated[float, BeforeValidator(_infinity)]
+Value = Annotated[str | bool | int | float, BeforeValidator(infinity)]
+Number = Annotated[float, BeforeValidator(infinity)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1)]
 Unit = Annotated[Finite, AfterValidator(_not_zero)]

@@ -62,10 +62,10 @@ def read_space(path: str | Path, overrides: Mapping[str, object]) -> SweepSpec:
 
 def plan(space: str | Path | SweepSpec, results: str | Path) -> SweepPlan:
     """What a start would do; `sweeper.plan` is this function."""
-    said = io.StringIO()
-    planned = _planned(space, results, _output(said))
-    said.write(sweep.state(planned.settled, len(planned.pending)))
-    return SweepPlan(said.getvalue(), dict(planned.source.planned), planned.settled, tuple(planned.pending))
+    summary = io.StringIO()
+    planned = _planned(space, results, _output(summary))
+    summary.write(sweep.state(planned.settled, len(planned.pending)))
+    return SweepPlan(summary.getvalue(), dict(planned.source.planned), planned.settled, tuple(planned.pending))
 
 
 def train(

@@ -31,7 +31,7 @@ LARGEST_ROW = 16 * 2**20
 """Bytes of the largest file that is read as one trial's row."""
 
 ATTEMPTS = 100
-"""Of reading rows that a compaction may move meanwhile; each compaction can spoil one attempt."""
+"""How often rows are read again that a compaction has moved meanwhile. One compaction spoils one attempt."""
 
 
 class RowPlace(NamedTuple):

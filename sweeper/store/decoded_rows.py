@@ -71,17 +71,17 @@ def _disagreement(rows: pa.Table, seals: Sequence[Seal]) -> str | None:
     for spec, seal in zip(rows["spec"].to_pylist(), seals, strict=True):
         try:
             values = from_json(spec)
-            told = (values["task"]["name"], values["baseline"])
+            named = (values["task"]["name"], values["baseline"])
         except (ValueError, TypeError, LookupError):
-            return "has a specification that is none"
-        if told != (seal.task, seal.baseline):
+            return "has no readable specification"
+        if named != (seal.task, seal.baseline):
             return "has the specification of another task or baseline"
     for metrics in rows["extra_metrics"].to_pylist() if "extra_metrics" in rows.column_names else ():
         try:
             if metrics is not None and not isinstance(from_json(metrics), dict):
-                return "has metrics that are none"
+                return "has no readable metrics"
         except ValueError:
-            return "has metrics that are none"
+            return "has no readable metrics"
     return None
 
 

@@ -140,7 +140,10 @@ def signs(files: DurableFiles) -> list[StoredSign]:
 
 
 def store_clock(files: DurableFiles) -> int | None:
-    """The time now by the clock of the store, in nanoseconds: that of a file written for it; None if none can be."""
+    """The time now by the clock of the store, in nanoseconds: the time of a file that is written to learn it.
+
+    None if the store cannot be written.
+    """
     name = f"drivers/clock-{secrets.token_hex(8)}"
     try:
         files.write(name, b"")

@@ -200,7 +200,7 @@ def _decoded(evaluation: StoredEvaluation) -> pa.Table | EvaluationDamage:
         if hashlib.sha256(text.encode()).hexdigest()[:20] != seal.protocol:
             raise DamagedError("has another protocol than its seal")
         if not _is_mapping(text) or not _is_mapping(row["metrics"]):
-            raise DamagedError("has a protocol or metrics that are none")
+            raise DamagedError("has no readable protocol or metrics")
         return table.cast(IN_FILE)
     except (DamagedError, pa.ArrowException, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         return EvaluationDamage(seal.name, str(error))

@@ -1,6 +1,7 @@
 """Types of the fields that several records of a trial share."""
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -14,3 +15,8 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 Schedule = Literal["cosine", "linear"]
 """How a rate or a deviation falls from its first value to its last (`sweeper.training.schedules`)."""
+
+
+def infinity(value: Any) -> Any:
+    """The number that is meant by `inf` or `infinity`, which YAML and JSON read as texts; any other value as it is."""
+    return math.inf if value in ("inf", "infinity") else value

@@ -38,7 +38,7 @@ LIBRARIES = ("evosax", "flax", "jax", "jaxlib", "optax")
 """Packages whose version is part of every fingerprint."""
 
 NO_NUMERICS = ("sweeper.messages", "sweeper.trial.plugins", "sweeper.packs", "sweeper.starts", "sweeper.analysis")
-"""Modules that compute no numbers although numerics import them: how code is found, how its mistakes are told, and what
+"""Modules that compute no numbers although numerics import them: where code is, how its mistakes are worded, and what
 the functions of `import sweeper` import."""
 
 

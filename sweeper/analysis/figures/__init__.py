@@ -4,9 +4,9 @@ A kind is a subclass of `drawing.Drawing`, and `layout` puts drawings on a canva
 store. A new kind is one more module here and one more line in `KINDS`, beside its record in `sweeper.space.panels`.
 
 Every panel is drawn alone; panels that name the same `figure` are drawn side by side as well, also those of several
-search spaces, and share a legend with neighbours of the same series. Series without data are named in `Report.notes`;
-their published values are drawn all the same. Panels without data in any series are not drawn. A panel that cannot be
-drawn is a note too: no figure ends a sweep or a report.
+search spaces, and share a legend with neighbours of the same series. Series without data are named in the notes of the
+`FigureReport`; their published values are drawn all the same. Panels without data in any series are not drawn. A panel
+that cannot be drawn is a note too: no figure ends a sweep or a report.
 """
 
 import itertools

@@ -47,8 +47,9 @@ class Note(NamedTuple):
 
 
 def column(trials: pd.DataFrame, name: str) -> str:
-    """The column of `trials` meant by a name: itself, or that of the one entry whose dotted path is the name or ends
-    in it.
+    """The column of `trials` that a name means.
+
+    The name is a column's, or the dotted path of an entry, or the end of such a path.
 
     Raises:
         NoData: no column is meant, or more than one.

@@ -18,8 +18,6 @@ import collections
 import datetime
 import hashlib
 import logging
-import os
-import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,10 +33,11 @@ from sweeper.analysis.page.listings import failed_trials, trials
 from sweeper.analysis.page.origins import launches, trial_origins
 from sweeper.analysis.page.trial_filter import EVERYTHING, Row, TrialKind, TrialKinds, choices, kind_of, kinds_named
 from sweeper.analysis.page.typeset import PageTable, attempted
+from sweeper.analysis.replaced_file import replaced
 from sweeper.analysis.running import drivers, packs_table, sentence
 from sweeper.analysis.sweeps import overview, starts_by_name
 from sweeper.analysis.table import Column, Table, minute, revision_text
-from sweeper.messages import duration, redacted
+from sweeper.messages import counted, duration, inflected, redacted
 from sweeper.store.annotations import read_annotations
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial import provenance
@@ -75,13 +74,8 @@ def write(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     text = render(store, rows, sections, tables, sweeps, every)
-    # A browser may be loading the file at this moment: it gets the old page or the new page, never half a page.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replaced(path) as new:  # a browser may be loading the page at this moment
+        new.write_text(text, encoding="utf-8")
 
 
 def render(
@@ -125,6 +119,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {"counted": counted, "inflected": inflected}
     environment.filters["precise"] = lambda value: "-" if value is None else f"{value:.5g}"
     style, script = (_asset(name) for name in ("style.css", "script.js"))
     return environment.get_template("template.html").render(
