@@ -24,7 +24,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeper.packs.packing import stack
 from sweeper.training import evolution
-from sweeper.training.evolution import Distribution
+from sweeper.training.population import Distribution, Evaluator
 from sweeper.trial import fingerprint
 from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.trial_spec import TrialSpec, canonical
@@ -61,7 +61,7 @@ def _stacked(trials: str) -> TrialSpec:
 
 
 class Population:
-    """Workers that evaluate populations; an `evolution.Evaluator` for each pack is made by `evaluator`."""
+    """Workers that evaluate populations; an `Evaluator` for each pack is made by `evaluator`."""
 
     def __init__(self, workers: int, environment: Mapping[str, str], group: PlacementGroup, first_bundle: int):
         """Start the workers.
@@ -82,7 +82,7 @@ class Population:
             for index in range(workers)
         ]
 
-    def evaluator(self, trials: tuple[TrialSpec, ...], code: Code) -> evolution.Evaluator:
+    def evaluator(self, trials: tuple[TrialSpec, ...], code: Code) -> Evaluator:
         """The evaluator of a pack with these trials.
 
         Args:

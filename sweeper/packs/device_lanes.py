@@ -5,7 +5,7 @@ what all lanes share, and with the memory of the device the number of lanes that
 on the kind of device, never on what else uses the device or on what is committed. A checkpoint keeps it.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
@@ -34,7 +34,7 @@ def device_bytes() -> int | None:
     return None if statistics is None else statistics.get("bytes_limit")
 
 
-def chosen_lanes(pack: Pack, trainer: Trainer, share: float) -> LaneChoice | None:
+def chosen_lanes(pack: Pack, trainer: Trainer[Any], share: float) -> LaneChoice | None:
     """The lanes of a pack that fit into the memory of this process's device; None where lanes take turns anyway.
 
     Args:

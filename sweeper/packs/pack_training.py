@@ -62,7 +62,7 @@ class PackTraining:
         return float(finite.mean()) if finite.size else float("nan")
 
 
-def begun(trainer: Trainer, trials: TrialSpec, saved: Checkpoint | None) -> PackTraining:
+def begun(trainer: Trainer[Any], trials: TrialSpec, saved: Checkpoint | None) -> PackTraining:
     """The training continued from the checkpoint, or a new training if no checkpoint fits."""
     training = started(trainer, trials)
     if saved is None or (state := saved.state(like=training.state)) is None:
@@ -71,7 +71,7 @@ def begun(trainer: Trainer, trials: TrialSpec, saved: Checkpoint | None) -> Pack
     return dataclasses.replace(continued, lanes=min(continued.lanes, training.lanes))  # maybe of a larger pack
 
 
-def started(trainer: Trainer, trials: TrialSpec) -> PackTraining:
+def started(trainer: Trainer[Any], trials: TrialSpec) -> PackTraining:
     """The training of stacked trials before its first step, with all lanes at once."""
     compiled = compilation.seconds()
     state = trainer.start(trials)
@@ -88,7 +88,7 @@ def restored(state: Any, notes: Mapping[str, Any]) -> PackTraining:
     return PackTraining(state=state, **{"lanes": everything, **notes})
 
 
-def after_stride(trainer: Trainer, trials: TrialSpec, training: PackTraining) -> PackTraining:
+def after_stride(trainer: Trainer[Any], trials: TrialSpec, training: PackTraining) -> PackTraining:
     """The training one stride further; the memory of the earlier state may be used again."""
     wall_begun, cpu_begun, compiled_before = time.monotonic(), time.process_time(), compilation.seconds()
     length = min(trainer.stride_steps, trials.steps - training.step)
@@ -118,7 +118,7 @@ def after_stride(trainer: Trainer, trials: TrialSpec, training: PackTraining) ->
     )
 
 
-def curve_window(trainer: Trainer, trials: TrialSpec) -> int:
+def curve_window(trainer: Trainer[Any], trials: TrialSpec) -> int:
     """Steps from one point of a stored curve to the next.
 
     They depend on the steps of the whole training. So a training that was stopped has the points that it would have had
@@ -128,7 +128,7 @@ def curve_window(trainer: Trainer, trials: TrialSpec) -> int:
     return interval * -(-trials.steps // (interval * CURVE_POINTS))
 
 
-def loss_at(trainer: Trainer, trials: TrialSpec, points: Iterable[tuple[int, float]], step: int) -> float | None:
+def loss_at(trainer: Trainer[Any], trials: TrialSpec, points: Iterable[tuple[int, float]], step: int) -> float | None:
     """The training loss by which trials are compared at a step: that of the last whole window until then.
 
     Rounded to 12 digits, so that it does not depend on the order of a sum.
@@ -169,7 +169,7 @@ def notes_of_lanes(notes: Mapping[str, Any], lanes: Sequence[int]) -> dict[str, 
 
 
 def _stride(
-    trainer: Trainer, trials: TrialSpec, training: PackTraining, length: int
+    trainer: Trainer[Any], trials: TrialSpec, training: PackTraining, length: int
 ) -> tuple[TrainerState, tuple[Any, ...]]:
     """`Trainer.stride` of all lanes, `training.lanes` at a time.
 
@@ -188,7 +188,9 @@ def _stride(
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *groups)
 
 
-def lane_curves(trainer: Trainer, trials: TrialSpec, training: PackTraining, lane: int) -> list[tuple[int, str, float]]:
+def lane_curves(
+    trainer: Trainer[Any], trials: TrialSpec, training: PackTraining, lane: int
+) -> list[tuple[int, str, float]]:
     """Step, name and value of the curve points of one lane; a point stands at the end of the steps that it averages."""
     points = training.curves + ([_mean(training.strides)] if training.strides else [])
     interval = trainer.curve_interval(trials)

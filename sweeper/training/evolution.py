@@ -31,6 +31,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.training import compilation
 from sweeper.training.objective import batch_of, next_state
+from sweeper.training.population import Distribution, Evaluator
 from sweeper.training.strategies import deviations, strategy_of
 from sweeper.training.trainer import Trainer, over_lanes
 from sweeper.trial.contracts import Network
@@ -40,14 +41,6 @@ from sweeper.trial.trial_spec import TrialSpec
 
 BLOCK = 8
 """Pairs of individuals in a block; the last block of a population is filled up and cut again."""
-
-
-class Distribution(NamedTuple):
-    """The search distribution over flattened weights, and the state of the objective that ranks individuals."""
-
-    center: Float[Array, "*lane weight"]
-    std: Float[Array, "*lane weight"]
-    objective: PyTree
 
 
 class EvolutionState(NamedTuple):
@@ -90,9 +83,6 @@ STRIDE = 1
 
 CURVE_POINTS = 200
 """Points of the curve of a long run, at most twice as many."""
-
-Evaluator = Callable[[TrialSpec, Distribution, np.ndarray], list[np.ndarray]]
-"""Objectives of all blocks, in order, of the stacked trials, their distributions and their generation counters."""
 
 
 def blocks(trial: TrialSpec) -> int:
@@ -192,7 +182,7 @@ def memory(trials: TrialSpec) -> int:
     return max(map(compilation.memory_bytes, programs))
 
 
-def trainer(evaluate: Evaluator) -> Trainer:
+def trainer(evaluate: Evaluator) -> Trainer[EvolutionState]:
     """Evolution whose populations are evaluated by `evaluate`."""
     return Trainer(
         stride_steps=STRIDE,

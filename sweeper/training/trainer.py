@@ -8,11 +8,12 @@ Which optimiser is trained by which trainer stands in `sweeper.training.trainers
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 from jaxtyping import Array, Int
 
+from sweeper.training.population import Evaluator
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import TrialSpec
@@ -41,7 +42,10 @@ class TrainerState(Protocol):
     def failure(self) -> Int[Array, " lane"]: ...
 
 
-class Trainer(NamedTuple):
+State = TypeVar("State", bound=TrainerState)
+
+
+class Trainer(NamedTuple, Generic[State]):
     """How trials are trained.
 
     Attributes:
@@ -56,17 +60,17 @@ class Trainer(NamedTuple):
         prepare: Compiles the programs of `start` and of the first `stride` for stacked trials, and computes nothing;
             returns a state of shapes.
         with_population: For a trainer that evaluates a population: the same trainer with another
-            `evolution.Evaluator`. None for any other trainer.
+            `population.Evaluator`. None for any other trainer.
     """
 
     stride_steps: int
     curves: tuple[str, ...]
     curve_interval: Callable[[TrialSpec], int]
-    start: Callable[[TrialSpec], TrainerState]
-    stride: Callable[[TrialSpec, Any, int], tuple[TrainerState, tuple[Any, ...]]]
+    start: Callable[[TrialSpec], State]
+    stride: Callable[[TrialSpec, State, int], tuple[State, tuple[Array, ...]]]
     memory: Callable[[TrialSpec], int]
-    prepare: Callable[[TrialSpec], TrainerState]
-    with_population: "Callable[[Callable[..., Any]], Trainer] | None" = None
+    prepare: Callable[[TrialSpec], State]
+    with_population: "Callable[[Evaluator], Trainer[State]] | None" = None
 
 
 def over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:

@@ -1,18 +1,19 @@
 """Which optimiser is trained by which trainer; a new trainer is a module and a line here."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from sweeper.training import evolution, gradient
 from sweeper.training.trainer import Trainer
 from sweeper.trial.evolution_strategies import PGPE, SNES, OpenES, SepCMAES
 from sweeper.trial.trial_spec import Adam, TrialSpec
 
-_TRAINERS: Mapping[type, Trainer] = {
+_TRAINERS: Mapping[type, Trainer[Any]] = {
     Adam: gradient.TRAINER,
     **dict.fromkeys((PGPE, OpenES, SNES, SepCMAES), evolution.TRAINER),
 }
 
 
-def trainer_of(trial: TrialSpec) -> Trainer:
+def trainer_of(trial: TrialSpec) -> Trainer[Any]:
     """The trainer of a trial, or of trials stacked along a lane axis."""
     return _TRAINERS[type(trial.optimizer)]

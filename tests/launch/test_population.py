@@ -21,6 +21,7 @@ from sweeper.launch.population import Population
 from sweeper.packs.packing import stack
 from sweeper.space.resources import Resources
 from sweeper.training import evolution
+from sweeper.training.population import Evaluator
 from sweeper.trial import fingerprint, plugins
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -94,7 +95,7 @@ def ray_of_four_cores() -> Iterator[None]:
 
 
 def _evolved(
-    evaluate: evolution.Evaluator, optimizer: str = "pgpe", task: str = "coloring"
+    evaluate: Evaluator, optimizer: str = "pgpe", task: str = "coloring"
 ) -> tuple[np.ndarray, list[evolution.Curve]]:
     stacked = stack(_trials(optimizer, task))
     state, curves = evolution.start(stacked), []

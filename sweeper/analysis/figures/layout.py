@@ -143,7 +143,7 @@ def _title(head: Axes, name: str, title: str, first: Axes, width: float) -> Anno
         pad=0,
     )
     head.add_artist(added)
-    # A formula is not broken.
+    # Matplotlib breaks a text at the border of the figure, not at that of a panel. A formula is not broken.
     words = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), title)
     for characters in range(max(len(words), SHORTEST), SHORTEST - 1, -1):
         lines = textwrap.wrap(words, characters, break_on_hyphens=False)
