@@ -7,8 +7,9 @@ failure; the other lanes go on.
 Which optimiser is trained by which trainer stands in `sweeper.training.trainers`.
 """
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import jax
 from jaxtyping import Array, Int
@@ -45,7 +46,8 @@ class TrainerState(Protocol):
 State = TypeVar("State", bound=TrainerState)
 
 
-class Trainer(NamedTuple, Generic[State]):
+@dataclasses.dataclass(frozen=True)
+class Trainer(Generic[State]):
     """How trials are trained.
 
     Attributes:

@@ -22,7 +22,7 @@ PACK = Pack(TRIALS)
 
 def _of_memory(one: int, two: int):
     """A trainer whose programs need so much memory with one lane and with two."""
-    return gradient.TRAINER._replace(memory=lambda trials: {1: one, 2: two}[len(trials.seed)])
+    return dataclasses.replace(gradient.TRAINER, memory=lambda trials: {1: one, 2: two}[len(trials.seed)])
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ class Device:
     def __init__(self, holds: int, from_step: int = 0, message: str = "RESOURCE_EXHAUSTED: Out of memory"):
         self.holds, self.from_step, self.message = holds, from_step, message
         self.strides: list[tuple[int, int]] = []
-        self.trainer = gradient.TRAINER._replace(stride=self._stride)
+        self.trainer = dataclasses.replace(gradient.TRAINER, stride=self._stride)
 
     def _stride(self, trials, state, length):
         lanes, step = len(trials.seed), int(np.asarray(state.step)[0])
@@ -153,7 +153,7 @@ def test_an_interruption_keeps_the_number_of_lanes(undisturbed, tmp_path):
 def test_a_worker_takes_as_many_lanes_as_fit(undisturbed, tmp_path, monkeypatch):
     monkeypatch.setattr(device_lanes, "device_bytes", lambda: 340)
     store, device = Store.open(tmp_path), Device(holds=3)
-    trainer = device.trainer._replace(memory=_of_memory(150, 200).memory)
+    trainer = dataclasses.replace(device.trainer, memory=_of_memory(150, 200).memory)
     run = pack_run.opened(PACK, PACK.trial_ids, Destination(store, ORIGIN), trainer, device_share=1.0)
     progress = _finish(run)
     assert {item.lanes for item in progress} == {4, 2}  # the estimate was too high by one

@@ -1,5 +1,6 @@
 """Some steps of a trial tell how long it takes."""
 
+import dataclasses
 import time
 
 from sweeper.packs import trial_timing
@@ -24,7 +25,9 @@ def test_no_more_steps_are_timed_than_a_trial_has(monkeypatch):
 
     def counting(trial):
         trainer = real(trial)
-        return trainer._replace(stride=lambda *arguments: strides.append(arguments[2]) or trainer.stride(*arguments))
+        return dataclasses.replace(
+            trainer, stride=lambda *arguments: strides.append(arguments[2]) or trainer.stride(*arguments)
+        )
 
     monkeypatch.setattr(trial_timing, "trainer_of", counting)
     monkeypatch.setattr(trial_timing, "LEAST_SECONDS", 1e9)
