@@ -102,7 +102,7 @@ def _evolved(
     for _ in range(GENERATIONS):
         state, curve = evolution.stride(stacked, state, 1, evaluate)
         curves.append(jax.tree.map(np.asarray, curve))
-    return np.asarray(state.search.mean), curves
+    return np.asarray(state.strategy.mean), curves
 
 
 @pytest.fixture(scope="module")
