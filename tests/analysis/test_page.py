@@ -161,7 +161,7 @@ def test_figures_tables_and_trials_are_there(tab, ours):
 @needs_chromium
 def test_the_filter_hides_and_shows(tab, ours):
     opened(tab, ours.path)
-    assert visible(tab, "#filter legend") == ["Task", "Baseline", "Network"]
+    assert visible(tab, "#filter legend") == ["Task", "Baseline", "Model"]
     click = "document.querySelector('#filter input[value=%s]').click()"
     tab.run(click % "Aq_r0")
     assert [text.split()[0] for text in visible(tab, "figcaption")] == ["fixed"]
