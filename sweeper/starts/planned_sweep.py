@@ -2,19 +2,15 @@
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from sweeper import events
 from sweeper.analysis import cost
 from sweeper.analysis.results import finite_values
-from sweeper.messages import counted, inflected
 from sweeper.packs import other_code, plan, trial_timing
-from sweeper.packs.halving import Halving
-from sweeper.packs.packing import cells
+from sweeper.packs.work_sources import work_source
 from sweeper.space import panel_checks
-from sweeper.space.halving_search import HalvingSearch
-from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.starts.output import Output
 from sweeper.store.store import Status, Store, SweepRecord
@@ -100,7 +96,11 @@ def planned_sweep(options: StartOptions, spec: SweepSpec, store: Store, output: 
     seals = store.committed_seals()
     committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}
     done = plan.done_statuses(spec.search.stops_trials, options.retry_failed)
-    source, sentence = _source(spec, store, committed, done, origin)
+
+    def values(trials: Iterable[TrialSpec]) -> list[float]:
+        return finite_values(store, trials, spec.search.metric)
+
+    source, sentence = work_source(spec, store, committed, done, values, origin.fingerprint)
     output.say(f"{spec.name}: {sentence}")
     counting = {key: seal for key, seal in seals.items() if seal.status in done}
     others = other_code.computed_by_other_code(source.planned, counting, origin.code)
@@ -111,7 +111,7 @@ def planned_sweep(options: StartOptions, spec: SweepSpec, store: Store, output: 
             supersede(store, others)
         for key in others:
             del committed[key]
-        source, _ = _source(spec, store, committed, done, origin)
+        source, _ = work_source(spec, store, committed, done, values, origin.fingerprint)
     return PlannedSweep(options, spec, store, origin, earlier, committed, source, output)
 
 
@@ -132,28 +132,3 @@ def cost_of(sweep: PlannedSweep) -> str:
         return cost.estimate(sweep.store, pending, None if sweep.spec.resources.gpus else timed)
     except Exception as error:  # any exception of a task or a model; a start would make failed rows of it
         return f"unknown, as a trial cannot be timed: {type(error).__name__}: {error}"
-
-
-def _source(
-    spec: SweepSpec,
-    store: Store,
-    committed: Mapping[str, Status],
-    done: frozenset[Status],
-    origin: provenance.Provenance,
-) -> tuple[plan.WorkSource, str]:
-    """The source of the work, and a sentence about the plan."""
-    if isinstance(spec.search, AdaptiveSearch):
-        study = plan.Conversation(
-            spec, committed, done, lambda trials: finite_values(store, trials, spec.search.metric)
-        )
-        searched = f"{spec.search.TITLE} of {counted(spec.search.trials or 0, 'setting')}"
-        return study, f"{searched}, {counted(len(study.planned), 'trial')} so far"
-    if isinstance(spec.search, HalvingSearch):
-        halving = Halving(spec, store, committed, done, origin.fingerprint)
-        searches = f"{len(halving.searches):,} {inflected(len(halving.searches), 'search', 'searches')}"
-        structures = counted(len(cells(halving.planned.values())), "cell")
-        return halving, f"{searches} of {spec.search.starts:,} trials · {structures}"
-    expansion = spec.expand()
-    planned = plan.plan(expansion.trials, spec.pack_lanes, committed, done)
-    counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
-    return plan.Listed(planned), f"{expansion.summary} · {counts}"

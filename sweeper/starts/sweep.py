@@ -22,7 +22,6 @@ from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.remarks import remarks
 from sweeper.space.resources import Resources
-from sweeper.space.search import AdaptiveSearch
 from sweeper.starts import on_cluster
 from sweeper.starts.drawn_figures import figure_lines
 from sweeper.starts.on_cluster import StartError
@@ -96,14 +95,15 @@ def run(sweep: PlannedSweep, interruption: Interruption, launcher: "Launcher | N
         return 0
 
     _record(sweep)
+    planned = len(source.planned)
     launched = None if source.exhausted else (launcher or _launched)(sweep, interruption)
     if interruption.signum is not None:
         committed = store.committed()
         left = sum(committed.get(key) not in source.done for key in source.planned)
         output.say(f"interrupted with {counted(left, 'trial')} to go; this command carries on:\n  {origin.command}")
         return 128 + interruption.signum
-    if isinstance(sweep.spec.search, AdaptiveSearch):
-        _record(sweep)  # its trials are known only now
+    if len(source.planned) > planned:
+        _record(sweep)  # some trials are known only now
     if launched is None or not launched.losses:
         checkpoint.remove_leftovers(store, source.finished)
     return _report(sweep, launched)

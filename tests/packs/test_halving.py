@@ -157,7 +157,7 @@ def test_other_rungs_continue_from_the_rows(space, undisturbed, tmp_path):
     store, wider = Store.open(tmp_path), space("search.rungs[0].keep=3")
     run(source_of(space(), store), store, random.Random(1))
     source = source_of(wider, store)
-    assert sorted(work.until for work in source._open.values()) == [400, 400]
+    assert sorted(work.until for work in source.upcoming()) == [400, 400]
     run(source, store, random.Random(2))
     fresh = Store.open(tmp_path / "fresh")
     run(source_of(wider, fresh), fresh, random.Random(3))
@@ -214,8 +214,8 @@ def test_a_start_that_fails_before_a_rung_does_not_go_on(space, tmp_path):
     again = source_of(spec, store)
     source.settle(work.pack.pack_id)
     for either in (source, again):
-        assert failed not in {key for each in either._open.values() for key in each.pending}
-        assert sorted(each.until for each in either._open.values()) == [200, 400]
+        assert failed not in {key for each in either.upcoming() for key in each.pending}
+        assert sorted(each.until for each in either.upcoming()) == [200, 400]
     run(again, store, random.Random(0))
     assert sorted(store.committed().values()) == ["failed", "finished", "stopped", "stopped"]
 
@@ -270,7 +270,7 @@ def test_work_that_was_lost_is_for_the_next_start(space, tmp_path):
     assert source.exhausted
     assert set(source.held_up) == set(source.planned)
     again = source_of(spec, store)
-    assert [work.pending for work in again._open.values()] == [lost.pending]
+    assert [work.pending for work in again.upcoming()] == [lost.pending]
 
 
 def test_checkpoints_of_other_code_are_not_counted_on(space, tmp_path):

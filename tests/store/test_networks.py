@@ -139,15 +139,15 @@ def test_an_old_network_of_another_run_is_set_aside_by_a_start(local):
 
 def test_whoever_publishes_the_row_has_its_own_network(results, monkeypatch):
     """Another run writes over it in the last moment, and dies before its row."""
-    write = results._files.write
+    write = results.files.write
 
     def interrupted(path, data, keep=None):
         if path.startswith("trials/"):
-            foreign = Store(results._files)
-            monkeypatch.setattr(results._files, "write", dying)
+            foreign = Store(results.files)
+            monkeypatch.setattr(results.files, "write", dying)
             with pytest.raises(InterruptedError):
                 foreign.commit(other_run())
-            monkeypatch.setattr(results._files, "write", write)
+            monkeypatch.setattr(results.files, "write", write)
         return write(path, data, keep)
 
     def dying(path, data, keep=None):
@@ -155,7 +155,7 @@ def test_whoever_publishes_the_row_has_its_own_network(results, monkeypatch):
             raise InterruptedError
         return write(path, data, keep)
 
-    monkeypatch.setattr(results._files, "write", interrupted)
+    monkeypatch.setattr(results.files, "write", interrupted)
     assert results.commit(result())
     assert same(stored(results))
 
@@ -251,8 +251,8 @@ def test_a_huge_network_is_not_even_read(local, monkeypatch, caplog):
     local.commit(result())
     monkeypatch.setattr(details, "LARGEST_NETWORK", 100)
     read = []
-    original = local._files.read
-    monkeypatch.setattr(local._files, "read", lambda name: read.append(name) or original(name))
+    original = local.files.read
+    monkeypatch.setattr(local.files, "read", lambda name: read.append(name) or original(name))
     assert local.verify("networks") == [FINISHED]
     assert "too many for a network" in caplog.text
     assert relative() not in read

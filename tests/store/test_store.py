@@ -300,17 +300,17 @@ def test_of_racing_writers_the_finished_one_wins_and_its_row_is_whole(local):
 
 def test_the_check_and_the_replacement_of_a_row_are_one_step(local, monkeypatch):
     """A finished row that appears after a failing writer first looked must not be lost."""
-    monkeypatch.setattr(local._files, "read", lambda relative: None)
+    monkeypatch.setattr(local.files, "read", lambda relative: None)
     late = failure()
     local.commit(result())
     monkeypatch.undo()
-    first_look, looked = local._files.read, []
+    first_look, looked = local.files.read, []
 
     def read(relative):
         looked.append(relative)
         return None if len(looked) == 1 else first_look(relative)
 
-    monkeypatch.setattr(local._files, "read", read)
+    monkeypatch.setattr(local.files, "read", read)
     assert not local.commit(late)
     monkeypatch.undo()
     assert local.committed() == {FINISHED: "finished"}
@@ -366,14 +366,14 @@ def test_old_files_of_another_run_are_set_aside_by_a_start(local, kind, caplog):
 
 def test_whoever_publishes_the_row_has_its_own_curves_and_outcomes(results, monkeypatch):
     """Another run writes over them in the last moment, and dies before its row."""
-    write = results._files.write
+    write = results.files.write
 
     def interrupted(relative, data, keep=None):
         if relative.startswith("trials/"):
-            monkeypatch.setattr(results._files, "write", dying)
+            monkeypatch.setattr(results.files, "write", dying)
             with pytest.raises(PowerCut):
                 results.commit(other_run())
-            monkeypatch.setattr(results._files, "write", write)
+            monkeypatch.setattr(results.files, "write", write)
         return write(relative, data, keep)
 
     def dying(relative, data, keep=None):
@@ -381,7 +381,7 @@ def test_whoever_publishes_the_row_has_its_own_curves_and_outcomes(results, monk
             raise PowerCut
         return write(relative, data, keep)
 
-    monkeypatch.setattr(results._files, "write", interrupted)
+    monkeypatch.setattr(results.files, "write", interrupted)
     assert results.commit(result())
     assert results.curves()["value"].to_pylist() == [0.2, 0.1]
     assert results.outcomes()["loss"].to_numpy() == pytest.approx(outcomes()["loss"].to_numpy())
@@ -392,13 +392,13 @@ def test_whoever_publishes_the_row_has_its_own_curves_and_outcomes(results, monk
 def test_whoever_is_refused_takes_back_what_is_not_the_rows(local, monkeypatch, late):
     """A run that looked before the first row was there writes over the first one's files, and is then refused."""
     local.commit(result())
-    read, looked = local._files.read, []
+    read, looked = local.files.read, []
 
     def looking_too_early(relative):
         looked.append(relative)
         return None if len(looked) == 1 else read(relative)
 
-    monkeypatch.setattr(local._files, "read", looking_too_early)
+    monkeypatch.setattr(local.files, "read", looking_too_early)
     assert not local.commit(late)
     monkeypatch.undo()
     same = late == result()
@@ -601,8 +601,8 @@ def test_a_start_reads_only_rows(local, monkeypatch):
     for seed in range(3):
         local.commit(result({"seed": seed}))
     read = []
-    original = local._files.read
-    monkeypatch.setattr(local._files, "read", lambda name: read.append(name) or original(name))
+    original = local.files.read
+    monkeypatch.setattr(local.files, "read", lambda name: read.append(name) or original(name))
     assert len(local.committed()) == 3
     assert [name for name in read if not name.startswith("trials/")] == []
 
@@ -913,8 +913,8 @@ def test_a_huge_row_is_not_even_read(local, monkeypatch):
     with file(local, "trials", OTHER).open("wb") as huge:
         huge.truncate(committed_rows.LARGEST_ROW + 1)
     read = []
-    original = local._files.read
-    monkeypatch.setattr(local._files, "read", lambda name: read.append(name) or original(name))
+    original = local.files.read
+    monkeypatch.setattr(local.files, "read", lambda name: read.append(name) or original(name))
     assert local.committed() == {FINISHED: "finished"}
     assert not any(OTHER in name for name in read)
 
@@ -927,7 +927,7 @@ def test_a_store_that_cannot_be_tidied_is_still_read(local, monkeypatch, caplog)
     def refuse(relative, target):
         raise StoreError("cannot move it: Read-only file system")
 
-    monkeypatch.setattr(local._files, "move", refuse)
+    monkeypatch.setattr(local.files, "move", refuse)
     assert local.committed() == {OTHER: "finished"}
     assert "Read-only" in caplog.text
 
@@ -948,7 +948,7 @@ def test_the_history_of_a_sweep_is_kept_in_order_whatever_the_clock_says(results
         results.record_sweep(start)
     results.record_sweep(record("other"))
     assert results.sweeps() == [record("other"), *starts]
-    plans = [name for name in results._files.listing("sweeps/quick") if "/plans/" in name]
+    plans = [name for name in results.files.listing("sweeps/quick") if "/plans/" in name]
     assert len(plans) == 2, "equal plans are stored once"
 
 
