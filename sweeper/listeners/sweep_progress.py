@@ -1,7 +1,8 @@
 """How far a sweep is, counted from its events.
 
 The time left is the work left, in training steps of all trials, at the rate of this start so far. Evaluation is taken
-to need time in proportion.
+to need time in proportion. Packs whose steps are slow may be the last, so the time left is never less than what a
+running pack needs at its own rate.
 """
 
 import collections
@@ -42,6 +43,14 @@ class RunningPack:
         """Number of trials that the worker has and has not committed."""
         rows = {} if self.progress is None else self.progress.rows
         return sum(trial_id not in rows for trial_id in self.started.pending)
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds that its training still needs at its own rate; 0 while the rate is unknown."""
+        if self.progress is None or not self.progress.steps_per_second:
+            return 0.0
+        steps = (self.started.steps - self.progress.step) * len(self.started.pending)
+        return steps / self.progress.steps_per_second
 
     @property
     def lanes(self) -> int:
@@ -128,7 +137,8 @@ class SweepProgress:
         gained, elapsed = self._steps_done() - had, self._clock() - at
         if gained <= 0 or elapsed <= 0:
             return None
-        return max(0.0, self.plan.steps - self._steps_done()) * elapsed / gained
+        slowest = max((pack.seconds_left for pack in self.packs.values()), default=0.0)
+        return max(slowest, (self.plan.steps - self._steps_done()) * elapsed / gained)
 
     def _steps_done(self) -> int:
         return self._ended_steps + sum(pack.steps_done for pack in self.packs.values())

@@ -1,5 +1,6 @@
 """The counts of a sweep, under a clock of our own."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -72,6 +73,16 @@ def test_time_left_goes_by_what_this_start_has_trained(progress, clock):
     progress.hear(progressed(step=150))
     assert progress.seconds_left == (2 * 4 * 250 - 4 * 150) * 30.0 / (4 * 50)
     assert progress.line().endswith("30 s so far · 4 min left")
+
+
+def test_time_left_is_at_least_what_a_slow_pack_needs(progress, clock):
+    progress.hear(events.PackStarted("quick", "coloring", ("e", "f", "g", "h"), 250))
+    progress.hear(progressed(step=50, steps_per_second=0.5))
+    progress.hear(dataclasses.replace(progressed(step=0, steps_per_second=400.0), pack_id="quick"))
+    clock.now = 10.0
+    progress.hear(dataclasses.replace(progressed(step=250, steps_per_second=400.0), pack_id="quick"))
+    progress.hear(events.PackEnded("quick"))
+    assert progress.seconds_left == 4 * (250 - 50) / 0.5
 
 
 def test_a_compilation_is_not_the_rate_of_the_training(progress, clock):
