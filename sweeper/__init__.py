@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sweeper.packs.trained import Trained
+    from sweeper.packs.trained_trial import TrainedTrial
     from sweeper.space.sweep_spec import SweepSpec
     from sweeper.starts.from_python import SweepPlan
 
@@ -115,7 +115,7 @@ def sql(question: str, results: "str | Path" = "results") -> "pd.DataFrame":
     return frame(question, results)
 
 
-def load(trial_id: str, results: "str | Path" = "results") -> "Trained":
+def load(trial_id: str, results: "str | Path" = "results") -> "TrainedTrial":
     """A trained trial from a store, with a network that can be called (docs/networks.md).
 
     Args:
@@ -123,9 +123,10 @@ def load(trial_id: str, results: "str | Path" = "results") -> "Trained":
         results: Folder or URL of the store.
 
     Raises:
-        sweeper.packs.trained.LoadError: the trial has no row or no network, or is of other code than this checkout.
+        sweeper.packs.trained_trial.LoadError: the trial has no row or no network, or is of other code than this
+            checkout.
         sweeper.store.files.StoreError: there is no store, or it cannot be read.
     """
-    from sweeper.packs import trained  # takes a second to import
+    from sweeper.packs import trained_trial  # takes a second to import
 
-    return trained.load(trial_id, results)
+    return trained_trial.load(trial_id, results)

@@ -26,8 +26,8 @@ from sweeper.launch.worker_messages import Failed, Lost, decoded, encoded, repor
 from sweeper.packs.labels import label, varying
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
-from sweeper.store.standing_rows import standing_statuses
 from sweeper.store.store import StoreError
+from sweeper.store.trial_statuses import statuses_of
 
 MAX_WORKER_DEATHS = 3
 """How often the worker of one pack may die before the pack counts as failed."""
@@ -166,7 +166,7 @@ class SweepCallback(NotSaved, tune.Callback):
             # A stopped row of another sweep may stand until this sweep has run its trial to the end.
             rows: dict[str, Status] = {
                 key: status
-                for key, status in standing_statuses(self._job.store, pending).items()
+                for key, status in statuses_of(self._job.store, pending).items()
                 if status in self._job.source.done
             }
             self._tell_commits(pack_id, rows)

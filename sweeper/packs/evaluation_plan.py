@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from sweeper.packs.plan import Plan, plan
-from sweeper.packs.trained import LoadError, current_trial
+from sweeper.packs.trained_trial import LoadError, current_trial
 from sweeper.store.committed_rows import Entry
 from sweeper.store.evaluations import protocol_id, stored_evaluations
 from sweeper.store.file_names import file_path

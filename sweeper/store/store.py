@@ -40,9 +40,9 @@ from sweeper.store.committed_rows import ATTEMPTS, FEW, Entry, Reading, moved_to
 from sweeper.store.details import scanned_details
 from sweeper.store.file_names import file_path
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.patience import Patience
 from sweeper.store.publication import publish, stands
 from sweeper.store.quarantine import set_aside
+from sweeper.store.retries import Retries
 from sweeper.store.rows import curves_table, outcomes_table, trial_table
 from sweeper.store.schema import (
     CURVES,
@@ -77,24 +77,24 @@ class Store:
     person waits, are not.
     """
 
-    def __init__(self, files: DurableFiles, patience: Patience = Patience()) -> None:
+    def __init__(self, files: DurableFiles, retries: Retries = Retries()) -> None:
         self._files = files
-        self._patience = patience
+        self._retries = retries
 
     @classmethod
-    def open(cls, url: str | Path, patience: Patience = Patience()) -> "Store":
+    def open(cls, url: str | Path, retries: Retries = Retries()) -> "Store":
         """The store at a local folder or a URL of an object store, such as `s3://bucket/results`.
 
         Nothing is read or made yet.
 
         Args:
             url: The address.
-            patience: How long commits and checkpoints wait for a store in trouble.
+            retries: How long commits and checkpoints wait for a store in trouble.
 
         Raises:
             StoreError: the address makes no sense.
         """
-        return cls(open_files(url), patience)
+        return cls(open_files(url), retries)
 
     @classmethod
     def existing(cls, url: str | Path) -> "Store":
@@ -144,7 +144,7 @@ class Store:
             StoreError: the store cannot be written. The trial is then not committed, and other trials are unharmed.
             ValueError: the network is too large to be kept.
         """
-        return self._patience.until_done(lambda: self._commit(result))
+        return self._retries.until_done(lambda: self._commit(result))
 
     def _commit(self, result: TrialResult) -> bool:
         seal = dataclasses.replace(
@@ -264,7 +264,7 @@ class Store:
         Raises:
             StoreError: the name cannot be the name of a folder, or the store cannot be written.
         """
-        self._patience.until_done(lambda: write_record(self._files, record))
+        self._retries.until_done(lambda: write_record(self._files, record))
 
     def sweeps(self) -> list[SweepRecord]:
         """Every start of every sweep, by name and then in order; records that cannot be read are left out loudly."""
@@ -272,11 +272,11 @@ class Store:
 
     def write_bytes(self, relative: str, data: bytes) -> None:
         """Publish a file below the root atomically and durably, replacing a file of the same name."""
-        self._patience.until_done(lambda: self._files.write(relative, data))
+        self._retries.until_done(lambda: self._files.write(relative, data))
 
     def read_bytes(self, relative: str) -> bytes | None:
         """Content of a file below the root, None where there is none."""
-        return self._patience.until_done(lambda: self._files.read(relative))
+        return self._retries.until_done(lambda: self._files.read(relative))
 
     def listing(self, folder: str) -> list[str]:
         """Names relative to the root of all files at any depth below a folder."""
@@ -284,7 +284,7 @@ class Store:
 
     def delete(self, relative: str) -> None:
         """Remove a file below the root, if it is there."""
-        self._patience.until_done(lambda: self._files.delete(relative))
+        self._retries.until_done(lambda: self._files.delete(relative))
 
 
 def _bare_seal(trial: trial_spec.TrialSpec, status: Status) -> Seal:

@@ -17,8 +17,8 @@ import pytest
 from sweeper.analysis import figures, page
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.page import Section, listings
+from sweeper.analysis.page.page_table import MINUS, page_table
 from sweeper.analysis.page.trial_filter import EVERYTHING, TrialKind, kinds_named, kinds_where
-from sweeper.analysis.page.typeset import MINUS, typeset
 from sweeper.analysis.report import write_report
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import COUNT, NUMBER, Column, Table
@@ -115,7 +115,7 @@ def ours(tmp_path_factory) -> Written:
     store = filled(folder / "store", *several(), missing=("f" * 20,))
     results = Results.of_store(store)
     section = Section("ours", PANELS, results, figures.draw(results, PANELS, folder / "figures"))
-    guidance = Table("Guidance", (Column("model"), Column("smallest m", COUNT)), (("Aq_R", 10), ("Aq_r0", None)))
+    guidance = Table("Guidance", (Column("baseline"), Column("smallest m", COUNT)), (("Aq_R", 10), ("Aq_r0", None)))
     page.write(folder / "page.html", store, store.trials(), [section], [guidance])
     return Written(folder / "page.html", store, section)
 
@@ -272,7 +272,7 @@ def test_a_live_page_is_loaded_again_as_its_reader_left_it(tab, tmp_path, ours):
         assert before[:6] == ["#task=coloring", True, True, "descending", 1, 40]
         assert -60 < before[6] < 0
         # Meanwhile the page has grown above the reader's place.
-        table = Table("Guidance", (Column("model"),), (("Aq_R",),) * 30)
+        table = Table("Guidance", (Column("baseline"),), (("Aq_R",),) * 30)
         page.write(path, ours.store, ours.store.trials(), [ours.section], [table], every=60)
         tab.events.clear()
         # Nothing is taken away from a reader who marks a text.
@@ -457,14 +457,16 @@ def test_tables_of_others_obey_the_filter_where_they_name_kinds():
     columns = (Column("Baseline"), Column("votes", COUNT))
     table = Table("Votes", columns, (("Aq_R", 1234), ("other", -5)))
     assert kinds_named(table, known) == [frozenset({TrialKind(baseline="Aq_R")}), EVERYTHING]
-    cells = [line.cells[1] for line in typeset(table).lines]
+    cells = [line.cells[1] for line in page_table(table).lines]
     assert [(cell.text, cell.sort) for cell in cells] == [("1,234", 1234.0), (f"{MINUS}5", -5.0)]
 
 
 def test_infinity_is_the_largest_number_of_a_column_and_nan_is_none():
     cells = [
         line.cells[0]
-        for line in typeset(Table("", (Column("q", NUMBER),), ((math.inf,), (-math.inf,), (math.nan,), (2.5,)))).lines
+        for line in page_table(
+            Table("", (Column("q", NUMBER),), ((math.inf,), (-math.inf,), (math.nan,), (2.5,)))
+        ).lines
     ]
     assert [cell.text for cell in cells] == ["∞", f"{MINUS}∞", "nan", "2.5"]
     assert [cell.sort for cell in cells] == [1e308, -1e308, None, 2.5]

@@ -9,7 +9,7 @@ import pytest
 from sweeper.packs import checkpoint
 from sweeper.store import files
 from sweeper.store.files import StoreError, StoreTrouble
-from sweeper.store.patience import Patience
+from sweeper.store.retries import Retries
 from sweeper.store.store import Store
 from tests.results import outcomes, result
 
@@ -24,8 +24,8 @@ class Waiting:
         self.waits.append(seconds)
         self._meanwhile(len(self.waits))
 
-    def patience(self, seconds=300.0):
-        return Patience(seconds, self.sleep, lambda: sum(self.waits))
+    def retries(self, seconds=300.0):
+        return Retries(seconds, self.sleep, lambda: sum(self.waits))
 
 
 def refused(times, value="done"):
@@ -44,7 +44,7 @@ def refused(times, value="done"):
 def test_waits_double_with_jitter_up_to_half_a_minute(caplog):
     waiting = Waiting()
     operation, calls = refused(8)
-    assert waiting.patience().until_done(operation) == "done"
+    assert waiting.retries().until_done(operation) == "done"
     assert len(calls) == 9
     for wait, longest in zip(waiting.waits, [1, 2, 4, 8, 16, 30, 30, 30], strict=True):
         assert longest / 2 <= wait <= longest
@@ -54,7 +54,7 @@ def test_waits_double_with_jitter_up_to_half_a_minute(caplog):
 def test_after_some_minutes_the_trouble_is_an_error():
     waiting = Waiting()
     with pytest.raises(StoreTrouble):
-        waiting.patience().until_done(refused(1000)[0])
+        waiting.retries().until_done(refused(1000)[0])
     assert 240 < sum(waiting.waits) <= 300
 
 
@@ -63,7 +63,7 @@ def test_what_will_not_pass_is_not_tried_again(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     waiting = Waiting()
-    store = Store.open(tmp_path, waiting.patience())
+    store = Store.open(tmp_path, waiting.retries())
     monkeypatch.setattr("sweeper.store.local_files.os.fsync", full)
     with pytest.raises(StoreError, match="No space left"):
         store.commit(result())
@@ -77,7 +77,7 @@ def test_a_network_disk_that_is_away_is_waited_for(tmp_path, monkeypatch):
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
     waiting = Waiting(lambda count: monkeypatch.setattr("sweeper.store.local_files.os.fsync", fsync))
-    store = Store.open(tmp_path, waiting.patience())
+    store = Store.open(tmp_path, waiting.retries())
     monkeypatch.setattr("sweeper.store.local_files.os.fsync", stale)
     assert store.commit(result())
     assert len(waiting.waits) == 1
@@ -108,7 +108,7 @@ def test_a_bucket_that_answers_503_for_a_while_gets_the_commit_and_the_checkpoin
             s3.busy.unlink()
 
     waiting = Waiting(over)
-    store = Store.open(s3.url(tmp_path.name), waiting.patience())
+    store = Store.open(s3.url(tmp_path.name), waiting.retries())
     try:
         s3.busy.touch()
         assert store.commit(result(outcomes=outcomes(4)))

@@ -31,8 +31,8 @@ from sweeper.analysis.page import curves
 from sweeper.analysis.page.chapters import Chapter, SearchFigure, Section, chapter, published
 from sweeper.analysis.page.listings import failed_trials, trials
 from sweeper.analysis.page.origins import launches, trial_origins
+from sweeper.analysis.page.page_table import PageTable, attempted
 from sweeper.analysis.page.trial_filter import EVERYTHING, Row, TrialKind, TrialKinds, choices, kind_of, kinds_named
-from sweeper.analysis.page.typeset import PageTable, attempted
 from sweeper.analysis.replaced_file import replaced
 from sweeper.analysis.running import drivers, packs_table, sentence
 from sweeper.analysis.sweeps import overview, starts_by_name

@@ -20,7 +20,7 @@ class LoadError(ValueError):
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedTrial:
     """A trial with its network.
 
     Attributes:
@@ -35,7 +35,7 @@ class Trained:
     row: dict[str, Any]
 
 
-def load(name: str, results: str | Path | Store = "results") -> Trained:
+def load(name: str, results: str | Path | Store = "results") -> TrainedTrial:
     """A trained trial from a store; `sweeper.load` is this function.
 
     Args:
@@ -53,7 +53,7 @@ def load(name: str, results: str | Path | Store = "results") -> Trained:
         raise LoadError(f"there is no trial {name} in {store.url}")
     trial = current_trial(rows[0])
     try:
-        return Trained(trial, network_of(trial, stored_weights(store, entries[0])), rows[0])
+        return TrainedTrial(trial, network_of(trial, stored_weights(store, entries[0])), rows[0])
     except NoNetworkError as error:
         raise LoadError(f"trial {name} {error}") from error
     except OtherNetworkError as error:

@@ -12,7 +12,7 @@ import pytest
 import sweeper
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack
-from sweeper.packs.trained import LoadError
+from sweeper.packs.trained_trial import LoadError
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import provenance
 from sweeper.trial.trial_spec import trial_id

@@ -18,7 +18,7 @@ _FIRST, _LONGEST = 1.0, 30.0  # seconds of the first wait, which doubles, and of
 
 
 @dataclasses.dataclass(frozen=True)
-class Patience:
+class Retries:
     """How long an operation waits for a store in trouble.
 
     Attributes:

@@ -11,7 +11,7 @@ from sweeper.store.threads import in_threads
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
 
-def standing_statuses(store: Store, trials: Iterable[TrialSpec]) -> dict[str, Status]:
+def statuses_of(store: Store, trials: Iterable[TrialSpec]) -> dict[str, Status]:
     """Status, by trial id, of the trials whose own file holds a row that is not failed.
 
     Compacted rows are not read: their trials are left out.

@@ -62,7 +62,7 @@ class PageTable(NamedTuple):
         return bool(self.lines) or not self.heads
 
 
-def typeset(table: Table, kinds: Sequence[TrialKinds] | None = None) -> PageTable:
+def page_table(table: Table, kinds: Sequence[TrialKinds] | None = None) -> PageTable:
     """The table for the template.
 
     Args:
@@ -78,11 +78,11 @@ def typeset(table: Table, kinds: Sequence[TrialKinds] | None = None) -> PageTabl
 
 
 def attempted(title: str, make: Callable[[], tuple[Table, Sequence[TrialKinds] | None]]) -> PageTable:
-    """The typeset table of what `make` returns, or a note that says why it could not be made."""
+    """The page table of what `make` returns, or a note that says why it could not be made."""
     try:
-        return typeset(*make())
+        return page_table(*make())
     except Exception as error:  # whatever is wrong with a table, the page has the others
-        return typeset(failed(title, error))
+        return page_table(failed(title, error))
 
 
 def _cell(column: Column, value: Any) -> Cell:
