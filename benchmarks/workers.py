@@ -113,7 +113,7 @@ def measure(workers: int, seconds: float) -> list[str]:
     packs = [Pack((trial,)) for trial in trials]
     work = tuple(plan.Work(pack, pack.trial_ids) for pack in packs)
     planned = SweepPlanned("benchmark", trials=workers, done=0, failed=0, steps=0)
-    source = plan.Listed(plan.Plan({}, {}, 1, workers, work, frozenset(), frozenset()))
+    source = plan.ListedWork(plan.Plan({}, {}, 1, workers, work, frozenset(), frozenset()))
     environment = worker_environment(Resources()) | {"PYTHONPATH": os.getcwd()}
     interruption = Interruption()
     watch = Watch(workers, seconds, interruption)

@@ -34,7 +34,7 @@ from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
 
-class Halving(WorkSource):
+class HalvingWork(WorkSource):
     """The work of a successive halving.
 
     Attributes:

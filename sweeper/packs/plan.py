@@ -1,7 +1,7 @@
 """The work of a start: the planned trials minus the committed ones, in packs.
 
-The results store is the only memory. A listed search is planned whole. An adaptive search is a conversation: the next
-settings depend on the values of earlier ones, and every start replays the conversation from the store. Both are a
+The results store is the only memory. A listed search is planned whole. In an adaptive search the next settings depend
+on the values of earlier ones, and every start asks for all of them again, with the values in the store. Both are a
 `WorkSource` of `Work`: a pack with all of its trials, because a checkpoint holds all lanes, and the ids of the pending
 trials.
 
@@ -199,7 +199,7 @@ class WorkSource(abc.ABC):
         self._waiting.extend(plan.work)
 
 
-class Listed(WorkSource):
+class ListedWork(WorkSource):
     """The work of a listed search, all known before the first pack runs.
 
     The first pack of every program goes first. So workers that start together compile different programs, and later
@@ -223,8 +223,8 @@ class Listed(WorkSource):
         pass
 
 
-class Conversation(WorkSource):
-    """The work of an adaptive search, which is replayed from the store and then carried on.
+class AdaptiveWork(WorkSource):
+    """The work of an adaptive search: its settings so far are asked for again, then further ones.
 
     Args:
         spec: A space with an adaptive search.

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from sweeper.messages import counted, inflected
-from sweeper.packs.halving import Halving
+from sweeper.packs.halving import HalvingWork
 from sweeper.packs.packing import cells
-from sweeper.packs.plan import Conversation, Listed, WorkSource, plan
+from sweeper.packs.plan import AdaptiveWork, ListedWork, WorkSource, plan
 from sweeper.space.halving_search import HalvingSearch
 from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
@@ -28,23 +28,23 @@ def work_source(
         store: Where rows and checkpoints are; nothing is written.
         committed: Status of every committed trial at the start.
         done: See `plan.done_statuses`.
-        values: See `plan.Conversation`.
-        fingerprint: See `halving.Halving`.
+        values: See `plan.AdaptiveWork`.
+        fingerprint: See `halving.HalvingWork`.
 
     Raises:
         SearchSpaceError: values that are legal by themselves exclude each other.
         StoreError: the store cannot be read.
     """
     if isinstance(spec.search, AdaptiveSearch):
-        study = Conversation(spec, committed, done, values)
+        study = AdaptiveWork(spec, committed, done, values)
         searched = f"{spec.search.TITLE} of {counted(spec.search.trials or 0, 'setting')}"
         return study, f"{searched}, {counted(len(study.planned), 'trial')} so far"
     if isinstance(spec.search, HalvingSearch):
-        halving = Halving(spec, store, committed, done, fingerprint)
+        halving = HalvingWork(spec, store, committed, done, fingerprint)
         searches = f"{len(halving.searches):,} {inflected(len(halving.searches), 'search', 'searches')}"
         structures = counted(len(cells(halving.planned.values())), "cell")
         return halving, f"{searches} of {spec.search.starts:,} trials · {structures}"
     expansion = spec.expand()
     planned = plan(expansion.trials, spec.pack_lanes, committed, done)
     counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
-    return Listed(planned), f"{expansion.summary} · {counts}"
+    return ListedWork(planned), f"{expansion.summary} · {counts}"

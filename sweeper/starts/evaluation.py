@@ -19,7 +19,7 @@ from sweeper.analysis.results import named_frame
 from sweeper.interruption import Interruption
 from sweeper.messages import counted
 from sweeper.packs.evaluation_plan import EvaluationPlan, ProtocolChanges, ProtocolError, evaluation_plan
-from sweeper.packs.plan import Listed
+from sweeper.packs.plan import ListedWork
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.resources import Resources
@@ -154,7 +154,7 @@ def _launched(
     """Evaluate all packs on a cluster; errors are those of `on_cluster.launched`."""
     from sweeper import launch  # Ray takes seconds to import
 
-    source = Listed(planned.plan)
+    source = ListedWork(planned.plan)
     done = len(planned.plan.committed)
     event = events.SweepPlanned(name, trials=len(source.planned), done=done, failed=0, steps=source.steps)
     job = launch.Job(

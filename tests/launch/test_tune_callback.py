@@ -59,7 +59,7 @@ class Driver:
     def __init__(self, folder: Path, evaluation: ProtocolChanges | None = None):
         work = whole(coloring_trial(), coloring_trial(seed=1))
         self.store, self.heard = Store.open(folder), Heard()
-        self.source = plan.Listed(plan.plan(work.pack.trials, None, {}, plan.done_statuses(False, False)))
+        self.source = plan.ListedWork(plan.plan(work.pack.trials, None, {}, plan.done_statuses(False, False)))
         assert self.source.next() == work
         self.errors = tune_callback.TrialErrors()
         self.errors.latest = ActorDiedError()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sweeper.packs import pack_run
-from sweeper.packs.halving import Halving
+from sweeper.packs.halving import HalvingWork
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.plan import Work, done_statuses
 from sweeper.space import search_space
@@ -43,8 +43,8 @@ def space(tmp_path_factory):
     return lambda *overrides: search_space.read(path, overrides)
 
 
-def source_of(spec: SweepSpec, store: Store, origin=ORIGIN) -> Halving:
-    return Halving(spec, store, store.committed(), DONE, origin.fingerprint)
+def source_of(spec: SweepSpec, store: Store, origin=ORIGIN) -> HalvingWork:
+    return HalvingWork(spec, store, store.committed(), DONE, origin.fingerprint)
 
 
 def train(work: Work, store: Store, strides: int | None = None, origin=ORIGIN) -> bool:
@@ -60,7 +60,7 @@ def train(work: Work, store: Store, strides: int | None = None, origin=ORIGIN) -
     return True
 
 
-def run(source: Halving, store: Store, rng: random.Random, workers: int = 1, strides: int = 10**6) -> None:
+def run(source: HalvingWork, store: Store, rng: random.Random, workers: int = 1, strides: int = 10**6) -> None:
     """Work through the search with so many workers that end in random order; dies after so many strides."""
     running: list[Work] = []
     while not source.exhausted:
@@ -77,7 +77,7 @@ def run(source: Halving, store: Store, rng: random.Random, workers: int = 1, str
             running.append(work)
 
 
-def after_step(step: int, source: Halving, store: Store) -> Work:
+def after_step(step: int, source: HalvingWork, store: Store) -> Work:
     """Train all packs until this step; the first pack of a later step, which waits."""
     while (work := source.next()) is not None and work.until <= step:
         train(work, store)

@@ -73,7 +73,7 @@ def test_the_first_pack_of_every_program_goes_first():
         for baseline in ("Aq_R", "AE_R", "Aq_r0", "AE_r0")
         for q in (1.5, 2.0)
     ]
-    source = plan.Listed(plan.plan(trials, None, {}, DONE))
+    source = plan.ListedWork(plan.plan(trials, None, {}, DONE))
     order = [work.pack.trials[0].baseline.value for work in iter(source.next, None)]
     assert order == ["Aq_R", "Aq_r0", "Aq_R", "AE_R", "Aq_r0", "AE_r0"]
 
@@ -99,11 +99,11 @@ def spec(tmp_path: Path) -> SweepSpec:
     return search_space.read(path)
 
 
-def study(spec: SweepSpec, results: Results) -> plan.Conversation:
-    return plan.Conversation(spec, dict.fromkeys(results.losses, "finished"), DONE, results.values)
+def study(spec: SweepSpec, results: Results) -> plan.AdaptiveWork:
+    return plan.AdaptiveWork(spec, dict.fromkeys(results.losses, "finished"), DONE, results.values)
 
 
-def run(study: plan.Conversation, results: Results, workers: int, rng: random.Random, packs: int = 1000) -> None:
+def run(study: plan.AdaptiveWork, results: Results, workers: int, rng: random.Random, packs: int = 1000) -> None:
     """Work through the study with so many workers that end in random order, for so many packs."""
     running: list[plan.Work] = []
     while packs and not study.exhausted:

@@ -9,7 +9,7 @@ import pytest
 import sweeper
 from sweeper.analysis import sql
 from sweeper.packs.packing import packs
-from sweeper.packs.plan import Listed, done_statuses, plan
+from sweeper.packs.plan import ListedWork, done_statuses, plan
 from sweeper.space import search_space
 from sweeper.store import compaction, schema
 from sweeper.store.compaction import compact
@@ -57,7 +57,7 @@ def test_its_sweep_is_done(store, tmp_path):
     (record,) = store.sweeps()
     (tmp_path / "second.yaml").write_text(record.text)
     trials = search_space.read(tmp_path / "second.yaml").expand().trials
-    assert Listed(
+    assert ListedWork(
         plan(trials, None, store.committed(), done_statuses(early_stopping=True, retry_failed=False))
     ).exhausted
     assert {key for pack in packs(trials, None) for key in pack.trial_ids} == set(SUCCESS) - {"80d7d837a0ca7147efac"}
