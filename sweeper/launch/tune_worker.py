@@ -145,11 +145,8 @@ class PackWorker(tune.Trainable):
             return evaluation_run.opened(work, self._changes, self._opened(), self._provenance)
         resources = self._resources
         destination = pack_run.Destination.of(self._opened(), self._provenance, resources)
-        # Without a number in the space, and with a device of its own that computes all of the training.
-        choose = resources.lanes is None and resources.gpus > 0 and not resources.population_workers
-        share = min(1.0, resources.gpus) if choose else None
         trainer = self._trainer(work.pack)
-        return pack_run.opened(work.pack, work.pending, destination, trainer, work.segment, share)
+        return pack_run.opened(work.pack, work.pending, destination, trainer, work.segment, resources.device_share)
 
     def _trainer(self, pack: Pack) -> Trainer:
         trainer, workers = trainer_of(pack.trials[0]), self._resources.population_workers

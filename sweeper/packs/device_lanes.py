@@ -1,19 +1,25 @@
 """How many lanes of a pack an accelerator computes at once, and what is to be done when its memory is too small.
 
-The compiler says how much memory a program takes. Programs of one and of two lanes give the memory of a lane and of
-what all lanes share, and with the memory of the device the number of lanes that fit. The choice depends on the pack and
-on the kind of device, never on what else uses the device or on what is committed. A checkpoint keeps it.
+The compiler says how much memory a program takes. If the program of all lanes does not fit, those of one and of two
+lanes give the memory of a further lane, and so a number of lanes, which becomes smaller until its program fits. The
+program that fits is the one that trains. The choice depends on the pack and on the kind of device, never on what else
+uses the device or on what is committed. A checkpoint keeps it.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import jax
 
+from sweeper.messages import counted
 from sweeper.packs.packing import Pack, stack
 from sweeper.training.trainer import Trainer
 
 SHARE = 0.9
 """Share of the device's memory that lanes may fill; the rest is for evaluation and for gaps between arrays."""
+
+_OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY")
+"""JAX's own allocator, and the driver, from which libraries take memory of their own."""
 
 
 class LaneChoice(NamedTuple):
@@ -45,12 +51,28 @@ def chosen_lanes(pack: Pack, trainer: Trainer[Any], share: float) -> LaneChoice 
     whole = device_bytes()
     if whole is None or len(pack.trials) == 1:
         return None
-    memory = share * whole
-    one, two = (trainer.memory(stack(pack.trials[:lanes])) for lanes in (1, 2))
-    each = max(1, two - one)
-    fitting = min(len(pack.trials), max(1, int((SHARE * memory - (one - each)) // each)))
-    reason = f"the first lane takes {_megabytes(one)}, each further lane {_megabytes(each)}, the device has room for "
-    return LaneChoice(fitting, reason + _megabytes(memory))
+    room, everything = SHARE * share * whole, len(pack.trials)
+    taken = _memory(pack, trainer, everything)
+    if taken <= room:
+        return LaneChoice(everything, f"{_megabytes(taken)} for all lanes, the device has room for {_megabytes(room)}")
+    one, two = (_memory(pack, trainer, lanes) for lanes in (1, 2))
+    fitting = min(everything - 1, max(1, int((room - one) // max(1, two - one)) + 1))
+    # The memory need not grow evenly with the lanes.
+    while fitting > 1 and (taken := _memory(pack, trainer, fitting)) > room:
+        fitting = max(1, fitting // 2 if math.isinf(taken) else min(fitting - 1, int(fitting * room // taken)))
+    taken = one if fitting == 1 else taken
+    reason = f"{_megabytes(taken)} for {counted(fitting, 'lane')}, the device has room for {_megabytes(room)}"
+    return LaneChoice(fitting, reason)
+
+
+def _memory(pack: Pack, trainer: Trainer[Any], lanes: int) -> float:
+    """Bytes that the first lanes take; infinite if already the compiler, which tries out kernels, runs out of them."""
+    try:
+        return trainer.memory(stack(pack.trials[:lanes]))
+    except jax.errors.JaxRuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        return math.inf
 
 
 def halved(lanes: int) -> LaneChoice:
@@ -60,7 +82,7 @@ def halved(lanes: int) -> LaneChoice:
 
 def out_of_memory(error: Exception) -> bool:
     """Whether a computation failed because the memory of its device was too small."""
-    return isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+    return isinstance(error, jax.errors.JaxRuntimeError) and any(name in str(error) for name in _OUT_OF_MEMORY)
 
 
 def _megabytes(amount: float) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sweeper.trial.record import Spec
 from sweeper.trial.trial_spec import Count
@@ -19,7 +19,7 @@ class Resources(Spec):
             the training seeds of one setting; with a GPU of up to `ACCELERATOR_LANES` trials of one structure, of
             which the worker trains as many at once as fit into the memory of the GPU.
         cpus: Cores of a pack.
-        gpus: GPUs of a pack; a share below 1 puts several packs on one GPU.
+        gpus: Share of a GPU for a pack, which trains on one GPU; a share below 1 puts several packs on one GPU.
         population_workers: Processes of one core each that evaluate the population of a pack that evolution trains. The
             pack's own process works while they wait, so that its `cpus` are not reserved in addition. With 0 the pack's
             own process evaluates the population.
@@ -30,7 +30,7 @@ class Resources(Spec):
 
     lanes: Count | None = None
     cpus: Count = 1
-    gpus: Annotated[float, Field(ge=0)] = 0.0
+    gpus: Annotated[float, Field(ge=0, le=1)] = 0.0
     population_workers: Annotated[int, Field(ge=0)] = 0
     checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0
     outcomes: bool = True
@@ -41,8 +41,10 @@ class Resources(Spec):
         own = {"CPU": float(self.cpus)} if self.population_workers == 0 else {}
         return [own | ({"GPU": self.gpus} if self.gpus else {}), *[{"CPU": 1.0}] * self.population_workers]
 
-    @model_validator(mode="after")
-    def _gpus_are_whole(self) -> "Resources":
-        if self.gpus > 1 and not self.gpus.is_integer():
-            raise ValueError(f"gpus: more than one GPU must be a whole number, got {self.gpus:g}")
-        return self
+    @property
+    def device_share(self) -> float | None:
+        """Share of a GPU whose memory says how many lanes of a pack are trained at once.
+
+        None without a GPU, where the space gives a number, and where other processes evaluate the population.
+        """
+        return self.gpus if self.gpus and self.lanes is None and not self.population_workers else None

@@ -35,7 +35,8 @@ def run_packs(sweep: PlannedSweep, interruption: Interruption) -> None:
 
 def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream) -> None:
     destination = Destination.of(sweep.store, sweep.origin, sweep.spec.resources)
-    run = opened(work.pack, work.pending, destination, segment=work.segment)
+    share = sweep.spec.resources.device_share
+    run = opened(work.pack, work.pending, destination, segment=work.segment, device_share=share)
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
     committed: set[str] = set()

@@ -23,7 +23,23 @@ PROGRAMS = 32
 """The most programs that a process keeps; a pack needs about four. On a CPU a program has hundreds of memory mappings,
 and Linux kills a process that asks for more than 65,530."""
 
-_programs: dict[Any, Any] = {}  # the latest used last
+
+class Program:
+    """A compiled program that takes the trial itself, whatever its structure has that programs do not see."""
+
+    def __init__(self, executable: jax.stages.Compiled):
+        self._executable = executable
+
+    def __call__(self, trial: TrialSpec, *arguments: Any) -> Any:
+        """Run it."""
+        return self._executable(trial.for_programs(), *arguments)
+
+    def memory_bytes(self) -> int:
+        """Memory of the device that it needs, as the compiler says."""
+        return memory_bytes(self._executable)
+
+
+_programs: dict[Any, Program] = {}  # the latest used last
 _seconds = 0.0
 _cpu_seconds = 0.0
 
@@ -45,7 +61,7 @@ def compiled(
 
 def kept(
     function: Callable[..., Any], trial: TrialSpec, *arguments: Any, static: tuple[Any, ...] = (), **options: Any
-) -> Any:
+) -> Program:
     """As `compiled`, but once for all arguments of equal structure, shapes and types, while the program is kept.
 
     Structure is that of `TrialSpec.for_programs`; the executable takes the trial itself.
@@ -66,13 +82,9 @@ def kept(
     if program is None:
         begun, cpu_begun = time.monotonic(), time.process_time()
         positions = tuple(range(1 + len(arguments), 1 + len(arguments) + len(static)))
-        executable = compiled(function, seen, *arguments, *static, static_argnums=positions, **options)
+        program = Program(compiled(function, seen, *arguments, *static, static_argnums=positions, **options))
         _seconds += time.monotonic() - begun
         _cpu_seconds += time.process_time() - cpu_begun
-
-        def program(trial: TrialSpec, *arguments: Any) -> Any:
-            return executable(trial.for_programs(), *arguments)
-
     _programs[key] = program
     if len(_programs) > PROGRAMS:
         for oldest in list(_programs)[: -PROGRAMS // 2]:

@@ -111,13 +111,18 @@ def tell(
 
 def in_process(trials: TrialSpec, distribution: Distribution, step: np.ndarray) -> list[np.ndarray]:
     """The evaluator that computes every block in this process."""
-    return [block_in_process(trials, distribution, step, block) for block in range(blocks(trials))]
+    # An accelerator gets all of its work before the first result is awaited.
+    return jax.device_get([_dispatched(trials, distribution, step, block) for block in range(blocks(trials))])
 
 
 def block_in_process(trials: TrialSpec, distribution: Distribution, step: np.ndarray, block: int) -> np.ndarray:
     """Objectives of one block, by this process's program for it."""
+    return np.asarray(_dispatched(trials, distribution, step, block))
+
+
+def _dispatched(trials: TrialSpec, distribution: Distribution, step: np.ndarray, block: int) -> Array:
     arguments = (of_generation(trials, step), distribution, step, np.int32(block))
-    return np.asarray(compilation.kept(block_objectives, *arguments)(*arguments))
+    return compilation.kept(block_objectives, *arguments)(*arguments)
 
 
 def curve_interval(trial: TrialSpec) -> int:

@@ -146,17 +146,17 @@ def prepare(trials: TrialSpec) -> TrainState:
     """Compile the programs of `start` and of the first `stride`; the shapes of the state."""
     compilation.kept(init, trials, runs_once=True)
     state = jax.eval_shape(init, trials)
-    compilation.kept(advance, trials, state, static=(min(STRIDE, trials.steps),), donate_argnums=1)
+    _first_stride(trials, state)
     return state
 
 
 def memory(trials: TrialSpec) -> int:
     """Bytes of the device that `stride` needs, as the compiler says."""
-    state = jax.eval_shape(init, trials)
-    length = min(STRIDE, trials.steps)
-    return compilation.memory_bytes(
-        compilation.compiled(advance, trials, state, length, static_argnums=2, donate_argnums=1)
-    )
+    return _first_stride(trials, jax.eval_shape(init, trials)).memory_bytes()
+
+
+def _first_stride(trials: TrialSpec, state: TrainState) -> compilation.Program:
+    return compilation.kept(advance, trials, state, static=(min(STRIDE, trials.steps),), donate_argnums=1)
 
 
 TRAINER = Trainer(

@@ -176,7 +176,6 @@ def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(strid
         (Resources(), None),
         (Resources(gpus=1), 1.0),
         (Resources(gpus=0.5), 0.5),
-        (Resources(gpus=2), 1.0),
         (Resources(gpus=1, lanes=4), None),
         (Resources(gpus=1, population_workers=2), None),
     ],

@@ -11,8 +11,8 @@ from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack, stack
 from sweeper.packs.plan import Segment
 from sweeper.store.store import Store
-from sweeper.training import evolution, gradient
-from sweeper.trial import provenance
+from sweeper.training import compilation, evolution, gradient
+from sweeper.trial import provenance, vectorisation
 from tests.trials import coloring_trial
 
 ORIGIN = provenance.capture(["test"])
@@ -20,9 +20,12 @@ TRIALS = tuple(coloring_trial(seed=seed, steps=350) for seed in range(5))
 PACK = Pack(TRIALS)
 
 
-def _of_memory(one: int, two: int):
-    """A trainer whose programs need so much memory with one lane and with two."""
-    return dataclasses.replace(gradient.TRAINER, memory=lambda trials: {1: one, 2: two}[len(trials.seed)])
+def _of_memory(*needed: float):
+    """A trainer whose programs need so much memory with one lane, with two, and so on."""
+    return dataclasses.replace(gradient.TRAINER, memory=lambda trials: needed[len(trials.seed) - 1])
+
+
+EVEN = _of_memory(150, 200, 250, 300, 350)
 
 
 @pytest.mark.parametrize(
@@ -32,12 +35,62 @@ def _of_memory(one: int, two: int):
 )
 def test_lanes_fill_the_memory_of_the_device(monkeypatch, device, lanes):
     monkeypatch.setattr(device_lanes, "device_bytes", lambda: device)
-    choice = device_lanes.chosen_lanes(PACK, _of_memory(150, 200), 1.0)
+    choice = device_lanes.chosen_lanes(PACK, EVEN, 1.0)
     assert choice is not None
     assert choice.lanes == lanes
-    assert choice.reason.startswith("the first lane takes 0.0 MB, each further lane 0.0 MB")
-    half = device_lanes.chosen_lanes(PACK, _of_memory(150, 200), 0.5)
-    assert half == device_lanes.chosen_lanes(PACK, _of_memory(300, 400), 1.0)._replace(reason=half.reason)
+    told = {5: "all lanes", 1: "1 lane"}.get(lanes, f"{lanes} lanes")
+    assert choice.reason == f"0.0 MB for {told}, the device has room for 0.0 MB"
+    half = device_lanes.chosen_lanes(PACK, EVEN, 0.5)
+    twice = device_lanes.chosen_lanes(PACK, _of_memory(300, 400, 500, 600, 700), 1.0)
+    assert half is not None
+    assert twice is not None
+    assert half.lanes == twice.lanes
+
+
+@pytest.mark.parametrize(
+    ("needed", "lanes"),
+    [
+        # By one and two lanes four would fit; the compiler says what four and three really take.
+        ((150, 200, 350, 400, 500), 2),
+        ((150, 200, 250, 400, 500), 3),
+        # More lanes than one and two promise are not looked for.
+        ((150, 300, 320, 340, 380), 2),
+    ],
+)
+def test_the_program_that_is_chosen_fits(monkeypatch, needed, lanes):
+    monkeypatch.setattr(device_lanes, "device_bytes", lambda: 340 / 0.9)
+    choice = device_lanes.chosen_lanes(PACK, _of_memory(*needed), 1.0)
+    assert choice is not None
+    assert choice.lanes == lanes
+    assert needed[choice.lanes - 1] <= 340
+
+
+def test_a_compiler_that_runs_out_of_memory_says_that_lanes_do_not_fit(monkeypatch):
+    def memory(trials):
+        if len(trials.seed) > 3:
+            raise jax.errors.JaxRuntimeError("INTERNAL: CUDA_ERROR_OUT_OF_MEMORY: out of memory")
+        return 10 * len(trials.seed)
+
+    monkeypatch.setattr(device_lanes, "device_bytes", lambda: 1000)
+    choice = device_lanes.chosen_lanes(PACK, dataclasses.replace(gradient.TRAINER, memory=memory), 1.0)
+    assert choice is not None
+    assert choice.lanes == 2
+    failing = dataclasses.replace(gradient.TRAINER, memory=Device(holds=0, message="INTERNAL: a bug").memory)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="a bug"):
+        device_lanes.chosen_lanes(PACK, failing, 1.0)
+
+
+@pytest.mark.slow
+def test_the_program_whose_memory_was_asked_for_is_the_one_that_trains(monkeypatch):
+    monkeypatch.setattr(device_lanes, "device_bytes", lambda: 10**12)
+    pack = Pack(tuple(coloring_trial(seed=seed, task={"name": "coloring", "vertices": 6}) for seed in range(3)))
+    stacked = stack(pack.trials)
+    with vectorisation.built_for("cuda"):
+        assert device_lanes.chosen_lanes(pack, gradient.TRAINER, 1.0) is not None
+        state = gradient.start(stacked)
+        before = compilation.seconds()
+        gradient.stride(stacked, state, gradient.TRAINER.stride_steps)
+        assert compilation.seconds() == before
 
 
 def test_nothing_is_chosen_on_a_cpu_and_for_one_trial(monkeypatch):
@@ -70,6 +123,9 @@ class Device:
         self.holds, self.from_step, self.message = holds, from_step, message
         self.strides: list[tuple[int, int]] = []
         self.trainer = dataclasses.replace(gradient.TRAINER, stride=self._stride)
+
+    def memory(self, trials):
+        raise jax.errors.JaxRuntimeError(self.message)
 
     def _stride(self, trials, state, length):
         lanes, step = len(trials.seed), int(np.asarray(state.step)[0])
@@ -153,7 +209,7 @@ def test_an_interruption_keeps_the_number_of_lanes(undisturbed, tmp_path):
 def test_a_worker_takes_as_many_lanes_as_fit(undisturbed, tmp_path, monkeypatch):
     monkeypatch.setattr(device_lanes, "device_bytes", lambda: 340)
     store, device = Store.open(tmp_path), Device(holds=3)
-    trainer = dataclasses.replace(device.trainer, memory=_of_memory(150, 200).memory)
+    trainer = dataclasses.replace(device.trainer, memory=EVEN.memory)
     run = pack_run.opened(PACK, PACK.trial_ids, Destination(store, ORIGIN), trainer, device_share=1.0)
     progress = _finish(run)
     assert {item.lanes for item in progress} == {4, 2}  # the estimate was too high by one

@@ -239,7 +239,7 @@ MISTAKES = {
     "vote of more than vote": ("[5, 30]", "[5, 31]", "trial.evaluation.votes", "a group of 31 needs at least 31"),
     "vote twice": ("[5, 30]", "[5, 5]", "trial.evaluation.votes", "names a group size twice"),
     "word among the votes": ("[5, 30]", "[5, x]", "trial.evaluation.votes[1]", "expected an integer, got 'x'"),
-    "one and a half GPUs": ("cpus: 1", "gpus: 1.5", "resources.gpus", "must be a whole number, got 1.5"),
+    "one and a half GPUs": ("cpus: 1", "gpus: 1.5", "resources.gpus", "must be at most 1, got 1.5"),
     "no lanes": ("lanes: 8", "lanes: 0", "resources.lanes", "must be at least 1, got 0"),
     # holes
     "empty axis": ("[8, 16]", "[]", "trial.model.width.choice", "the axis is empty"),
