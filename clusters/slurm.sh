@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One sweep as one Slurm job: Ray starts on all of its nodes, the sweep runs on the first, and Ray stops with it.
 #
-#   sbatch --nodes=4 --gpus-per-node=1 clusters/slurm.sh search_spaces/recall.yaml /shared/results
+#   sbatch --nodes=4 clusters/slurm.sh search_spaces/recall.yaml /shared/results
 #
 # Submitted from the checkout, on a file system that all nodes share, with its .venv (`make .venv/runtime`, or
 # locks/gpu.lock for GPUs). Submitting the same line again carries on; so does Slurm itself when a node fails.

@@ -183,8 +183,8 @@ def prepare(trials: TrialSpec) -> EvolutionState:
 def memory(trials: TrialSpec) -> int:
     """Bytes of the device that a generation needs whose blocks this process evaluates, as the compiler says."""
     _, of_block, of_tell = first_generation(trials)
-    programs = compilation.compiled(block_objectives, *of_block), compilation.compiled(tell, *of_tell)
-    return max(map(compilation.memory_bytes, programs))
+    programs = compilation.kept(block_objectives, *of_block), compilation.kept(tell, *of_tell)
+    return max(program.memory_bytes() for program in programs)
 
 
 def trainer(evaluate: Evaluator) -> Trainer[EvolutionState]:
