@@ -20,6 +20,7 @@ from sweeper.space.holes import Hole, holes_in
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
 from sweeper.store.entry_names import varying_names
+from sweeper.trial.trial_spec import with_unwritten
 
 LEAST_SEEDS = 5
 """Training seeds of the repetition, unless the search had more."""
@@ -80,7 +81,7 @@ def repetition(ranked: Ranking, space: SweepSpec, results: str, address: str | N
     first = max(trained) + 1
     seeds = range(first, first + max(len(trained), LEAST_SEEDS))
     fixed = {"name": f"{space.name}-best", "search": "{method: grid}"}
-    fixed |= filling(space, json.loads(best.rows["spec"].iloc[0]), seeds)
+    fixed |= filling(space, with_unwritten(json.loads(best.rows["spec"].iloc[0])), seeds)
     kept = [override for override in space.overrides if not _replaced(override.partition("=")[0], fixed)]
     words = ["python", "-m", "sweeper.run", str(space.path), "--results", redacted(results)]
     words += [] if address is None else ["--address", address]
@@ -99,7 +100,7 @@ def filling(space: SweepSpec, trial: Mapping[str, Any], seeds: Sequence[int]) ->
 
     Args:
         space: The space.
-        trial: The canonical trial of the setting.
+        trial: The canonical trial of the setting, with `trial_spec.with_unwritten`.
         seeds: Its training seeds.
     """
     choice = {"choice": list(seeds)}
@@ -112,7 +113,7 @@ def filling(space: SweepSpec, trial: Mapping[str, Any], seeds: Sequence[int]) ->
 
 
 def _holes_filled(node: Node, value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """The values in place of the holes of a tree. An entry that the canonical trial leaves out is null."""
+    """The values in place of the holes of a tree. An entry that the trial leaves out, as it equals another, is null."""
     if isinstance(node.value, Hole):
         yield path, json.dumps(value)
     elif isinstance(node.value, dict):

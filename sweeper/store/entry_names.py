@@ -17,8 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sweeper.store.schema import TRIALS
-from sweeper.trial import plugins
-from sweeper.trial.trial_spec import leaf_values
+from sweeper.trial.trial_spec import leaf_values, with_unwritten
 
 CARRIED = {
     "task.name": "task",
@@ -50,7 +49,7 @@ _WITHOUT_NAME = ("baseline", "model.name")
 
 @functools.lru_cache(CACHED)
 def entries(spec: str) -> Mapping[str, Any]:
-    """Every entry of a specification by its dotted path, the name of the objective also where it is not written.
+    """Every entry of a specification by its dotted path, also those that are not written at their value.
 
     Args:
         spec: JSON, as in the column `spec` of the store.
@@ -60,8 +59,7 @@ def entries(spec: str) -> Mapping[str, Any]:
 
 def entries_of(spec: Mapping[str, Any]) -> dict[str, Any]:
     """As `entries`, of a specification as nested mappings."""
-    written = {path: decoded(value) for path, value in leaf_values(spec)}
-    return {"objective.name": plugins.DEFAULT_OBJECTIVE} | written
+    return {path: decoded(value) for path, value in leaf_values(with_unwritten(spec))}
 
 
 _SPELLED = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}

@@ -70,7 +70,7 @@ class Spec(BaseModel):
         super().__pydantic_init_subclass__(**kwargs)
         jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, _unflattener(cls), _flatten)
 
-        for name, mark in _unwritten_fields(cls).items():
+        for name, mark in unwritten_fields(cls).items():
             if (default := cls.model_fields[name].get_default()) != mark.at:
                 raise TypeError(
                     f"{cls.__name__}.{name} is not written at {mark.at!r}, so this must be its default, not {default!r}"
@@ -101,7 +101,8 @@ def _traced_fields(cls: type[Spec]) -> frozenset[str]:
 
 
 @functools.cache
-def _unwritten_fields(cls: type[Spec]) -> dict[str, Unwritten]:
+def unwritten_fields(cls: type[Spec]) -> dict[str, Unwritten]:
+    """The fields of a record that are not written while they mean "as before", by name."""
     return {
         name: mark for name, field in cls.model_fields.items() for mark in field.metadata if isinstance(mark, Unwritten)
     }
@@ -111,7 +112,7 @@ def _unwritten_fields(cls: type[Spec]) -> dict[str, Unwritten]:
 def _same_as(cls: type[Spec]) -> dict[str, str]:
     marks = [(name, mark) for name, field in cls.model_fields.items() for mark in field.metadata]
     named = {name: mark.field for name, mark in marks if isinstance(mark, SameAs)}
-    return named | {name: mark.same_as for name, mark in _unwritten_fields(cls).items() if mark.same_as is not None}
+    return named | {name: mark.same_as for name, mark in unwritten_fields(cls).items() if mark.same_as is not None}
 
 
 def canonical(value: Any) -> Any:
@@ -137,7 +138,7 @@ def canonical(value: Any) -> Any:
             written = {name: canonical(getattr(value, name)) for name in _fields(type(value))}
             as_before = {
                 name: canonical(mark.at) if mark.same_as is None else written[mark.same_as]
-                for name, mark in _unwritten_fields(type(value)).items()
+                for name, mark in unwritten_fields(type(value)).items()
             }
             return {n: item for n, item in written.items() if n not in as_before or item != as_before[n]}
         case _:

@@ -15,10 +15,11 @@ Invariants:
 """
 
 import enum
+import functools
 import hashlib
 import json
-from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 import jax
 from jaxtyping import PRNGKeyArray
@@ -29,7 +30,7 @@ from sweeper.trial.contracts import Model, Task
 from sweeper.trial.evolution_strategies import PGPE, SNES, Evolution, OpenES, SepCMAES
 from sweeper.trial.field_types import Count, NotNegative, Positive, Schedule, Share
 from sweeper.trial.objective_contract import Objective
-from sweeper.trial.record import Spec, Traced, Unwritten, canonical
+from sweeper.trial.record import Spec, Traced, Unwritten, canonical, unwritten_fields
 
 
 def _plugin(kind: plugins.Kind, default: str | None = None) -> Any:
@@ -224,6 +225,41 @@ def trial_id(trial: TrialSpec) -> str:
     }
     text = json.dumps({"trial": canonical(trial), "versions": written}, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def with_unwritten(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A canonical specification with the values at which `Unwritten` fields are not written.
+
+    So a trial from before a field has the value that it was trained with. A field that is not written where it equals
+    another field, such as `final_q`, stays away there, and so do fields of a plug-in that this checkout lacks.
+    """
+    whole = _completed(spec, TrialSpec)
+    for part in (*plugins.KINDS, "optimizer"):
+        written = whole.get(part, {})
+        whole[part] = _completed(written, _record(part, written.get("name")))
+    return whole
+
+
+def _completed(written: Mapping[str, Any], record: type[Spec] | None) -> dict[str, Any]:
+    missing = {name: value for name, value in _as_before(record).items() if name not in written}
+    return {**written, **missing}
+
+
+@functools.cache  # to look for a plug-in that is not there takes 20 ms
+def _record(part: str, name: str | None) -> type[Spec] | None:
+    """The class of a part of a specification; None if this checkout lacks it."""
+    if part == "optimizer":
+        return next((cls for cls in get_args(get_args(Optimizer)[0]) if cls.model_fields["name"].default == name), None)
+    try:
+        return plugins.load(part, name or plugins.DEFAULT_OBJECTIVE)
+    except plugins.PluginError:
+        return None
+
+
+@functools.cache
+def _as_before(record: type[Spec] | None) -> dict[str, Any]:
+    marks = {} if record is None else unwritten_fields(record)
+    return {name: canonical(mark.at) for name, mark in marks.items() if mark.same_as is None and mark.at is not None}
 
 
 def leaf_values(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
