@@ -32,6 +32,9 @@ NESTED = SPACE.replace(
     "choice: [{eps: 1e-3}, {eps: {uniform: [0.1, 0.2]}, beta1: 0.5}]",
 )
 
+# Where its value means "as before", the entry is not written.
+UNWRITTEN = SPACE.replace("  steps: 250", "  precision: {choice: [float32, tensorfloat32]}\n  steps: 250")
+
 VARIANTS = (
     SPACE
     + """
@@ -75,7 +78,9 @@ def retrained(lines) -> tuple[dict, list[int]]:
     return json.loads(setting), [int(trial.seed) for trial in trials]
 
 
-@pytest.mark.parametrize("text", [SPACE, NESTED, VARIANTS], ids=["leaves", "nested", "variants"])
+@pytest.mark.parametrize(
+    "text", [SPACE, NESTED, UNWRITTEN, VARIANTS], ids=["leaves", "nested", "unwritten", "variants"]
+)
 @pytest.mark.parametrize("best", [0, 5])
 def test_the_command_trains_the_best_setting_with_other_seeds(searched, text, best):
     losses = [2.0 + place for place in range(6)]

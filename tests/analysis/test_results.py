@@ -10,8 +10,9 @@ from sweeper.analysis import cost, results, views
 from sweeper.analysis.figures import selection
 from sweeper.analysis.results import Results
 from sweeper.packs.trial_timing import Timing
+from sweeper.store.entry_names import entries
 from sweeper.store.store import Store
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial_spec import TrialSpec, canonical
 from tests.results import failure, result
 from tests.trials import coloring_trial
 
@@ -119,3 +120,24 @@ def test_rows_of_a_task_that_this_checkout_lacks_tell_no_cost(tmp_path, monkeypa
     monkeypatch.setattr(Store, "trials", lambda self: rows)
     assert cost.estimate(store, [coloring_trial()]).startswith("unknown")
     assert results.task_of(foreign) is None
+
+
+def test_entries_that_are_not_written_have_their_values():
+    """A trial from before a field was trained with the value at which the field is not written."""
+    trials = [coloring_trial(precision=precision) for precision in ("float32", "tensorfloat32")]
+    written = [entries(json.dumps(canonical(trial))) for trial in trials]
+    assert "precision" not in canonical(trials[0])
+    assert [record["precision"] for record in written] == ["float32", "tensorfloat32"]
+    evolved = entries(json.dumps(canonical(coloring_trial(optimizer={"name": "pgpe", "population": 4}))))
+    assert (evolved["optimizer.center_optimizer"], evolved["optimizer.max_std"]) == ("adam", math.inf)
+    # As q, and no value of its own.
+    assert "objective.final_q" not in written[0]
+    assert written[0]["objective.name"] == "q_norm"
+
+
+def test_a_plug_in_that_is_not_there_adds_nothing():
+    spec = canonical(coloring_trial()) | {"task": {"name": "gone", "size": 3}, "optimizer": {"name": "gone too"}}
+    record = entries(json.dumps(spec))
+    assert {path for path in record if path.startswith(("task.", "optimizer."))} == {
+        "task.name", "task.size", "optimizer.name",
+    }  # fmt: skip

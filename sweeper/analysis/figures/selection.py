@@ -269,12 +269,13 @@ def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = (
     Entries in `mentioned` are left out; a name there covers the entry it abbreviates, as in `column`. Training seeds
     may always differ.
     """
-    paths, names = _paths(rows), entry_names([entries(spec) for spec in rows["spec"]])
+    records = [entries(spec) for spec in rows["spec"]]
+    paths, names = set(varying(records)), entry_names(records)
     differing = []
     for name in sorted({*paths, *alike}):
         if any(_covers(other, name) for other in (*mentioned, "seed")):
             continue
-        values = rows[name] if name not in paths else [entries(spec).get(name) for spec in rows["spec"]]
+        values = rows[name] if name not in paths else [record.get(name) for record in records]
         values = sorted(dict.fromkeys(values), key=_numbers_first)
         if len(values) > 1:
             shown = ", ".join(map(_value, values[:4]))
