@@ -125,7 +125,7 @@ def show(store: Store, prefix: str) -> Answer:
     metrics = [*METRICS, *further.values()]
     sections = {
         "trial": ["trial_id", "status", *lists, "error_kind", "error_message", "error_step"],
-        "setting": [*of_setting, *(name for name in own if name not in metrics)],
+        "setting": [*of_setting, "objective", *(name for name in own if name not in metrics)],
         "metrics": metrics,
         "cost": list(TIMINGS),
         "provenance": list(PROVENANCE),

@@ -56,7 +56,7 @@ def chosen_lanes(pack: Pack, trainer: Trainer[Any], share: float) -> LaneChoice 
     if taken <= room:
         return LaneChoice(everything, f"{_megabytes(taken)} for all lanes, the device has room for {_megabytes(room)}")
     one, two = (_memory(pack, trainer, lanes) for lanes in (1, 2))
-    fitting = min(everything - 1, max(1, int((room - one) // max(1, two - one)) + 1))
+    fitting = min(everything - 1, int((room - one) // max(1, two - one)) + 1) if two <= room else 1
     # The memory need not grow evenly with the lanes.
     while fitting > 1 and (taken := _memory(pack, trainer, fitting)) > room:
         fitting = max(1, fitting // 2 if math.isinf(taken) else min(fitting - 1, int(fitting * room // taken)))

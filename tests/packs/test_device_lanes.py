@@ -75,6 +75,10 @@ def test_a_compiler_that_runs_out_of_memory_says_that_lanes_do_not_fit(monkeypat
     choice = device_lanes.chosen_lanes(PACK, dataclasses.replace(gradient.TRAINER, memory=memory), 1.0)
     assert choice is not None
     assert choice.lanes == 2
+    nothing_fits = dataclasses.replace(gradient.TRAINER, memory=Device(holds=0).memory)
+    choice = device_lanes.chosen_lanes(PACK, nothing_fits, 1.0)
+    assert choice is not None
+    assert choice.lanes == 1, "training says clearly that one lane is too much"
     failing = dataclasses.replace(gradient.TRAINER, memory=Device(holds=0, message="INTERNAL: a bug").memory)
     with pytest.raises(jax.errors.JaxRuntimeError, match="a bug"):
         device_lanes.chosen_lanes(PACK, failing, 1.0)
