@@ -73,7 +73,7 @@ def current_trial(row: dict[str, Any]) -> TrialSpec:
         raise LoadError(f"trial {row['trial_id']} cannot be made by this checkout: {reason}") from error
     if trial_id(trial) != row["trial_id"]:
         raise LoadError(
-            f"trial {row['trial_id']} is of another version of its task, its model, its objective or the numerics than this checkout: "
-            f"load it with the code of commit {row['commit'] or 'unknown'}"
+            f"trial {row['trial_id']} is of another version of its task, its model, its objective or the numerics than "
+            f"this checkout: load it with the code of commit {row['commit'] or 'unknown'}"
         )
     return trial
