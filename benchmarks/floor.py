@@ -27,12 +27,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.gpu import shipped_trial
 from benchmarks.operation_counts import Operations, operations
 from benchmarks.operation_times import operation_times
+from benchmarks.shipped_trials import shipped_trial
 from sweeper.packs.packing import stack
 from sweeper.training import compilation, evolution, gradient
-from sweeper.trial.trial_spec import PGPE, TrialSpec
+from sweeper.trial.evolution_strategies import Evolution
+from sweeper.trial.trial_spec import TrialSpec
 
 ROUNDS = 7
 
@@ -122,7 +123,7 @@ class Step(NamedTuple):
 def step(trial: TrialSpec) -> Step:
     """The step of a trial, compiled as training compiles it."""
     stacked = stack([trial])
-    if isinstance(trial.optimizer, PGPE):
+    if isinstance(trial.optimizer, Evolution):
         return _generation(stacked)
     state = compilation.compiled(gradient.init, stacked)(stacked)
     traced = compilation.traced(gradient.advance, stacked, state, 1, static_argnums=2)

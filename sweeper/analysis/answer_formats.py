@@ -21,8 +21,7 @@ from sweeper.store.store import METRICS, TIMINGS, TRIALS
 
 PROVENANCE = (
     "pack_id", "lanes", "device", "commit", "dirty", "lock_hash", "versions", "command", "started", "finished",
-    "schema_version", "fingerprint", "task_version", "model_version", "numerics_version",
-    "objective_version",
+    "schema_version", "fingerprint", "task_version", "model_version", "numerics_version", "objective_version",
 )  # fmt: skip
 """Columns of `trials` that say where a row comes from."""
 

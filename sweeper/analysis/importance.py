@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sweeper.analysis.ranking import Ranking
+from sweeper.analysis.results import is_number
 from sweeper.analysis.table import PER_CENT, Column, Table, value_text
 from sweeper.messages import counted
 from sweeper.space.holes import Hole
@@ -87,10 +88,6 @@ def values_of(records: Sequence[Mapping[str, Any]], path: str) -> list[Any]:
     """The different values of an entry, sorted where they are numbers."""
     values = list(dict.fromkeys(record[path] for record in records if path in record))
     return sorted(values) if all(map(is_number, values)) else values
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _distribution(values: list[Any], logarithmic: bool) -> "BaseDistribution":

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from sweeper.analysis.answer_formats import PROVENANCE
+from sweeper.analysis.answer_formats import JSON_COLUMNS, PROVENANCE
 from sweeper.analysis.means import Mean, fitting
 from sweeper.analysis.ranking import SHOWN_SETTINGS, goal_of, ranked_settings, ranking, recorded_space, trials_of
 from sweeper.analysis.results import column, extra_metrics, named, names_of
@@ -119,17 +119,18 @@ def show(store: Store, prefix: str) -> Answer:
     programs = annotated(store, row).append_column("sweeps", pa.array([sweeps], TEXTS))
     lists = programs.column_names[row.num_columns :]
     (values,) = programs.to_pylist()
-    of_setting = TRIALS.names[2 : TRIALS.names.index("spec")]
     own = [name for name in row.column_names if name not in TRIALS.names]
     further = names_of([values["spec"]], [extra_metrics(values["extra_metrics"])]).metrics
     metrics = [*METRICS, *further.values()]
     sections = {
         "trial": ["trial_id", "status", *lists, "error_kind", "error_message", "error_step"],
-        "setting": [*of_setting, "objective", *(name for name in own if name not in metrics)],
+        "setting": [],
         "metrics": metrics,
         "cost": list(TIMINGS),
         "provenance": list(PROVENANCE),
     }
+    elsewhere = {*JSON_COLUMNS, *(name for names in sections.values() for name in names)}
+    sections["setting"] = [name for name in (*TRIALS.names, *own) if name not in elsewhere]
     rows = [
         (section if place == 0 else None, name, values[name])
         for section, names in sections.items()

@@ -149,7 +149,7 @@ def metric_column(metric: str, columns: Collection[str]) -> str | None:
 def column(values: Sequence[Any]) -> pa.Array:
     """Plain data as a column of the narrowest type that holds all values; without a common type it is JSON text."""
     present = [value for value in values if value is not None]
-    if any(isinstance(value, float) for value in present) and all(map(_is_number, present)):
+    if any(isinstance(value, float) for value in present) and all(map(is_number, present)):
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     if len({type(value) for value in present}) <= 1:
         try:
@@ -159,7 +159,8 @@ def column(values: Sequence[Any]) -> pa.Array:
     return pa.array([None if value is None else json.dumps(_spelled_out(value)) for value in values])
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value is a number; a boolean is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -100,7 +100,10 @@ def planned_sweep(options: StartOptions, spec: SweepSpec, store: Store, output: 
     def values(trials: Iterable[TrialSpec]) -> list[float]:
         return finite_values(store, trials, spec.search.metric)
 
-    source, sentence = work_source(spec, store, committed, done, values, origin.fingerprint)
+    def planned() -> tuple[plan.WorkSource, str]:
+        return work_source(spec, store, committed, done, values, origin.fingerprint)
+
+    source, sentence = planned()
     output.say(f"{spec.name}: {sentence}")
     counting = {key: seal for key, seal in seals.items() if seal.status in done}
     others = other_code.computed_by_other_code(source.planned, counting, origin.code)
@@ -111,7 +114,7 @@ def planned_sweep(options: StartOptions, spec: SweepSpec, store: Store, output: 
             supersede(store, others)
         for key in others:
             del committed[key]
-        source, _ = work_source(spec, store, committed, done, values, origin.fingerprint)
+        source, _ = planned()
     return PlannedSweep(options, spec, store, origin, earlier, committed, source, output)
 
 

@@ -16,8 +16,9 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 from sweeper.analysis.figures.layout import DOTS_PER_INCH
 from sweeper.analysis.figures.style import FAINT, PALETTES, RC, PaletteName, number
-from sweeper.analysis.importance import is_number, logarithmic_entries, tried_entries, used_entries, values_of
+from sweeper.analysis.importance import logarithmic_entries, tried_entries, used_entries, values_of
 from sweeper.analysis.ranking import Ranking
+from sweeper.analysis.results import is_number
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted
 from sweeper.space.sweep_spec import SweepSpec

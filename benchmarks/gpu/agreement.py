@@ -1,0 +1,115 @@
+"""The numbers of the accelerator beside those of the CPU of the same machine."""
+
+import functools
+import time
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import optax
+
+from benchmarks.gpu.attempts import attempted
+from benchmarks.shipped_trials import SPACES, shipped_trial
+from sweeper.packs.packing import stack
+from sweeper.training import compilation, evaluation, evolution, gradient
+from sweeper.trial import vectorisation
+from sweeper.trial.evolution_strategies import Evolution
+from sweeper.trial.trial_spec import TrialSpec
+
+STEPS = 10
+"""Training steps after which weights are compared: rounding has had little time to grow."""
+
+
+class Bound(NamedTuple):
+    """How far the numbers of two devices may differ.
+
+    Attributes:
+        largest: Largest difference of a number, relative to the largest number of its array.
+        differing: Share of the numbers of an array that may differ more.
+    """
+
+    largest: float
+    differing: float = 0.0
+
+
+BOUNDS = {
+    "losses": Bound(1e-5),
+    # An action is an argmax: where two logits are close, an agent may turn the other way.
+    "losses of individuals": Bound(1e-5, differing=0.02),
+    "objectives of a generation": Bound(1e-5, differing=0.02),
+    "centre and deviations after it": Bound(1e-3, differing=0.02),
+    # Adam divides by the size of a gradient: where a gradient is next to nothing, rounding may turn a step around. The
+    # running means of the gradients show wrong gradients, and the changes show a wrong step.
+    f"gradients of {STEPS} steps, running means": Bound(1e-4),
+    f"changes of weights by {STEPS} steps": Bound(1e-2, differing=0.02),
+    "success of every input": Bound(1e-5, differing=0.02),
+}
+
+
+def print_agreement(toy: bool, until: float) -> bool:
+    """Print the table; whether every bound of every task was kept."""
+    print("| task | numbers | largest difference | share beyond it | bound | kept |\n|---|---|---|---|---|---|")
+    all_kept = True
+    for name in SPACES:
+        if time.monotonic() > until:
+            print(f"| {name} | no time left | | | | NO |")
+            all_kept = False
+            continue
+        all_kept &= attempted(f"agreement of {name}", functools.partial(_print_task, name, toy))
+    print()
+    return all_kept
+
+
+def _print_task(name: str, toy: bool) -> bool:
+    trial, all_kept = shipped_trial(name, toy), True
+    here = _numbers(trial)
+    with jax.default_device(jax.devices("cpu")[0]), vectorisation.built_for("cpu"):
+        defined = _numbers(trial)
+    for numbers, bound in BOUNDS.items():
+        if numbers not in here:
+            continue
+        expected = defined[numbers]
+        difference = np.abs(here[numbers] - expected) / max(1e-30, float(np.abs(expected).max()))
+        beyond = float((~(difference <= bound.largest)).mean())  # NaN is beyond any bound
+        kept = beyond <= bound.differing and bool(np.isfinite(here[numbers]).all() and np.isfinite(expected).all())
+        all_kept &= kept
+        limit = f"{bound.largest:g}" + (f" but for {bound.differing:.0%}" if bound.differing else "")
+        print(
+            f"| {name} | {numbers} | {difference.max():.1e} | {beyond:.2%} | {limit} | {'yes' if kept else 'NO'} |",
+            flush=True,
+        )
+    return all_kept
+
+
+def _numbers(trial: TrialSpec) -> dict[str, np.ndarray]:
+    """The numbers to compare, computed on the default device in the form that is being built."""
+
+    def losses(trial: TrialSpec) -> Any:
+        network = trial.model.build(trial.task, trial.keys().weights)
+        inputs = trial.task.sample_inputs(trial.keys().training, trial.batch_size)
+        return trial.task.losses(network, inputs, trial.task.sample_seeds(trial.keys().evaluation, 10))
+
+    computed = np.asarray(compilation.compiled(losses, trial)(trial))
+    stacked = stack([trial])
+    _, columns = evaluation.evaluate(trial, trial.model.build(trial.task, trial.keys().weights))
+    success = {"success of every input": columns["success"]}
+    if isinstance(trial.optimizer, Evolution):
+        begun = evolution.start(stacked)
+        objectives = evolution.in_process(stacked, begun.distribution(), np.asarray(begun.step))
+        told, _ = compilation.compiled(evolution.tell, stacked, begun, objectives)(stacked, begun, objectives)
+        return success | {
+            "losses of individuals": computed,
+            "objectives of a generation": np.concatenate([np.ravel(block) for block in objectives]),
+            "centre and deviations after it": _flat(told.distribution()),
+        }
+    begun = gradient.start(stacked)
+    ended, _ = compilation.compiled(gradient.advance, stacked, begun, STEPS, static_argnums=2)(stacked, begun)
+    return success | {
+        "losses": computed,
+        f"gradients of {STEPS} steps, running means": _flat(optax.tree.get(ended.optimizer, "mu")),
+        f"changes of weights by {STEPS} steps": _flat(ended.network) - _flat(begun.network),
+    }
+
+
+def _flat(tree: Any) -> np.ndarray:
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])

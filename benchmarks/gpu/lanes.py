@@ -1,0 +1,249 @@
+"""The speed of training by number of lanes, and the least time that a step or a generation can take."""
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from benchmarks.gpu.attempts import attempted, tell_failure
+from benchmarks.lowered_program import kernels
+from benchmarks.operation_counts import operations
+from benchmarks.shipped_trials import shipped_trial
+from sweeper.packs.device_lanes import out_of_memory
+from sweeper.packs.packing import packs, stack
+from sweeper.space import search_space
+from sweeper.training import compilation, evaluation, evolution, gradient
+from sweeper.trial.evolution_strategies import Evolution
+from sweeper.trial.trial_spec import TrialSpec
+
+
+class DevicePeaks(NamedTuple):
+    """The highest rates of the device.
+
+    Attributes:
+        operations: Operations a second of exact float32 matrix products.
+        bytes: Bytes a second that a copy reads and writes.
+        kernel: Seconds that one turn of a loop with a single small kernel takes.
+    """
+
+    operations: float
+    bytes: float
+    kernel: float
+
+
+def _peaks(toy: bool) -> DevicePeaks:
+    size, count, turns = (256, 2**18, 50) if toy else (8192, 2**28, 2000)
+    matrix = jnp.ones((size, size))
+    product = jax.jit(lambda x: jnp.matmul(x, x, precision=jax.lax.Precision.HIGHEST))
+    numbers = jnp.ones(count)
+    copied = jax.jit(lambda x: x + 1)
+    loop = jax.jit(lambda x: jax.lax.fori_loop(0, turns, lambda _, y: jnp.sin(y), x))
+    return DevicePeaks(
+        operations=2 * size**3 / _seconds(lambda: product(matrix)),
+        bytes=2 * numbers.nbytes / _seconds(lambda: copied(numbers)),
+        kernel=_seconds(lambda: loop(numbers[:8])) / turns,
+    )
+
+
+def _seconds(work: Callable[[], Any], repeats: int = 5) -> float:
+    """Median time of a computation, without compilation."""
+    jax.block_until_ready(work())
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        jax.block_until_ready(work())
+        times.append(time.perf_counter() - begun)
+    return statistics.median(times)
+
+
+class Kind(NamedTuple):
+    """Trials whose speed is measured.
+
+    Attributes:
+        name: Of `SPACES`.
+        single_seed: Whether they have a single seed r.
+        every: Of so many numbers of lanes, the first is measured.
+    """
+
+    name: str
+    single_seed: bool
+    every: int
+
+
+KINDS = (
+    Kind("colouring", single_seed=False, every=1),
+    Kind("colouring", single_seed=True, every=1),
+    Kind("recall", single_seed=False, every=3),
+    Kind("grid world", single_seed=False, every=3),
+)
+
+Rates = dict[Kind, dict[int, float]]
+"""Trial-steps, or trial-generations, a second, by the number of lanes."""
+
+
+def print_lanes_and_whole_space(numbers: list[int], toy: bool, rows_until: float, until: float) -> bool:
+    """Print the table of lanes, then the time of the whole of coloring.yaml; whether nothing failed."""
+    rates, right = _print_lanes(numbers, toy, rows_until)
+    return attempted("the whole of coloring.yaml", lambda: _print_whole_space(rates, toy, until)) and right
+
+
+def _print_lanes(numbers: list[int], toy: bool, until: float) -> tuple[Rates, bool]:
+    """Prints the table, all kinds with one number of lanes before the next; the rates, and whether no row failed."""
+    rates: Rates = {kind: {} for kind in KINDS}
+    if time.monotonic() > until:
+        print("Lanes: no time left.\n")
+        return rates, True
+    peaks = _peaks(toy)
+    print(
+        f"Peaks: {peaks.operations / 1e12:.3g} TFLOP/s, {peaks.bytes / 1e9:.4g} GB/s, "
+        f"{1e6 * peaks.kernel:.3g} µs a turn of a loop.\n"
+    )
+    for kind in KINDS:
+        trial = shipped_trial(kind.name, toy, kind.single_seed)
+        print(f"- {kind.name}, {trial.baseline}: m = {trial.objective.m}, batch {trial.batch_size}")
+    print(
+        "\n| lanes | trials | steps or generations/s, all lanes | one, ms | least by operations, ms | by bytes "
+        "| by kernels | memory, MB | compilation, s |\n|---|---|---|---|---|---|---|---|---|"
+    )
+    spent: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
+    open_kinds, right = set(KINDS), True
+    for place, lanes in enumerate(numbers):
+        for kind in [kind for kind in KINDS if kind in open_kinds and place % kind.every == 0]:
+            title = f"| {lanes} | {kind.name}, {shipped_trial(kind.name, toy, kind.single_seed).baseline}"
+            begun = time.monotonic()
+            # Twice as many lanes may take twice the time, also for compilation.
+            if begun + 2 * spent[kind] > until:
+                print(f"{title} | no time left |")
+                open_kinds.remove(kind)
+                continue
+            try:
+                # To count the bytes costs a second compilation.
+                rates[kind][lanes] = _print_row(title, kind, lanes, peaks, toy, with_bytes=place % 4 == 0)
+            except Exception as error:  # any bug of a compiler, a library or this project
+                open_kinds.remove(kind)
+                if out_of_memory(error):
+                    print(f"{title} | out of memory |", flush=True)
+                else:
+                    right = False
+                    tell_failure(f"{lanes} lanes of {kind.name}", error)
+            spent[kind] = time.monotonic() - begun
+    print()
+    return rates, right
+
+
+def _print_row(title: str, kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool, with_bytes: bool) -> float:
+    trial = shipped_trial(kind.name, toy, kind.single_seed)
+    stacked = stack([trial.model_copy(update={"seed": seed}) for seed in range(lanes)])
+    measure = _generation if isinstance(trial.optimizer, Evolution) else _steps
+    program = measure(stacked, toy, with_bytes)
+    columns = [
+        f"{lanes / program.seconds:,.4g}",
+        f"{1e3 * program.seconds:.3g}",
+        f"{1e3 * program.operations / peaks.operations:.2g}",
+        f"{1e3 * program.bytes / peaks.bytes:.2g}" if program.bytes else "",
+        f"{1e3 * program.kernels * peaks.kernel:.2g}",
+        f"{program.memory / 1e6:,.1f}",
+        f"{program.compilation:.1f}",
+    ]
+    print(f"{title} | {' | '.join(columns)} |", flush=True)
+    return lanes / program.seconds
+
+
+class Measured(NamedTuple):
+    """What one step, or one generation, of all lanes takes.
+
+    Attributes:
+        seconds: Its median time.
+        operations: Operations in the traced program.
+        bytes: Bytes that the compiled program reads and writes, as XLA says; 0 if not asked for or unknown.
+        kernels: Kernels, estimated from the lowered program.
+        memory: Bytes of the device, as the compiler says.
+        compilation: Seconds.
+    """
+
+    seconds: float
+    operations: float
+    bytes: float
+    kernels: int
+    memory: int
+    compilation: float
+
+
+def _steps(stacked: TrialSpec, toy: bool, with_bytes: bool) -> Measured:
+    state, length = gradient.start(stacked), 5 if toy else gradient.STRIDE
+    begun = time.perf_counter()
+    program = compilation.compiled(gradient.advance, stacked, state, length, static_argnums=2)
+    compiling = time.perf_counter() - begun
+    one = compilation.traced(gradient.advance, stacked, state, 1, static_argnums=2)
+    lowered = one.lower()
+    return Measured(
+        seconds=_seconds(lambda: program(stacked, state), 1 if toy else 3) / length,
+        operations=sum(operations(one.jaxpr.jaxpr)),
+        bytes=_bytes(lowered) if with_bytes else 0.0,
+        kernels=kernels(lowered),
+        memory=compilation.memory_bytes(program),
+        compilation=compiling,
+    )
+
+
+def _generation(stacked: TrialSpec, toy: bool, with_bytes: bool) -> Measured:
+    begun = time.perf_counter()
+    _, of_block, of_tell = evolution.first_generation(stacked)
+    memory = evolution.memory(stacked)
+    compiling = time.perf_counter() - begun
+    parts = [(evolution.blocks(stacked), evolution.block_objectives, of_block), (1, evolution.tell, of_tell)]
+    traced = [(times, compilation.traced(function, *arguments)) for times, function, arguments in parts]
+    lowered = [(times, program.lower()) for times, program in traced]
+    begun_state = evolution.start(stacked)
+    return Measured(
+        seconds=_seconds(
+            lambda: evolution.stride(stacked, begun_state, 1, evaluate=evolution.in_process), 1 if toy else 3
+        ),
+        operations=sum(times * sum(operations(program.jaxpr.jaxpr)) for times, program in traced),
+        bytes=sum(times * _bytes(program) for times, program in lowered) if with_bytes else 0.0,
+        kernels=sum(times * kernels(program) for times, program in lowered),
+        memory=memory,
+        compilation=compiling,
+    )
+
+
+def _bytes(lowered: jax.stages.Lowered) -> float:
+    # Not the operations that XLA reports: on a GPU it does not know those of products that a library computes.
+    return (lowered.compile().cost_analysis() or {}).get("bytes accessed", 0.0)
+
+
+def _print_whole_space(rates: Rates, toy: bool, until: float) -> bool:
+    """The time of coloring.yaml with its packs on a GPU, each at the rate of as many lanes, or the next fewer measured.
+
+    Trials with as many seeds r have as many steps each.
+    """
+    measured = {kind.single_seed: rate for kind, rate in rates.items() if kind.name == "colouring" and rate}
+    if len(measured) < 2 or time.monotonic() > until:
+        print("The whole of coloring.yaml: no time left.\n")
+        return True
+    spec = search_space.read(Path("search_spaces/coloring.yaml"), ("resources.gpus=1",))
+    trials = spec.expand().trials
+    training = evaluating = 0.0
+    told: list[str] = []
+    for pack in packs(trials, spec.pack_lanes):
+        rate_of = measured[pack.trials[0].single_seed]
+        lanes = max((number for number in rate_of if number <= len(pack.trials)), default=min(rate_of))
+        training += sum(trial.steps for trial in pack.trials) / rate_of[lanes]
+        told.append(f"{len(pack.trials)} lanes ({pack.trials[0].baseline}) at the rate of {lanes}")
+    for single_seed in (False, True):
+        trial = shipped_trial("colouring", toy, single_seed)
+        network = trial.model.build(trial.task, trial.keys().weights)
+        evaluation.evaluate(trial, network)
+        begun = time.perf_counter()
+        evaluation.evaluate(trial, network)
+        alike = sum(trial.single_seed == single_seed for trial in trials)
+        evaluating += alike * (time.perf_counter() - begun)
+    print(
+        f"The {len(trials)} trials of coloring.yaml on this one device, pack after pack: {training / 3600:.2g} h of "
+        f"training and {evaluating / 3600:.2g} h of evaluation. Its packs: {'; '.join(told)}.\n"
+    )
+    return True

@@ -1,0 +1,36 @@
+"""Trials of the shipped spaces that benchmarks measure, and small trials like them."""
+
+from pathlib import Path
+from typing import Any
+
+from sweeper.space import search_space
+from sweeper.trial.evolution_strategies import Evolution
+from sweeper.trial.trial_spec import TrialSpec, canonical
+
+SPACES = {
+    "colouring": "coloring",
+    "recall": "recall",
+    "imitation": "gridworld_imitation",
+    "grid world": "gridworld_compact",
+    "ski rental": "ski_rental",
+}
+TOY = {
+    "colouring": {"task": {"name": "coloring", "vertices": 5}},
+    "recall": {"task": {"name": "recall", "keys": 3, "value_bits": 2, "seed_bits": 3}},
+    "imitation": {"task": {"name": "gridworld_imitation", "height": 2, "width": 3, "horizon": 6, "noise": 3}},
+    "grid world": {"task": {"name": "gridworld", "height": 2, "width": 3, "horizon": 6, "noise": 3}},
+    "ski rental": {"task": {"name": "ski_rental", "price": 3, "longest": 6, "noise": 4}},
+}
+TOY_SIZES = {"batch_size": 4, "evaluation": {"seeds": 10, "votes": [3]}}
+
+
+def shipped_trial(name: str, toy: bool = False, single_seed: bool = False) -> TrialSpec:
+    """The last trial with fresh seeds, or with a single one, in the shipped space of a task, or a small one like it."""
+    trials = search_space.read(Path("search_spaces", f"{SPACES[name]}.yaml"), ()).expand().trials
+    trial = [trial for trial in trials if trial.single_seed == single_seed][-1]
+    if not toy:
+        return trial
+    fields: dict[str, Any] = canonical(trial) | TOY[name] | TOY_SIZES
+    if isinstance(trial.optimizer, Evolution):
+        fields["optimizer"] |= {"population": 4}
+    return TrialSpec.model_validate(fields)
