@@ -22,14 +22,11 @@ from sweeper.analysis.means import (
 )
 from sweeper.analysis.ranking import trials_of
 from sweeper.analysis.results import current, named_frame
-from sweeper.analysis.table import TEXT, Column, Form, Table, value_text
+from sweeper.analysis.table import TEXT, VALUES, Column, Form, Table
 from sweeper.messages import counted, did_you_mean, nearest_name, redacted
 from sweeper.store.entry_names import varying_names
 from sweeper.store.store import METRICS, Store, StoreError
 from sweeper.store.sweep_records import latest_starts
-
-MAX_VALUES = 6
-"""Largest number of values of an entry that are all listed; of more values only the ends are."""
 
 
 class DifferenceError(ValueError):
@@ -109,8 +106,9 @@ def differing_entries(a: Side, b: Side) -> Table:
         in_a, in_b = _values(left, path), _values(right, path)
         if in_a == in_b:
             continue
-        rows.append((name, _listed(in_a - in_b), _listed(in_a & in_b), _listed(in_b - in_a)))
-    columns = (Column("entry"), Column(f"only in {a.name}"), Column("in both"), Column(f"only in {b.name}"))
+        rows.append((name, *map(_ordered, (in_a - in_b, in_a & in_b, in_b - in_a))))
+    heads = f"only in {a.name}", "in both", f"only in {b.name}"
+    columns = (Column("entry"), *(Column(head, VALUES) for head in heads))
     note = "" if rows else "every entry has the same values in both"
     return Table("Which settings differ", columns if rows else (), tuple(rows), note)
 
@@ -123,13 +121,8 @@ def _values(records: Sequence[Mapping[str, Any]], path: str) -> set[Any]:
     return {record.get(path) for record in records}
 
 
-def _listed(values: set[Any]) -> str:
-    if len(values) <= MAX_VALUES:
-        ordered = sorted(values, key=lambda value: (not isinstance(value, int | float), str(type(value)), value))
-        return ", ".join("none" if value is None else value_text(value) for value in ordered)
-    if all(isinstance(value, int | float) for value in values):
-        return f"{len(values):,} values from {value_text(min(values))} to {value_text(max(values))}"
-    return f"{len(values):,} values"
+def _ordered(values: set[Any]) -> list[Any]:
+    return sorted(values, key=lambda value: (not isinstance(value, int | float), str(type(value)), value))
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweeper.analysis.ranking import Ranking
 from sweeper.analysis.results import is_number
-from sweeper.analysis.table import PER_CENT, Column, Table, value_text
+from sweeper.analysis.table import PER_CENT, VALUES, Column, Table, value_text
 from sweeper.messages import counted
 from sweeper.space.holes import Hole
 from sweeper.space.sweep_spec import SweepSpec
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 LEAST_SETTINGS = 10
 """With fewer settings the best tenth is less than one setting."""
-
-MAX_VALUES = 6
-"""Largest number of values of an entry that are all listed; of more values only the ends are."""
 
 
 def logarithmic_entries(space: SweepSpec) -> set[str]:
@@ -114,23 +111,11 @@ def importance_table(sweep: str, ranked: Ranking, space: SweepSpec) -> Table:
     shares = importances(ranked, logarithmic_entries(space))
     names = entry_names([each.setting.entries for each in ranked.ranked])
     rows = tuple(
-        (names[path], share, _tried(values_of(records, path)), _best(records[0], path))
-        for path, share in shares.items()
+        (names[path], share, values_of(records, path), values_of(records[:1], path)) for path, share in shares.items()
     )
-    columns = (Column("entry"), Column("importance", PER_CENT), Column("tried"), Column("best setting"))
+    columns = (Column("entry"), Column("importance", PER_CENT), Column("tried", VALUES), Column("best setting", VALUES))
     note = (
         f"PED-ANOVA of {count:,} settings: how unlike the values of the best tenth of them are to those of all, "
         "as shares of all entries. With few settings the shares are rough."
     )
     return Table(title, columns, rows, note)
-
-
-def _tried(values: list[Any]) -> str:
-    if len(values) <= MAX_VALUES:
-        return ", ".join(map(value_text, values))
-    ends = f", {value_text(values[0])} to {value_text(values[-1])}" if all(map(is_number, values)) else ""
-    return f"{len(values):,} values{ends}"
-
-
-def _best(record: Mapping[str, Any], path: str) -> str | None:
-    return value_text(record[path]) if path in record else None

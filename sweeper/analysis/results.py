@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from sweeper.analysis.evaluations import evaluation_rows
-from sweeper.store.entry_names import CARRIED, decoded, entries, entry_names, last_part
+from sweeper.store.entry_names import CARRIED, TAKEN, decoded, entries, entry_names, last_part
 from sweeper.store.store import TRIALS, Store
 from sweeper.trial import plugins, trial_spec
 from sweeper.trial.contracts import Task
@@ -120,8 +120,8 @@ def names_of(
         metrics: The metrics of each row that have no column in the store.
         present: Columns that the rows have already.
     """
-    of_entries = entry_names([entries(spec) for spec in specs], present)
-    taken = {name.lower() for name in (*present, *of_entries.values())}
+    of_entries = entry_names([entries(spec) for spec in specs], {*present, *TAKEN})
+    taken = {name.lower() for name in (*TAKEN, *present, *of_entries.values())}
     of_metrics = {}
     for metric in dict.fromkeys(metric for record in metrics for metric in record):
         of_metrics[metric] = f"metrics.{metric}" if metric.lower() in taken else metric

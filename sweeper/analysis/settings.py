@@ -1,13 +1,12 @@
 """Trials grouped by the entries that they share, and the groups of randomised models with columns for tables."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from sweeper.analysis.table import TEXT, VALUE, Column, value_text
+from sweeper.analysis.table import ENTRIES, TEXT, VALUE, Column, value_text
 from sweeper.store.entry_names import entries, entry_names, varying
 from sweeper.trial.trial_spec import Baseline
 
@@ -37,13 +36,13 @@ def by_entries(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[dic
 
 @dataclass(frozen=True)
 class SharedEntries:
-    """The entries that the trials of a group share; `others` names further entries that differ between groups."""
+    """The entries that the trials of a group share; `others` are further ones that differ between groups, by name."""
 
     task: str
     baseline: str
     q: float | None
     steps: int
-    others: str
+    others: tuple[tuple[str, Any], ...]
 
     def cells(self) -> tuple[Any, ...]:
         """The values of `SETTING_COLUMNS`."""
@@ -52,7 +51,7 @@ class SharedEntries:
 
 SETTING_COLUMNS = (
     Column("task", TEXT), Column("baseline", TEXT), Column("q", VALUE), Column("steps", VALUE),
-    Column("other entries", TEXT),
+    Column("other entries", ENTRIES),
 )  # fmt: skip
 
 
@@ -73,18 +72,19 @@ def randomised(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[Sha
         first = rows.iloc[0]
         q = None if pd.isna(first["q"]) else float(first["q"])
         shown = [path for path in differing[shared["task.name"]] if path in shared and path not in _NAMED]
-        others = ", ".join(f"{names[path]} {value_text(shared[path])}" for path in shown)
+        others = tuple((names[path], shared[path]) for path in shown)
         grouped.append((SharedEntries(first["task"], first["baseline"], q, int(first["steps"]), others), rows))
     return sorted(grouped, key=_order)
 
 
 def _order(group: tuple[SharedEntries, pd.DataFrame]) -> tuple[Any, ...]:
     setting, rows = group
-    # Parts of a text that are numbers are compared as numbers: 8 comes before 16.
-    natural = [
-        (part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", setting.others)
-    ]
-    return (setting.task, setting.baseline, setting.q or 0.0, setting.steps, natural, rows["m"].iloc[0])
+    others = [(name, *_value_order(value)) for name, value in setting.others]
+    return (setting.task, setting.baseline, setting.q or 0.0, setting.steps, others, rows["m"].iloc[0])
+
+
+def _value_order(value: Any) -> tuple[bool, float, str]:
+    return (False, value, "") if isinstance(value, int | float) else (True, 0.0, value_text(value))
 
 
 _NAMED = {"task.name", "baseline", "objective.q", "objective.m", "steps"}

@@ -26,6 +26,9 @@ logger = logging.getLogger(__name__)
 GAP = 2
 """Blanks between two columns on a terminal."""
 
+MAX_VALUES = 6
+"""Most values in one cell; of more values only the ends are told."""
+
 RecordT = TypeVar("RecordT")
 
 Look = Literal["text", "code", "status", "long", "range", "bar"]
@@ -64,6 +67,20 @@ def value_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def values_text(values: Sequence[Any]) -> str:
+    """Different values of an entry in ascending order, all of a few and the ends of many."""
+    if len(values) <= MAX_VALUES:
+        return ", ".join("none" if value is None else value_text(value) for value in values)
+    numbers = all(isinstance(value, int | float) for value in values)
+    ends = f", {value_text(values[0])} to {value_text(values[-1])}" if numbers else ""
+    return f"{len(values):,} values{ends}"
+
+
+def entries_text(named: Iterable[tuple[str, Any]]) -> str:
+    """Entries of a specification by name, such as "batch_size 8, schedule cosine"."""
+    return ", ".join(f"{name} {value_text(value)}" for name, value in named)
+
+
 def moment_text(value: Any) -> str:
     """A moment to the minute in UTC, such as "2026-02-03 04:05 UTC"; a text that is no moment as it is."""
     if not isinstance(value, datetime.datetime):
@@ -91,6 +108,8 @@ NUMBER = Form("{:.4g}".format, numeric=True)
 PER_CENT = Form(lambda share: f"{100 * share:.1f} %", numeric=True)
 SECONDS = Form(duration, numeric=True)
 VALUE = Form(value_text, numeric=True)
+VALUES = Form(values_text)
+ENTRIES = Form(entries_text)
 MOMENT = Form(moment_text)
 REVISION = Form(revision_text, look="code")
 

@@ -31,7 +31,7 @@ CARRIED = {
 """Entries of the specification that have a column of another name in the store."""
 
 TAKEN = (*TRIALS.names, "seeds")
-"""Names that no other entry has in tables and texts: the columns of the store, and the number of training seeds."""
+"""Names that no other entry and no metric has: the columns of the store, and the number of training seeds."""
 
 FIRST = ("task.name", "model.name", "baseline", "objective.name", "objective.q", "objective.m")
 """Entries whose columns come first; the entries of the task follow, then all others."""

@@ -24,7 +24,7 @@ from sweeper.store.committed_rows import LARGEST_ROW, Entry
 from sweeper.store.decoded_size import ROWS_LIMIT, decoded_bytes
 from sweeper.store.file_names import is_evaluation_name
 from sweeper.store.files import DurableFiles
-from sweeper.store.quarantine import EvaluationDamage, set_aside_evaluations
+from sweeper.store.quarantine import EvaluationDamage
 from sweeper.store.rows import ENCODINGS
 from sweeper.store.schema import SCHEMA_VERSION
 from sweeper.store.seal import DamagedError, EvaluationSeal
@@ -161,14 +161,14 @@ def stored_evaluations(store: Store, entries: Iterable[Entry]) -> list[StoredEva
             damages.append(reading)
         elif reading is not None and reading.seal.network == networks.get(reading.seal.trial_id):
             evaluations.append(reading)
-    set_aside_evaluations(store.files, damages)
+    store.set_aside_evaluations(damages)
     return evaluations
 
 
 def evaluations_table(store: Store, evaluations: Iterable[StoredEvaluation]) -> pa.Table:
     """The rows of evaluations, with the columns of `IN_FILE`; damaged files are set aside and left out."""
     rows = in_threads(_decoded, list(evaluations))
-    set_aside_evaluations(store.files, [row for row in rows if isinstance(row, EvaluationDamage)])
+    store.set_aside_evaluations([row for row in rows if isinstance(row, EvaluationDamage)])
     tables = [row for row in rows if isinstance(row, pa.Table)]
     return pa.concat_tables([IN_FILE.empty_table(), *tables]).combine_chunks()
 

@@ -41,7 +41,7 @@ from sweeper.store.details import scanned_details
 from sweeper.store.file_names import file_path
 from sweeper.store.files import DurableFiles, StoreError
 from sweeper.store.publication import publish, stands
-from sweeper.store.quarantine import set_aside
+from sweeper.store.quarantine import EvaluationDamage, set_aside, set_aside_evaluations
 from sweeper.store.retries import Retries
 from sweeper.store.rows import curves_table, outcomes_table, trial_table
 from sweeper.store.schema import (
@@ -269,6 +269,10 @@ class Store:
     def sweeps(self) -> list[SweepRecord]:
         """Every start of every sweep, by name and then in order; records that cannot be read are left out loudly."""
         return read_records(self._files)
+
+    def set_aside_evaluations(self, damages: Iterable[EvaluationDamage]) -> None:
+        """Move damaged evaluations below `quarantine/`, with one warning each; their trials stay committed."""
+        set_aside_evaluations(self._files, damages)
 
     def write_bytes(self, relative: str, data: bytes) -> None:
         """Publish a file below the root atomically and durably, replacing a file of the same name."""

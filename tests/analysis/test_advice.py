@@ -8,7 +8,7 @@ import pandas as pd
 
 from sweeper.analysis.results import Results
 from sweeper.analysis.seeds_needed import Tail, enough_seeds, seeds_table
-from sweeper.analysis.table import texts
+from sweeper.analysis.table import entries_text, texts
 from sweeper.analysis.vote_bounds import partwise_votes_needed, votes_needed
 from sweeper.analysis.votes_needed import votes_of_networks, votes_table
 from tests.trials import coloring_trial
@@ -69,7 +69,11 @@ def test_settings_are_named_by_the_rule_of_all_tables():
     named = [
         [each.setting.others for each in votes_of_networks(results(*trials))] for trials in (protocols, optimizers)
     ]
-    assert named == [["evaluation.seeds 10", "evaluation.seeds 20"], ["optimizer pgpe", "optimizer snes"]]
+    assert named == [
+        [(("evaluation.seeds", 10),), (("evaluation.seeds", 20),)],
+        [(("optimizer", "pgpe"),), (("optimizer", "snes"),)],
+    ]
+    assert entries_text((*named[0][0], *named[1][1])) == "evaluation.seeds 10, optimizer snes"
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -110,7 +114,7 @@ def test_trials_that_differ_in_more_than_m_and_seed_are_not_compared():
         results(*tails({1: 0.1, 2: 0.2}), trial(4, batch_size=16), trial(5, batch_size=16), trial(9, steps=500))
     )
     assert [[at.m for at in one.tried] for one in advice] == [[1, 2], [4, 5]]
-    assert [one.setting.others for one in advice] == ["batch_size 8", "batch_size 16"]
+    assert [one.setting.others for one in advice] == [(("batch_size", 8),), (("batch_size", 16),)]
 
 
 def test_only_randomised_models_with_several_m_get_advice():

@@ -12,6 +12,7 @@ from sweeper.analysis.importance import LEAST_SETTINGS, importance_table, import
 from sweeper.analysis.ranking import Goal, ranking
 from sweeper.analysis.report import write_report
 from sweeper.analysis.results import named_frame
+from sweeper.analysis.table import texts
 from sweeper.space import search_space
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import trial_id
@@ -74,7 +75,7 @@ def test_the_table_says_what_was_tried_and_what_was_best(searched):
     _, space, _, ranked = searched
     table = importance_table("rates", ranked, space)
     assert table.title == "What decides success in rates"
-    rows = {row[0]: row for row in table.rows}
+    rows = {row[0]: row for row in texts(table)}
     best = ranked.ranked[0].setting.entries
     assert rows["learning_rate"][3] == f"{best['optimizer.learning_rate']:g}"
     assert rows["baseline"][2] in ("Aq_R, AE_R", "AE_R, Aq_R")

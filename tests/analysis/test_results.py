@@ -31,7 +31,7 @@ def test_figures_have_the_columns_of_the_sql_view(store):
     frame = Results.of_store(store).trials
     assert [*frame.columns, "tags", "notes"] == views.trials(store).column_names
     first = frame[frame["task"] == "coloring"].iloc[0]
-    assert (first["vertices"], first["votes"], first["seeds"], first["metrics.seeds"]) == (5, (3,), 10, 7.0)
+    assert (first["vertices"], first["votes"], first["evaluation.seeds"], first["metrics.seeds"]) == (5, (3,), 10, 7.0)
     assert first["ratio"] == math.inf
 
 
@@ -42,7 +42,7 @@ def test_figures_have_the_columns_of_the_sql_view(store):
         ("task.vertices", "vertices"),
         ("objective.q", "q"),
         ("task.name", "task"),
-        ("evaluation.seeds", "seeds"),
+        ("evaluation.seeds", "evaluation.seeds"),
         ("seed", "seed"),
     ],
 )

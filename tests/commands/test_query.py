@@ -63,16 +63,17 @@ def test_entries_of_the_specification_are_columns(results):
     first = table.to_pylist()[0]
     assert first == first | {
         "vertices": 5, "training_cycles": None, "width": 4, "key_size": 4, "weight_decay": 0.0, "warmup_steps": 10,
-        "schedule": "cosine", "layer_norm": first["layer_norm"], "seeds": 10, "votes": [3],
+        "schedule": "cosine", "layer_norm": first["layer_norm"], "evaluation.seeds": 10, "votes": [3],
     }  # fmt: skip
     carried = {"task.name", "model.name", "optimizer.name", "objective.q", "name", "optimizer.learning_rate"}
     assert not carried & set(names), "what the store has a column for is there once"
 
 
 def test_other_metrics_are_columns_and_never_shadow_one(results):
-    rows = sql.table('select partwise_5, seeds, "metrics.seeds" from trials order by seed', results).to_pylist()
-    assert rows[0] == {"partwise_5": 0.25, "seeds": 10, "metrics.seeds": 7.0}
-    assert rows[2] == {"partwise_5": None, "seeds": 10, "metrics.seeds": None}
+    names = 'partwise_5, "evaluation.seeds", "metrics.seeds"'
+    rows = sql.table(f"select {names} from trials order by seed", results).to_pylist()
+    assert rows[0] == {"partwise_5": 0.25, "evaluation.seeds": 10, "metrics.seeds": 7.0}
+    assert rows[2] == {"partwise_5": None, "evaluation.seeds": 10, "metrics.seeds": None}
 
 
 def test_a_name_that_two_entries_share_is_written_out(results):
@@ -315,7 +316,7 @@ def test_all_about_a_trial(swept):
 def test_an_entry_called_like_a_metric_is_no_metric(results):
     lines = [line.split() for line in asked(results, "show", trial_id(result().trial)).stdout.splitlines()]
     metrics = next(place for place, words in enumerate(lines) if words[:1] == ["metrics"])
-    assert lines.index(["seeds", "10"]) < metrics < lines.index(["metrics.seeds", "7"])
+    assert lines.index(["evaluation.seeds", "10"]) < metrics < lines.index(["metrics.seeds", "7"])
 
 
 def test_a_failed_trial_shows_its_message(results):

@@ -29,7 +29,8 @@ def contents(store):
         except NoNetworkError:
             networks[seeds[entry.seal.trial_id]] = None
     statuses = {seeds[trial_id]: status for trial_id, status in store.committed().items()}
-    evaluated = sql.table("select seed, seeds, votes, success, majority_20 from evaluations order by seed", store)
+    columns = 'seed, "evaluation.seeds" as seeds, votes, success, majority_20'
+    evaluated = sql.table(f"select {columns} from evaluations order by seed", store)
     return statuses, networks, evaluated.to_pylist()
 
 
