@@ -13,6 +13,7 @@ from benchmarks.gpu.attempts import attempted, tell_failure
 from benchmarks.lowered_program import kernels
 from benchmarks.operation_counts import operations
 from benchmarks.shipped_trials import shipped_trial
+from sweeper.messages import counted
 from sweeper.packs.device_lanes import out_of_memory
 from sweeper.packs.packing import packs, stack
 from sweeper.space import search_space
@@ -233,7 +234,8 @@ def _print_whole_space(rates: Rates, toy: bool, until: float) -> bool:
         rate_of = measured[pack.trials[0].single_seed]
         lanes = max((number for number in rate_of if number <= len(pack.trials)), default=min(rate_of))
         training += sum(trial.steps for trial in pack.trials) / rate_of[lanes]
-        told.append(f"{len(pack.trials)} lanes ({pack.trials[0].baseline}) at the rate of {lanes}")
+        seeds = "a single seed r" if pack.trials[0].single_seed else "fresh seeds r"
+        told.append(f"{counted(len(pack.trials), 'lane')} with {seeds} at the rate of {lanes}")
     for single_seed in (False, True):
         trial = shipped_trial("colouring", toy, single_seed)
         network = trial.model.build(trial.task, trial.keys().weights)

@@ -16,7 +16,7 @@ import jax
 from sweeper.launch.local_cluster import machine_resources
 from sweeper.launch.private_folder import private_folder
 from sweeper.packs import compilation_ahead
-from sweeper.packs.packing import Pack
+from sweeper.packs.packing import Pack, structure
 from sweeper.space.resources import Resources
 
 LEAST_SECONDS = 0.1
@@ -60,7 +60,7 @@ def compiled_ahead(
         yield []
         return
     keep = {"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": str(LEAST_SECONDS)}
-    different = {(jax.tree.structure(pack.trials[0].for_programs()), len(pack.trials)): pack for pack in packs}
+    different = {(structure(pack.trials[0]), len(pack.trials)): pack for pack in packs}
     processes = min(len(different), MOST_PROCESSES, int(machine_resources()["CPU"] // resources.cpus))
     started: list[subprocess.Popen[bytes]] = []
     try:

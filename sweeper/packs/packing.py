@@ -1,8 +1,8 @@
 """Cells and packs: which trials share one compiled program, and which of them run at once.
 
-A cell is all trials of equal `jax.tree.structure`; it costs one compilation. A pack is some trials of one cell, stacked
-into the lanes of one program. The whole space decides how trials are packed, whatever is still to do, so that an
-interrupted sweep has the same packs when it goes on. The pack of a trial is no part of its identity.
+A cell is all trials of equal structure, as programs see them; it costs one compilation. A pack is some trials of one
+cell, stacked into the lanes of one program. The whole space decides how trials are packed, whatever is still to do, so
+that an interrupted sweep has the same packs when it goes on. The pack of a trial is no part of its identity.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ class Pack:
     trials: tuple[TrialSpec, ...]
 
     def __post_init__(self) -> None:
-        if len({jax.tree.structure(trial) for trial in self.trials}) != 1:
+        if len(set(map(structure, self.trials))) != 1:
             raise ValueError("the trials of a pack must have one structure")
 
     @functools.cached_property
@@ -46,11 +46,16 @@ class Pack:
         return Pack(tuple(t for t, name in zip(self.trials, self.trial_ids, strict=True) if name in trial_ids))
 
 
+def structure(trial: TrialSpec) -> Any:
+    """What decides which program trains a trial: all that is no traced value, as programs see it."""
+    return jax.tree.structure(trial.for_programs())
+
+
 def cells(trials: Iterable[TrialSpec]) -> list[list[TrialSpec]]:
     """The trials grouped by structure, in order of first appearance."""
     groups: dict[Any, list[TrialSpec]] = defaultdict(list)
     for trial in trials:
-        groups[jax.tree.structure(trial)].append(trial)
+        groups[structure(trial)].append(trial)
     return list(groups.values())
 
 
@@ -71,9 +76,10 @@ def packs(trials: Iterable[TrialSpec], lanes: int | None) -> list[Pack]:
 
 
 def stack(trials: Sequence[TrialSpec]) -> TrialSpec:
-    """One record whose leaves are the leaves of the trials, stacked along a leading lane axis."""
+    """Trials of one structure in one record, as programs see them: leaves are stacked along a leading lane axis."""
     return jax.tree.map(
-        lambda *leaves: np.array(leaves, np.int32 if isinstance(leaves[0], int) else np.float32), *trials
+        lambda *leaves: np.array(leaves, np.int32 if isinstance(leaves[0], int) else np.float32),
+        *(trial.for_programs() for trial in trials),
     )
 
 

@@ -21,9 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import jax
-
-from sweeper.packs.packing import Pack, cells, packs
+from sweeper.packs.packing import Pack, cells, packs, structure
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
@@ -211,7 +209,7 @@ class ListedWork(WorkSource):
         self._extend(plan)
         first: dict[Any, Work] = {}
         for work in plan.work:
-            first.setdefault(jax.tree.structure(work.pack.trials[0].for_programs()), work)
+            first.setdefault(structure(work.pack.trials[0]), work)
         leading = {work.pack.pack_id for work in first.values()}
         self._waiting = deque([*first.values(), *(work for work in plan.work if work.pack.pack_id not in leading)])
 

@@ -81,7 +81,7 @@ def test_another_protocol_gives_rows_of_its_own(store):
     rows = sql.table("from evaluations order by seed", store).to_pylist()
     assert [row["trial_id"] for row in rows] == list(IDS)
     for row in rows:
-        assert (row["seeds"], row["votes"]) == (20, [1, 5])
+        assert (row["evaluation.seeds"], row["votes"]) == (20, [1, 5])
         assert row["majority_1"] == pytest.approx(row["success"])
         assert row["majority_5"] is not None
         assert row["evaluation_seconds"] > 0

@@ -25,7 +25,10 @@ from sweeper.trial import plugins, provenance
 from sweeper.trial.trial_spec import trial_id
 from tests.trials import coloring_trial
 
-TRIALS = tuple(coloring_trial(seed=seed, objective={"q": q, "m": 2}) for seed, q in ((0, 3.0), (1, 3.0), (0, 9.0)))
+TRIALS = (
+    *(coloring_trial(seed=seed, objective={"q": 3.0, "m": 2}) for seed in range(2)),
+    coloring_trial(baseline="AE_R", objective={"q": 1.0, "m": 2}),
+)
 METRICS = ["success", "success_p5", "majority_3", "sampled", "loss", "loss_p95", "variance", "train_loss"]
 ORIGIN = provenance.capture(["test"])
 

@@ -27,8 +27,8 @@ def test_every_part_of_the_benchmark_runs_on_a_cpu():
     ]  # fmt: skip
     assert all(float(rate.replace(",", "")) > 0 for *_, rate in rows)
     assert "The 110 trials of coloring.yaml" in report
-    packs = re.findall(r"(\d+) lanes \(A\w+\) at the rate of (\d+)", report)
-    assert sorted(packs) == [("5", "2"), ("5", "2"), ("50", "2"), ("50", "2")]
+    packs = re.findall(r"(\d+) lanes with ([a-z ]+) r at the rate of (\d+)", report)
+    assert sorted(packs) == [("55", "a single seed", "2"), ("55", "fresh seeds", "2")]
     assert len(re.findall(r"^\| .* \| [\d.e-]+ \| \d+% \|$", report, re.MULTILINE)) >= 10
 
 
