@@ -71,6 +71,17 @@ def test_training_and_evaluation_by_pgpe_lower_for_cuda():
     _check(trial)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("space", ["quickstart", "recall", "gridworld_small"])
+def test_more_lanes_need_no_more_kernels(space):
+    trial = next(trial for trial in _forms(Path(f"search_spaces/{space}.yaml")).values() if not trial.single_seed)
+    few, many = (
+        {name: kernels(lowered) for name, lowered in programs(trial, lanes).items() if name != "evaluation"}
+        for lanes in (2, 16)
+    )
+    assert few == many
+
+
 @pytest.mark.long
 def test_every_program_of_every_shipped_space_lowers_for_cuda():
     """Spaces whose programs differ in nothing but sizes share a form, and a form is lowered once."""
