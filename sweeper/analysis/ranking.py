@@ -146,9 +146,9 @@ def trials_of(store: Store, trial_ids: Sequence[str]) -> pd.DataFrame:
 def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
     """The goal by which the settings of a sweep are ranked.
 
-    The goal is `search.metric`, if the search is adaptive or the space writes a metric. Otherwise it is the bad tail of
-    the task's main metric: of success the mean over the worst 5 % of the inputs, which unlike a percentile does not
-    jump.
+    The goal is `search.metric`, if the search is adaptive or the space writes a metric. Otherwise it is what the
+    task's main metric is on bad inputs: of success the mean over the worst 5 % of the inputs, which unlike a percentile
+    does not jump, of another metric its bad tail.
 
     Args:
         search: How the sweep takes its settings, if known.

@@ -1,4 +1,4 @@
-"""What listeners may know of the start that they hear."""
+"""The start whose events listeners hear: its console, its store, and how to stop it or carry it on."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -36,7 +36,7 @@ class Evolution(Spec):
         return 0
 
     def for_seeds(self, m: int, fresh: bool) -> Self:
-        """The settings for an objective with m seeds r; a baseline without fresh seeds r ignores `final_m`.
+        """This optimiser for an objective with m seeds r; a baseline without fresh seeds r ignores `final_m`.
 
         Raises:
             ValueError: m cannot be doubled to `final_m`.

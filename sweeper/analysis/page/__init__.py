@@ -195,7 +195,7 @@ def _kinds_shown(
 def _facts(
     rows: Sequence[Row], planned: set[str], comparisons: Sequence[comparison.Comparison]
 ) -> list[tuple[str, str]]:
-    """The page in a few numbers: what they are, and what they count."""
+    """Numbers for the top of the page, each with what it counts."""
     states = collections.Counter(row["status"] for row in rows)
     pending = len(planned - {row["trial_id"] for row in rows})
     facts = [(f"{states['finished']:,}", "trials finished")]
