@@ -12,9 +12,9 @@ Prints, as Markdown:
    that the whole of search_spaces/coloring.yaml would take on this one device, with the packs that it has there.
 
 A failure is printed, and ends its own part only. Exits with 1 if a bound is not kept, if anything failed, or if there
-was no time to compare a task. `--toy` makes everything small, and runs on a CPU too, in the form for an accelerator: that
-shows that the benchmark works, and nothing about a GPU. Programs are kept in the folder of JAX_COMPILATION_CACHE_DIR,
-if it is set, so that a second call compiles nothing.
+was no time to compare a task. `--toy` makes everything small, and runs on a CPU too, in the form for an accelerator:
+that shows that the benchmark works, and nothing about a GPU. Programs are kept in the folder of
+JAX_COMPILATION_CACHE_DIR, if it is set, so that a second call compiles nothing.
 """
 
 import argparse

@@ -21,7 +21,7 @@ from sweeper.analysis.means import (
     with_deviation,
 )
 from sweeper.analysis.ranking import trials_of
-from sweeper.analysis.results import current, named_frame
+from sweeper.analysis.results import current, named_frame, value_order
 from sweeper.analysis.table import TEXT, VALUES, Column, Form, Table
 from sweeper.messages import counted, did_you_mean, nearest_name, redacted
 from sweeper.store.entry_names import varying_names
@@ -106,7 +106,7 @@ def differing_entries(a: Side, b: Side) -> Table:
         in_a, in_b = _values(left, path), _values(right, path)
         if in_a == in_b:
             continue
-        rows.append((name, *map(_ordered, (in_a - in_b, in_a & in_b, in_b - in_a))))
+        rows.append((name, *(sorted(part, key=value_order) for part in (in_a - in_b, in_a & in_b, in_b - in_a))))
     heads = f"only in {a.name}", "in both", f"only in {b.name}"
     columns = (Column("entry"), *(Column(head, VALUES) for head in heads))
     note = "" if rows else "every entry has the same values in both"
@@ -119,10 +119,6 @@ def _records(trials: pd.DataFrame) -> list[Mapping[str, Any]]:
 
 def _values(records: Sequence[Mapping[str, Any]], path: str) -> set[Any]:
     return {record.get(path) for record in records}
-
-
-def _ordered(values: set[Any]) -> list[Any]:
-    return sorted(values, key=lambda value: (not isinstance(value, int | float), str(type(value)), value))
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.results import task_of
+from sweeper.analysis.results import task_of, value_order
 from sweeper.analysis.settings import by_entries
 from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
 from sweeper.messages import counted
@@ -135,14 +135,7 @@ def settings(trials: pd.DataFrame) -> list[Setting]:
 
 
 def _order(setting: Setting, paths: Sequence[str]) -> tuple[Any, ...]:
-    return (*(_comparable(setting.entries.get(path)) for path in paths), STATUSES.index(setting.status))
-
-
-def _comparable(value: Any) -> tuple[int, float, str]:
-    """Missing values before numbers, numbers before texts."""
-    if value is None:
-        return 0, 0.0, ""
-    return (1, float(value), "") if isinstance(value, int | float) else (2, 0.0, str(value))
+    return (*(value_order(setting.entries.get(path)) for path in paths), STATUSES.index(setting.status))
 
 
 def entry_column(name: str, values: Iterable[Any]) -> Column:

@@ -13,6 +13,7 @@ from sweeper.analysis.ranking import SHOWN_SETTINGS, goal_of, ranked_settings, r
 from sweeper.analysis.results import column, extra_metrics, named, names_of
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import COUNT, NUMBER, Column, Form, Table
+from sweeper.analysis.thinning import spread_out
 from sweeper.analysis.views import TEXTS, annotated
 from sweeper.messages import counted
 from sweeper.store.store import METRICS, TIMINGS, TRIALS, Store, SweepRecord
@@ -162,15 +163,8 @@ def curves(store: Store, prefix: str) -> Answer:
         raise QueryError(f"the store has no curves of the trial {trial_id}")
     wide = points.pivot(index="step", columns="metric", values="value").reset_index()
     programs = pa.Table.from_pandas(wide, preserve_index=False)
-    places = _spread_out(programs.num_rows)
+    places = spread_out(range(programs.num_rows), SHOWN_STEPS)
     columns = tuple(Column(name, NUMBER if name != "step" else COUNT) for name in programs.column_names)
     rows = tuple(zip(*(programs.take(places)[name].to_pylist() for name in programs.column_names), strict=True))
     note = f"{len(places)} of {programs.num_rows:,} points; --format csv, json or parquet prints all"
     return Answer(Table(trial_id, columns, rows, note if len(places) < programs.num_rows else ""), programs)
-
-
-def _spread_out(count: int) -> list[int]:
-    """At most `SHOWN_STEPS` places among so many, the first and the last included."""
-    if count <= SHOWN_STEPS:
-        return list(range(count))
-    return [round(place * (count - 1) / (SHOWN_STEPS - 1)) for place in range(SHOWN_STEPS)]

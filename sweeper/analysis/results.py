@@ -164,6 +164,13 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def value_order(value: Any) -> tuple[int, float, str]:
+    """What values of entries are sorted by: missing values before numbers, and numbers before all others, as texts."""
+    if value is None:
+        return 0, 0.0, ""
+    return (1, float(value), "") if is_number(value) else (2, 0.0, str(value))
+
+
 # --------------------------------------------------------------------------------------------------------------------
 # Columns of JSON
 # --------------------------------------------------------------------------------------------------------------------

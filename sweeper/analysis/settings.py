@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from sweeper.analysis.table import ENTRIES, TEXT, VALUE, Column, value_text
+from sweeper.analysis.results import value_order
+from sweeper.analysis.table import ENTRIES, TEXT, VALUE, Column
 from sweeper.store.entry_names import entries, entry_names, varying
 from sweeper.trial.trial_spec import Baseline
 
@@ -79,12 +80,8 @@ def randomised(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[Sha
 
 def _order(group: tuple[SharedEntries, pd.DataFrame]) -> tuple[Any, ...]:
     setting, rows = group
-    others = [(name, *_value_order(value)) for name, value in setting.others]
+    others = [(name, *value_order(value)) for name, value in setting.others]
     return (setting.task, setting.baseline, setting.q or 0.0, setting.steps, others, rows["m"].iloc[0])
-
-
-def _value_order(value: Any) -> tuple[bool, float, str]:
-    return (False, value, "") if isinstance(value, int | float) else (True, 0.0, value_text(value))
 
 
 _NAMED = {"task.name", "baseline", "objective.q", "objective.m", "steps"}

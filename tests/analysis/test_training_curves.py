@@ -162,13 +162,6 @@ def test_an_adaptive_search_shows_what_is_committed(store, planned):
     assert {trial.status for series in chart.series for trial in series.trials} == {"finished", "failed"}
 
 
-def test_the_last_point_is_kept():
-    assert curves._thinned(list(range(1, 251))) == list(range(1, 251, 3))
-    assert curves._thinned(list(range(1, 202)))[-1] == 201
-    assert curves._thinned([5]) == [5]
-    assert curves._thinned([]) == []
-
-
 def test_a_page_without_curves_has_no_chart(tmp_path):
     store = Store.open(tmp_path / "store")
     store.commit(result(curves=[]))

@@ -18,7 +18,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sweeper import query
-from sweeper.analysis import answer_formats, ready_questions, sql
+from sweeper.analysis import answer_formats, sql
 from sweeper.analysis import results as results_frame
 from sweeper.analysis.sql import QueryError
 from sweeper.store import store
@@ -330,12 +330,6 @@ def test_the_curves_of_a_trial(swept):
     assert [line.split() for line in lines] == [[trial], ["step", "train_loss"], ["100", "0.2"], ["200", "0.1"]]
     rows = csv.reader(io.StringIO(asked(swept, "curves", trial, "--format", "csv").stdout))
     assert list(rows) == [["step", "train_loss"], ["100", "0.2"], ["200", "0.1"]]
-
-
-def test_of_a_long_curve_some_points_are_shown_with_its_ends():
-    places = ready_questions._spread_out(1000)
-    assert (places[0], places[-1], len(places)) == (0, 999, ready_questions.SHOWN_STEPS)
-    assert ready_questions._spread_out(3) == [0, 1, 2]
 
 
 def test_text_of_a_store_cannot_command_the_terminal(results):

@@ -18,7 +18,7 @@ import pandas as pd
 
 from sweeper.analysis.figures.style import number, plain
 from sweeper.analysis.ranking import Goal, Ranking, ranking
-from sweeper.analysis.results import Results, column_of, metric_column
+from sweeper.analysis.results import Results, column_of, metric_column, value_order
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.space.panel import Panel
@@ -276,16 +276,11 @@ def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = (
         if any(_covers(other, name) for other in (*mentioned, "seed")):
             continue
         values = rows[name] if name not in paths else [record.get(name) for record in records]
-        values = sorted(dict.fromkeys(values), key=_numbers_first)
+        values = sorted(dict.fromkeys(values), key=value_order)
         if len(values) > 1:
             shown = ", ".join(map(_value, values[:4]))
             differing.append(f"{names.get(name, name)} ({shown}{', …' if len(values) > 4 else ''})")
     return "; ".join(differing)
-
-
-def _numbers_first(value: Any) -> tuple[bool, float, str]:
-    numeric = isinstance(value, int | float)
-    return not numeric, float(value) if numeric else 0.0, str(value)
 
 
 def _covers(name: str, entry: str) -> bool:

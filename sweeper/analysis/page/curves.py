@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 from sweeper.analysis.page.chart_scales import Scale, linear_scale, log_scale
 from sweeper.analysis.page.trial_filter import TrialKind, TrialKinds
 from sweeper.analysis.ranking import recorded_space
+from sweeper.analysis.results import value_order
 from sweeper.analysis.table import value_text
+from sweeper.analysis.thinning import spread_out
 from sweeper.messages import counted, inflected
 from sweeper.packs.unfinished_curves import unfinished_curves
 from sweeper.space.search import ListedSearch
@@ -194,7 +196,7 @@ def _chart(title: str, trials: Sequence[_Trial]) -> Chart:
     for trial in sorted(trials, key=lambda trial: -trial.ended):
         groups[_key(trial.spec)].append(trial)
     shown = [group[:MAX_TRIALS] for group in list(groups.values())[:MAX_SETTINGS]]
-    shown.sort(key=lambda group: [_order(value) for value in group[0].spec.values()])
+    shown.sort(key=lambda group: [value_order(value) for value in group[0].spec.values()])
     drawn = [trial for group in shown for trial in group]
     values = [value for trial in drawn for value in trial.points.values()]
     across = linear_scale(0.0, max(step for trial in drawn for step in trial.points), LEFT, RIGHT)
@@ -214,15 +216,9 @@ def _chart(title: str, trials: Sequence[_Trial]) -> Chart:
     return Chart(title, kinds, across, up, series, " ".join(notes))
 
 
-def _order(value: Any) -> tuple[bool, float, str]:
-    """By which values are sorted: numbers by size and before texts."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return not number, float(value) if number else 0.0, "" if number else str(value)
-
-
 def _series(trials: Sequence[_Trial], names: Mapping[str, str], across: Scale, up: Scale) -> SettingCurves:
     spec = trials[0].spec
-    steps = _thinned(sorted({step for trial in trials for step in trial.points}))
+    steps = spread_out(sorted({step for trial in trials for step in trial.points}), MAX_POINTS)
     ends = [(max(trial.points), trial.points) for trial in trials]
     at = [_at(step, [points for last, points in ends if step <= last]) for step in steps]
     means = [sum(values) / len(values) if values else None for values in at]
@@ -261,12 +257,6 @@ def _label(spec: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """The entries in which a setting differs, such as "Aq_R q=10"; its baseline if it is the only setting."""
     words = named_values(names, lambda path: value_text(spec[path]) if path in spec else "")
     return " ".join(words) or spec["baseline"]
-
-
-def _thinned(steps: list[int]) -> list[int]:
-    """At most `MAX_POINTS` of the steps, evenly, the last included."""
-    every = -(-len(steps) // MAX_POINTS)
-    return steps[(len(steps) - 1) % every :: every] if steps else []
 
 
 def _path(points: Iterable[tuple[float, float]]) -> str:
