@@ -18,7 +18,7 @@ sweep: .venv/runtime
 SPACES := coloring_two_cores recall_two_cores recall_q_two_cores recall_m_two_cores recall_memory_two_cores \
   gridworld_two_cores gridworld_evolution gridworld_halving coloring_starts coloring_basins coloring_initialisation \
   coloring_halving coloring_worst_cycle coloring_length coloring_one_block ski_rental coloring_table_two_cores \
-  coloring_batch_two_cores coloring_m_two_cores coloring_cycles_two_cores
+  coloring_batch_two_cores coloring_m_two_cores coloring_cycles_two_cores coloring_one_draw
 FIGURES := figures
 
 figures: .venv/runtime
