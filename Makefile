@@ -30,7 +30,8 @@ SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/fig
   recall_two_cores/figure-1 recall_q_two_cores/figure-2 recall_q_two_cores/8 gridworld_two_cores/6C \
   gridworld_two_cores/figure-7 gridworld_two_cores/10 coloring_starts/figure-starts coloring_basins/basins \
   coloring_initialisation/initialisation coloring_halving/figure-halving coloring_one_block/figure-block \
-  ski_rental/figure-rental gridworld_evolution/figure-evolution
+  coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles ski_rental/figure-rental \
+  gridworld_evolution/figure-evolution
 
 publish: .venv/runtime
 	@test -n "$(FROM)" || { echo "the store of the runs is needed: make publish FROM=results" >&2; exit 2; }
