@@ -9,7 +9,7 @@ import dataclasses
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -26,6 +26,7 @@ from sweeper.launch.worker_messages import Failed, Lost, decoded, encoded, repor
 from sweeper.packs.labels import label, varying
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
+from sweeper.packs.progress_events import ProgressEvents
 from sweeper.store.store import StoreError
 from sweeper.store.trial_statuses import statuses_of
 
@@ -97,7 +98,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._job, self._stream, self._interruption = job, stream, interruption
         self._orders, self._errors = orders, errors
         self._planned = len(job.source.planned)
-        self._committed: set[str] = set()
+        self._progress = ProgressEvents(stream)
         self._leaving: set[str] = set()
         self._asked: set[str] = set()
         self._finished: set[str] = set()
@@ -106,7 +107,6 @@ class SweepCallback(NotSaved, tune.Callback):
         self._labelled = 0
         self._deadline: float | None = None
         self._deaths: Counter[str] = Counter()
-        self._lane_reasons: dict[str, str] = {}
         self._lost_in_a_row = 0
         self.refused = False
         self.losses: list[events.TrialsLost] = []
@@ -131,9 +131,7 @@ class SweepCallback(NotSaved, tune.Callback):
         report = report_of(result)
         if report.progress is not None:
             self._tell_node(report.progress.pack_id, result["hostname"])
-            self._stream.emit(report.progress)
-            self._tell_lanes(report.progress, trial)
-            self._tell_commits(report.progress.pack_id, report.progress.rows)
+            self._progress.tell(report.progress, lambda: decoded(trial.config).pack.trial_ids)
         if report.refused_checkpoint is not None:
             work = decoded(trial.config)
             refused = events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, report.refused_checkpoint)
@@ -169,7 +167,7 @@ class SweepCallback(NotSaved, tune.Callback):
                 for key, status in statuses_of(self._job.store, pending).items()
                 if status in self._job.source.done
             }
-            self._tell_commits(pack_id, rows)
+            self._progress.tell_commits(pack_id, rows)
             left = tuple(name for name in work.pending if name not in rows)
             trial.set_config(encoded(dataclasses.replace(work, pending=left)))
 
@@ -257,21 +255,8 @@ class SweepCallback(NotSaved, tune.Callback):
             self._planned = len(self._job.source.planned)
             self._stream.emit(self._job.planned())
 
-    def _tell_lanes(self, progress: events.PackProgressed, trial: Trial) -> None:
-        reason = progress.lanes_reason
-        if reason is not None and self._lane_reasons.get(progress.pack_id) != reason:
-            self._lane_reasons[progress.pack_id] = reason
-            trial_ids = decoded(trial.config).pack.trial_ids
-            self._stream.emit(events.LanesChosen(progress.pack_id, progress.lanes, trial_ids, reason))
-
-    def _tell_commits(self, pack_id: str, rows: Mapping[str, Status]) -> None:
-        for trial_id, status in rows.items():
-            if trial_id not in self._committed:
-                self._committed.add(trial_id)
-                self._stream.emit(events.TrialCommitted(pack_id, trial_id, status))
-
     def _tell_failure(self, work: Work, trial_ids: tuple[str, ...], text: str, log: str | None) -> None:
-        self._tell_commits(work.pack.pack_id, dict.fromkeys(trial_ids, "failed"))
+        self._progress.tell_commits(work.pack.pack_id, dict.fromkeys(trial_ids, "failed"))
         self._stream.emit(events.PackFailed(work.pack.pack_id, _names(work), text, log))
 
     def _lose(self, work: Work, text: str) -> None:

@@ -6,6 +6,7 @@ from sweeper.listeners.heard_start import HeardStart
 from sweeper.packs.labels import label, varying
 from sweeper.packs.pack_run import Destination, opened
 from sweeper.packs.plan import Work
+from sweeper.packs.progress_events import ProgressEvents
 from sweeper.starts.planned_sweep import PlannedSweep
 
 
@@ -39,21 +40,14 @@ def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream) -> None:
     run = opened(work.pack, work.pending, destination, segment=work.segment, device_share=share)
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
-    committed: set[str] = set()
+    told = ProgressEvents(stream)
     try:
-        while (progress := run.advance()).phase != "done":
-            _tell(stream, progress, committed)
-        _tell(stream, progress, committed)
+        done = False
+        while not done:
+            progress = run.advance()
+            told.tell(progress, lambda: work.pack.trial_ids)
+            stream.emit(events.Ticked())
+            done = progress.phase == "done"
     except KeyboardInterrupt:
         run.checkpoint()
         raise
-
-
-def _tell(stream: events.Stream, progress: events.PackProgressed, committed: set[str]) -> None:
-    """Emit how far the pack is, and each commit once."""
-    stream.emit(progress)
-    for trial_id, status in progress.rows.items():
-        if trial_id not in committed:
-            committed.add(trial_id)
-            stream.emit(events.TrialCommitted(progress.pack_id, trial_id, status))
-    stream.emit(events.Ticked())
