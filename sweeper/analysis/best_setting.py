@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 from sweeper.analysis.halving_winners import winner_lines
-from sweeper.analysis.means import settings, settings_table, with_deviation
 from sweeper.analysis.ranking import Ranking, goal_of, ranked_settings, ranking
 from sweeper.analysis.results import named_frame
+from sweeper.analysis.settings_table import settings, settings_table, with_deviation
 from sweeper.analysis.table import Table, value_text
 from sweeper.messages import counted, redacted
 from sweeper.space.holes import Hole, holes_in

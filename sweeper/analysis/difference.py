@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.means import (
+from sweeper.analysis.ranking import trials_of
+from sweeper.analysis.results import current, named_frame, value_order
+from sweeper.analysis.settings_table import (
     MAX_ROWS,
     MEAN,
     Mean,
@@ -20,8 +22,6 @@ from sweeper.analysis.means import (
     settings,
     with_deviation,
 )
-from sweeper.analysis.ranking import trials_of
-from sweeper.analysis.results import current, named_frame, value_order
 from sweeper.analysis.table import TEXT, VALUES, Column, Form, Table
 from sweeper.messages import counted, did_you_mean, nearest_name, redacted
 from sweeper.store.entry_names import varying_names

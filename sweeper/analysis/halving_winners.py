@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.means import metrics_of
+from sweeper.analysis.settings_table import metrics_of
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, duration
 from sweeper.space.sweep_spec import SweepSpec

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.means import Mean, Setting, settings, settings_table
 from sweeper.analysis.results import current, metric_column, named_frame, task_of
+from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table
 from sweeper.analysis.table import VALUE, Column, Table
 from sweeper.messages import counted
 from sweeper.space import search_space

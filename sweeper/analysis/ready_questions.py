@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from sweeper.analysis.answer_formats import JSON_COLUMNS, PROVENANCE
-from sweeper.analysis.means import Mean, fitting
 from sweeper.analysis.ranking import SHOWN_SETTINGS, goal_of, ranked_settings, ranking, recorded_space, trials_of
 from sweeper.analysis.results import column, extra_metrics, named, names_of
+from sweeper.analysis.settings_table import Mean, fitting
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import COUNT, NUMBER, Column, Form, Table
 from sweeper.analysis.thinning import spread_out

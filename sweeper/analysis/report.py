@@ -22,10 +22,10 @@ from rich.console import Console
 
 from sweeper.analysis import comparison, difference, figures, page, seeds_needed, votes_needed
 from sweeper.analysis.comparison import Compared
-from sweeper.analysis.means import settings, settings_table
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame
 from sweeper.analysis.search_report import search_report
+from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.analysis.table import Table, failed, markdown, terminal
 from sweeper.messages import counted, printable, redacted
 from sweeper.store.store import Store

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from sweeper.analysis.results import Results, task_of
-from sweeper.analysis.settings import SETTING_COLUMNS, SharedEntries, randomised
+from sweeper.analysis.shared_entries import SETTING_COLUMNS, SharedEntries, randomised
 from sweeper.analysis.table import TEXT, Column, Form, Table, without_empty_columns
 from sweeper.trial.contracts import Task
 

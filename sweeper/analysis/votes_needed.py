@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from sweeper.analysis.results import Results, task_of
-from sweeper.analysis.settings import SETTING_COLUMNS, SharedEntries, randomised
+from sweeper.analysis.shared_entries import SETTING_COLUMNS, SharedEntries, randomised
 from sweeper.analysis.table import VALUE, Column, Form, Table, without_empty_columns
 from sweeper.analysis.vote_bounds import partwise_votes_needed, votes_needed
 from sweeper.store.entry_names import entries

@@ -14,8 +14,8 @@ import jax
 from sweeper import events
 from sweeper.analysis import sql
 from sweeper.analysis.evaluations import evaluation_rows
-from sweeper.analysis.means import settings, settings_table
 from sweeper.analysis.results import named_frame
+from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
 from sweeper.messages import counted
 from sweeper.packs.evaluation_plan import EvaluationPlan, ProtocolChanges, ProtocolError, evaluation_plan

@@ -4,7 +4,7 @@ import dataclasses
 
 from rich.console import Console
 
-from sweeper.analysis.means import fitting
+from sweeper.analysis.settings_table import fitting
 from sweeper.analysis.table import Table, terminal
 from sweeper.messages import printable_lines
 

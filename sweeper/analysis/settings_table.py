@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from sweeper.analysis.results import task_of, value_order
-from sweeper.analysis.settings import by_entries
+from sweeper.analysis.shared_entries import by_entries
 from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
 from sweeper.messages import counted
 from sweeper.store.entry_names import entry_names, varying

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from sweeper.analysis.means import Mean, fitting, settings, settings_table, with_deviation
 from sweeper.analysis.results import named_frame
+from sweeper.analysis.settings_table import Mean, fitting, settings, settings_table, with_deviation
 from sweeper.analysis.table import Table, terminal, texts
 from sweeper.store.entry_names import entries, varying
 from sweeper.store.store import Store
