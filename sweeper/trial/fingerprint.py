@@ -227,31 +227,43 @@ def _meaning(data: bytes, package: tuple[str, ...]) -> tuple[str, tuple[str, ...
     # Python will say what is wrong with a file when it is loaded.
     with contextlib.suppress(SyntaxError, ValueError):
         tree = ast.parse(data)
-        return _digest(json.dumps(_plain(tree)).encode()), tuple(_imported(tree, package))
+        imports: list[ast.Import | ast.ImportFrom] = []
+        digest = _digest(json.dumps(_plain(tree, imports)).encode())
+        return digest, tuple(name for node in imports for name in _imported(node, package))
     return _digest(data), ()
 
 
-def _imported(tree: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
-    """Names of modules that a tree may import, of which some are names inside modules."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else ()
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            yield base
-            yield from (f"{base}.{alias.name}" for alias in node.names)
+def _imported(node: ast.Import | ast.ImportFrom, package: tuple[str, ...]) -> Iterator[str]:
+    """Names of modules that a statement may import, of which some are names inside modules."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    else:
+        above = package[: len(package) - node.level + 1] if node.level else ()
+        base = ".".join([*above, *([node.module] if node.module else [])])
+        yield base
+        yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
-def _plain(value: Any) -> Any:
-    """A syntax tree as plain data, which is the same in every version of Python that has its syntax."""
+def _plain(value: Any, imports: list[ast.Import | ast.ImportFrom]) -> Any:
+    """A syntax tree as plain data, which is the same in every version of Python that has its syntax.
+
+    Args:
+        value: The tree.
+        imports: Gets the import statements in it: a second walk would take as long as this walk.
+    """
     # Most values are nodes. To ask of a node whether it is a list is slow, so that question comes later.
     if isinstance(value, ast.AST):
-        fields = {name: _plain(getattr(value, name, None)) for name in value._fields}
+        if isinstance(value, (ast.Import, ast.ImportFrom)):
+            imports.append(value)
         # Later versions of Python have further fields, which are empty in older programs.
-        return [type(value).__name__, {name: field for name, field in fields.items() if field not in (None, [])}]
+        fields = {}
+        for name in value._fields:
+            field = _plain(getattr(value, name, None), imports)
+            if field is not None and field != []:
+                fields[name] = field
+        return [type(value).__name__, fields]
     if isinstance(value, list):
-        return [_plain(item) for item in value if not _is_text(item)]
+        return [_plain(item, imports) for item in value if not _is_text(item)]
     return value if value is None or isinstance(value, (str, bool)) else repr(value)
 
 

@@ -135,12 +135,11 @@ def test_a_plug_in_of_an_installed_package_counts_with_what_it_imports(checkout,
     package.mkdir(parents=True)
     for name, text in {"__init__": "", "maze": "from mazes import walls\n", "walls": "", "other": ""}.items():
         (package / f"{name}.py").write_text(text)
+    metadata = package.parent / "mazes-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: mazes\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[sweeper.tasks]\nmaze = mazes.maze:Task\n")
     monkeypatch.syspath_prepend(str(package.parent))
-    entry = importlib.metadata.EntryPoint("maze", "mazes.maze:Task", "sweeper.tasks")
-    real = importlib.metadata.entry_points
-    monkeypatch.setattr(
-        importlib.metadata, "entry_points", lambda group: [entry] if group == "sweeper.tasks" else real(group=group)
-    )
     digests = [captured().tasks["maze"]]
     for name in ("other", "walls", "maze"):
         (package / f"{name}.py").write_text((package / f"{name}.py").read_text() + "SIZE = 2\n")
