@@ -13,9 +13,10 @@ from typing import Annotated
 import typer
 
 from sweeper import __version__, compaction, evaluate, export, query, report, run, status
+from sweeper.command_line import CommandLine
 from sweeper.commands import annotate, copy, delete, new, rename, stop
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = CommandLine(no_args_is_help=True)
 for name, command in {
     "run": run.run,
     "evaluate": evaluate.evaluate,

@@ -3,12 +3,10 @@
 Exit codes: 0; 2 for a store that cannot be read or written, or that another process is compacting.
 """
 
-import typer
-
-from sweeper.command_line import Results, exit_on
+from sweeper.command_line import CommandLine, Results, exit_on
 from sweeper.messages import counted
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = CommandLine()
 
 
 @app.command()

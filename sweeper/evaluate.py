@@ -14,10 +14,10 @@ from typing import Annotated
 
 import typer
 
-from sweeper.command_line import Address, Concurrency, Results
+from sweeper.command_line import Address, CommandLine, Concurrency, Results
 from sweeper.interruption import Interruption, exit_code
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = CommandLine()
 
 
 @app.command()

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sweeper.command_line import Results, exit_on
+from sweeper.command_line import CommandLine, Results, exit_on
 from sweeper.messages import counted, redacted
 
 if TYPE_CHECKING:
     from sweeper.analysis.view_files import ViewName
     from sweeper.store.store import Store
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = CommandLine()
 
 
 class _Refused(ValueError):

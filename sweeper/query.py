@@ -16,12 +16,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from sweeper.command_line import Results, exit_on
+from sweeper.command_line import CommandLine, Results, exit_on
 
 READY = {"best": "best [SWEEP]", "show": "show TRIAL", "curves": "curves TRIAL"}
 """The ready questions, and how each is asked."""
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = CommandLine()
 
 
 @app.command()

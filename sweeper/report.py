@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sweeper.command_line import Results, exit_on
+from sweeper.command_line import CommandLine, Results, exit_on
 from sweeper.messages import counted, printable
 
 if TYPE_CHECKING:
     from sweeper.analysis.report import Reported
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = CommandLine()
 
 
 @app.command()

@@ -7,17 +7,16 @@ Exit codes: 0 when every planned trial is committed and none failed; 1 when some
 of each; 2 for input that cannot be run; 128 + n after signal n (130 for Ctrl-C), with the command that carries on.
 """
 
-import gc
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sweeper.command_line import Address, Concurrency, Results
+from sweeper.command_line import Address, CommandLine, Concurrency, Results
 from sweeper.interruption import Interruption, exit_code
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = CommandLine()
 
 
 @app.command()
@@ -38,10 +37,6 @@ def run(
     concurrency: Concurrency = None,
 ) -> None:
     """Run what is missing of a search space, and print what came out."""
-
-    # Imports and the plan make hundreds of thousands of objects that stay. Python would look through all of them again
-    # and again: a sixth of the time of a start that finds everything done.
-    gc.set_threshold(100_000)
 
     def start(interruption: Interruption) -> int:
         # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweeper.command_line import Results, exit_on
+from sweeper.command_line import CommandLine, Results, exit_on
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from sweeper.store.store import Store
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = CommandLine()
 
 SECONDS = 2.0
 """Between two looks at the drivers with `--watch`."""

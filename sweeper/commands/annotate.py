@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweeper.command_line import Results, exit_on
+from sweeper.command_line import CommandLine, Results, exit_on
 from sweeper.messages import printable
 
 if TYPE_CHECKING:
     from sweeper.analysis.annotating import Change
 
-note_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-tag_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+note_app = CommandLine()
+tag_app = CommandLine()
 
 What = Annotated[
     str | None,

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from sweeper.command_line import exit_on
+from sweeper.command_line import CommandLine, exit_on
 from sweeper.messages import counted
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = CommandLine()
 
 
 @app.command()

@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from sweeper.command_line import exit_on
+from sweeper.command_line import CommandLine, exit_on
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = CommandLine()
 
 TEMPLATES = {"tasks/$name.py": "task.py.txt", "search_spaces/$name.yaml": "space.yaml.txt"}
 """Templates of this package by the file that is made of each, relative to the project's folder."""

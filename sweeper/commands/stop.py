@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweeper.command_line import Results, exit_on
+from sweeper.command_line import CommandLine, Results, exit_on
 from sweeper.messages import printable
 
 if TYPE_CHECKING:
     from sweeper.store.store import Store
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = CommandLine()
 
 
 @app.command()
