@@ -1,4 +1,4 @@
-"""What commands share: options, each in the same words, and errors that end a command with one message."""
+"""What commands share: the program around them, options in the same words, and errors that end them with a message."""
 
 import atexit
 import contextlib
