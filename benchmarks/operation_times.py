@@ -3,14 +3,16 @@
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 
-_NOT_AN_OPERATION = re.compile(r"ThunkExecutor|while|call|conditional|end: |\$|PjitFunction|ParseArguments")
-"""On a CPU a profile also has what contains operations, the ends of operations, and Python's functions."""
+_NOT_AN_OPERATION = re.compile(
+    r"ThunkExecutor|while|call|conditional|end: |\$|PjitFunction|ParseArguments|ThreadpoolListener"
+)
+"""On a CPU a profile also has what contains operations, the ends of operations, threads, and Python's functions."""
 
 
 def operation_times(work: Callable[[], Any]) -> dict[str, float]:
@@ -24,14 +26,14 @@ def operation_times(work: Callable[[], Any]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
             jax.block_until_ready(work())
-        for name, seconds in _events(Path(folder)):
+        (path,) = Path(folder).rglob("*.xplane.pb")
+        for name, seconds in operations_of(list(jax.profiler.ProfileData.from_file(str(path)).planes)):
             times[name] += seconds
     return dict(sorted(times.items(), key=lambda item: -item[1]))
 
 
-def _events(folder: Path) -> Iterator[tuple[str, float]]:
-    (path,) = folder.rglob("*.xplane.pb")
-    planes = list(jax.profiler.ProfileData.from_file(str(path)).planes)
+def operations_of(planes: Sequence[Any]) -> Iterator[tuple[str, float]]:
+    """Name and seconds of every operation in the planes of a profile (`jax.profiler.ProfileData.planes`)."""
     devices = [plane for plane in planes if plane.name.startswith("/device:")]
     lines = [line for plane in devices or planes for line in plane.lines]
     # A GPU's kernels stand by stream; other lines of its plane show the same time by module and step.
