@@ -116,8 +116,8 @@ def _print_lanes(numbers: list[int], toy: bool, until: float) -> tuple[Rates, bo
         for kind in [kind for kind in KINDS if kind in open_kinds and place % kind.every == 0]:
             title = f"| {lanes} | {kind.name}, {shipped_trial(kind.name, toy, kind.single_seed).baseline}"
             begun = time.monotonic()
-            # Twice as many lanes may take twice the time, also for compilation.
-            if begun + 2 * spent[kind] > until:
+            # So many times the lanes of the row before may take so many times its time, also for compilation.
+            if begun + spent[kind] * lanes / max(rates[kind], default=lanes) > until:
                 print(f"{title} | no time left |")
                 open_kinds.remove(kind)
                 continue
