@@ -24,6 +24,9 @@ cd "$SLURM_SUBMIT_DIR"
 PATH="$PATH:$PWD/.venv/bin"
 umask 077
 export RAY_AUTH_MODE=token
+# Ray would go on with a pack for 30 s and then leave in the middle of a step. Slurm may give less, and checkpoints are
+# there.
+export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0
 
 # Ends a process with SIGTERM when Slurm ends this job, and waits for the process either way.
 wait_for() {

@@ -19,7 +19,27 @@ SCRIPT = plugins.ROOT / "clusters" / "slurm-elastic.sh"
 
 JOB = "1007"
 
-SPACE = with_seeds(4).replace("steps: 250", "steps: 2000")
+HELD = '''
+"""Colouring that says where it trains, and goes on when it may."""
+
+import pathlib
+import time
+from typing import Literal
+
+from tasks import coloring
+
+
+class Task(coloring.Task):
+    name: Literal["held"] = "held"
+
+    def losses(self, model, inputs, seeds):
+        pathlib.Path({training!r}).touch()
+        while not pathlib.Path({gate!r}).exists():
+            time.sleep(0.05)
+        return super().losses(model, inputs, seeds)
+'''
+
+SPACE = with_seeds(4).replace("name: coloring", "name: held")
 
 
 @pytest.fixture
@@ -37,6 +57,10 @@ def environment(tmp_path: Path) -> dict[str, str]:
         (played / name).chmod(0o755)
     (tmp_path / "queued").touch()
     (tmp_path / "space.yaml").write_text(SPACE)
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "held.py").write_text(
+        HELD.format(training=str(tmp_path / "training"), gate=str(tmp_path / "gate"))
+    )
     ours = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     return ours | {
         "PATH": f"{played}:{os.environ['PATH']}", "PYTHONPATH": str(plugins.ROOT), "SLURM_SUBMIT_DIR": str(tmp_path),
@@ -75,15 +99,16 @@ def test_workers_join_and_leave_a_sweep(submit, tmp_path):
     head = submit("head", "space.yaml", str(results), "--set", "resources.lanes=1", job=JOB)
     wait_until((meeting / "address").exists, head)
     assert (meeting / "token").stat().st_mode & 0o077 == 0
-    store = Store.open(results)
-    wait_until(lambda: len(store.committed()) > 0, head)
+    wait_until((tmp_path / "training").exists, head)
     early.send_signal(signal.SIGTERM)  # preempted
     assert early.wait() == 0
     assert head.poll() is None, "a preempted worker leaves at once, and without a worker no sweep ends"
     again = submit("worker", JOB, job="1008")
     other = submit("worker", JOB, job="1009")
+    (tmp_path / "gate").touch()
     logs = sorted(tmp_path.glob("*.log"))
     assert head.wait() == 0, "\n".join(path.read_text() for path in logs)
+    store = Store.open(results)
     assert set(store.committed().values()) == {"finished"}
     assert len(store.committed()) == 4
     assert (meeting / "ended").exists()
