@@ -72,13 +72,13 @@ def filled(path: Path, results: str) -> Filled:
             f"{path} has no place for a table, such as <!-- table: SELECT count(*) FROM trials --> <!-- end -->"
         )
     store = Store.existing(results)
-    everything = Results.of_store(store)
+    everything, questions = Results.of_store(store), sql.Questions(store)
     changed = 0
     pieces, end = [], 0
     for place in places:
         try:
             query = place[2] == "table"
-            lines = _answer(store, place[3]) if query else _compared(store, everything, place[3], results)
+            lines = _answer(questions, place[3]) if query else _compared(store, everything, place[3], results)
         except (ReportError, SearchSpaceError, StoreError, sql.QueryError) as error:
             raise ReportError(f"{_at(path, text, place.start())}: {error}") from None
         made = "\n" + "\n".join(lines) + "\n\n"
@@ -105,9 +105,9 @@ def _at(path: Path, text: str, position: int) -> str:
     return f"{path}:{text.count(chr(10), 0, position) + 1}"
 
 
-def _answer(store: Store, query: str) -> list[str]:
+def _answer(questions: sql.Questions, query: str) -> list[str]:
     """The lines of the answer to a query."""
-    answer = sql.table(query, store)
+    answer = questions.table(query)
     if not answer.num_rows:
         return ["The store has no such trial yet."]
     columns = tuple(Column(field.name, TEXT if pa.types.is_string(field.type) else VALUE) for field in answer.schema)

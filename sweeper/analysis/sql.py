@@ -54,20 +54,59 @@ def frame(sql: str, results: str | Path | Store = "results") -> pd.DataFrame:
 
 def table(sql: str, results: str | Path | Store = "results", rows: int | None = None) -> pa.Table:
     """The answer to a query as an Arrow table, cut after `rows` rows if that is given; raises as `frame` does."""
-    store = results if isinstance(results, Store) else Store.existing(results)
-    with tempfile.TemporaryDirectory(prefix="sweeper-query-", ignore_cleanup_errors=True) as scratch:
-        try:
-            return _answer(sql, store, scratch, rows)
-        except duckdb.Error as error:
-            unreadable = _UNREADABLE.search(str(error))
-            if unreadable is None:
-                raise QueryError(_explained(str(error))) from error
-        # A file is damaged, or was replaced since the store was listed. The other trials are still there to be asked.
-        store.verify("curves" if unreadable[1] == "curves" else "outcomes")
-        try:
-            return _answer(sql, store, scratch, rows)
-        except duckdb.Error as error:
-            raise QueryError(str(error)) from error
+    return Questions(results if isinstance(results, Store) else Store.existing(results)).table(sql, rows)
+
+
+class Questions:
+    """Queries to a store. Each view is made by the first query that names it, and shared by all later queries."""
+
+    def __init__(self, store: Store):
+        """Ask `store`."""
+        self._store = store
+        self._rows: dict[str, pa.Table | ds.Dataset] = {}
+
+    def table(self, sql: str, rows: int | None = None) -> pa.Table:
+        """See `table`."""
+        with tempfile.TemporaryDirectory(prefix="sweeper-query-", ignore_cleanup_errors=True) as scratch:
+            try:
+                return self._answer(sql, scratch, rows)
+            except duckdb.Error as error:
+                unreadable = _UNREADABLE.search(str(error))
+                if unreadable is None:
+                    raise QueryError(_explained(str(error))) from error
+            # A file is damaged, or was replaced since the store was listed. The other trials are still there to be
+            # asked.
+            self._store.verify("curves" if unreadable[1] == "curves" else "outcomes")
+            self._rows.clear()
+            try:
+                return self._answer(sql, scratch, rows)
+            except duckdb.Error as error:
+                raise QueryError(str(error)) from error
+
+    def _answer(self, sql: str, scratch: str, rows: int | None) -> pa.Table:
+        connection = duckdb.connect(config={"temp_directory": scratch})
+
+        def fetched() -> pa.Table:
+            with connection:
+                statements = connection.extract_statements(sql)
+                if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+                    expected = "expected one SELECT (or DESCRIBE, SUMMARIZE, SHOW TABLES)"
+                    raise QueryError(f"{expected} over {', '.join(VIEWS)}")
+                for name, view in VIEWS.items():
+                    # A view that the text does not name is not used, and may take seconds to make.
+                    used = re.search(rf"\b{name}\b", sql, re.IGNORECASE) is not None
+                    connection.register(name, self._rows_of(name) if used else view.empty)
+                for setting in ("TimeZone='UTC'", *_LOCKS):
+                    connection.execute(f"SET {setting}")
+                relation = connection.sql(sql)
+                return _narrowed((relation if rows is None else relation.limit(rows)).to_arrow_table())
+
+        return interruptible(fetched, connection.interrupt)
+
+    def _rows_of(self, name: str) -> pa.Table | ds.Dataset:
+        if name not in self._rows:
+            self._rows[name] = VIEWS[name].rows(self._store)
+        return self._rows[name]
 
 
 def _explained(message: str) -> str:
@@ -81,27 +120,6 @@ def _explained(message: str) -> str:
 _LOCKS = ("enable_external_access=false", "python_enable_replacements=false", "lock_configuration=true")
 _NO_SWEEP = re.compile(r'column "sweep" not found', re.IGNORECASE)
 _UNREADABLE = re.compile(r"the stream registered as '(curves|outcomes)' failed")
-
-
-def _answer(sql: str, store: Store, scratch: str, rows: int | None) -> pa.Table:
-    connection = duckdb.connect(config={"temp_directory": scratch})
-
-    def fetched() -> pa.Table:
-        with connection:
-            statements = connection.extract_statements(sql)
-            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                expected = "expected one SELECT (or DESCRIBE, SUMMARIZE, SHOW TABLES)"
-                raise QueryError(f"{expected} over {', '.join(VIEWS)}")
-            for name, view in VIEWS.items():
-                # A view that the text does not name is not used, and may take seconds to make.
-                used = re.search(rf"\b{name}\b", sql, re.IGNORECASE) is not None
-                connection.register(name, view.rows(store) if used else view.empty)
-            for setting in ("TimeZone='UTC'", *_LOCKS):
-                connection.execute(f"SET {setting}")
-            relation = connection.sql(sql)
-            return _narrowed((relation if rows is None else relation.limit(rows)).to_arrow_table())
-
-    return interruptible(fetched, connection.interrupt)
 
 
 def _narrowed(answer: pa.Table) -> pa.Table:
