@@ -61,16 +61,18 @@ def programs(trial: TrialSpec, lanes: int = 2, form: str = "cuda") -> dict[str, 
         form: The platform in whose form the programs are (`sweeper.trial.vectorisation`).
 
     Returns:
-        `init`, `evaluation`, and `step`, one step of Adam; of an evolution `block` and `tell` instead of `step`.
+        `init`, `evaluation`, and `step`, one step of Adam; of an evolution `population` and `tell` instead of `step`.
+        In the form for a CPU `population` is one of its blocks.
     """
     with vectorisation.built_for(form):
         stacked = stack([trial] * lanes)
         if trainer_of(trial) is evolution.TRAINER:
-            start, of_block, of_tell = evolution.first_generation(stacked)
+            generation = evolution.first_generation(stacked)
+            start = generation.state
             made = {
                 "init": traced(evolution.init, stacked),
-                "block": traced(evolution.block_objectives, *of_block),
-                "tell": traced(evolution.tell, *of_tell),
+                "population": traced(generation.evaluate, *generation.evaluate_arguments),
+                "tell": traced(evolution.tell, *generation.tell_arguments),
             }
         else:
             start = jax.eval_shape(gradient.init, stacked)

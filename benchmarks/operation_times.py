@@ -35,6 +35,8 @@ def operation_times(work: Callable[[], Any]) -> dict[str, float]:
 def operations_of(planes: Sequence[Any]) -> Iterator[tuple[str, float]]:
     """Name and seconds of every operation in the planes of a profile (`jax.profiler.ProfileData.planes`)."""
     devices = [plane for plane in planes if plane.name.startswith("/device:")]
+    if not devices and jax.default_backend() != "cpu":
+        raise ValueError(f"the profile has no plane of a device, only {', '.join(plane.name for plane in planes)}")
     lines = [line for plane in devices or planes for line in plane.lines]
     # A GPU's kernels stand by stream; other lines of its plane show the same time by module and step.
     for line in [line for line in lines if "Stream" in line.name] or [line for line in lines if "XLA" in line.name]:

@@ -11,8 +11,8 @@ population, and a lost block is computed again. `stride` takes the evaluator of 
 actors.
 
 Invariants:
-    - A block is the same compiled program in every process and in every order of blocks, so its numbers are equal bit
-      for bit on processors of one kind.
+    - On CPUs a block is the same compiled program in every process and in every order of blocks, so its numbers are
+      equal bit for bit on processors of one kind. An accelerator computes all blocks at once.
     - All lanes share the programs: rates and deviations are traced. Where the number of seeds r grows, each m has
       programs of its own, and the generation alone decides which m it has.
     - An individual whose objective is not finite is ranked last.
@@ -34,6 +34,7 @@ from sweeper.training.objective import batch_of, next_state
 from sweeper.training.population import Distribution, Evaluator
 from sweeper.training.strategies import deviations, strategy_of
 from sweeper.training.trainer import Trainer, over_lanes
+from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
 from sweeper.trial.evolution_strategies import Evolution
 from sweeper.trial.objective_contract import Batch
@@ -102,6 +103,14 @@ def block_objectives(
     return over_lanes(functools.partial(_block, block), trials, distribution, step)
 
 
+def population_objectives(
+    trials: TrialSpec, distribution: Distribution, step: Int[Array, " lane"]
+) -> Float[Array, "block lane sign pair"]:
+    """`block_objectives` of all blocks at once: with as many kernels as a single block has."""
+    of_block = functools.partial(block_objectives, trials, distribution, step)
+    return jax.vmap(of_block)(jnp.arange(blocks(trials)))
+
+
 def tell(
     trials: TrialSpec, state: EvolutionState, objectives: list[Float[Array, "lane sign pair"]]
 ) -> tuple[EvolutionState, Curve]:
@@ -111,18 +120,16 @@ def tell(
 
 def in_process(trials: TrialSpec, distribution: Distribution, step: np.ndarray) -> list[np.ndarray]:
     """The evaluator that computes every block in this process."""
-    # An accelerator gets all of its work before the first result is awaited.
-    return jax.device_get([_dispatched(trials, distribution, step, block) for block in range(blocks(trials))])
+    if vectorisation.in_turns():
+        return [block_in_process(trials, distribution, step, block) for block in range(blocks(trials))]
+    arguments = (of_generation(trials, step), distribution, step)
+    return list(jax.device_get(compilation.kept(population_objectives, *arguments)(*arguments)))
 
 
 def block_in_process(trials: TrialSpec, distribution: Distribution, step: np.ndarray, block: int) -> np.ndarray:
     """Objectives of one block, by this process's program for it."""
-    return np.asarray(_dispatched(trials, distribution, step, block))
-
-
-def _dispatched(trials: TrialSpec, distribution: Distribution, step: np.ndarray, block: int) -> Array:
     arguments = (of_generation(trials, step), distribution, step, np.int32(block))
-    return compilation.kept(block_objectives, *arguments)(*arguments)
+    return np.asarray(compilation.kept(block_objectives, *arguments)(*arguments))
 
 
 def curve_interval(trial: TrialSpec) -> int:
@@ -162,29 +169,51 @@ def of_generation(trials: TrialSpec, step: np.ndarray) -> TrialSpec:
     return trials.model_copy(update=constant)
 
 
-def first_generation(trials: TrialSpec) -> tuple[EvolutionState, tuple[Any, ...], tuple[Any, ...]]:
-    """Shapes of the state, and arguments of `block_objectives` and of `tell` in the first generation."""
-    state = jax.eval_shape(init, trials)
+class FirstGeneration(NamedTuple):
+    """The programs of the first generation of a population that this process evaluates, and their shapes.
+
+    Attributes:
+        state: The state before it.
+        evaluate: `block_objectives`, or `population_objectives` on an accelerator.
+        evaluate_arguments: Its arguments.
+        evaluations: How often it runs.
+        tell_arguments: The arguments of `tell`.
+    """
+
+    state: EvolutionState
+    evaluate: Callable[..., Array]
+    evaluate_arguments: tuple[Any, ...]
+    evaluations: int
+    tell_arguments: tuple[Any, ...]
+
+
+def first_generation(trials: TrialSpec) -> FirstGeneration:
+    """Nothing is computed."""
+    state, number = jax.eval_shape(init, trials), blocks(trials)
     first = of_generation(trials, np.zeros(state.step.shape, np.int32))
-    block = first, jax.eval_shape(EvolutionState.distribution, state), state.step, np.int32(0)
-    objectives = [jax.eval_shape(block_objectives, *block)] * blocks(trials)
-    return state, block, (first, state, objectives)
+    distribution = jax.eval_shape(EvolutionState.distribution, state)
+    of_block = first, distribution, state.step, np.int32(0)
+    told = first, state, [jax.eval_shape(block_objectives, *of_block)] * number
+    if vectorisation.in_turns():
+        return FirstGeneration(state, block_objectives, of_block, number, told)
+    return FirstGeneration(state, population_objectives, of_block[:3], 1, told)
 
 
 def prepare(trials: TrialSpec) -> EvolutionState:
     """Compile the programs of `start` and of the first generation; the shapes of the state."""
-    state, of_block, of_tell = first_generation(trials)
+    generation = first_generation(trials)
     compilation.kept(init, trials, runs_once=True)
-    compilation.kept(block_objectives, *of_block)
-    compilation.kept(tell, *of_tell)
-    return state
+    compilation.kept(generation.evaluate, *generation.evaluate_arguments)
+    compilation.kept(tell, *generation.tell_arguments)
+    return generation.state
 
 
 def memory(trials: TrialSpec) -> int:
-    """Bytes of the device that a generation needs whose blocks this process evaluates, as the compiler says."""
-    _, of_block, of_tell = first_generation(trials)
-    programs = compilation.kept(block_objectives, *of_block), compilation.kept(tell, *of_tell)
-    return max(program.memory_bytes() for program in programs)
+    """Bytes of the device that a generation needs whose population this process evaluates, as the compiler says."""
+    generation = first_generation(trials)
+    evaluate = compilation.kept(generation.evaluate, *generation.evaluate_arguments)
+    told = compilation.kept(tell, *generation.tell_arguments)
+    return max(evaluate.memory_bytes(), told.memory_bytes())
 
 
 def trainer(evaluate: Evaluator) -> Trainer[EvolutionState]:

@@ -104,10 +104,17 @@ def test_a_cpu_is_refused_unless_it_runs_the_toy(capsys):
 def test_nothing_begins_after_the_time_is_over(capsys):
     assert not agreement.print_agreement(toy=True, until=0.0), "what was not compared is not right"
     assert capsys.readouterr().out.count("no time left") == len(SPACES)
-    assert profiles.print_profiles(toy=True, until=0.0)
+    assert not profiles.print_profiles(toy=True, until=0.0)
     rates, right = lanes._print_lanes([1, 2], toy=True, until=0.0)
-    assert right
+    assert not right
     assert not any(rates.values())
-    lanes._print_whole_space(rates, toy=True, until=float("inf"))
-    lanes._print_whole_space({kind: {1: 1.0} for kind in lanes.KINDS}, toy=True, until=0.0)
+    assert not lanes._print_whole_space(rates, toy=True, until=float("inf"))
+    assert not lanes._print_whole_space({kind: {1: 1.0} for kind in lanes.KINDS}, toy=True, until=0.0)
     assert capsys.readouterr().out.count("no time left") == 5
+
+
+def test_what_does_not_come_back_ends_with_the_process():
+    hanging = "import threading; from benchmarks.gpu import __main__; __main__.end_after(0); threading.Event().wait()"
+    ended = subprocess.run([sys.executable, "-c", hanging], cwd=plugins.ROOT, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert "has not come back" in ended.stdout
