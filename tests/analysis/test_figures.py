@@ -427,9 +427,9 @@ def voters(q):
     ("case", "palette"),
     [
         ("paper", "paper"),
-        ("paper", "colorblind"),
+        pytest.param("paper", "colorblind", marks=pytest.mark.long),
         ("log axis", "colorblind"),
-        ("single point", "paper"),
+        pytest.param("single point", "paper", marks=pytest.mark.long),
         ("uneven", "paper"),
         ("grid world", "colorblind"),
         ("votes", "paper"),

@@ -30,7 +30,14 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("sql", LONG.values(), ids=LONG.keys())
+VARIANTS = ("a recursion", "aggregates", "windows", "curves")
+"""Queries that are ended as others are."""
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [pytest.param(sql, id=name, marks=pytest.mark.long if name in VARIANTS else ()) for name, sql in LONG.items()],
+)
 def test_an_endless_query_ends_with_ctrl_c(tmp_path: Path, sql: str):
     Store.open(tmp_path / "results").commit(result())
     scratch = tmp_path / "scratch"

@@ -66,8 +66,8 @@ QUERY = 'select error_message, error_kind as "a\x1bc" from trials'
     [
         ("sweeper.query", QUERY),
         ("sweeper.query", QUERY, "--format", "csv"),
-        ("sweeper.query", QUERY, "--format", "json"),
-        ("sweeper.query", "select * from trials"),
+        pytest.param(("sweeper.query", QUERY, "--format", "json"), marks=pytest.mark.long),
+        pytest.param(("sweeper.query", "select * from trials"), marks=pytest.mark.long),
         ("sweeper.query", "show", ""),
         ("sweeper.query", "select error_message::int from trials"),
         ("sweeper.query", f"select '{HOSTILE}' from nowhere"),

@@ -110,8 +110,15 @@ variants:
   - {{}}
   - optimizer: {{learning_rate: 1.0e-9}}
   - task: {{fault: raise}}
-  - task: {{fault: die}}
 search: {{early_stopping: {{grace_steps: 500, reduction_factor: 2}}}}
+"""
+
+DEADLY = f"""
+trial: {TRIAL}
+  task: {{name: faulty, vertices: 5, fault: die}}
+  objective: {{q: 2, m: 2}}
+  optimizer: {{warmup_steps: 0}}
+  steps: 500
 """
 
 OPTUNA = f"""
@@ -144,7 +151,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (copy / "tasks" / "counting.py").write_text(COUNTING.format(folder=str(copy / "threads")))
     # Tune by itself imports all trackers that are installed, which takes seconds.
     (copy / "mlflow.py").write_text("raise RuntimeError('the driver imports a tracker that no user asked for')")
-    for name, text in (("tiny", SWEEP), ("breakdown", BREAKDOWN), ("adaptive", OPTUNA)):
+    for name, text in (("tiny", SWEEP), ("breakdown", BREAKDOWN), ("deadly", DEADLY), ("adaptive", OPTUNA)):
         (copy / f"{name}.yaml").write_text(text)
     return copy
 
@@ -288,14 +295,13 @@ def test_failures_and_early_stops_are_rows(checkout):
     assert "Traceback" not in text
     assert "ray." not in text
     assert "1 x ValueError: the wheel came off (tasks/faulty.py, line" in text
-    assert "1 x worker died: its worker died 4 times" in text
-    assert "2 of 4 trials are not finished" in text
+    assert "1 of 3 trials are not finished" in text
 
     rows = Store.open(checkout / "broken").trials().to_pylist()
     assert {row["learning_rate"]: row["status"] for row in rows if row["error_kind"] is None} == {
         1e-2: "finished", 1e-9: "stopped",
     }  # fmt: skip
-    assert sorted(row["error_kind"] for row in rows if row["error_kind"]) == ["ValueError", "worker died"]
+    assert [row["error_kind"] for row in rows if row["error_kind"]] == ["ValueError"]
     stopped = next(row for row in rows if row["status"] == "stopped")
     assert 500 <= stopped["steps_done"] < 20000
     assert stopped["success"] is not None
@@ -303,11 +309,20 @@ def test_failures_and_early_stops_are_rows(checkout):
 
     code, text = Command(checkout, *arguments).wait()
     assert code == 1, "failed rows stay failures until they are retried"
-    assert "1 done · 1 stopped · 2 failed · 0 to run" in text
+    assert "1 done · 1 stopped · 1 failed · 0 to run" in text
 
     code, text = Command(checkout, *arguments, "--retry-failed", "--dry-run").wait()
     assert code == 0
-    assert "2 to run" in text
+    assert "1 to run" in text
+
+
+@pytest.mark.long
+def test_a_trial_that_kills_every_worker_is_a_row(checkout):
+    code, text = Command(checkout, "deadly.yaml", "--results", "killing", "--address", "local").wait()
+    assert code == 1
+    assert "Traceback" not in text
+    assert "1 x worker died: its worker died 4 times" in text
+    assert [row["error_kind"] for row in Store.open(checkout / "killing").trials().to_pylist()] == ["worker died"]
 
 
 @pytest.mark.long

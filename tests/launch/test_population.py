@@ -131,7 +131,7 @@ def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-@pytest.mark.parametrize("workers", [1, 2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize("workers", [2, *(pytest.param(number, marks=pytest.mark.long) for number in (1, 4))])
 def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undisturbed, workers):
     group = placement_group([{"CPU": 1.0}] * workers)
     population = Population(workers, worker_environment(Resources()), group, 0)

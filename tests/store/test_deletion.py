@@ -124,7 +124,11 @@ def test_what_crashes_have_left_goes_once_nobody_can_wait_for_it(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("choose", [lambda store: of_sweep(store, "quick"), of_no_sweep], ids=["sweep", "unplanned"])
+@pytest.mark.parametrize(
+    "choose",
+    [lambda store: of_sweep(store, "quick"), pytest.param(of_no_sweep, marks=pytest.mark.long)],
+    ids=["sweep", "unplanned"],
+)
 def test_a_crash_at_every_operation_takes_nothing_else(tmp_path, monkeypatch, choose):
     monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
     monkeypatch.setattr(compaction, "TOGETHER", 4)

@@ -36,7 +36,7 @@ def test_every_part_of_the_benchmark_runs_on_a_cpu():
 def test_numbers_beyond_their_bound_are_an_error(capsys, monkeypatch):
     numbers = agreement._numbers
     factors = iter([1.0 + 1e-4, 1.0])  # the accelerator, then the CPU
-    monkeypatch.setattr(agreement, "SPACES", {"grid world": "gridworld_compact"})
+    monkeypatch.setattr(agreement, "SPACES", {"ski rental": "ski_rental"})
 
     def shifted(trial):
         factor = next(factors)
