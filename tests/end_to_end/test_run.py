@@ -237,6 +237,7 @@ def test_killed_and_interrupted_sweeps_end_with_the_same_numbers(undisturbed, ch
     assert not list((store / "checkpoints").glob("*"))
 
 
+@pytest.mark.long
 def test_a_sweep_is_watched_and_stopped_through_its_store(checkout):
     store = checkout / "stopped"
     command = Command(

@@ -131,7 +131,8 @@ def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-@pytest.mark.parametrize("workers", [2, *(pytest.param(number, marks=pytest.mark.long) for number in (1, 4))])
+@pytest.mark.long
+@pytest.mark.parametrize("workers", [1, 2, 4])
 def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undisturbed, workers):
     group = placement_group([{"CPU": 1.0}] * workers)
     population = Population(workers, worker_environment(Resources()), group, 0)
@@ -228,6 +229,7 @@ def test_workers_never_see_a_gpu_and_end_with_the_process_that_made_them(ray_of_
         time.sleep(0.1)
 
 
+@pytest.mark.long
 def test_a_run_of_some_trials_of_a_pack_gets_their_objectives(ray_of_four_cores):
     """A trial of the pack is committed already, or the device of the pack trains one lane at a time."""
     trials = _trials()

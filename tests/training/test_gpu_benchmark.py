@@ -47,7 +47,7 @@ def test_numbers_beyond_their_bound_are_an_error(capsys, monkeypatch):
     assert "| NO |" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_training_that_does_not_move_is_an_error(capsys, monkeypatch):
     """Ten steps of warm-up move no weight far, so what is compared is how far."""
     monkeypatch.setattr(agreement, "SPACES", {"colouring": "coloring"})
