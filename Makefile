@@ -16,8 +16,8 @@ sweep: .venv/runtime
 
 # The spaces whose trials published/ has, or is to have.
 SPACES := coloring_two_cores recall_two_cores recall_q_two_cores recall_m_two_cores recall_memory_two_cores \
-  gridworld_two_cores gridworld_imitation gridworld_evolution gridworld_halving coloring_starts coloring_basins coloring_initialisation \
-  coloring_halving coloring_worst_cycle coloring_length coloring_one_block ski_rental coloring_table_two_cores \
+  gridworld_small gridworld_two_cores gridworld_imitation gridworld_evolution gridworld_halving \
+  coloring_starts coloring_basins coloring_initialisation coloring_halving coloring_worst_cycle coloring_length coloring_one_block ski_rental coloring_table_two_cores \
   coloring_batch_two_cores coloring_m_two_cores coloring_cycles_two_cores coloring_one_draw
 FIGURES := figures
 
@@ -28,7 +28,7 @@ figures: .venv/runtime
 # Figures that README and docs show: FIGURES/<space>/<name>.png is docs/figures/<space>-<name>.png.
 SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/figure-cost figure-3 \
   recall_two_cores/figure-1 recall_q_two_cores/figure-2 recall_q_two_cores/8 gridworld_two_cores/6C \
-  gridworld_two_cores/figure-7 gridworld_two_cores/10 coloring_starts/figure-starts coloring_basins/basins \
+  gridworld_small/figure-small gridworld_two_cores/figure-7 gridworld_two_cores/10 coloring_starts/figure-starts coloring_basins/basins \
   coloring_initialisation/initialisation coloring_halving/figure-halving coloring_one_block/figure-block \
   coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles ski_rental/figure-rental \
   gridworld_evolution/figure-evolution gridworld_imitation/figure-imitation
