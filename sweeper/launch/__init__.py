@@ -14,11 +14,13 @@ Invariants:
 
 from sweeper.launch import ray_environment  # isort: skip  # before Ray
 from sweeper.launch.cluster import connected, refuse_too_large
+from sweeper.launch.compiling import FirstPacks
 from sweeper.launch.failures import LaunchError, TooLarge
 from sweeper.launch.job import Job
 from sweeper.launch.tune_driver import Launched, launch
 
 __all__ = [
+    "FirstPacks",
     "Job",
     "LaunchError",
     "Launched",

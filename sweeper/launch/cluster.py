@@ -7,7 +7,7 @@ import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,11 +17,10 @@ from ray._private import services  # Ray's public ways to an address connect to 
 from sweeper.interruption import Interruption
 from sweeper.launch import local_cluster
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
-from sweeper.launch.compiling import compiled_ahead
+from sweeper.launch.compiling import FirstPacks, compiled_ahead
 from sweeper.launch.failures import LaunchError, TooLarge
 from sweeper.launch.head_watch import watched_head
 from sweeper.messages import counted
-from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.trial import plugins
 
@@ -87,7 +86,7 @@ def running_cluster(address: str | None) -> str | None:
 
 @contextlib.contextmanager
 def connected(
-    address: str | None, resources: Resources, interruption: Interruption, packs: Sequence[Pack] = ()
+    address: str | None, resources: Resources, interruption: Interruption, first: FirstPacks | None = None
 ) -> Iterator[str | None]:
     """Connects to a running cluster or starts a local cluster, and leaves no process behind.
 
@@ -95,7 +94,7 @@ def connected(
         address: See `running_cluster`.
         resources: The resources of one pack.
         interruption: Signals; Ray takes over SIGTERM when it starts, and here the start takes it back.
-        packs: The first packs. On a local cluster their programs are compiled while Ray and its workers start.
+        first: The first packs. On a local cluster their programs are compiled while Ray and its workers start.
 
     Yields:
         The address of the cluster, None for a local one.
@@ -115,7 +114,8 @@ def connected(
                 if cluster is None:
                     snapshot = ended.enter_context(code_snapshot())
                     environment |= _code_of(snapshot)
-                    ended.enter_context(compiled_ahead(packs, resources, environment))
+                    if first is not None:
+                        ended.enter_context(compiled_ahead(first, resources, environment))
                     ended.enter_context(local_cluster.fresh_token())
                     _start(environment, snapshot)
                 else:

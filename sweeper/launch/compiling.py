@@ -1,15 +1,19 @@
 """The compiled programs of this machine: the folder that keeps them, and processes that fill it while Ray starts.
 
 Ray and a worker take seconds to start, in which cores are idle. Meanwhile processes without Ray compile the programs of
-the first packs in the environment of a worker, so that workers read these programs from the folder.
+the first packs in the environment of a worker, so that workers read these programs from the folder. Whether it has a
+program is known only after the program was traced, which takes seconds too. So an empty file says that the programs of a
+pack were compiled.
 """
 
 import contextlib
+import hashlib
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 
@@ -18,12 +22,20 @@ from sweeper.launch.private_folder import private_folder
 from sweeper.packs import compilation_ahead
 from sweeper.packs.packing import Pack, structure
 from sweeper.space.resources import Resources
+from sweeper.trial.fingerprint import Code
 
 LEAST_SECONDS = 0.1
 """Programs that compile faster are not kept."""
 
 MOST_PROCESSES = 8
 """Processes that compile at once; each takes some hundred megabytes."""
+
+
+class FirstPacks(NamedTuple):
+    """The packs that a start trains first, and the code that trains them."""
+
+    packs: Sequence[Pack]
+    code: Code
 
 
 def kept_programs(cpus: int) -> Path | None:
@@ -43,12 +55,12 @@ def keep_programs(cpus: int) -> None:
 
 @contextlib.contextmanager
 def compiled_ahead(
-    packs: Sequence[Pack], resources: Resources, environment: Mapping[str, str]
+    first: FirstPacks, resources: Resources, environment: Mapping[str, str]
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Compile the programs of packs in the background; what is not compiled at the end is left.
+    """Compile the programs of packs in the background, but for those of an earlier start; the end leaves what is left.
 
     Args:
-        packs: The packs that will be trained first.
+        first: The packs.
         resources: The resources of one pack. Programs for a GPU, or for a population of workers, are not compiled.
         environment: Of a worker, with the place of the code.
 
@@ -60,11 +72,12 @@ def compiled_ahead(
         yield []
         return
     keep = {"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": str(LEAST_SECONDS)}
-    different = {(structure(pack.trials[0]), len(pack.trials)): pack for pack in packs}
-    processes = min(len(different), MOST_PROCESSES, int(machine_resources()["CPU"] // resources.cpus))
+    packs = {folder / _mark(pack, first.code): pack for pack in first.packs}
+    missing = [(file, pack) for file, pack in packs.items() if not file.exists()]
+    processes = min(len(missing), MOST_PROCESSES, int(machine_resources()["CPU"] // resources.cpus))
     started: list[subprocess.Popen[bytes]] = []
     try:
-        for first in range(processes):
+        for number in range(processes):
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "sweeper.packs.compilation_ahead"],
                 stdin=subprocess.PIPE,
@@ -75,10 +88,17 @@ def compiled_ahead(
             started.append(process)
             assert process.stdin is not None
             with contextlib.suppress(OSError):  # it has ended, and workers compile for themselves
-                process.stdin.write(compilation_ahead.encoded(list(different.values())[first::processes]))
+                process.stdin.write(compilation_ahead.encoded(dict(missing[number::processes])))
                 process.stdin.flush()
         yield started
     finally:
         for process in started:
             process.kill()
             process.communicate()
+
+
+def _mark(pack: Pack, code: Code) -> str:
+    """The name of the file that says that the programs of a pack are compiled."""
+    trial = pack.trials[0]
+    programs = f"{code.fingerprint(trial)} {len(pack.trials)} {structure(trial)}"
+    return f"{hashlib.sha256(programs.encode()).hexdigest()[:20]}-compiled"

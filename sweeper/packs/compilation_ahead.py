@@ -2,16 +2,17 @@
 
     python -m sweeper.packs.compilation_ahead < PACKS
 
-The first line of the input is a JSON list with a trial and the number of lanes of each pack. The process ends when all
-programs are compiled, or when its input is closed, as it is when the process that started this one ends. Nothing is
-trained, printed or stored.
+The first line of the input is a JSON list with a trial, the number of lanes and a file for each pack. The empty file is
+made when the programs of the pack are compiled. The process ends when all programs are, or when its input is closed, as
+it is when the process that started this one ends. Nothing is trained or printed.
 """
 
 import json
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Mapping
+from pathlib import Path
 
 import jax
 
@@ -21,9 +22,10 @@ from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
 
-def encoded(packs: Iterable[Pack]) -> bytes:
-    """The input for these packs."""
-    return json.dumps([(canonical(pack.trials[0]), len(pack.trials)) for pack in packs]).encode() + b"\n"
+def encoded(packs: Mapping[Path, Pack]) -> bytes:
+    """The input for these packs, each with its file."""
+    entries = [(canonical(pack.trials[0]), len(pack.trials), str(file)) for file, pack in packs.items()]
+    return json.dumps(entries).encode() + b"\n"
 
 
 def compile_programs(trial: TrialSpec, lanes: int) -> None:
@@ -47,8 +49,9 @@ def main() -> None:
         os._exit(0)
 
     threading.Thread(target=end_with_the_input, daemon=True).start()
-    for trial, lanes in packs:
+    for trial, lanes, file in packs:
         compile_programs(TrialSpec.model_validate(trial), lanes)
+        Path(file).touch()
 
 
 if __name__ == "__main__":

@@ -43,11 +43,13 @@ def launched(job: "launch.Job", address: str | None, output: Output, interruptio
     """
     from sweeper import launch  # Ray takes seconds to import
 
+    packs, code = _first_packs(job), job.provenance.code
+    first = None if code is None else launch.FirstPacks(packs, code)
     heard = HeardStart(output.out, job.store, job.provenance.command, interruption.ask)
     try:
         with events.Stream(listeners.listeners(heard), warn=output.complain) as stream:
             stream.emit(job.planned())
-            with launch.connected(address, job.resources, interruption, _first_packs(job)) as cluster:
+            with launch.connected(address, job.resources, interruption, first) as cluster:
                 stream.emit(events.SweepStarted(cluster))
                 return launch.launch(job, stream, interruption)
     except launch.LaunchError as error:

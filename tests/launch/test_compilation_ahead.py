@@ -14,7 +14,7 @@ from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.training import compilation
-from sweeper.trial import plugins, provenance
+from sweeper.trial import fingerprint, plugins, provenance
 from sweeper.trial.trial_spec import canonical
 from tests.trials import coloring_trial
 
@@ -54,7 +54,8 @@ def test_a_worker_reads_the_programs_that_were_compiled_ahead(tmp_path, monkeypa
     pack = Pack((coloring_trial(**FIELDS, steps=3), coloring_trial(**FIELDS, steps=3, seed=1)))
     folder = compiling.kept_programs(resources.cpus)
     assert folder is not None
-    with compiling.compiled_ahead([pack], resources, environment) as (process,):
+    first = compiling.FirstPacks([pack], fingerprint.captured())
+    with compiling.compiled_ahead(first, resources, environment) as (process,):
         process.wait()
 
     def programs() -> set[str]:
@@ -62,6 +63,15 @@ def test_a_worker_reads_the_programs_that_were_compiled_ahead(tmp_path, monkeypa
 
     ahead = programs()
     assert len(ahead) >= 3
+    with compiling.compiled_ahead(first, resources, environment) as processes:
+        assert not processes, "the programs are there"
+    for other in (
+        first._replace(packs=[Pack(pack.trials[:1])]),
+        first._replace(packs=[Pack((coloring_trial(**FIELDS, steps=4),) * 2)]),
+        first._replace(code=first.code.model_copy(update={"numerics": "other"})),
+    ):
+        with compiling.compiled_ahead(other, resources, environment) as processes:
+            assert len(processes) == 1
     worker = (
         "import sys, json, tempfile; from sweeper.launch import compiling; compiling.LEAST_SECONDS = 0.0\n"
         "tempfile.tempdir = sys.argv[2]; compiling.keep_programs(1)\n"
