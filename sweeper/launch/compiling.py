@@ -1,9 +1,9 @@
 """The compiled programs of this machine: the folder that keeps them, and processes that fill it while Ray starts.
 
-Ray and a worker take seconds to start, in which cores are idle. Meanwhile processes without Ray compile the programs of
-the first packs in the environment of a worker, so that workers read these programs from the folder. Whether it has a
-program is known only after the program was traced, which takes seconds too. So an empty file says that the programs of a
-pack were compiled.
+Ray and a worker take seconds to start, in which cores are idle. Meanwhile processes without Ray compile the programs
+of the first packs in the environment of a worker, so that workers read these programs from the folder. Whether it has
+a program is known only after the program was traced, which takes seconds too. So an empty file says that the programs
+of a pack were compiled.
 """
 
 import contextlib
