@@ -5,7 +5,7 @@ The best of many is also the luckiest of many, so its mean is worth little until
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -26,12 +26,15 @@ LEAST_SEEDS = 5
 """Training seeds of the repetition, unless the search had more."""
 
 
-def ending(trials: pd.DataFrame, space: SweepSpec, results: str, address: str | None) -> tuple[Table, list[str]]:
+def ending(
+    trials: pd.DataFrame, space: SweepSpec, elsewhere: Collection[str], results: str, address: str | None
+) -> tuple[Table, list[str]]:
     """The table at the end of a sweep, and lines about its best setting, or about the winners of its searches.
 
     Args:
         trials: At least one row of the store.
         space: The space.
+        elsewhere: Trials of `halving_winners.finished_elsewhere`.
         results: Folder or URL of the store, as it was typed.
         address: Cluster, as it was typed.
     """
@@ -40,7 +43,8 @@ def ending(trials: pd.DataFrame, space: SweepSpec, results: str, address: str | 
         ranked = ranking(frame, goal_of(space.search, frame))
         if ranked.ranked:
             return ranked_settings(space.name, ranked), best_setting(ranked, space, results, address)
-    return settings_table(settings(frame)), winner_lines(frame, space)
+    own = frame[~frame["trial_id"].isin(elsewhere)]
+    return settings_table(settings(own)), winner_lines(frame, space, elsewhere)
 
 
 def best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> list[str]:

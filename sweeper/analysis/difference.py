@@ -59,7 +59,7 @@ def side(name: str, results: str) -> Side:
     store = Store.open(results)
     sweeps = latest_starts(store.sweeps()) if store.exists() else {}
     if name in sweeps:
-        trials = trials_of(store, sweeps[name].trial_ids)
+        trials = trials_of(store, sweeps[name])
     else:
         try:
             trials = named_frame(current(Store.existing(name).trials()).to_pandas())

@@ -1,15 +1,23 @@
-"""The results of a successive halving: the winner of each search, and the cost of all its trials."""
+"""The results of a successive halving: the winner of each search, and the cost of all its trials.
 
-from collections.abc import Iterator, Sequence
+Another sweep may train a trial to the end that lost its search. The row then says `finished`, so that rows alone do not
+tell the winners. Winners are found from the stored training curves, by the rule that has stopped the others.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import pandas as pd
+import pyarrow.compute as pc
 
 from sweeper.analysis.settings_table import metrics_of
 from sweeper.analysis.table import value_text
-from sweeper.messages import counted, duration
+from sweeper.messages import counted, duration, inflected
+from sweeper.space.halving_search import HalvingSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.entry_names import entries, varying_names
+from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
 
 MOST_SEARCHES = 20
@@ -23,30 +31,82 @@ def searches_of(space: SweepSpec) -> list[tuple[str, ...]]:
     return [tuple(map(trial_id, starts)) for starts in space.search.searches(space.expand().trials)]
 
 
+def winners_of(space: SweepSpec, store: Store) -> frozenset[str]:
+    """The trials that passed the last rung of their search, finished or not; empty if trials are not compared.
+
+    A search in which a trial has not come to its next rung has no winner yet.
+    """
+    if not isinstance(space.search, HalvingSearch):
+        return frozenset()
+    searches = searches_of(space)
+    rows = store.trials([key for search in searches for key in search])
+    statuses = dict(zip(rows["trial_id"].to_pylist(), rows["status"].to_pylist(), strict=True))
+    curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    points = store.curves(list(statuses))
+    points = points.filter(pc.field("metric") == "train_loss")
+    for key, step, value in zip(*(points[name].to_pylist() for name in ("trial_id", "step", "value")), strict=True):
+        curves[key].append((step, value))
+    done = zip(rows["trial_id"].to_pylist(), rows["steps_done"].to_pylist(), strict=True)
+    losses = {key: space.search.losses(curves[key], steps or 0) for key, steps in done}
+    found: set[str] = set()
+    for search in searches:
+        alive = list(search)
+        for number in range(len(space.search.rungs)):
+            if any(key not in losses or (len(losses[key]) <= number and statuses[key] != "failed") for key in alive):
+                break
+            alive = space.search.going_on(number, {key: losses[key] for key in alive})
+        else:
+            found.update(alive)
+    return frozenset(found)
+
+
+def finished_elsewhere(trials: pd.DataFrame, space: SweepSpec | None, store: Store) -> frozenset[str]:
+    """The finished trials that are no winners of their search: another sweep has trained them to the end.
+
+    The results of a halving are those of its winners, so these trials are left out.
+
+    Args:
+        trials: Rows of the sweep.
+        space: Its space; None if this checkout cannot read it.
+        store: The store of the rows.
+    """
+    if space is None or not space.search.COMPARES:
+        return frozenset()
+    return frozenset(trials.loc[trials["status"] == "finished", "trial_id"]) - winners_of(space, store)
+
+
+def elsewhere_line(trial_ids: Collection[str]) -> str:
+    """A sentence about trials of `finished_elsewhere`."""
+    whose = inflected(len(trial_ids), "lost its search and was", "lost their searches and were")
+    return f"{counted(len(trial_ids), 'trial')} {whose} trained to the end by another sweep: left out"
+
+
 class _Search(NamedTuple):
     """A search with rows.
 
     Attributes:
         rows: Rows of its trials, with named columns.
-        winners: Rows of its finished trials.
+        winners: Rows of its finished winners.
     """
 
     rows: pd.DataFrame
     winners: pd.DataFrame
 
 
-def winner_lines(trials: pd.DataFrame, space: SweepSpec) -> list[str]:
+def winner_lines(trials: pd.DataFrame, space: SweepSpec, elsewhere: Collection[str]) -> list[str]:
     """Lines about the winners of a successive halving: which trial won, how good it is, and the cost of the search.
 
     Args:
         trials: Rows of the sweep, with named columns.
         space: Its space.
+        elsewhere: Trials of `finished_elsewhere`, which count to the cost with all their steps.
     """
     by_id = trials.set_index("trial_id", drop=False)
     searches = []
     for starts in searches_of(space):
         rows = by_id.loc[[key for key in starts if key in by_id.index]]
-        searches.append(_Search(rows, rows[rows["status"] == "finished"]))
+        won = (rows["status"] == "finished") & ~rows["trial_id"].isin(elsewhere)
+        searches.append(_Search(rows, rows[won]))
     searches = [search for search in searches if len(search.rows)]
     if not searches:
         return []
@@ -57,6 +117,8 @@ def winner_lines(trials: pd.DataFrame, space: SweepSpec) -> list[str]:
         f"cost of the search: {duration(total)} of CPU time for {counted(winners, 'winner')}, "
         f"all {counted(rows, 'trial')} included"
     ]
+    if elsewhere:
+        lines.append(f"  {elsewhere_line(elsewhere)}, but all of that training is in the cost")
     lines += _lines(searches[:MOST_SEARCHES], space)
     if len(searches) > MOST_SEARCHES:
         lines.append(f"  and {len(searches) - MOST_SEARCHES:,} searches more")

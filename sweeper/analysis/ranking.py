@@ -6,11 +6,11 @@ training seed would beat the mean of several.
 """
 
 import math
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import pandas as pd
 
+from sweeper.analysis.halving_winners import finished_elsewhere
 from sweeper.analysis.results import current, metric_column, named_frame, task_of
 from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table
 from sweeper.analysis.table import VALUE, Column, Table
@@ -138,9 +138,13 @@ def recorded_space(record: SweepRecord) -> SweepSpec | None:
         return None
 
 
-def trials_of(store: Store, trial_ids: Sequence[str]) -> pd.DataFrame:
-    """The trials with these ids that are committed and of the current versions, with named columns."""
-    return named_frame(current(store.trials(trial_ids)).to_pandas())
+def trials_of(store: Store, record: SweepRecord) -> pd.DataFrame:
+    """The trials of a sweep that are committed and of the current versions, with named columns.
+
+    Trials of a halving that did not win and that another sweep has finished are left out.
+    """
+    trials = named_frame(current(store.trials(record.trial_ids)).to_pandas())
+    return trials[~trials["trial_id"].isin(finished_elsewhere(trials, recorded_space(record), store))]
 
 
 def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:

@@ -53,7 +53,7 @@ def best(store: Store, sweep: str | None, width: int) -> Answer:
         StoreError: there is no such sweep, or the store cannot be read.
     """
     record = _latest_start(store, sweep)
-    trials = trials_of(store, record.trial_ids)
+    trials = trials_of(store, record)
     if not len(trials):
         raise QueryError(f"no trial of the sweep '{record.name}' is committed")
     space = recorded_space(record)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
+from sweeper.analysis.halving_winners import elsewhere_line, finished_elsewhere
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import Results
 from sweeper.messages import counted, redacted
@@ -39,7 +40,7 @@ class Source(NamedTuple):
         name: Name of the sweep.
         panels: Its panels, as declared.
         results: The finished trials of `trial_ids`.
-        trial_ids: Ids of all its trials, of any status.
+        trial_ids: Ids of its trials, of any status.
         space: The search space; None if this checkout cannot read it.
         remark: A sentence about an unusual choice of trials, or about trials that are missing; empty otherwise.
         command: The command that runs the trials that are missing; empty otherwise.
@@ -88,9 +89,11 @@ def sources(
     if sweeps or not spaces:
         for name in sweeps or latest:
             record = latest[name]
-            ids = frozenset(record.trial_ids)
-            space = recorded_space(record)
-            listed.append(Source(name, recorded_panels(record), everything.only(ids), ids, space))
+            ids, space = frozenset(record.trial_ids), recorded_space(record)
+            elsewhere = finished_elsewhere(everything.only(ids).trials, space, store)
+            ids -= elsewhere
+            remark = elsewhere_line(elsewhere) if elsewhere else ""
+            listed.append(Source(name, recorded_panels(record), everything.only(ids), ids, space, remark))
     if panels_needed and not any(source.panels or source.searched for source in listed):
         named = ", ".join([*map(str, spaces), *(sweeps if spaces else sweeps or latest)])
         raise ReportError(f"no panels are declared in {named}" if named else "the store has no sweep; give a --space")
@@ -102,15 +105,18 @@ def _of_space(store: Store, everything: Results, spec: SweepSpec, planned_for: s
     recorded = frozenset(key for record in store.sweeps() if record.name == spec.name for key in record.trial_ids)
     listed = isinstance(spec.search, ListedSearch)
     planned = frozenset(spec.expand().trial_ids) if listed else recorded
+    elsewhere = finished_elsewhere(everything.only(planned).trials, spec, store)
+    planned -= elsewhere
+    left_out = elsewhere_line(elsewhere) if elsewhere else ""
     results = everything.only(planned)
     if planned_for is not None:
-        source = Source(spec.name, spec.panels, results, planned, spec)
+        source = Source(spec.name, spec.panels, results, planned, spec, left_out)
         if not (remark := _missing(store, planned, spec)):
             return source
         command = shlex.join(["python", "-m", "sweeper.run", str(spec.path), "--results", redacted(planned_for)])
         return source._replace(remark=remark, command=command)
     if len(results.trials):
-        return Source(spec.name, spec.panels, results, planned, spec)
+        return Source(spec.name, spec.panels, results, planned, spec, left_out)
     results = everything.only(recorded)
     if len(results.trials):
         remark = "none of its trials is finished; drawn from those of earlier starts of this name"

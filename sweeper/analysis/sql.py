@@ -23,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from sweeper.analysis.halving_winners import searches_of
+from sweeper.analysis.halving_winners import searches_of, winners_of
 from sweeper.analysis.interruptible import interruptible
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.views import TEXTS, all_trials, evaluations, trials
@@ -156,6 +156,7 @@ SWEEPS = pa.schema(
         ("sweep", pa.string()),
         ("trial_id", pa.string()),
         ("search", pa.int64()),
+        ("winner", pa.bool_()),
         ("sweep_tags", TEXTS),
         ("sweep_notes", TEXTS),
     ]
@@ -167,33 +168,37 @@ def sweeps(store: Store) -> pa.Table:
     """The view `sweeps`: name and trial of every trial that the latest start of a sweep planned.
 
     A trial that several sweeps plan has a row for each of them, and a trial that is not committed has rows, too. In a
-    successive halving `search` is the number of the search that the trial belongs to, from 0; otherwise it is null.
+    successive halving `search` is the number of the search that the trial belongs to, from 0, and `winner` says whether
+    the trial has passed the last rung; otherwise they are null.
     `sweep_tags` and `sweep_notes` are those of the sweep.
     """
     annotations = read_annotations(store.files).sweeps
-    names, trial_ids, searches, tags, notes = [], [], [], [], []
+    names, trial_ids, searches, winners, tags, notes = [], [], [], [], [], []
     for name, record in latest_starts(store.sweeps()).items():
-        number_of, of_sweep = _searches(record), annotations.get(name, NO_ANNOTATIONS)
+        (number_of, won), of_sweep = _searches(record, store), annotations.get(name, NO_ANNOTATIONS)
         for trial_id in record.trial_ids:
             names.append(name)
             trial_ids.append(trial_id)
             searches.append(number_of.get(trial_id))
+            winners.append(trial_id in won if trial_id in number_of else None)
             tags.append(of_sweep.tags)
             notes.append(of_sweep.texts)
-    columns = [names, trial_ids, searches, tags, notes]
+    columns = [names, trial_ids, searches, winners, tags, notes]
     return pa.table([pa.array(values, field.type) for values, field in zip(columns, SWEEPS, strict=True)], SWEEPS)
 
 
-def _searches(record: SweepRecord) -> dict[str, int]:
-    """The number of the search of every trial of a successive halving."""
+def _searches(record: SweepRecord, store: Store) -> tuple[dict[str, int], frozenset[str]]:
+    """The number of the search of every trial of a successive halving, and the winners."""
     try:
         if not search_of(record.text, record.overrides).COMPARES:
-            return {}  # to expand a large space takes seconds
+            return {}, frozenset()  # to expand a large space takes seconds
     except SearchSpaceError:
-        return {}
+        return {}, frozenset()
     space = recorded_space(record)
-    searches = [] if space is None else searches_of(space)
-    return {trial_id: number for number, starts in enumerate(searches) for trial_id in starts}
+    if space is None:
+        return {}, frozenset()
+    numbers = {trial_id: number for number, starts in enumerate(searches_of(space)) for trial_id in starts}
+    return numbers, winners_of(space, store)
 
 
 VIEWS = {

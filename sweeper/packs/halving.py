@@ -21,8 +21,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from sweeper.packs import checkpoint
-from sweeper.packs.continued_checkpoint import last_step
-from sweeper.packs.pack_training import curve_window, lane_curves, loss_at, restored
+from sweeper.packs.pack_training import curve_window, lane_curves, restored
 from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment, Work, WorkSource
 from sweeper.space.halving_search import HalvingSearch
@@ -64,7 +63,8 @@ class HalvingWork(WorkSource):
         """
         super().__init__(done)
         assert isinstance(spec.search, HalvingSearch)
-        self._store, self._fingerprint, self._rungs = store, fingerprint, spec.search.rungs
+        self._store, self._fingerprint = store, fingerprint
+        self._search, self._rungs = spec.search, spec.search.rungs
         groups = spec.search.searches(spec.expand().trials)
         self.searches = [tuple(map(trial_id, starts)) for starts in groups]
         self.planned = {trial_id(trial): trial for starts in groups for trial in starts}
@@ -178,15 +178,10 @@ class HalvingWork(WorkSource):
             curve: Steps and values of the training loss.
             done: Sound training steps; of a later rung there is no loss.
         """
-        trial, losses = self.planned[key], []
-        for rung in self._rungs:
-            loss = loss_at(trainer_of(trial), trial, curve, rung.steps)
-            if loss is None or done < last_step(trial, rung.steps):
-                break
-            losses.append(loss)
+        losses = self._search.losses(curve, done)
         news = len(losses) > len(self._losses[key])
         if news:
-            self._losses[key] = tuple(losses)
+            self._losses[key] = losses
         return news
 
     def _note_finished(self) -> None:
@@ -213,8 +208,7 @@ class HalvingWork(WorkSource):
             missing = [key for key in alive if key not in reached and self._rows.get(key) != "failed"]
             if missing:
                 return [(missing, Segment(rung.steps, "pause")), *stops]
-            # Trials are listed by seed, and sorting leaves equal losses in that order.
-            alive = sorted(reached, key=lambda key: self._losses[key][number])[: rung.keep]
+            alive = self._search.going_on(number, {key: self._losses[key] for key in reached})
             losers = [key for key in reached if key not in alive and key not in self._rows]
             stops.append((losers, Segment(rung.steps, "stop")))
         winners = [key for key in alive if self._rows.get(key) not in ("finished", "failed")]

@@ -128,25 +128,6 @@ def curve_window(trainer: Trainer[Any], trials: TrialSpec) -> int:
     return interval * -(-trials.steps // (interval * CURVE_POINTS))
 
 
-def loss_at(trainer: Trainer[Any], trials: TrialSpec, points: Iterable[tuple[int, float]], step: int) -> float | None:
-    """The training loss by which trials are compared at a step: that of the last whole window until then.
-
-    Rounded to 12 digits, so that it does not depend on the order of a sum.
-
-    Args:
-        trainer: Of the trials.
-        trials: One trial, or several of one structure.
-        points: Steps and values of a stored curve.
-        step: The step.
-
-    Returns:
-        None if the curve has no such point.
-    """
-    window = curve_window(trainer, trials)
-    last = step // window * window
-    return next((float(f"{value:.12g}") for at, value in points if at == last), None)
-
-
 def notes_of_lanes(notes: Mapping[str, Any], lanes: Sequence[int]) -> dict[str, Any]:
     """The `PackTraining.notes` of some lanes, with their share of the time.
 

@@ -11,7 +11,7 @@ and searches with different s share none.
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -96,3 +96,27 @@ class HalvingSearch(ListedSearch):
             key = json.dumps(canonical(trial) | {"seed": trial.seed // self.starts}, sort_keys=True)
             searches.setdefault(key, []).append(trial)
         return [tuple(starts) for starts in searches.values()]
+
+    def losses(self, curve: Iterable[tuple[int, float]], done: int) -> tuple[float, ...]:
+        """The training losses of a trial at the rungs that it has reached.
+
+        The loss at a rung is the last point of the curve until the rung, rounded to 12 digits, so that it does not
+        depend on the order of a sum.
+
+        Args:
+            curve: Steps and values of the stored training curve, in any order.
+            done: Sound training steps. A trial that failed before a rung has no loss there.
+        """
+        points = sorted(curve)
+        reached = [[value for step, value in points if step <= rung.steps] for rung in self.rungs if rung.steps <= done]
+        return tuple(float(f"{values[-1]:.12g}") for values in reached if values)
+
+    def going_on(self, number: int, losses: Mapping[str, Sequence[float]]) -> list[str]:
+        """The trials that go on from a rung, the lowest loss first; of equal losses the trial listed first.
+
+        Args:
+            number: Number of the rung, from 0.
+            losses: See `losses`, of the trials that come to the rung; those without a loss there have failed before.
+        """
+        reached = [key for key in losses if len(losses[key]) > number]
+        return sorted(reached, key=lambda key: losses[key][number])[: self.rungs[number].keep]

@@ -28,7 +28,7 @@ def figure_lines(spec: SweepSpec, store: Store, rows: pa.Table, origin: Provenan
     Args:
         spec: The space.
         store: The store of its trials.
-        rows: The rows of its trials, as the store has them.
+        rows: The rows of the trials to draw, as the store has them.
         origin: The origin of rows that this process would write.
     """
     if not spec.panels:

@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import jax
+import pyarrow as pa
 
 from sweeper import events
 from sweeper.analysis import unfinished
 from sweeper.analysis.best_setting import ending
+from sweeper.analysis.halving_winners import finished_elsewhere
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, inflected
 from sweeper.packs import checkpoint
@@ -181,12 +183,14 @@ def _report(sweep: PlannedSweep, launched: "launch.Launched | None") -> int:
     rows = store.trials(source.planned)
     frame = rows.to_pandas()
     finished, stopped, failed = (frame[frame["status"] == status] for status in ("finished", "stopped", "failed"))
+    elsewhere = finished_elsewhere(frame, spec, store)
     if len(frame):
-        table, lines = ending(frame, spec, sweep.options.results, sweep.options.address)
+        table, lines = ending(frame, spec, elsewhere, sweep.options.results, sweep.options.address)
         output.table(table)
         for line in lines:
             output.say(line)
-    for line in figure_lines(spec, store, rows, sweep.origin):
+    drawn = rows.filter(pa.array(~frame["trial_id"].isin(elsewhere)))
+    for line in figure_lines(spec, store, drawn, sweep.origin):
         output.say(line)
     lost = [_lost(store, loss) for loss in launched.losses] if launched else []
     if source.held_up:

@@ -87,7 +87,7 @@ def test_the_command_trains_the_best_setting_with_other_seeds(searched, text, be
     losses[best] = 1.0
     space, rows = searched(text, losses=losses)
     trial = space.expand().trials[2 * best]
-    _, lines = ending(rows, space, "results", None)
+    _, lines = ending(rows, space, (), "results", None)
     setting, seeds = retrained(lines)
     assert setting == canonical(trial.model_copy(update={"seed": 0}))
     assert seeds == [2, 3, 4, 5, 6]
@@ -96,7 +96,7 @@ def test_the_command_trains_the_best_setting_with_other_seeds(searched, text, be
 def test_what_is_said_of_the_best_setting(searched):
     space, rows = searched(SPACE, losses=(5.0, 4.0, 1.0, 3.0, 6.0, None))
     best = space.expand().trials[4]
-    table, lines = ending(rows, space, "my results", "10.0.0.1:6379")
+    table, lines = ending(rows, space, (), "my results", "10.0.0.1:6379")
     assert lines[0] == "best setting by lowest loss (mean of 2 seeds): 1.05 ± 0.07 (rank 1 of 5 settings)"
     assert lines[1:3] == [f"  q: {best.objective.q:g}", f"  learning_rate: {best.optimizer.learning_rate:g}"]
     assert "--results 'my results' --address 10.0.0.1:6379 " in lines[-1]
@@ -107,7 +107,7 @@ def test_what_is_said_of_the_best_setting(searched):
 def test_settings_with_fewer_seeds_have_no_rank_and_equal_ones_share_it(searched):
     space, rows = searched(SPACE, losses=(1.0, 1.0, 2.0, 3.0, 4.0, 5.0))
     without = rows[rows["loss"] != 2.1]
-    _, lines = ending(without, space, "results", None)
+    _, lines = ending(without, space, (), "results", None)
     assert "(rank 1 of 5 settings, equal to 1 other; 1 more without a rank)" in lines[0]
 
 
@@ -115,7 +115,7 @@ def test_overrides_of_the_search_stay_unless_the_command_replaces_them(searched)
     overrides = ("trial.steps=300", "search.trials=6", "trial.objective.q={choice: [2, 4]}", "name=other")
     space, rows = searched(SPACE, overrides)
     space = dataclasses.replace(space, name="rates")
-    _, lines = ending(rows, space, "results", None)
+    _, lines = ending(rows, space, (), "results", None)
     setting, _ = retrained(lines)
     assert (setting["steps"], setting["objective"]["q"]) == (300, space.expand().trials[4].objective.q)
     assert "search.trials" not in lines[-1]
@@ -126,6 +126,6 @@ def test_a_grid_names_no_winner(searched):
         "log_uniform: [1e-6, 1e-1]", "choice: [1, 2]"
     )
     space, rows = searched(text.replace("method: random, trials: 6", "method: grid"))
-    table, lines = ending(rows, space, "results", None)
+    table, lines = ending(rows, space, (), "results", None)
     assert lines == []
     assert "rank" not in [column.title for column in table.columns]

@@ -4,11 +4,12 @@ import dataclasses
 
 import pytest
 
-from sweeper.analysis import sql
+from sweeper.analysis import halving_winners, ranking, report_sources, sql
 from sweeper.analysis.best_setting import ending
+from sweeper.analysis.results import Results
 from sweeper.space import search_space
 from sweeper.store.store import Store, SweepRecord
-from tests.results import PROVENANCE, result
+from tests.results import PROVENANCE, failure, result
 
 SPACE = """
 trial:
@@ -22,6 +23,17 @@ search: {method: halving, starts: 3, rungs: [{steps: 500, keep: 1}]}
 """
 
 
+def ended(trial, status):
+    """The result of a trial; training seeds 1 and 5 have the lowest loss at step 500, but not at the end."""
+    curves = [(500, "train_loss", 0.1 if trial.seed in (1, 5) else 0.2), (500, "other", 0.0)]
+    if status == "finished":
+        curves.append((1000, "train_loss", 0.15 if trial.seed in (1, 5) else 0.05))
+    cpu_seconds, steps = (30.0, 1000) if status == "finished" else (10.0, 500)
+    timings = {"cpu_seconds": cpu_seconds, "steps_done": steps}
+    metrics = {"success": 0.5 + trial.seed / 100, "success_p5": 0.25, "loss": 0.5}
+    return dataclasses.replace(result(metrics=metrics, status=status, curves=curves), trial=trial, timings=timings)
+
+
 @pytest.fixture
 def halved(tmp_path):
     """Two searches at q = 2 with a winner each, of which a start costs 10 s and a winner 30 s; one start at q = 4."""
@@ -31,11 +43,7 @@ def halved(tmp_path):
     store = Store.open(tmp_path / "results")
     trials = space.expand().trials
     for trial in trials[:7]:
-        wins = trial.seed in (1, 5)
-        metrics = {"success": 0.5 + trial.seed / 100, "success_p5": 0.25, "loss": 0.5}
-        committed = result(metrics=metrics, status="finished" if wins else "stopped")
-        timings = {"cpu_seconds": 30.0 if wins else 10.0, "steps_done": 500.0}
-        store.commit(dataclasses.replace(committed, trial=trial, timings=timings))
+        store.commit(ended(trial, "finished" if trial.seed in (1, 5) else "stopped"))
     ids = space.expand().trial_ids
     store.record_sweep(SweepRecord(name="basins", text=SPACE, overrides=(), trial_ids=ids, provenance=PROVENANCE))
     return space, store
@@ -43,7 +51,7 @@ def halved(tmp_path):
 
 def test_the_end_names_winners_and_the_cost_of_all_trials(halved):
     space, store = halved
-    table, lines = ending(store.trials().to_pandas(), space, "results", None)
+    table, lines = ending(store.trials().to_pandas(), space, (), "results", None)
     assert [row[1:3] for row in table.rows] == [(2, "finished"), (4, "stopped"), (1, "stopped")]
     assert lines == [
         "cost of the search: 2 min of CPU time for 2 winners, all 7 trials included",
@@ -71,3 +79,63 @@ def test_trials_of_other_sweeps_have_no_search(halved):
     record = SweepRecord(name="grid", text=text, overrides=(), trial_ids=("0" * 20,), provenance=PROVENANCE)
     store.record_sweep(record)
     assert sql.frame("select search from sweeps where sweep = 'grid'", store)["search"].isna().all()
+
+
+@pytest.fixture
+def overtaken(halved):
+    """The same store, after another sweep has trained the loser with training seed 0 to the end."""
+    space, store = halved
+    loser = space.expand().trials[0]
+    assert loser.seed == 0
+    store.commit(ended(loser, "finished"))
+    return space, store
+
+
+def test_what_another_sweep_has_finished_is_no_winner(overtaken):
+    space, store = overtaken
+    trials = store.trials().to_pandas()
+    elsewhere = halving_winners.finished_elsewhere(trials, space, store)
+    assert elsewhere == {space.expand().trial_ids[0]}
+    table, lines = ending(trials, space, elsewhere, "results", None)
+    assert [row[1:3] for row in table.rows] == [(2, "finished"), (3, "stopped"), (1, "stopped")]
+    assert lines[:3] == [
+        "cost of the search: 2 min of CPU time for 2 winners, all 7 trials included",
+        "  1 trial lost its search and was trained to the end by another sweep: left out, but all of that training is "
+        "in the cost",
+        "  q 2, search 0: seed 1 wins with success 0.51, success_p5 0.25, loss 0.5 and 30 s of its own; "
+        "70 s of CPU for 3 trials",
+    ]
+
+
+def test_sql_names_the_winners(overtaken):
+    _, store = overtaken
+    answer = sql.frame("select winner, seed, status from sweeps join trials using (trial_id) order by q, seed", store)
+    assert answer["winner"].to_list() == [False, True, False, False, False, True, False]
+    assert answer["status"][0] == "finished"
+
+
+def test_a_search_with_a_trial_before_its_rung_has_no_winner(halved):
+    space, store = halved
+    trials = space.expand().trials
+    store.commit(ended(trials[6], "finished"))  # the other two of its search have no row
+    assert halving_winners.winners_of(space, store) == {space.expand().trial_ids[1], space.expand().trial_ids[5]}
+
+
+def test_a_trial_that_failed_before_the_rung_gives_way(halved):
+    space, store = halved
+    trials, ids = space.expand().trials, space.expand().trial_ids
+    for trial, step in ((trials[7], 400), (trials[8], 700)):
+        curves = [(step // 500 * 500 or 400, "train_loss", 0.01)]
+        store.commit(dataclasses.replace(failure(), trial=trial, curves=curves, timings={"steps_done": step}))
+    assert halving_winners.winners_of(space, store) == {ids[1], ids[5], ids[8]}
+
+
+def test_figures_and_rankings_leave_out_what_another_sweep_has_finished(overtaken):
+    space, store = overtaken
+    (source,) = report_sources.sources(store, Results.of_store(store), [], ["basins"], panels_needed=False)
+    assert sorted(source.results.trials["seed"]) == [1, 5]
+    assert source.remark == "1 trial lost its search and was trained to the end by another sweep: left out"
+    (again,) = report_sources.sources(store, Results.of_store(store), [space.path], [], panels_needed=False)
+    assert sorted(again.results.trials["seed"]) == [1, 5]
+    (record,) = store.sweeps()
+    assert len(ranking.trials_of(store, record)) == 6
