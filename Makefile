@@ -9,7 +9,7 @@ PYTHON ?= python3.13 python3.12 python3.11 python3
 BIN := .venv/bin
 SHELL := /bin/bash -o pipefail
 
-.PHONY: sweep figures publish check unit test test-all lint chaos lock clean
+.PHONY: sweep figures publish check unit test tests-of-a-commit test-all lint chaos lock clean
 
 sweep: .venv/runtime
 	$(BIN)/python -m sweeper.run search_spaces/quickstart.yaml
@@ -18,7 +18,7 @@ sweep: .venv/runtime
 SPACES := coloring_two_cores recall_two_cores recall_q_two_cores recall_m_two_cores recall_memory_two_cores \
   gridworld_small gridworld_two_cores gridworld_imitation gridworld_evolution gridworld_halving \
   coloring_starts coloring_basins coloring_initialisation coloring_halving coloring_worst_cycle coloring_length coloring_one_block ski_rental coloring_table_two_cores \
-  coloring_batch_two_cores coloring_m_two_cores coloring_cycles_two_cores coloring_one_draw
+  coloring_batch_two_cores coloring_m_two_cores coloring_cycles_two_cores coloring_one_draw objectives_coloring
 FIGURES := figures
 
 figures: .venv/runtime
@@ -31,7 +31,8 @@ SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/fig
   gridworld_small/figure-small gridworld_two_cores/figure-7 gridworld_two_cores/10 coloring_starts/figure-starts coloring_basins/basins \
   coloring_initialisation/initialisation coloring_halving/figure-halving coloring_one_block/figure-block \
   coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles ski_rental/figure-rental \
-  gridworld_evolution/figure-evolution gridworld_imitation/figure-imitation
+  gridworld_evolution/figure-evolution gridworld_imitation/figure-imitation \
+  objectives_coloring/figure-objectives
 
 publish: .venv/runtime
 	@test -n "$(FROM)" || { echo "the store of the runs is needed: make publish FROM=results" >&2; exit 2; }
@@ -48,13 +49,18 @@ publish: .venv/runtime
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # Side by side: the type checker has one thread, and so leaves a core idle.
+SIDE_BY_SIDE := $(MAKE) --no-print-directory --jobs 2
+
 check: .venv/dev
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint unit
+	$(SIDE_BY_SIDE) --output-sync=target lint unit
 
 unit: .venv/dev
 	$(PYTEST) --without-ray -m "not slow and not long"
 
-test: lint
+test: .venv/dev
+	$(SIDE_BY_SIDE) lint tests-of-a-commit
+
+tests-of-a-commit: .venv/dev
 	$(PYTEST) -m "not long"
 
 test-all: test
