@@ -68,4 +68,4 @@ def test_the_spaces_of_published_sweeps_find_their_trials_done(store):
 def test_a_start_has_nothing_to_run(capsys):
     path = ROOT / "search_spaces" / "coloring_halving.yaml"
     assert start(path, results=str(PUBLISHED), dry_run=True) == 0
-    assert "6 done · 138 stopped · 0 to run" in capsys.readouterr().out
+    assert "12 done · 132 stopped · 0 to run" in capsys.readouterr().out
