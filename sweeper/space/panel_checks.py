@@ -6,18 +6,15 @@ the start of a sweep. A report does not check names: it draws what the rows of t
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from sweeper.messages import did_you_mean, nearest_name
-from sweeper.space import holes
 from sweeper.space.panel import MetricSource, Panel
 from sweeper.space.panel_series import Best, Where
 from sweeper.space.problems import Problem, SearchSpaceError, shown
 from sweeper.space.sweep_spec import SweepSpec
-from sweeper.space.yaml_tree import Node, descendant, plain
-from sweeper.training import evaluation, trainers
-from sweeper.trial.trial_spec import Baseline, TrialSpec, canonical, leaf_values
+from sweeper.space.trial_names import TrialNames
+from sweeper.space.yaml_tree import Node, descendant
 
 ROW_COLUMNS = (
     "trial_id", "status", "task", "baseline", "model", "objective", "q", "m", "seed", "steps", "batch_size",
@@ -37,76 +34,41 @@ class _Reference(NamedTuple):
     source: MetricSource
 
 
-class _Names:
-    """The names that the trials of a space will have; names of metrics are computed when they are first needed."""
+def _problem(names: TrialNames, name: str, source: MetricSource) -> str | None:
+    """The mistake in a name; None if the name is right."""
+    if source == "column":
+        return _column_problem(names, name)
+    if source == "votes":
+        return _votes_problem(names, name)
+    known = {"curve": names.curves, "outcome": names.outcomes, "walk": names.outcomes}[source]
+    if name in known or (source == "walk" and f"{name}_0_0" in known):
+        return None
+    what = "training curve" if source == "curve" else "outcome"
+    listed = [known_name for known_name in known if source != "walk" or known_name.endswith("_0_0")]
+    return f"unknown {what} {shown(name)}{did_you_mean(nearest_name(name, known))} (known: {', '.join(listed)})"
 
-    def __init__(self, variants: Sequence[Node]):
-        first_of_kind: dict[tuple[str | None, ...], TrialSpec] = {}
-        paths: dict[str, None] = {}
-        for variant in variants:
-            for probe in holes.probes(variant):
-                data = plain(probe)
-                # A randomised baseline has voters, and so every metric of the other baselines too.
-                trial = TrialSpec.model_validate(data | {"baseline": Baseline.Aq_R})
-                paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
-                named = [part.get("name") if isinstance(part := data.get(key), dict) else None for key in _NAMED]
-                first_of_kind.setdefault(tuple(named), trial)
-        self._trials = list(first_of_kind.values())
-        self.tasks = list(dict.fromkeys(trial.task.name for trial in self._trials))
-        self.paths = list(paths)
 
-    @cached_property
-    def metrics(self) -> list[str]:
-        return list(dict.fromkeys(name for names in self._evaluated for name in names.metrics))
+def _votes_problem(names: TrialNames, name: str) -> str | None:
+    known = dict.fromkeys(_NUMBERED.sub(r"\1", metric) for metric in names.metrics if _NUMBERED.search(metric))
+    if name in known:
+        return None
+    return f"unknown votes {shown(name)}{did_you_mean(nearest_name(name, known))} (known: {', '.join(known)})"
 
-    @cached_property
-    def outcomes(self) -> list[str]:
-        return list(dict.fromkeys(name for names in self._evaluated for name in names.outcomes))
 
-    @cached_property
-    def _evaluated(self) -> list[evaluation.Names]:
-        return [evaluation.names(trial) for trial in self._trials]
-
-    @cached_property
-    def curves(self) -> list[str]:
-        return list(dict.fromkeys(name for trial in self._trials for name in trainers.trainer_of(trial).curves))
-
-    def problem(self, name: str, source: MetricSource) -> str | None:
-        """The mistake in a name; None if the name is right."""
-        if source == "column":
-            return self._column_problem(name)
-        if source == "votes":
-            return self._votes_problem(name)
-        known = {"curve": self.curves, "outcome": self.outcomes, "walk": self.outcomes}[source]
-        if name in known or (source == "walk" and f"{name}_0_0" in known):
-            return None
-        what = "training curve" if source == "curve" else "outcome"
-        listed = [known_name for known_name in known if source != "walk" or known_name.endswith("_0_0")]
-        return f"unknown {what} {shown(name)}{did_you_mean(nearest_name(name, known))} (known: {', '.join(listed)})"
-
-    def _votes_problem(self, name: str) -> str | None:
-        known = dict.fromkeys(_NUMBERED.sub(r"\1", metric) for metric in self.metrics if _NUMBERED.search(metric))
-        if name in known:
-            return None
-        return f"unknown votes {shown(name)}{did_you_mean(nearest_name(name, known))} (known: {', '.join(known)})"
-
-    def _column_problem(self, name: str) -> str | None:
-        if name in ROW_COLUMNS or name in self.paths:
-            return None
-        ends = [path for path in self.paths if path.endswith(f".{name}")]
-        if len(ends) == 1 or name in self.metrics:
-            return None
-        if ends:
-            return f"'{name}' could be {' or '.join(sorted(ends))}"
-        known = [*ROW_COLUMNS, *self.metrics, *self.paths, *(path.rpartition(".")[2] for path in self.paths)]
-        return f"unknown column {shown(name)}{did_you_mean(nearest_name(name, known))}"
+def _column_problem(names: TrialNames, name: str) -> str | None:
+    if name in ROW_COLUMNS or name in names.paths:
+        return None
+    ends = [path for path in names.paths if path.endswith(f".{name}")]
+    if len(ends) == 1 or name in names.metrics:
+        return None
+    if ends:
+        return f"'{name}' could be {' or '.join(sorted(ends))}"
+    known = [*ROW_COLUMNS, *names.metrics, *names.paths, *(path.rpartition(".")[2] for path in names.paths)]
+    return f"unknown column {shown(name)}{did_you_mean(nearest_name(name, known))}"
 
 
 _NUMBERED = re.compile(r"_\d+(_p5)?$")
 """The end of the name of a metric of votes: the number of votes, and the statistic."""
-
-_NAMED = ("task", "model", "objective", "optimizer")
-"""Entries of a trial whose name decides which further entries it has."""
 
 
 def check(spec: SweepSpec) -> None:
@@ -117,18 +79,18 @@ def check(spec: SweepSpec) -> None:
     """
     if not spec.panels:
         return
-    if problems := _problems(spec.panels, spec.document, _Names(spec.variants)):
+    if problems := _problems(spec.panels, spec.document, TrialNames(spec.variants)):
         raise SearchSpaceError(str(spec.path), problems)
 
 
-def _problems(panels: Sequence[Panel], root: Node, names: _Names) -> list[Problem]:
+def _problems(panels: Sequence[Panel], root: Node, names: TrialNames) -> list[Problem]:
     by_name = {panel.name: panel for panel in panels}
     problems = []
     for index, node in enumerate(root.value["panels"].value):
         declared = node.value["name"].value
         panel = by_name.get(declared) or next(panel for panel in panels if panel.figure == declared)
         for reference in _references(panel):
-            if message := names.problem(reference.name, reference.source):
+            if message := _problem(names, reference.name, reference.source):
                 at = descendant(root, ("panels", index, *reference.location))
                 problems.append(Problem(at.path, message, at.where))
         for location, task in _tasks(panel):

@@ -33,6 +33,7 @@ from sweeper.space.search import Search
 from sweeper.space.search_methods import Method, SearchMethod
 from sweeper.space.sweep_spec import MAX_FAILURES, ROOTS, SweepSpec
 from sweeper.space.traced_values import Checked, unrepresentable
+from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import (
     RESERVED,
     Node,
@@ -43,8 +44,7 @@ from sweeper.space.yaml_tree import (
     plain,
     signature,
 )
-from sweeper.training import evaluation
-from sweeper.trial.trial_spec import Baseline, TrialSpec
+from sweeper.trial.trial_spec import TrialSpec
 
 ANCHORS = "x-"
 """The beginning of keys at the top that hold values for aliases, and nothing else."""
@@ -248,11 +248,7 @@ def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> list[
     """A metric that no trial will have, and a metric without a `mode`."""
     if "metric" not in search.model_fields_set:
         return []
-    known = ["train_loss"]
-    for variant in variants:
-        # A randomised baseline has voters, and so every metric of the other baselines too.
-        trial = plain(next(holes.probes(variant))) | {"baseline": Baseline.Aq_R}
-        known += evaluation.names(TrialSpec.model_validate(trial)).metrics
+    known = ["train_loss", *TrialNames(variants).metrics]
     at = descendant(root, ("search", "metric"))
     metric, problems = shown(search.metric), []
     if search.metric not in known:

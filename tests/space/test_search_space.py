@@ -77,6 +77,14 @@ def test_a_search_may_improve_whatever_the_evaluation_reports(space, metric):
     assert space(VALID.replace("method: grid", f"metric: {metric}, mode: max")).search.metric == metric
 
 
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("metric", ["majority_5", "majority_tuple_5"])
+def test_a_search_may_improve_a_metric_of_any_of_its_tasks(space, metric, order):
+    tasks = ["{name: coloring, vertices: 5}", "{name: recall, keys: 5}"][::order]
+    text = VALID.replace("{name: coloring, vertices: 5}", f"{{choice: [{', '.join(tasks)}]}}")
+    assert space(text.replace("method: grid", f"metric: {metric}, mode: max")).search.metric == metric
+
+
 @pytest.mark.parametrize("metric", ["stored_items", "majority_tuple_5"])
 def test_a_search_may_improve_a_metric_of_its_own_task_only(space, metric):
     text = VALID.replace("method: grid", f"metric: {metric}, mode: max")

@@ -1,0 +1,59 @@
+"""The names that the trials of a space will have: of tasks, entries, metrics, outcomes and training curves.
+
+Which names there are depends on the plug-ins of a trial. A space may choose among several plug-ins of a kind, so that a
+trial of every combination is asked.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from sweeper.space import holes
+from sweeper.space.yaml_tree import Node, plain
+from sweeper.training import evaluation, trainers
+from sweeper.trial.trial_spec import Baseline, TrialSpec, canonical, leaf_values
+
+_NAMED = ("task", "model", "objective", "optimizer")
+"""Entries of a trial whose name decides which further entries it has."""
+
+
+class TrialNames:
+    """The names that the trials of a space will have; names of metrics are computed when they are first needed.
+
+    Attributes:
+        tasks: Names of the tasks.
+        paths: Paths of the entries of a trial, such as `optimizer.learning_rate`.
+    """
+
+    def __init__(self, variants: Sequence[Node]):
+        first_of_kind: dict[tuple[str | None, ...], TrialSpec] = {}
+        paths: dict[str, None] = {}
+        for variant in variants:
+            for probe in holes.probes(variant):
+                data = plain(probe)
+                # A randomised baseline has voters, and so every metric of the other baselines too.
+                trial = TrialSpec.model_validate(data | {"baseline": Baseline.Aq_R})
+                paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
+                named = [part.get("name") if isinstance(part := data.get(key), dict) else None for key in _NAMED]
+                first_of_kind.setdefault(tuple(named), trial)
+        self._trials = list(first_of_kind.values())
+        self.tasks = list(dict.fromkeys(trial.task.name for trial in self._trials))
+        self.paths = list(paths)
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """Metrics of the evaluation."""
+        return list(dict.fromkeys(name for names in self._evaluated for name in names.metrics))
+
+    @cached_property
+    def outcomes(self) -> list[str]:
+        """Outcomes of the evaluation."""
+        return list(dict.fromkeys(name for names in self._evaluated for name in names.outcomes))
+
+    @cached_property
+    def _evaluated(self) -> list[evaluation.Names]:
+        return [evaluation.names(trial) for trial in self._trials]
+
+    @cached_property
+    def curves(self) -> list[str]:
+        """Training curves."""
+        return list(dict.fromkeys(name for trial in self._trials for name in trainers.trainer_of(trial).curves))
