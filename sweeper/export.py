@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 app = CommandLine()
 
 
-class _Refused(ValueError):
+class _RefusedOptions(ValueError):
     """The options do not fit together; the message is one sentence."""
 
 
@@ -60,16 +60,16 @@ def export(
     from sweeper.trackers.runs import ExportError
 
     try:
-        with exit_on(_Refused, ExportError, StoreError, OSError):
+        with exit_on(_RefusedOptions, ExportError, StoreError, OSError):
             if to in (None, "csv", "parquet"):
                 if sweep is not None or watch is not None:
-                    raise _Refused(
+                    raise _RefusedOptions(
                         "--sweep and --watch are for trackers; one sweep as a file: sweeper query --format csv"
                     )
                 print(_to_file(Store.existing(results), Path(destination), to, view or "trials"))
             else:
                 if view is not None:
-                    raise _Refused(f"--view is for files; {to} gets trials with their curves")
+                    raise _RefusedOptions(f"--view is for files; {to} gets trials with their curves")
                 _to_tracker(Store.existing(results), destination, to, sweep, watch)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
@@ -80,7 +80,7 @@ def _to_file(store: "Store", file: Path, to: str | None, view: "ViewName") -> st
 
     formats = FORMATS if to is None else (f".{to}",)
     if file.suffix not in formats:
-        raise _Refused(f"{str(file)!r} must end in {' or '.join(formats)}")
+        raise _RefusedOptions(f"{str(file)!r} must end in {' or '.join(formats)}")
     return f"{counted(write_view(store, view, file), 'row')} of {view} written to {file}"
 
 

@@ -165,5 +165,4 @@ def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
     if abilities.tail == "success":
         # Rows of programs before `success_worst5` have the percentile only.
         return Goal("success_worst5" if trials["success_worst5"].notna().any() else "success_p5", "max")
-    bad = abilities.measures[abilities.tail]
-    return Goal(f"{abilities.tail}_p95", "min") if bad == "high" else Goal(f"{abilities.tail}_p5", "max")
+    return Goal(abilities.tail_metric, "min" if abilities.tail_is_high else "max")

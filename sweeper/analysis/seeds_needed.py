@@ -50,8 +50,7 @@ def tail_of(task: Task | None) -> Tail:
     if task is None:
         return SUCCESS
     abilities = task.abilities()
-    high = abilities.measures.get(abilities.tail) == "high"
-    return Tail(f"{abilities.tail}_{'p95' if high else 'p5'}", high)
+    return Tail(abilities.tail_metric, abilities.tail_is_high)
 
 
 @dataclass(frozen=True)

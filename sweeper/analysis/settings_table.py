@@ -158,11 +158,10 @@ def metrics_of(trials: pd.DataFrame) -> list[str]:
 
 
 def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:
-    tail = abilities.tail
-    percentile = f"{tail}_p95" if abilities.measures.get(tail) == "high" else f"{tail}_p5"
+    percentile = abilities.tail_metric
     extreme = percentile == "success_p5" and percentile in trials and trials[percentile].isin([0, 1]).any()
     steady = ["success_worst5", "failed_inputs"] if extreme else []
-    return [tail, percentile, *steady, *_vote(trials), "success", "loss"]
+    return [abilities.tail, percentile, *steady, *_vote(trials), "success", "loss"]
 
 
 def _vote(trials: pd.DataFrame) -> list[str]:

@@ -13,15 +13,16 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from sweeper.messages import counted
 from sweeper.space import holes
 from sweeper.space.problems import Problem
 from sweeper.space.search import ListedSearch
 from sweeper.space.yaml_tree import Node
+from sweeper.trial.field_types import ListOf
 from sweeper.trial.record import Spec, canonical
 from sweeper.trial.trial_spec import Count, TrialSpec
 
@@ -38,10 +39,6 @@ class Rung(Spec):
     keep: Count
 
 
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 class HalvingSearch(ListedSearch):
     """Takes the settings of a grid, and begins many trainings of each.
 
@@ -55,7 +52,7 @@ class HalvingSearch(ListedSearch):
 
     method: Literal["halving"]
     starts: Annotated[int, Field(ge=2, le=holes.MAX_SETTINGS)]
-    rungs: Annotated[tuple[Rung, ...], BeforeValidator(_tuple), Field(min_length=1)]
+    rungs: Annotated[ListOf[Rung], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _narrowing(self) -> "HalvingSearch":

@@ -4,8 +4,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from sweeper.space.panel_axes import Declaration, ListOf, Name
+from sweeper.space.panel_axes import Declaration, Name
 from sweeper.space.panel_series import Best, CostSeries, Series, Where
+from sweeper.trial.field_types import ListOf
 
 FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
 _FileName = Annotated[str, Field(pattern=FILE_NAME, max_length=80)]

@@ -1,12 +1,10 @@
 """Axes of panels, and the types of values that all records of panels share."""
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sweeper.trial.field_types import infinity
-
-T = TypeVar("T")
 
 Color = Literal["red", "blue", "purple", "green", "teal", "lime", "orange", "black"]
 """Names of a palette's colours; a palette gives each name its shade (`sweeper.analysis.figures.style`)."""
@@ -25,8 +23,6 @@ def _rising(limits: tuple[Any, Any]) -> tuple[Any, Any]:
     return limits
 
 
-# The YAML reader makes lists; in strict mode a tuple would refuse them.
-ListOf = Annotated[tuple[T, ...], Field(strict=False)]
 Value = Annotated[str | bool | int | float, BeforeValidator(infinity)]
 Number = Annotated[float, BeforeValidator(infinity)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]

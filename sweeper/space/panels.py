@@ -26,7 +26,6 @@ from sweeper.space.panel_axes import (
     ColumnCategories,
     ColumnLimits,
     Declaration,
-    ListOf,
     Name,
     PointAxis,
     Unit,
@@ -44,6 +43,7 @@ from sweeper.space.panel_series import (
     Where,
     Yardstick,
 )
+from sweeper.trial.field_types import ListOf
 
 _Bins = Annotated[int, Field(ge=1, le=1000)]
 

@@ -36,7 +36,7 @@ def figure_lines(spec: SweepSpec, store: Store, rows: pa.Table, origin: Provenan
     local = isinstance(store.files.filesystem, LocalFileSystem)
     folder = (Path(store.root) / "figures" if local else Path("figures").resolve()) / spec.name
     # Evaluations have rows of their own, which are not among those of the trials: their panels are always drawn.
-    of_evaluations = any(getattr(panel, "rows", None) == "evaluations" for panel in spec.panels)
+    of_evaluations = any(panel.draws_evaluations for panel in spec.panels)
     digest = None if of_evaluations else _digest(spec, rows, origin)
     if digest is not None and (lines := _drawn(folder, digest)) is not None:
         return lines

@@ -13,7 +13,7 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field, NonNegativeInt, TypeAdapter
 from pydantic_core import from_json
 
 from sweeper.store.file_names import COMPACTED, IDENTIFIER, TRIAL_ID, file_name
@@ -33,7 +33,6 @@ class DamagedError(Exception):
 
 Identifier = Annotated[str, Field(pattern=f"^{IDENTIFIER}$")]
 TrialId = Annotated[str, Field(pattern=f"^{TRIAL_ID}$")]
-Count = Annotated[int, Field(ge=0)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class DetailFile:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    bytes: Count
+    bytes: NonNegativeInt
     digest: str | None
 
     def is_file(self, digest: str | None) -> bool:
@@ -121,7 +120,7 @@ class Member:
 
     trial_id: TrialId
     status: Status
-    curves_group: Count | None
+    curves_group: NonNegativeInt | None
     outcomes: DetailFile | None
     outcome_columns: tuple[str, ...]
     fingerprint: str | None = None

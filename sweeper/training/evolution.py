@@ -66,7 +66,7 @@ class EvolutionState(NamedTuple):
         return Distribution(self.strategy.mean, deviations(self.strategy), self.objective)
 
 
-class Curve(NamedTuple):
+class GenerationCurve(NamedTuple):
     """The centre's losses on the batch of a generation, each the mean over the seeds of an input first."""
 
     train_loss: Float[Array, "*lane"]
@@ -113,7 +113,7 @@ def population_objectives(
 
 def tell(
     trials: TrialSpec, state: EvolutionState, objectives: list[Float[Array, "lane sign pair"]]
-) -> tuple[EvolutionState, Curve]:
+) -> tuple[EvolutionState, GenerationCurve]:
     """The state after a generation whose blocks have these objectives."""
     return over_lanes(_tell, trials, state, jnp.concatenate(objectives, axis=2))
 
@@ -144,7 +144,7 @@ def start(trials: TrialSpec) -> EvolutionState:
 
 def stride(
     trials: TrialSpec, state: EvolutionState, length: int, evaluate: Evaluator = in_process
-) -> tuple[EvolutionState, Curve]:
+) -> tuple[EvolutionState, GenerationCurve]:
     """One generation, whose population `evaluate` evaluates; `length` is always 1."""
     assert length == STRIDE
     # On the host, so that the numbers that are shipped and those that stay are the same arrays.
@@ -220,7 +220,7 @@ def trainer(evaluate: Evaluator) -> Trainer[EvolutionState]:
     """Evolution whose populations are evaluated by `evaluate`."""
     return Trainer(
         stride_steps=STRIDE,
-        curves=Curve._fields,
+        curves=GenerationCurve._fields,
         curve_interval=curve_interval,
         start=start,
         stride=functools.partial(stride, evaluate=evaluate),
@@ -298,7 +298,7 @@ def _block(
 
 def _tell(
     trial: TrialSpec, state: EvolutionState, objectives: Float[Array, "sign pair"]
-) -> tuple[EvolutionState, Curve]:
+) -> tuple[EvolutionState, GenerationCurve]:
     pairs = _population(trial) // 2
     center, std, _ = state.distribution()
     key = _streams(trial, state.step).population
@@ -312,7 +312,7 @@ def _tell(
     strategy = strategy_of(trial).tell(trial, state.step, population, finite, state.strategy)
     batch = _batch(trial, state.step, state.network)
     loss = trial.objective.value(batch, state.objective)
-    curve = Curve(loss, batch.losses.mean(), jnp.percentile(batch.losses, 95), batch.losses.max())
+    curve = GenerationCurve(loss, batch.losses.mean(), jnp.percentile(batch.losses, 95), batch.losses.max())
 
     failure = jnp.where(jnp.isfinite(loss) & jnp.isfinite(objectives[:, :pairs]).any(), 0, 1)
     failure = jnp.where(state.failure > 0, state.failure, failure)

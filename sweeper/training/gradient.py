@@ -46,7 +46,7 @@ class TrainState(NamedTuple):
     objective: PyTree
 
 
-class Curve(NamedTuple):
+class StepCurve(NamedTuple):
     """Means over a chunk of steps."""
 
     train_loss: Float[Array, "*lane"]
@@ -87,7 +87,7 @@ def _init(trial: TrialSpec) -> TrainState:
     return TrainState(network, optimizer, jnp.int32(0), jnp.int32(0), trial.objective.initial_state(trial.task))
 
 
-def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
+def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve]:
     import optax
 
     task, keys = trial.task, trial.keys()
@@ -114,7 +114,7 @@ def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
     failure = jnp.where(state.failure > 0, state.failure, failure)
     moved = TrainState(network, optimizer, state.step + 1, state.failure, objective_state)
     kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, state)
-    return kept._replace(failure=failure), Curve(loss, mean_loss)
+    return kept._replace(failure=failure), StepCurve(loss, mean_loss)
 
 
 def init(trials: TrialSpec) -> TrainState:
@@ -122,10 +122,10 @@ def init(trials: TrialSpec) -> TrainState:
     return over_lanes(_init, trials)
 
 
-def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, Curve]:
+def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, StepCurve]:
     """`length` steps of every lane and the means over them; nothing is read by the host in between."""
 
-    def run(trial: TrialSpec, state: TrainState) -> tuple[TrainState, Curve]:
+    def run(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve]:
         state, curve = jax.lax.scan(lambda state, _: _step(trial, state), state, length=length)
         return state, jax.tree.map(jnp.mean, curve)
 
@@ -137,7 +137,7 @@ def start(trials: TrialSpec) -> TrainState:
     return compilation.kept(init, trials, runs_once=True)(trials)
 
 
-def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, Curve]:
+def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, StepCurve]:
     """`advance`, by this process's program for it; the memory of the old state is used again."""
     return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)
 
@@ -161,7 +161,7 @@ def _first_stride(trials: TrialSpec, state: TrainState) -> compilation.Program:
 
 TRAINER = Trainer(
     stride_steps=STRIDE,
-    curves=Curve._fields,
+    curves=StepCurve._fields,
     curve_interval=lambda _: STRIDE,
     start=start,
     stride=stride,

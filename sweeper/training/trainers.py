@@ -5,15 +5,15 @@ from typing import Any
 
 from sweeper.training import evolution, gradient
 from sweeper.training.trainer import Trainer
-from sweeper.trial.evolution_strategies import PGPE, SNES, OpenES, SepCMAES
+from sweeper.trial.evolution_strategies import Evolution
 from sweeper.trial.trial_spec import Adam, TrialSpec
 
 _TRAINERS: Mapping[type, Trainer[Any]] = {
     Adam: gradient.TRAINER,
-    **dict.fromkeys((PGPE, OpenES, SNES, SepCMAES), evolution.TRAINER),
+    Evolution: evolution.TRAINER,
 }
 
 
 def trainer_of(trial: TrialSpec) -> Trainer[Any]:
     """The trainer of a trial, or of trials stacked along a lane axis."""
-    return _TRAINERS[type(trial.optimizer)]
+    return next(trainer for record, trainer in _TRAINERS.items() if isinstance(trial.optimizer, record))

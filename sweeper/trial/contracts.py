@@ -232,6 +232,16 @@ class Abilities:
     groups: Groups | None = None
     exact_values: Callable[[], dict[str, float]] = _no_values
 
+    @property
+    def tail_is_high(self) -> bool:
+        """Whether high values of `tail` are the bad ones."""
+        return self.measures.get(self.tail) == "high"
+
+    @property
+    def tail_metric(self) -> str:
+        """The metric of the bad tail: a percentile of `tail` over the inputs, the 95th or the 5th."""
+        return f"{self.tail}_{'p95' if self.tail_is_high else 'p5'}"
+
 
 class Task(Spec, abc.ABC):
     """A distribution over inputs, a distribution over seeds r, and a loss for every pair of the two.

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from sweeper.trial.field_types import NotNegative, Positive, Schedule, Share
+from sweeper.trial.field_types import BelowOne, NotNegative, Positive, Schedule
 from sweeper.trial.record import SameAs, Spec, Traced, Unwritten
 
 Bound = Annotated[float, Field(ge=0, allow_inf_nan=True)]
@@ -85,7 +85,7 @@ class PGPE(Evolution):
     min_std: Annotated[Traced[Bound], Unwritten(at=0.0)] = 0.0
     max_std: Annotated[Traced[Bound], Unwritten(at=float("inf"))] = float("inf")
     center_optimizer: Annotated[Literal["adam", "clipup"], Unwritten(at="adam")] = "adam"
-    momentum: Annotated[Traced[Share], Unwritten(at=0.9)] = 0.9
+    momentum: Annotated[Traced[BelowOne], Unwritten(at=0.9)] = 0.9
     max_velocity_ratio: Annotated[Traced[Positive], Unwritten(at=2.0)] = 2.0
 
 
@@ -132,3 +132,6 @@ class SepCMAES(Evolution):
 
     name: Literal["sep_cma_es"] = "sep_cma_es"
     initial_std: Traced[Positive] = 0.03
+
+
+EvolutionStrategy = PGPE | OpenES | SNES | SepCMAES

@@ -1,9 +1,14 @@
 """Types of the fields that several records of a trial share."""
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
+
+T = TypeVar("T")
+
+# YAML and JSON have lists, which a tuple refuses in strict mode.
+ListOf = Annotated[tuple[T, ...], Field(strict=False)]
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -11,7 +16,7 @@ Positive = Annotated[float, Field(gt=0)]
 
 NotNegative = Annotated[float, Field(ge=0)]
 
-Share = Annotated[float, Field(ge=0, lt=1)]
+BelowOne = Annotated[float, Field(ge=0, lt=1)]
 
 Schedule = Literal["cosine", "linear"]
 """How a rate or a deviation falls from its first value to its last (`sweeper.training.schedules`)."""

@@ -27,8 +27,8 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Task
-from sweeper.trial.evolution_strategies import PGPE, SNES, Evolution, OpenES, SepCMAES
-from sweeper.trial.field_types import Count, NotNegative, Positive, Schedule, Share
+from sweeper.trial.evolution_strategies import Evolution, EvolutionStrategy
+from sweeper.trial.field_types import BelowOne, Count, ListOf, NotNegative, Positive, Schedule
 from sweeper.trial.objective_contract import Objective
 from sweeper.trial.record import Spec, Traced, Unwritten, canonical, unwritten_fields
 
@@ -88,8 +88,8 @@ class Adam(Spec):
     final_learning_rate: Traced[NotNegative] = 1e-4
     warmup_steps: Traced[Annotated[int, Field(ge=0)]] = 1000
     schedule: Schedule = "cosine"
-    beta1: Traced[Share] = 0.9
-    beta2: Traced[Share] = 0.95
+    beta1: Traced[BelowOne] = 0.9
+    beta2: Traced[BelowOne] = 0.95
     eps: Traced[Positive] = 1e-5
     weight_decay: Traced[NotNegative] = 0.0
     clip_norm: Traced[Positive] = 1.0
@@ -99,21 +99,15 @@ def _named_optimizer(value: Any) -> Any:
     return {"name": "adam", **value} if isinstance(value, dict) else value
 
 
-Optimizer = Annotated[
-    Adam | PGPE | OpenES | SNES | SepCMAES, Field(discriminator="name"), BeforeValidator(_named_optimizer)
-]
+Optimizer = Annotated[Adam | EvolutionStrategy, Field(discriminator="name"), BeforeValidator(_named_optimizer)]
 """Adam where no name is given."""
-
-
-def _votes(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 class Evaluation(Spec):
     """The evaluation protocol: how many seeds r are drawn, and the group sizes of the majority votes."""
 
     seeds: Count = 100
-    votes: Annotated[tuple[Count, ...], BeforeValidator(_votes)] = (5, 30)
+    votes: ListOf[Count] = (5, 30)
 
     @model_validator(mode="after")
     def _groups_fit(self) -> "Evaluation":

@@ -30,7 +30,7 @@ class Curves(lines.Lines[CurvePanel]):
 
     @classmethod
     def of(cls, panel: CurvePanel, results: Results) -> "Curves":
-        if panel.rows == "evaluations":
+        if panel.draws_evaluations:
             results = results.of_evaluations()
             if results.trials.empty:
                 return cls(panel, lines.not_evaluated(panel))

@@ -45,7 +45,7 @@ class VoteCurves(lines.Lines[VotesPanel]):
 
     @classmethod
     def of(cls, panel: VotesPanel, results: Results) -> "VoteCurves":
-        if panel.rows == "evaluations":
+        if panel.draws_evaluations:
             results = results.of_evaluations()
             if results.trials.empty:
                 return cls(panel, lines.not_evaluated(panel))
