@@ -1,9 +1,9 @@
 """The compiled programs of this machine: the folder that keeps them, and processes that fill it while Ray starts.
 
 Ray and a worker take seconds to start, in which cores are idle. Meanwhile processes without Ray compile the programs
-of the first packs in the environment of a worker, so that workers read these programs from the folder. Whether it has
-a program is known only after the program was traced, which takes seconds too. So an empty file says that the programs
-of a pack were compiled.
+of the first packs in the environment of a worker, so that workers read these programs from the folder. Whether the
+folder has a program is known only after the program was traced, which takes seconds too. So an empty file says that the
+programs of a pack were compiled.
 """
 
 import contextlib
@@ -57,7 +57,9 @@ def keep_programs(cpus: int) -> None:
 def compiled_ahead(
     first: FirstPacks, resources: Resources, environment: Mapping[str, str]
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Compile the programs of packs in the background, but for those of an earlier start; the end leaves what is left.
+    """Compile programs of packs in the background, except those that an earlier start compiled.
+
+    At the end of the context the processes end, even if programs are missing.
 
     Args:
         first: The packs.

@@ -10,8 +10,8 @@ os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
 _TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 # A driver that connects to a cluster shows a token only in this mode, and is refused again and again without it. Ray
-# reads the variable when it is imported. Where that is done already, the variable would reach the processes that this
-# driver starts but not the driver itself, and they would refuse it.
+# reads the variable when it is imported. If Ray is imported already, the processes that this driver starts would
+# have the mode and the driver would not, so that the processes would refuse the driver.
 if "ray" not in sys.modules and (
     any(name in os.environ for name in _TOKENS) or (Path.home() / ".ray" / "auth_token").is_file()
 ):

@@ -1,7 +1,7 @@
 """How many lanes of a pack an accelerator computes at once, and what is to be done when its memory is too small.
 
 The compiler says how much memory a program takes. If the program of all lanes does not fit, those of one and of two
-lanes give the memory of a further lane, and so a number of lanes, which becomes smaller until its program fits. The
+lanes estimate the memory of a lane. The number of lanes is lowered from this estimate until the program fits. The
 program that fits is the one that trains. The choice depends on the pack and on the kind of device, never on what else
 uses the device or on what is committed. A checkpoint keeps it.
 """
@@ -66,7 +66,7 @@ def chosen_lanes(pack: Pack, trainer: Trainer[Any], share: float) -> LaneChoice 
 
 
 def _memory(pack: Pack, trainer: Trainer[Any], lanes: int) -> float:
-    """Bytes that the first lanes take; infinite if already the compiler, which tries out kernels, runs out of them."""
+    """Bytes that the first lanes take; infinity if the compiler itself, which tries kernels, runs out of memory."""
     try:
         return trainer.memory(stack(pack.trials[:lanes]))
     except jax.errors.JaxRuntimeError as error:

@@ -35,7 +35,7 @@ class EvaluationRun:
         provenance: The origin, in the row of every evaluation.
         left: Ids of the trials not yet evaluated.
         rows: Status of every trial that this run has evaluated, by id.
-        refused_checkpoint: None: there are no checkpoints.
+        refused_checkpoint: Always None, because evaluations have no checkpoints.
     """
 
     work: Work

@@ -33,7 +33,7 @@ class PackTraining:
 
     Attributes:
         state: The trainer's state, with a leading lane axis.
-        step: Steps done; the trial's steps once every lane has failed, because nothing is left to train.
+        step: Steps done. If every lane has failed, the steps of the trial, because nothing is left to train.
         curves: The points of the training curves so far.
         strides: Means over each stride since the last point.
         seconds: `train_seconds`, `compile_seconds` and `cpu_seconds` of the whole pack so far.

@@ -149,7 +149,7 @@ class WorkSource(abc.ABC):
         planned: All trials known so far by id, committed ones included.
         steps: Training steps of all trials that were pending, together.
         finished: Ids of the packs that had nothing to run when they were planned.
-        impossible: Settings whose values exclude each other: what is wrong with each.
+        impossible: For each setting that cannot be trained, a message that says why.
     """
 
     def __init__(self, done: frozenset[Status]) -> None:

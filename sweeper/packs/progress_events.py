@@ -7,10 +7,10 @@ from sweeper.events import Status, Stream
 
 
 class ProgressEvents:
-    """What the packs of one start have reported, and so need not tell again."""
+    """Remembers which commits and choices of lanes were emitted, so that each is emitted once."""
 
     def __init__(self, stream: Stream):
-        """Nothing is told yet.
+        """Nothing was emitted yet.
 
         Args:
             stream: Takes the events.

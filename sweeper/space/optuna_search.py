@@ -51,7 +51,7 @@ class OptunaStudy(Study):
 def distributions(variants: Sequence[Node]) -> "dict[str, BaseDistribution]":
     """Optuna's distribution of every open hole, in the order of paths.
 
-    Of a choice the index is drawn. Holes inside an entry that was not chosen have no influence.
+    For a choice, the index of its entry is drawn. Holes inside an entry that was not chosen have no influence.
     """
     return {path: _distribution(hole) for path, hole in open_holes(variants).items()}
 

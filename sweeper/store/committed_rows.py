@@ -69,7 +69,7 @@ class Entry(NamedTuple):
     def detail(self, kind: Detail) -> tuple[str, DetailFile | None]:
         """The trial's curves, outcomes or network: name of the row that the file belongs to, and what the row says.
 
-        The row is a compacted one where the curves are compacted; `file_names.file_path` makes the file's name.
+        For compacted curves this is the name of the compacted file. `file_names.file_path` makes the path.
         """
         if kind == "curves" and self.place is not None:
             return self.place.file.name, self.place.file.curves
@@ -173,7 +173,7 @@ def _read(files: DurableFiles, names: Mapping[str, FileState], wanted: set[str] 
 
 
 def _worse(best: dict[str, Entry], entry: Entry) -> list[Entry]:
-    """Enters a row, unless a row that is as good was entered before; returns the row that does not count, if any."""
+    """Keep the better of two rows of a trial in `best`; returns the other row, if there are two."""
     standing = best.get(entry.seal.trial_id)
     if standing is not None and RANK[entry.seal.status] <= RANK[standing.seal.status]:
         return [entry]

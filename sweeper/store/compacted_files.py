@@ -79,7 +79,7 @@ def dissolve(files: DurableFiles, seal: CompactedSeal, data: bytes, without: Col
 
 
 def take_out(files: DurableFiles, entries: Iterable[Entry]) -> list[Damage]:
-    """Leave trials without a row, by dissolving the compacted files that hold their rows.
+    """Remove the rows of trials from compacted files, by dissolving these files.
 
     While another process compacts the store, nothing happens: the next reader sees the same trials again.
 

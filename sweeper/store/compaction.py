@@ -88,7 +88,7 @@ def compact(store: Store) -> Compaction:
 
 
 def _dissolve_outdated(store: Store) -> None:
-    """Gives the trials of compacted files in which a row no longer counts files of their own, but for that row."""
+    """Dissolve compacted files that hold an outdated row. All other trials get files of their own."""
     doubles = [entry for entry in read_entries(store.files).doubles if entry.place is not None]
     without: dict[str, set[str]] = defaultdict(set)
     for entry in doubles:

@@ -94,8 +94,8 @@ class TrialResult:
         status: `finished`, `stopped` or `failed`.
         metrics: Value by name; the metrics in `METRICS` get a column.
         curves: Step, metric and value of every point.
-        outcomes: Per evaluation input: an `input` column of integers, and columns of floats between which only single
-            precision matters. None if they are not kept.
+        outcomes: Per evaluation input: an `input` column of integers, and columns of floats, stored in single
+            precision. None if they are not kept.
         network: The weights of the network by name. None if they are not kept.
         timings: Value by name, some or all of `TIMINGS`.
         error: For a failed trial: its `kind`, `message` and `step` (None if it failed outside of training).

@@ -34,7 +34,7 @@ class Measured(NamedTuple):
         columns: Columns that are stored and enter metrics, with one entry per input.
         only_metrics: Columns that enter metrics and are not stored; they may cover only some inputs.
         kept: Columns that are stored and enter no metric.
-        groups: The average success of every group of voters, by the name of the column that the groups estimate.
+        groups: The average success of every group of voters, by the column that is estimated from the groups.
     """
 
     columns: dict[str, Column]
@@ -64,7 +64,12 @@ def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict
 
 
 def program(trial: TrialSpec, network: Network) -> Any:
-    """This process's program for the evaluation of a trial, without a lane axis; shapes are enough of the network."""
+    """This process's program for the evaluation of a trial, without a lane axis.
+
+    Args:
+        trial: The trial.
+        network: Its network, or shapes in place of the arrays.
+    """
     return compilation.kept(_measured, trial, network)
 
 
@@ -83,7 +88,7 @@ class Names(NamedTuple):
 def names(trial: TrialSpec) -> Names:
     """The names in the results of a trial's evaluation; nothing is trained, compiled or run."""
     shapes = _shapes(trial)
-    # No input solved and every answer wrong: then no metric is left out.
+    # With no input solved every metric exists.
     nothing = {name: np.zeros(1) for name in {**shapes.columns, **shapes.only_metrics}}
     abilities = trial.task.abilities()
     protocol = metrics(nothing, abilities.measures, {name: np.zeros((1, 2)) for name in shapes.groups})

@@ -188,7 +188,7 @@ class FirstGeneration(NamedTuple):
 
 
 def first_generation(trials: TrialSpec) -> FirstGeneration:
-    """Nothing is computed."""
+    """The programs of a first generation and the shapes of their arguments; nothing is computed."""
     state, number = jax.eval_shape(init, trials), blocks(trials)
     first = of_generation(trials, np.zeros(state.step.shape, np.int32))
     distribution = jax.eval_shape(EvolutionState.distribution, state)

@@ -62,7 +62,11 @@ def strategy_of(trial: TrialSpec) -> Strategy:
 
 
 def deviations(state: StrategyState) -> Any:
-    """The standard deviation of every weight, with the lane axis of the state if it has one; an array as its arrays."""
+    """The standard deviation of every weight, with the lane axis of the state if it has one.
+
+    Args:
+        state: Its arrays are of NumPy or of JAX, and so is the result.
+    """
     scales = getattr(state, "D", None)
     return state.std if scales is None else state.std[..., None] * scales
 

@@ -8,7 +8,7 @@ explains them in a legend and in remarks. It knows nothing of other panels, of t
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -59,8 +59,8 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT]):
         """Labels and handles of what is drawn; none where the drawing explains itself."""
         return []
 
-    def shared_legend(self) -> Any:
-        """Neighbours of the same kind and equal value share a legend; None is equal to no neighbour."""
+    def shared_legend(self) -> object:
+        """Neighbouring panels of one kind share a legend if this value is equal. A panel with None has its own."""
         return None
 
     def compare(self) -> list[Comparison]:

@@ -1,7 +1,7 @@
 """Horizontal lines at exact values, such as what no agent can beat: each task knows its own (`Abilities.exact_values`).
 
 The values are those of the very trials that a panel draws, so a line can never stand beside curves of another size of
-the task. If a panel mixes tasks of unlike sizes, each of their values is a line.
+the task. If the trials of a panel have tasks of several sizes, each exact value gets a line.
 """
 
 import functools

@@ -121,7 +121,7 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
         shade, marker = look.shade(series.color, series.index), look.marker(series.index)
         return Line2D([], [], color=shade, marker=marker, markersize=3.6, linewidth=1.4, **line)
 
-    def shared_legend(self) -> Any:
+    def shared_legend(self) -> object:
         return [(series.label, series.color) for series in self.panel.series]
 
     def compare(self) -> list[Comparison]:

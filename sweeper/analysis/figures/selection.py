@@ -105,7 +105,7 @@ def _met(trials: pd.DataFrame, name: str, wanted: Any) -> pd.Series:
 
 @dataclass(frozen=True)
 class Content(Generic[DrawnT]):
-    """The content of a panel; false without any series.
+    """The content of a panel. It is false if no series has data.
 
     Attributes:
         series: Those with data, as their kind draws them.
@@ -147,7 +147,7 @@ def gathered(
         results: The trials to choose from.
         drawn: Makes a series of its place in the panel, its declaration and its trials, or raises `NoData`.
         mentioned: Columns of the panel's axes; together with its conditions they may differ within a series.
-        alike: Columns that should not differ within a series although they are no entries of a trial.
+        alike: Columns that are not entries of a trial, and that should be equal within a series.
     """
     try:
         if results.trials.empty:  # the same of all series, so said once

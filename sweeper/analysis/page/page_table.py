@@ -22,7 +22,7 @@ class Cell(NamedTuple):
 
     Attributes:
         text: What is read; empty where there is nothing to say.
-        look: How it is set; `miss` is a number that deserves a second look.
+        look: How it is set; `miss` marks a number that is far from the published number.
         sort: The number it sorts by; its text if None.
         shape: For `range`: lowest, highest, measured and published, as shares of the drawing's width. For `bar`: name
             and share of every part.
@@ -49,7 +49,7 @@ class Head(NamedTuple):
 
 
 class PageTable(NamedTuple):
-    """A table of the page; without heads it could not be made, and its note says why."""
+    """A table of the page. A table that could not be made has no heads, and its note gives the reason."""
 
     title: str
     heads: tuple[Head, ...]
