@@ -30,7 +30,7 @@ SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/fig
   recall_two_cores/figure-1 recall_q_two_cores/figure-2 recall_q_two_cores/8 gridworld_two_cores/6C \
   gridworld_small/figure-small gridworld_two_cores/figure-7 gridworld_two_cores/10 coloring_starts/figure-starts coloring_basins/basins \
   coloring_initialisation/initialisation coloring_halving/figure-halving coloring_one_block/figure-block \
-  coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles ski_rental/figure-rental \
+  coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles coloring_batch_two_cores/success-batch ski_rental/figure-rental \
   gridworld_evolution/figure-evolution gridworld_imitation/figure-imitation \
   objectives_coloring/figure-objectives
 
