@@ -201,6 +201,7 @@ def test_an_edited_space_says_what_changed_and_what_it_costs(undisturbed, checko
     assert not (checkout / "nothing").exists()
 
 
+@pytest.mark.long
 def test_killed_and_interrupted_sweeps_end_with_the_same_numbers(undisturbed, checkout):
     store = checkout / "disturbed"
     arguments = ("tiny.yaml", "--results", str(store), "--address", "local")

@@ -96,7 +96,7 @@ def ray_of_four_cores() -> Iterator[None]:
 
 def _evolved(
     evaluate: Evaluator, optimizer: str = "pgpe", task: str = "coloring"
-) -> tuple[np.ndarray, list[evolution.Curve]]:
+) -> tuple[np.ndarray, list[evolution.GenerationCurve]]:
     stacked = stack(_trials(optimizer, task))
     state, curves = evolution.start(stacked), []
     for _ in range(GENERATIONS):
@@ -106,7 +106,7 @@ def _evolved(
 
 
 @pytest.fixture(scope="module")
-def undisturbed() -> tuple[np.ndarray, list[evolution.Curve]]:
+def undisturbed() -> tuple[np.ndarray, list[evolution.GenerationCurve]]:
     return _evolved(evolution.in_process)
 
 
@@ -185,6 +185,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     plugins.load.cache_clear()
 
 
+@pytest.mark.long
 def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_of_four_cores, project):
     undisturbed = _evolved(evolution.in_process, task="mortal")
     group = placement_group([{"CPU": 1.0}] * 2)

@@ -8,7 +8,8 @@ import pytest
 from sweeper.packs.network_weights import network_of, weights_of
 from sweeper.trial import plugins, vectorisation
 from sweeper.trial.contracts import Model, Outcomes, Task
-from sweeper.trial.trial_spec import PGPE, Adam, TrialSpec, trial_id
+from sweeper.trial.evolution_strategies import PGPE
+from sweeper.trial.trial_spec import Adam, TrialSpec, trial_id
 
 SMALL: dict[str, dict] = {
     "coloring": {"vertices": 5},
