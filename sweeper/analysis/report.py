@@ -13,7 +13,7 @@ state and provenance of the trials, are one page as well.
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from sweeper.analysis import comparison, difference, figures, page, seeds_needed
 from sweeper.analysis.comparison import Compared
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame
-from sweeper.analysis.search_report import search_report
+from sweeper.analysis.search_report import SearchReport, search_report
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.analysis.table import Table, failed, markdown, terminal
 from sweeper.messages import counted, printable, redacted
@@ -100,6 +100,65 @@ def write_report(
     _make_folder(folder, "" if out else "; name another folder with --out")
     if html:
         _make_folder(html.parent)
+    drawing = _drawn(drawn_from, folder, palette)
+    printer = Printer(quiet)
+    _compare(printer, drawing.sections, folder, compare)
+    trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
+    tables = [*(search.importance for search in drawing.searches.values()), *advice(everything.only(trial_ids))]
+    for table in tables:
+        printer.line("")
+        printer.table(table)
+    for line in [*_remarks(drawn_from), *drawing.note_lines(planned), *_stopped(rows)]:
+        printer.line(line)
+    for path in [*drawing.paths, *drawing.together]:
+        printer.line(f"figure: {path}")
+    write_page = None
+    if html:
+        shown = [*settings_tables(rows, drawn_from), *tables]
+        shown_sweeps = () if spaces else sweeps
+        write_page = functools.partial(page.write, html, store, rows, drawing.sections, shown, shown_sweeps)
+        write_page(every)
+        printer.line(f"page: {html}")
+    if not drawing.paths:
+        printer.line("nothing to draw: no panel or search of these sweeps has a finished trial")
+    return Reported(bool(drawing.paths), write_page)
+
+
+class _Drawing(NamedTuple):
+    """The figures of a report.
+
+    Attributes:
+        sections: A part of the report for each sweep or space with figures.
+        searches: Parameter importance and parallel coordinates of searches that draw their settings, by sweep.
+        together: Files of the figures of several sweeps.
+        notes_together: Notes about these figures.
+    """
+
+    sections: list[page.Section]
+    searches: dict[str, SearchReport]
+    together: list[Path]
+    notes_together: list[figures.Note]
+
+    @property
+    def paths(self) -> list[Path]:
+        """Files of the figures of single sweeps."""
+        paths = [path for section in self.sections for path in section.report.paths]
+        return paths + [path for search in self.searches.values() for path in search.paths]
+
+    def note_lines(self, planned: bool) -> Iterator[str]:
+        """Lines with the notes of all figures.
+
+        Args:
+            planned: Whether the remark on a space has said that it has no trial; then every panel lacks the same.
+        """
+        noted = [(s.name, s.report.notes) for s in self.sections if not planned or len(s.results.trials)]
+        noted += [(name, search.notes) for name, search in self.searches.items()]
+        for name, notes in [*noted, ("figures of several sweeps", self.notes_together)]:
+            for panels, line in figures.note_lines(notes):
+                yield f"{name}: {', '.join(panels)}: {line}"
+
+
+def _drawn(drawn_from: Sequence[Source], folder: Path, palette: figures.PaletteName) -> _Drawing:
     searches = {
         source.name: search_report(source.name, source.space, source.results.trials, folder, palette)
         for source in drawn_from
@@ -116,43 +175,22 @@ def write_report(
         for source in drawn_from
         if source.panels or source.searched
     ]
-    together, notes_together = figures.draw_together([section.report for section in sections], folder, palette)
-    printer = Printer(quiet)
-    _compare(printer, sections, folder, compare)
-    trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
-    tables = [*(search.importance for search in searches.values()), *advice(everything.only(trial_ids))]
-    for table in tables:
-        printer.line("")
-        printer.table(table)
+    together, notes = figures.draw_together([section.report for section in sections], folder, palette)
+    return _Drawing(sections, searches, together, notes)
+
+
+def _remarks(drawn_from: Sequence[Source]) -> Iterator[str]:
     for source in drawn_from:
         if source.remark:
             without = [] if len(source.results.trials) else [panel.name for panel in source.panels]
             lacking = f"; no {', '.join(without)}" if without else ""
-            printer.line(": ".join(filter(None, (source.name, f"{source.remark}{lacking}", source.command))))
-    # Without a trial every panel lacks the same, which the remark on the space has said.
-    noted = [(s.name, s.report.notes) for s in sections if not planned or len(s.results.trials)]
-    noted += [(name, search.notes) for name, search in searches.items()] + [
-        ("figures of several sweeps", notes_together)
-    ]
-    for name, notes in noted:
-        for panels, line in figures.note_lines(notes):
-            printer.line(f"{name}: {', '.join(panels)}: {line}")
+            yield ": ".join(filter(None, (source.name, f"{source.remark}{lacking}", source.command)))
+
+
+def _stopped(rows: pa.Table) -> Iterator[str]:
     if stopped := rows["status"].to_pylist().count("stopped"):
         store_has = f"stopped early: {counted(stopped, 'trial')} of the store"
-        printer.line(f"{store_has}; only finished trials are in figures and averages")
-    drawn = [path for section in sections for path in section.report.paths]
-    drawn += [path for search in searches.values() for path in search.paths]
-    for path in [*drawn, *together]:
-        printer.line(f"figure: {path}")
-    write_page = None
-    if html:
-        shown = [*settings_tables(rows, drawn_from), *tables]
-        write_page = functools.partial(page.write, html, store, rows, sections, shown, () if spaces else sweeps)
-        write_page(every)
-        printer.line(f"page: {html}")
-    if not drawn:
-        printer.line("nothing to draw: no panel or search of these sweeps has a finished trial")
-    return Reported(bool(drawn), write_page)
+        yield f"{store_has}; only finished trials are in figures and averages"
 
 
 def print_difference(results: str, a: str, b: str) -> None:
