@@ -1,5 +1,6 @@
 """The speed of training by number of lanes, and the least time that a step or a generation can take."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -68,19 +69,19 @@ class Kind(NamedTuple):
     Attributes:
         name: Of `SPACES`.
         single_seed: Whether they have a single seed r.
-        every: Of so many numbers of lanes, the first is measured.
+        rows: How many of the first numbers of lanes are measured.
     """
 
     name: str
     single_seed: bool
-    every: int
+    rows: int
 
 
 KINDS = (
-    Kind("colouring", single_seed=False, every=1),
-    Kind("colouring", single_seed=True, every=1),
-    Kind("recall", single_seed=False, every=3),
-    Kind("grid world", single_seed=False, every=3),
+    Kind("colouring", single_seed=False, rows=10),
+    Kind("colouring", single_seed=True, rows=10),
+    Kind("recall", single_seed=False, rows=4),
+    Kind("grid world", single_seed=False, rows=4),
 )
 
 Rates = dict[Kind, dict[int, float]]
@@ -111,37 +112,52 @@ def _print_lanes(numbers: list[int], toy: bool, until: float) -> tuple[Rates, bo
         "\n| lanes | trials | steps or generations/s, all lanes | one, ms | least by operations, ms | by bytes "
         "| by kernels | memory, MB | compilation, s |\n|---|---|---|---|---|---|---|---|---|"
     )
-    spent: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
+    rows: dict[Kind, Row] = dict.fromkeys(KINDS, Row(0.0, 0.0, 0.0))
+    too_many: dict[Kind, float] = dict.fromkeys(KINDS, math.inf)
     open_kinds, right = set(KINDS), True
     for place, lanes in enumerate(numbers):
-        for kind in [kind for kind in KINDS if kind in open_kinds and place % kind.every == 0]:
+        for kind in [kind for kind in KINDS if kind in open_kinds and place < kind.rows and lanes < too_many[kind]]:
             title = f"| {lanes} | {kind.name}, {shipped_trial(kind.name, toy, kind.single_seed).baseline}"
             begun = time.monotonic()
-            # So many times the lanes of the row before may take so many times its time, also for compilation.
-            if begun + spent[kind] * lanes / max(rates[kind], default=lanes) > until:
+            if begun + rows[kind].preparing + rows[kind].computing_a_lane * lanes > until:
                 print(f"{title} | no time left |")
-                open_kinds.remove(kind)
                 continue
             try:
                 # To count the bytes costs a second compilation.
-                rates[kind][lanes] = _print_row(title, kind, lanes, peaks, toy, with_bytes=place % 4 == 0)
+                rows[kind] = _print_row(title, kind, lanes, peaks, toy, with_bytes=place % 4 == 0)
+                rates[kind][lanes] = rows[kind].rate
             except Exception as error:  # any bug of a compiler, a library or this project
-                open_kinds.remove(kind)
                 if out_of_memory(error):
+                    too_many[kind] = lanes
                     print(f"{title} | out of memory |", flush=True)
                 else:
+                    open_kinds.remove(kind)
                     right = False
                     tell_failure(f"{lanes} lanes of {kind.name}", error)
-            spent[kind] = time.monotonic() - begun
     print()
     return rates, right
 
 
-def _print_row(title: str, kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool, with_bytes: bool) -> float:
+class Row(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        rate: Trial-steps, or trial-generations, a second.
+        preparing: Seconds for tracing and compilation, which hardly depend on the number of lanes.
+        computing_a_lane: Seconds for all measurements, for each lane.
+    """
+
+    rate: float
+    preparing: float
+    computing_a_lane: float
+
+
+def _print_row(title: str, kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool, with_bytes: bool) -> Row:
+    begun = time.monotonic()
     trial = shipped_trial(kind.name, toy, kind.single_seed)
     stacked = stack([trial.model_copy(update={"seed": seed}) for seed in range(lanes)])
-    measure = _generation if isinstance(trial.optimizer, Evolution) else _steps
-    program = measure(stacked, toy, with_bytes)
+    evolves = isinstance(trial.optimizer, Evolution)
+    program = _generation(stacked, toy) if evolves else _steps(stacked, toy, with_bytes)
     columns = [
         f"{lanes / program.seconds:,.4g}",
         f"{1e3 * program.seconds:.3g}",
@@ -152,7 +168,8 @@ def _print_row(title: str, kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool
         f"{program.compilation:.1f}",
     ]
     print(f"{title} | {' | '.join(columns)} |", flush=True)
-    return lanes / program.seconds
+    spent = time.monotonic() - begun
+    return Row(lanes / program.seconds, spent - program.computing, program.computing / lanes)
 
 
 class Measured(NamedTuple):
@@ -165,6 +182,7 @@ class Measured(NamedTuple):
         kernels: Kernels, estimated from the lowered program.
         memory: Bytes of the device, as the compiler says.
         compilation: Seconds.
+        computing: Seconds for all measurements.
     """
 
     seconds: float
@@ -173,6 +191,7 @@ class Measured(NamedTuple):
     kernels: int
     memory: int
     compilation: float
+    computing: float
 
 
 def _steps(stacked: TrialSpec, toy: bool, with_bytes: bool) -> Measured:
@@ -182,17 +201,21 @@ def _steps(stacked: TrialSpec, toy: bool, with_bytes: bool) -> Measured:
     compiling = time.perf_counter() - begun
     one = compilation.traced(gradient.advance, stacked, state, 1, static_argnums=2)
     lowered = one.lower()
+    begun = time.perf_counter()
+    seconds = _seconds(lambda: program(stacked, state), 1 if toy else 3) / length
+    computing = time.perf_counter() - begun
     return Measured(
-        seconds=_seconds(lambda: program(stacked, state), 1 if toy else 3) / length,
+        seconds=seconds,
         operations=sum(operations(one.jaxpr.jaxpr)),
         bytes=_bytes(lowered) if with_bytes else 0.0,
         kernels=kernels(lowered),
         memory=compilation.memory_bytes(program),
         compilation=compiling,
+        computing=computing,
     )
 
 
-def _generation(stacked: TrialSpec, toy: bool, with_bytes: bool) -> Measured:
+def _generation(stacked: TrialSpec, toy: bool) -> Measured:
     begun = time.perf_counter()
     generation = evolution.first_generation(stacked)
     memory = evolution.memory(stacked)
@@ -203,16 +226,18 @@ def _generation(stacked: TrialSpec, toy: bool, with_bytes: bool) -> Measured:
     ]
     traced = [(times, compilation.traced(function, *arguments)) for times, function, arguments in parts]
     lowered = [(times, program.lower()) for times, program in traced]
-    begun_state = evolution.start(stacked)
+    state = evolution.start(stacked)
+    begun = time.perf_counter()
+    seconds = _seconds(lambda: evolution.stride(stacked, state, 1, evaluate=evolution.in_process), 1 if toy else 3)
+    computing = time.perf_counter() - begun
     return Measured(
-        seconds=_seconds(
-            lambda: evolution.stride(stacked, begun_state, 1, evaluate=evolution.in_process), 1 if toy else 3
-        ),
+        seconds=seconds,
         operations=sum(times * sum(operations(program.jaxpr.jaxpr)) for times, program in traced),
-        bytes=sum(times * _bytes(program) for times, program in lowered) if with_bytes else 0.0,
+        bytes=0.0,  # XLA counts the body of a loop once, and the rollouts are a loop
         kernels=sum(times * kernels(program) for times, program in lowered),
         memory=memory,
         compilation=compiling,
+        computing=computing,
     )
 
 

@@ -18,8 +18,19 @@ from sweeper.training.trainer import Trainer
 SHARE = 0.9
 """Share of the device's memory that lanes may fill; the rest is for evaluation and for gaps between arrays."""
 
-_OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY")
-"""JAX's own allocator, and the driver, from which libraries take memory of their own."""
+_OUT_OF_MEMORY = (
+    "resource_exhausted",
+    "out of memory",
+    "out_of_memory",
+    "failed to allocate",
+    "cublas_status_alloc_failed",
+    "cublas_status_not_initialized",
+    "cudnn_status_alloc_failed",
+)
+"""What JAX's own allocator, the driver, and libraries say when memory is too small, in small letters.
+
+A library that finds no memory for its handle says that it is not initialised.
+"""
 
 
 class LaneChoice(NamedTuple):
@@ -82,7 +93,8 @@ def halved(lanes: int) -> LaneChoice:
 
 def out_of_memory(error: Exception) -> bool:
     """Whether a computation failed because the memory of its device was too small."""
-    return isinstance(error, jax.errors.JaxRuntimeError) and any(name in str(error) for name in _OUT_OF_MEMORY)
+    text = str(error).lower()
+    return isinstance(error, jax.errors.JaxRuntimeError) and any(words in text for words in _OUT_OF_MEMORY)
 
 
 def _megabytes(amount: float) -> str:

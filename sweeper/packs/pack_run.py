@@ -135,9 +135,13 @@ class PackRun:
         if self.progress().phase == "training":
             try:
                 self.training = after_stride(self.trainer, self.stacked, self.training)
+                fits = True
             except Exception as error:  # whatever a trainer raises; all but one kind is for the caller
                 if not out_of_memory(error) or self.training.lanes == 1:
                     raise
+                fits = False
+            if not fits:
+                # Not within `except`: the exception's frames hold arrays of the failed call.
                 self._go_on_with_half_the_lanes()
                 return self.progress()
             waited = time.monotonic() - self.saved_at

@@ -84,6 +84,21 @@ def test_a_compiler_that_runs_out_of_memory_says_that_lanes_do_not_fit(monkeypat
         device_lanes.chosen_lanes(PACK, failing, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 106500000000 bytes.", True),
+        ("INTERNAL: Failed to allocate 8.00GiB for new constant", True),
+        ("INTERNAL: failed to create cublas handle: CUBLAS_STATUS_NOT_INITIALIZED", True),
+        ("INTERNAL: cuBLAS error: CUBLAS_STATUS_ALLOC_FAILED", True),
+        ("INTERNAL: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered", False),
+    ],
+)
+def test_what_says_that_memory_is_too_small(text, expected):
+    assert device_lanes.out_of_memory(jax.errors.JaxRuntimeError(text)) == expected
+    assert not device_lanes.out_of_memory(MemoryError(text)), "of this computer, not of the device"
+
+
 @pytest.mark.slow
 def test_the_program_whose_memory_was_asked_for_is_the_one_that_trains(monkeypatch):
     monkeypatch.setattr(device_lanes, "device_bytes", lambda: 10**12)

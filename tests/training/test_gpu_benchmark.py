@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 
+import jax
 import pytest
 
 from benchmarks.gpu import __main__, agreement, lanes, profiles
@@ -81,7 +82,7 @@ def test_what_fails_is_told_and_the_rest_goes_on(capsys, monkeypatch):
     def row(title, kind, number, *_, **__):
         if kind.single_seed:
             raise RuntimeError("no such row")
-        return 100.0 * number
+        return lanes.Row(100.0 * number, 1.0, 1.0)
 
     monkeypatch.setattr(agreement, "_numbers", failing)
     monkeypatch.setattr(lanes, "_print_row", row)
@@ -96,7 +97,8 @@ def test_what_fails_is_told_and_the_rest_goes_on(capsys, monkeypatch):
     assert "| ski rental | losses of individuals" in out
 
 
-def test_a_cpu_is_refused_unless_it_runs_the_toy(capsys):
+def test_a_cpu_is_refused_unless_it_runs_the_toy(capsys, monkeypatch):
+    monkeypatch.setenv("XLA_CLIENT_MEM_FRACTION", "0.5")  # which the benchmark would set for this process
     assert __main__.main([]) == 2
     assert "JAX has no accelerator here" in capsys.readouterr().err
 
@@ -114,7 +116,34 @@ def test_nothing_begins_after_the_time_is_over(capsys):
 
 
 def test_what_does_not_come_back_ends_with_the_process():
-    hanging = "import threading; from benchmarks.gpu import __main__; __main__.end_after(0); threading.Event().wait()"
+    hanging = (
+        "import threading; from benchmarks.gpu import __main__\n"
+        "with __main__.ended_after(0.01): threading.Event().wait()"
+    )
     ended = subprocess.run([sys.executable, "-c", hanging], cwd=plugins.ROOT, capture_output=True, text=True)
-    assert (ended.returncode, ended.stderr) == (1, "")
-    assert "has not come back" in ended.stdout
+    assert ended.returncode == 1
+    assert re.search(r"Timeout.*File .*threading.py.* in wait", ended.stderr, re.DOTALL)
+
+
+def test_rows_go_from_coarse_to_fine_and_end_with_the_time_and_the_memory(capsys, monkeypatch):
+    """On a clock that only the rows move: a second to prepare a row, and a hundredth for each lane."""
+    now = [0.0]
+    monkeypatch.setattr(lanes.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(lanes, "_peaks", lambda _: lanes.DevicePeaks(1.0, 1.0, 1.0))
+
+    def row(title, kind, number, *_, **__):
+        now[0] += 1 + 0.01 * number
+        if kind.name == "recall" and number > 100:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+        return lanes.Row(1.0, 1.0, 0.01)
+
+    monkeypatch.setattr(lanes, "_print_row", row)
+    rates, right = lanes._print_lanes([1, 64, 512, 8, 256, 16], toy=True, until=42.0)
+    assert right
+    colouring, single, recall, grid = (list(rate) for rate in rates.values())
+    assert colouring == single == [1, 64, 512, 8, 16], "256 lanes would have ended too late, 16 did not"
+    assert recall == [1, 64, 8], "more than 512 lanes are too many, fewer are not"
+    assert grid == [1, 64, 512, 8]
+    out = capsys.readouterr().out
+    assert out.count("out of memory") == 1
+    assert out.count("no time left") == 2
