@@ -31,14 +31,18 @@ def searches_of(space: SweepSpec) -> list[tuple[str, ...]]:
     return [tuple(map(trial_id, starts)) for starts in space.search.searches(space.expand().trials)]
 
 
-def winners_of(space: SweepSpec, store: Store) -> frozenset[str]:
+def winners_of(space: SweepSpec, searches: Sequence[Sequence[str]], store: Store) -> frozenset[str]:
     """The trials that passed the last rung of their search, finished or not; empty if trials are not compared.
 
     A search in which a trial has not come to its next rung has no winner yet.
+
+    Args:
+        space: The space.
+        searches: Its `searches_of`.
+        store: The store of its trials.
     """
     if not isinstance(space.search, HalvingSearch):
         return frozenset()
-    searches = searches_of(space)
     rows = store.trials([key for search in searches for key in search])
     statuses = dict(zip(rows["trial_id"].to_pylist(), rows["status"].to_pylist(), strict=True))
     curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
@@ -72,7 +76,9 @@ def finished_elsewhere(trials: pd.DataFrame, space: SweepSpec | None, store: Sto
     """
     if space is None or not space.search.COMPARES:
         return frozenset()
-    return frozenset(trials.loc[trials["status"] == "finished", "trial_id"]) - winners_of(space, store)
+    return frozenset(trials.loc[trials["status"] == "finished", "trial_id"]) - winners_of(
+        space, searches_of(space), store
+    )
 
 
 def elsewhere_line(trial_ids: Collection[str]) -> str:

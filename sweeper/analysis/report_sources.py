@@ -90,14 +90,22 @@ def sources(
         for name in sweeps or latest:
             record = latest[name]
             ids, space = frozenset(record.trial_ids), recorded_space(record)
-            elsewhere = finished_elsewhere(everything.only(ids).trials, space, store)
-            ids -= elsewhere
-            remark = elsewhere_line(elsewhere) if elsewhere else ""
-            listed.append(Source(name, recorded_panels(record), everything.only(ids), ids, space, remark))
+            ids, results, left_out = _without_losers(ids, everything, space, store)
+            listed.append(Source(name, recorded_panels(record), results, ids, space, left_out))
     if panels_needed and not any(source.panels or source.searched for source in listed):
         named = ", ".join([*map(str, spaces), *(sweeps if spaces else sweeps or latest)])
         raise ReportError(f"no panels are declared in {named}" if named else "the store has no sweep; give a --space")
     return listed
+
+
+def _without_losers(
+    trial_ids: frozenset[str], everything: Results, space: SweepSpec | None, store: Store
+) -> tuple[frozenset[str], Results, str]:
+    """The trials without those of `finished_elsewhere`, their results, and a remark if any was left out."""
+    results = everything.only(trial_ids)
+    if not (elsewhere := finished_elsewhere(results.trials, space, store)):
+        return trial_ids, results, ""
+    return trial_ids - elsewhere, results.only(trial_ids - elsewhere), elsewhere_line(elsewhere)
 
 
 def _of_space(store: Store, everything: Results, spec: SweepSpec, planned_for: str | None) -> Source:
@@ -105,10 +113,7 @@ def _of_space(store: Store, everything: Results, spec: SweepSpec, planned_for: s
     recorded = frozenset(key for record in store.sweeps() if record.name == spec.name for key in record.trial_ids)
     listed = isinstance(spec.search, ListedSearch)
     planned = frozenset(spec.expand().trial_ids) if listed else recorded
-    elsewhere = finished_elsewhere(everything.only(planned).trials, spec, store)
-    planned -= elsewhere
-    left_out = elsewhere_line(elsewhere) if elsewhere else ""
-    results = everything.only(planned)
+    planned, results, left_out = _without_losers(planned, everything, spec, store)
     if planned_for is not None:
         source = Source(spec.name, spec.panels, results, planned, spec, left_out)
         if not (remark := _missing(store, planned, spec)):

@@ -197,8 +197,9 @@ def _searches(record: SweepRecord, store: Store) -> tuple[dict[str, int], frozen
     space = recorded_space(record)
     if space is None:
         return {}, frozenset()
-    numbers = {trial_id: number for number, starts in enumerate(searches_of(space)) for trial_id in starts}
-    return numbers, winners_of(space, store)
+    searches = searches_of(space)
+    numbers = {trial_id: number for number, starts in enumerate(searches) for trial_id in starts}
+    return numbers, winners_of(space, searches, store)
 
 
 VIEWS = {

@@ -118,7 +118,10 @@ def test_a_search_with_a_trial_before_its_rung_has_no_winner(halved):
     space, store = halved
     trials = space.expand().trials
     store.commit(ended(trials[6], "finished"))  # the other two of its search have no row
-    assert halving_winners.winners_of(space, store) == {space.expand().trial_ids[1], space.expand().trial_ids[5]}
+    assert halving_winners.winners_of(space, halving_winners.searches_of(space), store) == {
+        space.expand().trial_ids[1],
+        space.expand().trial_ids[5],
+    }
 
 
 def test_a_trial_that_failed_before_the_rung_gives_way(halved):
@@ -127,7 +130,7 @@ def test_a_trial_that_failed_before_the_rung_gives_way(halved):
     for trial, step in ((trials[7], 400), (trials[8], 700)):
         curves = [(step // 500 * 500 or 400, "train_loss", 0.01)]
         store.commit(dataclasses.replace(failure(), trial=trial, curves=curves, timings={"steps_done": step}))
-    assert halving_winners.winners_of(space, store) == {ids[1], ids[5], ids[8]}
+    assert halving_winners.winners_of(space, halving_winners.searches_of(space), store) == {ids[1], ids[5], ids[8]}
 
 
 def test_figures_and_rankings_leave_out_what_another_sweep_has_finished(overtaken):
