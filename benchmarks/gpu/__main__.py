@@ -34,10 +34,8 @@ import jax
 
 from benchmarks.gpu import agreement, lanes, profiles
 from benchmarks.gpu.attempts import attempted
+from sweeper.packs.memory_share import memory_share
 from sweeper.trial import vectorisation
-
-MEMORY_SHARE = "0.95"
-"""Share of the device's memory that JAX may use: that of a worker of a sweep (`sweeper.launch.cluster`)."""
 
 OVERTIME = 40
 """Seconds after the last beginning until the process ends, whatever it does then."""
@@ -78,8 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     begun = time.monotonic()
-    if not {"XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"} & os.environ.keys():
-        os.environ["XLA_CLIENT_MEM_FRACTION"] = MEMORY_SHARE  # read when JAX looks for devices
+    os.environ.update(memory_share())
     device = jax.devices()[0]
     if device.platform == "cpu" and not options.toy:
         print("JAX has no accelerator here (see locks/gpu.lock, and the driver); --toy runs on a CPU", file=sys.stderr)

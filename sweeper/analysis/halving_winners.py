@@ -4,16 +4,15 @@ Another sweep may train a trial to the end that lost its search. The row then sa
 tell the winners. Winners are found from the stored training curves, by the rule that has stopped the others.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import pandas as pd
-import pyarrow.compute as pc
 
 from sweeper.analysis.settings_table import metrics_of
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, duration, inflected
+from sweeper.packs.rung_losses import stored_losses
 from sweeper.space.halving_search import HalvingSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.entry_names import entries, varying_names
@@ -43,22 +42,15 @@ def winners_of(space: SweepSpec, searches: Sequence[Sequence[str]], store: Store
     """
     if not isinstance(space.search, HalvingSearch):
         return frozenset()
-    rows = store.trials([key for search in searches for key in search])
-    statuses = dict(zip(rows["trial_id"].to_pylist(), rows["status"].to_pylist(), strict=True))
-    curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
-    points = store.curves(list(statuses))
-    points = points.filter(pc.field("metric") == "train_loss")
-    for key, step, value in zip(*(points[name].to_pylist() for name in ("trial_id", "step", "value")), strict=True):
-        curves[key].append((step, value))
-    done = zip(rows["trial_id"].to_pylist(), rows["steps_done"].to_pylist(), strict=True)
-    losses = {key: space.search.losses(curves[key], steps or 0) for key, steps in done}
+    stored = stored_losses(space.search, store, [key for search in searches for key in search])
     found: set[str] = set()
     for search in searches:
         alive = list(search)
         for number in range(len(space.search.rungs)):
-            if any(key not in losses or (len(losses[key]) <= number and statuses[key] != "failed") for key in alive):
+            trials = [stored.get(key) for key in alive]
+            if any(trial is None or (len(trial.losses) <= number and trial.status != "failed") for trial in trials):
                 break
-            alive = space.search.going_on(number, {key: losses[key] for key in alive})
+            alive = space.search.going_on(number, {key: stored[key].losses for key in alive})
         else:
             found.update(alive)
     return frozenset(found)

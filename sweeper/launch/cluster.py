@@ -21,6 +21,7 @@ from sweeper.launch.compiling import FirstPacks, compiled_ahead
 from sweeper.launch.failures import LaunchError, TooLarge
 from sweeper.launch.head_watch import watched_head
 from sweeper.messages import counted
+from sweeper.packs.memory_share import memory_share
 from sweeper.space.resources import Resources
 from sweeper.trial import plugins
 
@@ -48,9 +49,8 @@ def worker_environment(resources: Resources) -> dict[str, str]:
     if resources.gpus == 0:
         # Workers without a GPU of their own still see the GPUs of the node.
         environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
-    elif not {"XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"} & os.environ.keys():
-        # A quarter of the memory would stay out of reach, also without preallocation.
-        environment["XLA_CLIENT_MEM_FRACTION"] = "0.95"
+    else:
+        environment |= memory_share()
     return environment
 
 

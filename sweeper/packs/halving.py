@@ -24,6 +24,7 @@ from sweeper.packs import checkpoint
 from sweeper.packs.pack_training import curve_window, lane_curves, restored
 from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment, Work, WorkSource
+from sweeper.packs.rung_losses import stored_losses
 from sweeper.space.halving_search import HalvingSearch
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
@@ -146,14 +147,9 @@ class HalvingWork(WorkSource):
 
     def _read_rows(self, trial_ids: Collection[str]) -> None:
         """Take the status and the losses of trials from their rows and curves."""
-        rows = self._store.trials(trial_ids).select(["trial_id", "status", "steps_done"]).to_pylist()
-        curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for point in self._store.curves([row["trial_id"] for row in rows]).to_pylist() if rows else ():
-            if point["metric"] == "train_loss":
-                curves[point["trial_id"]].append((point["step"], point["value"]))
-        for row in rows:
-            self._rows[row["trial_id"]] = row["status"]
-            self._learn(row["trial_id"], curves[row["trial_id"]], row["steps_done"] or 0)
+        for key, stored in stored_losses(self._search, self._store, trial_ids).items():
+            self._rows[key] = stored.status
+            self._learn(key, stored.losses)
 
     def _read_checkpoint(self, pack_id: str) -> None:
         """Take the losses of trials from a checkpoint, if they are trials of the sweep and the code is the same."""
@@ -167,18 +163,12 @@ class HalvingWork(WorkSource):
             if key in self.planned:
                 curves = lane_curves(trainer_of(first), first, training, lane)
                 points = [(step, value) for step, name, value in curves if name == "train_loss"]
-                if self._learn(key, points, training.lane_steps[lane]) or key not in self._holder:
+                losses = self._search.losses(points, training.lane_steps[lane])
+                if self._learn(key, losses) or key not in self._holder:
                     self._holder[key] = pack_id
 
-    def _learn(self, key: str, curve: Sequence[tuple[int, float]], done: int) -> bool:
-        """Take the losses of a trial at the rungs from its training curve; returns whether these are news.
-
-        Args:
-            key: The trial.
-            curve: Steps and values of the training loss.
-            done: Sound training steps; of a later rung there is no loss.
-        """
-        losses = self._search.losses(curve, done)
+    def _learn(self, key: str, losses: tuple[float, ...]) -> bool:
+        """Take the losses of a trial at the rungs; returns whether these are news."""
         news = len(losses) > len(self._losses[key])
         if news:
             self._losses[key] = losses
