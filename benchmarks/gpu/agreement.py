@@ -66,9 +66,9 @@ def print_agreement(toy: bool, until: float) -> bool:
 
 def _print_task(name: str, toy: bool) -> bool:
     trial, all_kept = shipped_trial(name, toy), True
-    here = _numbers(trial)
+    here = numbers_of(trial)
     with jax.default_device(jax.devices("cpu")[0]), vectorisation.built_for("cpu"):
-        defined = _numbers(trial)
+        defined = numbers_of(trial)
     for numbers, bound in BOUNDS.items():
         if numbers not in here:
             continue
@@ -87,7 +87,7 @@ def _print_task(name: str, toy: bool) -> bool:
     return all_kept
 
 
-def _numbers(trial: TrialSpec) -> dict[str, np.ndarray]:
+def numbers_of(trial: TrialSpec) -> dict[str, np.ndarray]:
     """The numbers to compare, computed on the default device in the form that is being built."""
 
     def losses(trial: TrialSpec) -> Any:

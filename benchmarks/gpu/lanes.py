@@ -37,7 +37,8 @@ class DevicePeaks(NamedTuple):
     kernel: float
 
 
-def _peaks(toy: bool) -> DevicePeaks:
+def measured_peaks(toy: bool) -> DevicePeaks:
+    """The peaks of the default device, from a large product, a large copy and a loop of small kernels."""
     size, count, turns = (256, 2**18, 50) if toy else (8192, 2**28, 2000)
     # Not ones: a device that computes with few set bits draws less power, and runs faster.
     matrix = jax.random.normal(jax.random.key(0), (size, size))
@@ -90,17 +91,17 @@ Rates = dict[Kind, dict[int, float]]
 
 def print_lanes_and_whole_space(numbers: list[int], toy: bool, rows_until: float, until: float) -> bool:
     """Print the table of lanes, then the time of the whole of coloring.yaml; whether nothing failed."""
-    rates, right = _print_lanes(numbers, toy, rows_until)
-    return attempted("the whole of coloring.yaml", lambda: _print_whole_space(rates, toy, until)) and right
+    rates, right = print_lanes(numbers, toy, rows_until)
+    return attempted("the whole of coloring.yaml", lambda: print_whole_space(rates, toy, until)) and right
 
 
-def _print_lanes(numbers: list[int], toy: bool, until: float) -> tuple[Rates, bool]:
-    """Prints the table, all kinds with one number of lanes before the next; the rates, and whether no row failed."""
+def print_lanes(numbers: list[int], toy: bool, until: float) -> tuple[Rates, bool]:
+    """Print the table, all kinds with one number of lanes before the next; the rates, and whether no row failed."""
     rates: Rates = {kind: {} for kind in KINDS}
     if time.monotonic() > until:
         print("Lanes: no time left.\n")
         return rates, False
-    peaks = _peaks(toy)
+    peaks = measured_peaks(toy)
     print(
         f"Peaks: {peaks.operations / 1e12:.3g} TFLOP/s, {peaks.bytes / 1e9:.4g} GB/s, "
         f"{1e6 * peaks.kernel:.3g} µs a kernel.\n"
@@ -124,7 +125,7 @@ def _print_lanes(numbers: list[int], toy: bool, until: float) -> tuple[Rates, bo
                 continue
             try:
                 # To count the bytes costs a second compilation.
-                rows[kind] = _print_row(title, kind, lanes, peaks, toy, with_bytes=place % 4 == 0)
+                rows[kind] = print_row(title, kind, lanes, peaks, toy, with_bytes=place % 4 == 0)
                 rates[kind][lanes] = rows[kind].rate
             except Exception as error:  # any bug of a compiler, a library or this project
                 if out_of_memory(error):
@@ -152,7 +153,8 @@ class Row(NamedTuple):
     computing_a_lane: float
 
 
-def _print_row(title: str, kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool, with_bytes: bool) -> Row:
+def print_row(title: str, kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool, with_bytes: bool) -> Row:
+    """Measure one kind of trials with a number of lanes, and print the row that begins with the title."""
     begun = time.monotonic()
     trial = shipped_trial(kind.name, toy, kind.single_seed)
     stacked = stack([trial.model_copy(update={"seed": seed}) for seed in range(lanes)])
@@ -246,10 +248,11 @@ def _bytes(lowered: jax.stages.Lowered) -> float:
     return (lowered.compile().cost_analysis() or {}).get("bytes accessed", 0.0)
 
 
-def _print_whole_space(rates: Rates, toy: bool, until: float) -> bool:
-    """The time of coloring.yaml with its packs on a GPU, each at the rate of as many lanes, or the next fewer measured.
+def print_whole_space(rates: Rates, toy: bool, until: float) -> bool:
+    """Print the time of coloring.yaml with its packs on a GPU; whether there was time and there were rates for it.
 
-    Trials with as many seeds r have as many steps each.
+    A pack has the rate of as many lanes, or of the next fewer measured. Trials with as many seeds r have as many steps
+    each.
     """
     measured = {kind.single_seed: rate for kind, rate in rates.items() if kind.name == "colouring" and rate}
     if len(measured) < 2 or time.monotonic() > until:

@@ -33,7 +33,7 @@ def test_every_part_of_the_benchmark_runs_on_a_cpu():
 
 @pytest.mark.slow
 def test_numbers_beyond_their_bound_are_an_error(capsys, monkeypatch):
-    numbers = agreement._numbers
+    numbers = agreement.numbers_of
     factors = iter([1.0 + 1e-4, 1.0])  # the accelerator, then the CPU
     monkeypatch.setattr(agreement, "SPACES", {"ski rental": "ski_rental"})
 
@@ -41,7 +41,7 @@ def test_numbers_beyond_their_bound_are_an_error(capsys, monkeypatch):
         factor = next(factors)
         return {name: factor * values for name, values in numbers(trial).items()}
 
-    monkeypatch.setattr(agreement, "_numbers", shifted)
+    monkeypatch.setattr(agreement, "numbers_of", shifted)
     assert not agreement.print_agreement(toy=True, until=float("inf"))
     assert "| NO |" in capsys.readouterr().out
 
@@ -51,7 +51,7 @@ def test_a_training_that_does_not_move_is_an_error(capsys, monkeypatch):
     """Ten steps of warm-up move no weight far, so what is compared is how far."""
     monkeypatch.setattr(agreement, "SPACES", {"colouring": "coloring"})
     advance, standing = agreement.gradient.advance, iter([True, False])  # the accelerator, then the CPU
-    numbers = agreement._numbers
+    numbers = agreement.numbers_of
 
     def of_one_device(trial):
         if next(standing):
@@ -60,7 +60,7 @@ def test_a_training_that_does_not_move_is_an_error(capsys, monkeypatch):
                 return numbers(trial)
         return numbers(trial)
 
-    monkeypatch.setattr(agreement, "_numbers", of_one_device)
+    monkeypatch.setattr(agreement, "numbers_of", of_one_device)
     assert not agreement.print_agreement(toy=True, until=float("inf"))
     wrong = re.findall(r"^\| colouring \| ([a-z0-9 ,]+) \| .* \| NO \|$", capsys.readouterr().out, re.MULTILINE)
     assert wrong == ["gradients of 10 steps, running means", "changes of weights by 10 steps"]
@@ -70,7 +70,7 @@ def test_a_training_that_does_not_move_is_an_error(capsys, monkeypatch):
 def test_what_fails_is_told_and_the_rest_goes_on(capsys, monkeypatch):
     monkeypatch.setattr(agreement, "SPACES", {name: SPACES[name] for name in ("colouring", "ski rental")})
     monkeypatch.setattr(lanes, "KINDS", lanes.KINDS[:2])
-    numbers = agreement._numbers
+    numbers = agreement.numbers_of
 
     def failing(trial):
         if trial.task.name == "coloring":
@@ -82,10 +82,10 @@ def test_what_fails_is_told_and_the_rest_goes_on(capsys, monkeypatch):
             raise RuntimeError("no such row")
         return lanes.Row(100.0 * number, 1.0, 1.0)
 
-    monkeypatch.setattr(agreement, "_numbers", failing)
-    monkeypatch.setattr(lanes, "_print_row", row)
+    monkeypatch.setattr(agreement, "numbers_of", failing)
+    monkeypatch.setattr(lanes, "print_row", row)
     assert not agreement.print_agreement(toy=True, until=float("inf"))
-    rates, right = lanes._print_lanes([1, 2], toy=True, until=float("inf"))
+    rates, right = lanes.print_lanes([1, 2], toy=True, until=float("inf"))
     assert not right
     assert list(rates.values()) == [{1: 100.0, 2: 200.0}, {}]
     out = capsys.readouterr().out
@@ -105,11 +105,11 @@ def test_nothing_begins_after_the_time_is_over(capsys):
     assert not agreement.print_agreement(toy=True, until=0.0), "what was not compared is not right"
     assert capsys.readouterr().out.count("no time left") == len(SPACES)
     assert not profiles.print_profiles(toy=True, until=0.0)
-    rates, right = lanes._print_lanes([1, 2], toy=True, until=0.0)
+    rates, right = lanes.print_lanes([1, 2], toy=True, until=0.0)
     assert not right
     assert not any(rates.values())
-    assert not lanes._print_whole_space(rates, toy=True, until=float("inf"))
-    assert not lanes._print_whole_space({kind: {1: 1.0} for kind in lanes.KINDS}, toy=True, until=0.0)
+    assert not lanes.print_whole_space(rates, toy=True, until=float("inf"))
+    assert not lanes.print_whole_space({kind: {1: 1.0} for kind in lanes.KINDS}, toy=True, until=0.0)
     assert capsys.readouterr().out.count("no time left") == 5
 
 
@@ -127,7 +127,7 @@ def test_rows_go_from_coarse_to_fine_and_end_with_the_time_and_the_memory(capsys
     """On a clock that only the rows move: a second to prepare a row, and a hundredth for each lane."""
     now = [0.0]
     monkeypatch.setattr(lanes.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(lanes, "_peaks", lambda _: lanes.DevicePeaks(1.0, 1.0, 1.0))
+    monkeypatch.setattr(lanes, "measured_peaks", lambda _: lanes.DevicePeaks(1.0, 1.0, 1.0))
 
     def row(title, kind, number, *_, **__):
         now[0] += 1 + 0.01 * number
@@ -135,8 +135,8 @@ def test_rows_go_from_coarse_to_fine_and_end_with_the_time_and_the_memory(capsys
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
         return lanes.Row(1.0, 1.0, 0.01)
 
-    monkeypatch.setattr(lanes, "_print_row", row)
-    rates, right = lanes._print_lanes([1, 64, 512, 8, 256, 16], toy=True, until=42.0)
+    monkeypatch.setattr(lanes, "print_row", row)
+    rates, right = lanes.print_lanes([1, 64, 512, 8, 256, 16], toy=True, until=42.0)
     assert right
     colouring, single, recall, grid = (list(rate) for rate in rates.values())
     assert colouring == single == [1, 64, 512, 8, 16], "256 lanes would have ended too late, 16 did not"
