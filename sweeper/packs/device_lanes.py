@@ -1,9 +1,15 @@
 """How many lanes of a pack an accelerator computes at once, and what is to be done when its memory is too small.
 
-The compiler says how much memory a program takes. If the program of all lanes does not fit, those of one and of two
-lanes estimate the memory of a lane. The number of lanes is lowered from this estimate until the program fits. The
-program that fits is the one that trains. The choice depends on the pack and on the kind of device, never on what else
-uses the device or on what is committed. A checkpoint keeps it.
+The compiler says how much memory a program takes. If the program of all lanes is far from filling the device, it is
+taken. Otherwise those of one and of two lanes estimate the memory of a lane. All lanes are taken if they fit, and if
+the estimate says so too or agrees with what they take; else the number is lowered from the estimate until the program
+fits. The program that fits is the one that trains. The choice depends on the pack and on the kind of device, never on
+what else uses the device or on what is committed. A checkpoint keeps it.
+
+To fit is not enough, because XLA makes a program fit: one that would fill more than some three quarters of a device
+computes values again instead of keeping them (rematerialisation), and is slower. It then takes just as much as XLA
+allows, and clearly less than one and two lanes promise. The order saves compilations, of which each takes some ten
+seconds: a pack that is small for its device needs one, and trains by it.
 """
 
 import math
@@ -17,6 +23,13 @@ from sweeper.training.trainer import Trainer
 
 SHARE = 0.9
 """Share of the device's memory that lanes may fill; the rest is for evaluation and for gaps between arrays."""
+
+SMALL = 0.5
+"""Share of the room up to which the program of all lanes cannot have been made to fit."""
+
+AS_ESTIMATED = 0.9
+"""Share of the estimate from which on the memory of all lanes agrees with it. Memory that grows less than evenly may be
+taken for rematerialised, which costs lanes that would have fitted."""
 
 _OUT_OF_MEMORY = (
     "resource_exhausted",
@@ -64,16 +77,25 @@ def chosen_lanes(pack: Pack, trainer: Trainer[Any], share: float) -> LaneChoice 
         return None
     room, everything = SHARE * share * whole, len(pack.trials)
     taken = _memory(pack, trainer, everything)
-    if taken <= room:
-        return LaneChoice(everything, f"{_megabytes(taken)} for all lanes, the device has room for {_megabytes(room)}")
+    if taken <= SMALL * room:
+        return LaneChoice(everything, _reason(taken, "all lanes", room))
     one, two = (_memory(pack, trainer, lanes) for lanes in (1, 2))
-    fitting = min(everything - 1, int((room - one) // max(1, two - one)) + 1) if two <= room else 1
+    lane = max(1, two - one)
+    estimated = one + (everything - 1) * lane
+    rematerialised = room < estimated < math.inf and taken < AS_ESTIMATED * estimated
+    if taken <= room and not rematerialised:
+        return LaneChoice(everything, _reason(taken, "all lanes", room))
+    fitting = min(everything - 1, int((room - one) // lane) + 1) if two <= room else 1
+    why = ", and all lanes fit only with rematerialisation" if taken <= room else ""
     # The memory need not grow evenly with the lanes.
     while fitting > 1 and (taken := _memory(pack, trainer, fitting)) > room:
         fitting = max(1, fitting // 2 if math.isinf(taken) else min(fitting - 1, int(fitting * room // taken)))
     taken = one if fitting == 1 else taken
-    reason = f"{_megabytes(taken)} for {counted(fitting, 'lane')}, the device has room for {_megabytes(room)}"
-    return LaneChoice(fitting, reason)
+    return LaneChoice(fitting, _reason(taken, counted(fitting, "lane"), room) + why)
+
+
+def _reason(taken: float, lanes: str, room: float) -> str:
+    return f"{_megabytes(taken)} for {lanes}, the device has room for {_megabytes(room)}"
 
 
 def _memory(pack: Pack, trainer: Trainer[Any], lanes: int) -> float:

@@ -65,6 +65,36 @@ def test_the_program_that_is_chosen_fits(monkeypatch, needed, lanes):
     assert needed[choice.lanes - 1] <= 340
 
 
+def _asking(needed, asked: list[int]):
+    def memory(trials):
+        asked.append(len(trials.seed))
+        return needed[len(trials.seed) - 1]
+
+    return dataclasses.replace(gradient.TRAINER, memory=memory)
+
+
+@pytest.mark.parametrize(
+    ("needed", "lanes", "asked"),
+    [
+        ((30, 60, 90, 120, 150), 5, [5]),  # half of the room: nothing else is compiled
+        ((31, 62, 93, 124, 155), 5, [5, 1, 2]),
+        ((100, 200, 225, 250, 299), 3, [5, 1, 2, 3]),  # one and two lanes promise 500
+        ((100, 200, 301, 250, 299), 2, [5, 1, 2, 3, 2]),
+        ((60, 120, 180, 240, 299), 5, [5, 1, 2]),
+        ((62, 124, 186, 248, 299), 5, [5, 1, 2]),  # one and two lanes promise 310: about as much
+        ((50, 100, 150, 200, 160), 5, [5, 1, 2]),  # all would fit without rematerialisation
+        ((100, float("inf"), 225, 250, 299), 5, [5, 1, 2]),  # no estimate
+    ],
+)
+def test_all_lanes_are_not_taken_if_they_fit_only_with_rematerialisation(monkeypatch, needed, lanes, asked):
+    monkeypatch.setattr(device_lanes, "device_bytes", lambda: 300 / 0.9)
+    seen: list[int] = []
+    choice = device_lanes.chosen_lanes(PACK, _asking(needed, seen), 1.0)
+    assert choice is not None
+    assert (choice.lanes, seen) == (lanes, asked)
+    assert ("all lanes fit only with rematerialisation" in choice.reason) == (lanes < 5)
+
+
 def test_a_compiler_that_runs_out_of_memory_says_that_lanes_do_not_fit(monkeypatch):
     def memory(trials):
         if len(trials.seed) > 3:
