@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu [--parts agreement,lanes,profile] [--seconds 540] [--lanes 1,64,512,...] [--toy]
 
-Prints, as Markdown:
+Prints, as Markdown, what is needed and what is there, and then:
 
 1. Agreement: the numbers of the accelerator beside those of the CPU of the same machine, from the same keys, for every
    task, with the bound on their difference.
@@ -10,53 +10,67 @@ Prints, as Markdown:
    step can take by its operations, by its bytes (not where the program of a step is a loop), and by the start of its
    kernels, at the peaks measured in the same process. Then the time that the whole of search_spaces/coloring.yaml would
    take on this one device, with the packs that it has there.
-3. A profile: the operations on which some steps of colouring and of recall spend most time. It comes last, because a
-   profiler may end the process.
+3. A profile: the operations on which some steps of colouring and of recall spend most time.
 
-An exception is printed, and ends its own part only. Exits with 1 if a bound is not kept, if anything failed, or if
-there was no time for a task or a part. A part that does not come back is ended with the process, which prints where
-it was. `--toy` makes everything small, and runs on a CPU too, in the form for an accelerator: that shows that the
+Every task of agreement, all lanes, and every profile run in a process of their own, one after the other, and this
+process opens no device. So what ends a process, or leaves it a device on which everything fails, is said and ends
+nothing else. A process that does not come back says where it is and is ended. An exception is printed, and ends only
+the task or the row. Exits with 1 if a bound is not kept, if anything failed, or if there was no time for a task or a
+part. `--toy` makes everything small, and runs on a CPU too, in the form for an accelerator: that shows that the
 benchmark works, and nothing about a GPU. Programs are kept in the folder of JAX_COMPILATION_CACHE_DIR, if it is set,
 so that a second call compiles nothing.
 """
 
 import argparse
-import contextlib
-import faulthandler
 import io
+import json
 import os
+import signal
+import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-import jax
-
-from benchmarks.gpu import agreement, lanes, profiles
-from benchmarks.gpu.attempts import attempted
+from benchmarks.gpu import machine
+from benchmarks.gpu.part import NO_ACCELERATOR, Order
+from benchmarks.gpu.profiles import PROFILED
+from benchmarks.shipped_trials import SPACES
 from sweeper.packs.memory_share import memory_share
-from sweeper.trial import vectorisation
+
+
+class Part(NamedTuple):
+    """A part of the benchmark.
+
+    Attributes:
+        items: What has a process of its own.
+        begins_until: Share of the time after which no task and no row begins.
+        until: Share of the time after which nothing begins.
+    """
+
+    items: tuple[str, ...]
+    begins_until: float
+    until: float
+
+
+# A process costs a start of JAX and of its context on the device, some five seconds. A task of agreement is worth them:
+# its programs are the first that ever run there, and what one of them breaks says nothing about the others. So is a
+# profile, because profilers crash. The rows of all kinds of lanes take turns, from coarse to fine, and need the same
+# peaks: a process for each row would spend half of the time on starting, and one for each kind would end the turns.
+PARTS = {
+    "agreement": Part(tuple(SPACES), begins_until=0.45, until=0.55),
+    "lanes": Part(("",), begins_until=0.75, until=0.9),
+    "profile": Part(tuple(PROFILED), begins_until=1.0, until=1.0),
+}
 
 OVERTIME = 40
-"""Seconds after the last beginning until the process ends, whatever it does then."""
+"""Seconds from the moment after which a part begins nothing until its last process is ended, whatever it does then."""
 
-AGREEMENT_UNTIL, ROWS_UNTIL, LANES_UNTIL = 0.45, 0.75, 0.9
-"""Shares of the time after which agreement, the rows of the table of lanes, and what follows them begin nothing."""
+GRACE = 10
+"""Seconds that a process has for ending itself until it is killed."""
 
-
-@contextlib.contextmanager
-def ended_after(seconds: float) -> Iterator[None]:
-    """End this process with exit code 1 after a time, unless the context has been left.
-
-    Prints where every thread is. The thread that ends the process is no thread of Python, so that a call that keeps
-    Python's lock for ever is ended too.
-    """
-    if seconds < threading.TIMEOUT_MAX:
-        faulthandler.dump_traceback_later(seconds, exit=True, file=2)
-    try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
+DYING = 10
+"""Seconds that a killed process is waited for."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -64,37 +78,85 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=540.0, help="begin nothing after so many seconds")
     parser.add_argument("--lanes", default="1,64,512,8,256,16,128,4,32,2")
-    parser.add_argument("--parts", default="agreement,lanes,profile")
+    parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--toy", action="store_true")
     options = parser.parse_args(arguments)
+    begun, lanes = time.monotonic(), [int(text) for text in options.lanes.split(",")]
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # what was printed is kept, whatever ends the process
-    # The end of the last part compiles, too.
-    with ended_after(options.seconds + OVERTIME):
-        return _run(options)
+        sys.stdout.reconfigure(line_buffering=True)  # the processes of the parts write to the same output
+    print(f"# The numerics on a GPU\n\n{machine.described()}")
+    right = True
+    for name in options.parts.split(","):
+        part = PARTS[name]
+        begins_until, until = (begun + share * options.seconds for share in (part.begins_until, part.until))
+        for item in part.items:
+            order = Order(name, item, options.toy, lanes, begins_until, until, ends=_ends(part, item, until))
+            if time.monotonic() > begins_until:
+                print(f"{order.title}: no time left.\n")
+                right = False
+                continue
+            code = exit_code(command(order), environment(name), order.ends)
+            if code == NO_ACCELERATOR:
+                return NO_ACCELERATOR
+            if code != 0:
+                print(f"\n{order.title} FAILED: {_ending(code, late=time.monotonic() > order.ends)}\n")
+                right = False
+    return 0 if right else 1
 
 
-def _run(options: argparse.Namespace) -> int:
-    begun = time.monotonic()
-    os.environ.update(memory_share())
-    device = jax.devices()[0]
-    if device.platform == "cpu" and not options.toy:
-        print("JAX has no accelerator here (see locks/gpu.lock, and the driver); --toy runs on a CPU", file=sys.stderr)
-        return 2
-    form = "cuda" if device.platform == "cpu" else device.platform
-    print(f"# {device.device_kind}, {device.platform}, JAX {jax.__version__}\n")
-    numbers = [int(text) for text in options.lanes.split(",")]
-    agreement_until, rows_until, lanes_until = (
-        begun + share * options.seconds for share in (AGREEMENT_UNTIL, ROWS_UNTIL, LANES_UNTIL)
-    )
-    parts: dict[str, Callable[[], bool]] = {
-        "agreement": lambda: agreement.print_agreement(options.toy, agreement_until),
-        "lanes": lambda: lanes.print_lanes_and_whole_space(numbers, options.toy, rows_until, lanes_until),
-        "profile": lambda: profiles.print_profiles(options.toy, begun + options.seconds),
-    }
-    with vectorisation.built_for(form):
-        right = [attempted(part, parts[part]) for part in options.parts.split(",")]
-    return 0 if all(right) else 1
+def _ends(part: Part, item: str, until: float) -> float:
+    """When the process of an item that begins now is ended.
+
+    It has half of the time that the part has left, so that if it does not come back the next item has some; the last
+    one has all of it.
+    """
+    now = time.monotonic()
+    return now + (until + OVERTIME - now) / (1 if item == part.items[-1] else 2)
+
+
+def command(order: Order) -> list[str]:
+    """The command that does what is ordered."""
+    return [sys.executable, "-m", "benchmarks.gpu.part", json.dumps(order)]
+
+
+def environment(part: str) -> dict[str, str]:
+    """The environment variables of the processes of a part."""
+    variables = {**os.environ, **memory_share()}
+    platforms = variables.get("JAX_PLATFORMS", "")
+    if platforms and "cpu" not in platforms.split(","):
+        variables["JAX_PLATFORMS"] = f"{platforms},cpu"  # which agreement compares with
+    if part == "profile":
+        # The kernels of a CUDA graph can be one event of a profile, without their names.
+        variables["XLA_FLAGS"] = f"{variables.get('XLA_FLAGS', '')} --xla_gpu_enable_command_buffer=".strip()
+    return variables
+
+
+def exit_code(command: Sequence[str], variables: Mapping[str, str], ends: float) -> int | None:
+    """Exit code of a process, negative for the signal that ended it; None if not even SIGKILL did.
+
+    Args:
+        command: Its command. It writes where this process writes, so that nothing stands between it and the reader.
+        variables: Its environment.
+        ends: Moment of `time.monotonic` at which it should have ended; it is killed a little later.
+    """
+    process = subprocess.Popen(command, env=variables)
+    try:
+        return process.wait(max(0.0, ends - time.monotonic()) + GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        try:
+            return process.wait(DYING)
+        except subprocess.TimeoutExpired:  # a call into the kernel that does not come back
+            return None
+    finally:
+        process.kill()  # if this process is interrupted
+
+
+def _ending(code: int | None, late: bool) -> str:
+    if code is None:
+        return "did not return in time, and SIGKILL does not end it; what follows shares the device with it"
+    ending = f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    return f"did not return in time, {ending}" if late else ending
 
 
 if __name__ == "__main__":

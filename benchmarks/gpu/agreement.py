@@ -1,15 +1,12 @@
 """The numbers of the accelerator beside those of the CPU of the same machine."""
 
-import functools
-import time
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import optax
 
-from benchmarks.gpu.attempts import attempted
-from benchmarks.shipped_trials import SPACES, shipped_trial
+from benchmarks.shipped_trials import shipped_trial
 from sweeper.packs.packing import stack
 from sweeper.training import compilation, evaluation, evolution, gradient
 from sweeper.trial import vectorisation
@@ -50,21 +47,9 @@ BOUNDS = {
 }
 
 
-def print_agreement(toy: bool, until: float) -> bool:
-    """Print the table; whether every bound of every task was kept."""
+def print_task(name: str, toy: bool) -> bool:
+    """Print the table of a task; whether all of its bounds were kept."""
     print("| task | numbers | largest difference | beyond the bound | bound | kept |\n|---|---|---|---|---|---|")
-    all_kept = True
-    for name in SPACES:
-        if time.monotonic() > until:
-            print(f"| {name} | no time left | | | | NO |")
-            all_kept = False
-            continue
-        all_kept &= attempted(f"agreement of {name}", functools.partial(_print_task, name, toy))
-    print()
-    return all_kept
-
-
-def _print_task(name: str, toy: bool) -> bool:
     trial, all_kept = shipped_trial(name, toy), True
     here = numbers_of(trial)
     with jax.default_device(jax.devices("cpu")[0]), vectorisation.built_for("cpu"):
@@ -84,6 +69,7 @@ def _print_task(name: str, toy: bool) -> bool:
             f"| {'yes' if kept else 'NO'} |",
             flush=True,
         )
+    print()
     return all_kept
 
 

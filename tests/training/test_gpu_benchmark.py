@@ -1,5 +1,7 @@
 """The benchmark for a GPU runs at toy size on a CPU, so that the day with a GPU is not spent on mending it."""
 
+import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -8,14 +10,17 @@ from collections import Counter
 import jax
 import pytest
 
-from benchmarks.gpu import __main__, agreement, lanes, profiles
+from benchmarks.gpu import __main__, agreement, lanes, part
+from benchmarks.gpu.part import Order
 from benchmarks.shipped_trials import SPACES, shipped_trial
 from sweeper.trial import plugins
+
+INF = float("inf")
+ORDER = Order("agreement", "colouring", True, [1, 2], rows_until=INF, until=INF, ends=INF)
 
 
 @pytest.mark.long
 def test_every_part_of_the_benchmark_runs_on_a_cpu():
-    # In a process of its own: the profiler has crashed a process that had compiled hundreds of other programs.
     command = [sys.executable, "-m", "benchmarks.gpu", "--toy", "--lanes", "1,2", "--seconds", "inf"]
     report = subprocess.run(command, cwd=plugins.ROOT, check=True, capture_output=True, text=True).stdout
     agreeing = re.findall(r"^\| ([a-z ]+) \| .* \| yes \|$", report, re.MULTILINE)
@@ -35,21 +40,19 @@ def test_every_part_of_the_benchmark_runs_on_a_cpu():
 def test_numbers_beyond_their_bound_are_an_error(capsys, monkeypatch):
     numbers = agreement.numbers_of
     factors = iter([1.0 + 1e-4, 1.0])  # the accelerator, then the CPU
-    monkeypatch.setattr(agreement, "SPACES", {"ski rental": "ski_rental"})
 
     def shifted(trial):
         factor = next(factors)
         return {name: factor * values for name, values in numbers(trial).items()}
 
     monkeypatch.setattr(agreement, "numbers_of", shifted)
-    assert not agreement.print_agreement(toy=True, until=float("inf"))
+    assert not agreement.print_task("ski rental", toy=True)
     assert "| NO |" in capsys.readouterr().out
 
 
 @pytest.mark.long
 def test_a_training_that_does_not_move_is_an_error(capsys, monkeypatch):
     """Ten steps of warm-up move no weight far, so what is compared is how far."""
-    monkeypatch.setattr(agreement, "SPACES", {"colouring": "coloring"})
     advance, standing = agreement.gradient.advance, iter([True, False])  # the accelerator, then the CPU
     numbers = agreement.numbers_of
 
@@ -61,21 +64,16 @@ def test_a_training_that_does_not_move_is_an_error(capsys, monkeypatch):
         return numbers(trial)
 
     monkeypatch.setattr(agreement, "numbers_of", of_one_device)
-    assert not agreement.print_agreement(toy=True, until=float("inf"))
+    assert not agreement.print_task("colouring", toy=True)
     wrong = re.findall(r"^\| colouring \| ([a-z0-9 ,]+) \| .* \| NO \|$", capsys.readouterr().out, re.MULTILINE)
     assert wrong == ["gradients of 10 steps, running means", "changes of weights by 10 steps"]
 
 
-@pytest.mark.slow
 def test_what_fails_is_told_and_the_rest_goes_on(capsys, monkeypatch):
-    monkeypatch.setattr(agreement, "SPACES", {name: SPACES[name] for name in ("colouring", "ski rental")})
     monkeypatch.setattr(lanes, "KINDS", lanes.KINDS[:2])
-    numbers = agreement.numbers_of
 
     def failing(trial):
-        if trial.task.name == "coloring":
-            raise RuntimeError("a kernel\nfailed")
-        return numbers(trial)
+        raise RuntimeError("a kernel\nfailed")
 
     def row(title, kind, number, *_, **__):
         if kind.single_seed:
@@ -84,43 +82,122 @@ def test_what_fails_is_told_and_the_rest_goes_on(capsys, monkeypatch):
 
     monkeypatch.setattr(agreement, "numbers_of", failing)
     monkeypatch.setattr(lanes, "print_row", row)
-    assert not agreement.print_agreement(toy=True, until=float("inf"))
-    rates, right = lanes.print_lanes([1, 2], toy=True, until=float("inf"))
+    assert part.main(ORDER) == 1
+    rates, right = lanes.print_lanes([1, 2], toy=True, until=INF)
     assert not right
     assert list(rates.values()) == [{1: 100.0, 2: 200.0}, {}]
     out = capsys.readouterr().out
     assert "agreement of colouring FAILED: RuntimeError: a kernel\n" in out
     assert "1 lanes of colouring FAILED: RuntimeError: no such row\n" in out
-    assert "| ski rental | changes of weights" not in out, "ski rental is trained by evolution"
-    assert "| ski rental | losses of individuals" in out
 
 
-def test_a_cpu_is_refused_unless_it_runs_the_toy(capsys, monkeypatch):
-    monkeypatch.setenv("XLA_CLIENT_MEM_FRACTION", "0.5")  # which the benchmark would set for this process
-    assert __main__.main([]) == 2
+def test_a_cpu_is_refused_unless_it_runs_the_toy(capsys):
+    assert part.main(ORDER._replace(toy=False)) == part.NO_ACCELERATOR
     assert "JAX has no accelerator here" in capsys.readouterr().err
 
 
+def test_without_an_accelerator_there_is_one_process(capfd, monkeypatch):
+    monkeypatch.setattr(__main__, "command", lambda _: [sys.executable, "-c", "print('started'); raise SystemExit(2)"])
+    assert __main__.main([]) == 2
+    assert capfd.readouterr().out.count("started") == 1
+
+
 def test_nothing_begins_after_the_time_is_over(capsys):
-    assert not agreement.print_agreement(toy=True, until=0.0), "what was not compared is not right"
-    assert capsys.readouterr().out.count("no time left") == len(SPACES)
-    assert not profiles.print_profiles(toy=True, until=0.0)
+    assert __main__.main(["--seconds", "0"]) == 1, "what was not compared is not right"
+    titles = [f"agreement of {name}" for name in SPACES] + ["lanes", "profile of colouring", "profile of recall"]
+    assert re.findall(r"^(.*): no time left\.$", capsys.readouterr().out, re.MULTILINE) == titles
     rates, right = lanes.print_lanes([1, 2], toy=True, until=0.0)
     assert not right
     assert not any(rates.values())
-    assert not lanes.print_whole_space(rates, toy=True, until=float("inf"))
+    assert not lanes.print_whole_space(rates, toy=True, until=INF)
     assert not lanes.print_whole_space({kind: {1: 1.0} for kind in lanes.KINDS}, toy=True, until=0.0)
-    assert capsys.readouterr().out.count("no time left") == 5
+    assert capsys.readouterr().out.count("no time left") == 3
 
 
 def test_what_does_not_come_back_ends_with_the_process():
-    hanging = (
-        "import threading; from benchmarks.gpu import __main__\n"
-        "with __main__.ended_after(0.01): threading.Event().wait()"
-    )
+    hanging = "import threading; from benchmarks.gpu import part\nwith part.ended_after(0.01): threading.Event().wait()"
     ended = subprocess.run([sys.executable, "-c", hanging], cwd=plugins.ROOT, capture_output=True, text=True)
     assert ended.returncode == 1
     assert re.search(r"Timeout.*File .*threading.py.* in wait", ended.stderr, re.DOTALL)
+
+
+BEHAVIOUR = {
+    "dying": "import os, signal; print('dying', flush=True); os.kill(os.getpid(), signal.SIGKILL)",
+    "failing": "print('failing'); raise SystemExit(1)",
+    "hanging": "import threading; threading.Event().wait()",
+    "right": "print('right')",
+}
+
+
+def test_a_process_that_dies_or_hangs_ends_nothing_else(capfd, monkeypatch):
+    """Whatever the machine does besides: what hangs has no time, and what does not has as much as it wants."""
+    parts = {
+        "agreement": __main__.Part(("dying", "failing", "right"), begins_until=INF, until=INF),
+        "lanes": __main__.Part(("hanging",), begins_until=INF, until=-INF),
+        "profile": __main__.Part(("right",), begins_until=INF, until=INF),
+    }
+    monkeypatch.setattr(__main__, "PARTS", parts)
+    monkeypatch.setattr(__main__, "GRACE", 0.0)
+    monkeypatch.setattr(__main__, "DYING", INF)
+    monkeypatch.setattr(__main__, "command", lambda order: [sys.executable, "-c", BEHAVIOUR[order.item]])
+    assert __main__.main(["--seconds", "1", "--parts", "agreement,lanes,profile"]) == 1
+    printed = re.findall(r"^(dying|failing|right|.* FAILED: .*)$", capfd.readouterr().out, re.MULTILINE)
+    assert printed == [
+        "dying",
+        "agreement of dying FAILED: ended by SIGKILL",
+        "failing",
+        "agreement of failing FAILED: ended with exit code 1",
+        "right",
+        "lanes of hanging FAILED: did not return in time, ended by SIGKILL",
+        "right",
+    ]
+
+
+def test_one_that_hangs_leaves_time_for_the_next(monkeypatch):
+    """On a clock that only the processes move, of which none comes back."""
+    now = [0.0]
+    monkeypatch.setattr(__main__.time, "monotonic", lambda: now[0])
+
+    def hanging(command, variables, ends):
+        spent.append(ends - now[0])
+        now[0] = ends
+        return 1
+
+    spent: list[float] = []
+    monkeypatch.setattr(__main__, "exit_code", hanging)
+    assert __main__.main(["--seconds", "1000", "--parts", "agreement"]) == 1
+    assert spent == [295, 147.5, 73.75], "each had half of 590 seconds, and after 450 none begins"
+
+
+def test_the_processes_of_a_profile_have_no_cuda_graphs_and_all_have_a_cpu(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_deterministic_ops=true")
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    variables = __main__.environment("profile")
+    assert variables["XLA_FLAGS"] == "--xla_gpu_deterministic_ops=true --xla_gpu_enable_command_buffer="
+    assert variables["JAX_PLATFORMS"] == "cuda,cpu"
+    assert __main__.environment("lanes")["XLA_FLAGS"] == "--xla_gpu_deterministic_ops=true"
+    monkeypatch.delenv("JAX_PLATFORMS")
+    assert "JAX_PLATFORMS" not in __main__.environment("agreement")
+    # An XLA that does not know a flag ends the process.
+    program = "import jax; jax.devices()"
+    subprocess.run([sys.executable, "-c", program], env=__main__.environment("profile"), check=True)
+
+
+def test_the_first_process_opens_no_device():
+    """Where the platform does not exist, JAX raises an error when it is to open it. The report begins all the same."""
+    program = (
+        "import sys; from benchmarks.gpu import __main__\n"
+        "__main__.command = lambda order: [sys.executable, '-c', f'print({order.part!r})']\n"
+        "sys.exit(__main__.main([]))"
+    )
+    variables = {**os.environ, "JAX_PLATFORMS": "nosuch"}
+    report = subprocess.run(
+        [sys.executable, "-c", program], cwd=plugins.ROOT, env=variables, check=True, capture_output=True, text=True
+    ).stdout
+    assert Counter(report.splitlines()[-8:]) == {"agreement": 5, "lanes": 1, "profile": 2}
+    version = importlib.metadata.version("jax")
+    assert re.search(rf"^Needed: .*jax {version}, .*jax-cuda\S+ {version}.*driver", report, re.MULTILINE)
+    assert re.search(rf"^Here: .*jax {version}, .*driver .*commit .*JAX_PLATFORMS=nosuch", report, re.MULTILINE)
 
 
 def test_rows_go_from_coarse_to_fine_and_end_with_the_time_and_the_memory(capsys, monkeypatch):

@@ -1,0 +1,62 @@
+"""What the benchmark needs and what there is, so that a report says by itself what it was measured with."""
+
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+LOCK = Path("locks/gpu.lock")
+DRIVER = Path("/proc/driver/nvidia/version")
+
+DRIVER_NEEDED = "an NVIDIA driver for CUDA 13 (580 or later)"
+"""CUDA 13 is what the lock has."""
+
+SETTINGS = ("CUDA_", "JAX_", "LD_LIBRARY_PATH", "NVIDIA_TF32_OVERRIDE", "PJRT_", "TF_GPU_", "XLA_")
+"""How the environment variables begin that may change what JAX finds on a GPU, or makes of it."""
+
+
+def described() -> str:
+    """The packages and the driver that are needed and that are there, the commit, and settings. Opens no device."""
+    needed = dict(re.findall(r"^(flax|jax|jaxlib|jax-cuda[\w-]+)==([\w.]+)", LOCK.read_text(), re.MULTILINE))
+    there = {name: _version(name) for name in needed} | _plugins()
+    packages = [f"{name} {version}" for name, version in needed.items()]
+    found = [f"{name} {version or 'is missing'}" for name, version in sorted(there.items())]
+    settings = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(SETTINGS)]
+    return (
+        f"Needed: {', '.join(packages)}; {DRIVER_NEEDED}.\n\n"
+        f"Here: {', '.join(found)}; driver {_driver()}; Python {platform.python_version()}; commit {_commit()}; "
+        f"{' '.join(settings) or 'no settings of JAX or CUDA'}.\n"
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _plugins() -> dict[str, str]:
+    """Versions of all plugins of JAX for CUDA, also of those that are not needed and may be in the way."""
+    names = {package.name.lower().replace("_", "-"): package.version for package in importlib.metadata.distributions()}
+    return {name: version for name, version in names.items() if name.startswith("jax-cuda")}
+
+
+def _driver() -> str:
+    # Not nvidia-smi, which waits for ever where the driver does.
+    try:
+        version = re.search(r"Kernel Module.*?\s(\d+[.\d]+)", DRIVER.read_text())
+    except OSError:
+        return "unknown"
+    return version[1] if version else "unknown"
+
+
+def _commit() -> str:
+    try:
+        return subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--exclude", "*"], capture_output=True, check=True, text=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
