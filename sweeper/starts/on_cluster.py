@@ -1,5 +1,6 @@
 """The packs of a start on a Ray cluster, with its listeners."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sweeper import events, listeners
@@ -10,10 +11,6 @@ from sweeper.starts.output import Output
 
 if TYPE_CHECKING:
     from sweeper import launch
-
-
-EAGER = 32
-"""Packs whose programs may be compiled before there are workers."""
 
 
 class StartError(Exception):
@@ -28,7 +25,13 @@ class StartError(Exception):
         self.code = code
 
 
-def launched(job: "launch.Job", address: str | None, output: Output, interruption: Interruption) -> "launch.Launched":
+def launched(
+    job: "launch.Job",
+    address: str | None,
+    output: Output,
+    interruption: Interruption,
+    first_packs: Sequence[Pack] = (),
+) -> "launch.Launched":
     """Run all packs of a job.
 
     Args:
@@ -36,6 +39,7 @@ def launched(job: "launch.Job", address: str | None, output: Output, interruptio
         address: Ray cluster; None for the running one, else a local one.
         output: Where to print.
         interruption: Signals that came.
+        first_packs: Packs whose programs may be compiled before there are workers.
 
     Raises:
         StartError: there is no cluster that can run the packs.
@@ -43,8 +47,8 @@ def launched(job: "launch.Job", address: str | None, output: Output, interruptio
     """
     from sweeper import launch  # Ray takes seconds to import
 
-    packs, code = _first_packs(job), job.provenance.code
-    first = None if code is None else launch.FirstPacks(packs, code)
+    code = job.provenance.code
+    first = None if code is None else launch.FirstPacks(first_packs, code)
     heard = HeardStart(output.out, job.store, job.provenance.command, interruption.ask)
     try:
         with events.Stream(listeners.listeners(heard), warn=output.complain) as stream:
@@ -56,10 +60,3 @@ def launched(job: "launch.Job", address: str | None, output: Output, interruptio
         if interruption.arrived() is not None:
             raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first
         raise StartError(str(error), 2 if isinstance(error, launch.TooLarge) else 1) from error
-
-
-def _first_packs(job: "launch.Job") -> list[Pack]:
-    """The pending trials of the packs that are trained first; an evaluation trains none."""
-    if job.changes is not None:
-        return []
-    return [work.pack.part(work.pending) for work in job.source.upcoming()[:EAGER] if work.pending]

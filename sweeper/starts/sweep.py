@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from sweeper import launch
 
 
+EAGER = 32
+"""Packs whose programs may be compiled before there are workers."""
+
 Launcher = Callable[[PlannedSweep, Interruption], "launch.Launched | None"]
 """Runs all packs of a sweep; returns how that ended.
 
@@ -142,7 +145,8 @@ def _launched(sweep: PlannedSweep, interruption: Interruption) -> "launch.Launch
         early_stopping=spec.search.early_stopping,
         concurrency=options.concurrency,
     )
-    return on_cluster.launched(job, options.address, sweep.output, interruption)
+    first_packs = [work.pack.part(work.pending) for work in sweep.source.upcoming()[:EAGER] if work.pending]
+    return on_cluster.launched(job, options.address, sweep.output, interruption, first_packs)
 
 
 def state(settled: Mapping[str, Status], pending: int) -> str:
