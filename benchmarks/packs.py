@@ -43,7 +43,7 @@ def measure(packs: int) -> float:
     origin = provenance.capture(["benchmark"])
     heard = [log_lines.LogLines(Console(file=io.StringIO()))]
     with tempfile.TemporaryDirectory() as folder, Stream(heard, warn=print) as stream:
-        job = launch.Job(source, lambda: planned, Store.open(folder), origin, Resources())
+        job = launch.Job(source, lambda: planned, Store.open(folder), origin, Resources(), launch.Training())
         begun = time.monotonic()
         launched = launch.launch(job, stream, Interruption())
         seconds = time.monotonic() - begun

@@ -129,7 +129,7 @@ def measure(workers: int, seconds: float) -> list[str]:
     interruption.listen()
     with tempfile.TemporaryDirectory() as folder, Stream([watch], warn=print) as stream:
         origin = provenance.capture(["benchmark"])
-        job = launch.Job(source, lambda: planned, Store.open(folder), origin, Resources())
+        job = launch.Job(source, lambda: planned, Store.open(folder), origin, Resources(), launch.Training())
         launched = launch.launch(job, stream, interruption)
     ray.shutdown()
     assert not launched.losses, launched.losses

@@ -6,7 +6,8 @@ folder. A worker commits to the store first and reports then, so that a report m
 
 Invariants:
     - No exception of Ray about a pack leaves this room. An exception inside a pack, or a worker that dies too often,
-      becomes failed rows; trials that could not be committed are a `TrialsLost` of `sweeper.events`, and stay pending.
+      becomes failed rows where packs are trained; trials that could not be committed are a `TrialsLost` of
+      `sweeper.events`, and stay pending.
     - A worker gets as many threads as its pack has cores, and a GPU only if the pack asks for one; its environment
       says so before jax is imported.
     - After `connected` is left, no process that it started remains.
@@ -18,13 +19,16 @@ from sweeper.launch.compiling import FirstPacks
 from sweeper.launch.failures import LaunchError, TooLarge
 from sweeper.launch.job import Job
 from sweeper.launch.tune_driver import Launched, launch
+from sweeper.launch.work_kinds import NetworkEvaluation, Training
 
 __all__ = [
     "FirstPacks",
     "Job",
     "LaunchError",
     "Launched",
+    "NetworkEvaluation",
     "TooLarge",
+    "Training",
     "connected",
     "launch",
     "ray_environment",

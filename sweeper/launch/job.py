@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from sweeper.events import SweepPlanned
-from sweeper.packs.evaluation_plan import ProtocolChanges
+from sweeper.launch.work_kinds import WorkKind
 from sweeper.packs.plan import WorkSource
 from sweeper.space.resources import Resources
 from sweeper.space.search import Asha
@@ -22,9 +22,9 @@ class Job:
         store: The store that takes the rows; workers open it by its URL.
         provenance: The origin, in every row.
         resources: The resources of one pack.
+        work_kind: What workers do with the packs.
         early_stopping: Options of ASHA; None if no trial is stopped early.
         concurrency: Largest number of packs at once; None for as many as fit.
-        changes: Changes of the trials' protocols, by which their stored networks are evaluated; None to train them.
     """
 
     source: WorkSource
@@ -32,6 +32,6 @@ class Job:
     store: Store
     provenance: Provenance
     resources: Resources
+    work_kind: WorkKind
     early_stopping: Asha | None = None
     concurrency: int | None = None
-    changes: ProtocolChanges | None = None

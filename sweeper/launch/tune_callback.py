@@ -18,7 +18,7 @@ from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
 from ray.tune.experiment import Trial
 
 from sweeper import events
-from sweeper.events import Status, Stream
+from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.job import Job
@@ -28,7 +28,6 @@ from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents
 from sweeper.store.store import StoreError
-from sweeper.store.trial_statuses import statuses_of
 
 MAX_WORKER_DEATHS = 3
 """How often the worker of one pack may die before the pack counts as failed."""
@@ -157,16 +156,8 @@ class SweepCallback(NotSaved, tune.Callback):
         pack_id = work.pack.pack_id
         self._deaths[pack_id] += 1
         self._stream.emit(events.WorkerDied(pack_id, _names(work), started=True))
-        if self._job.changes is not None:
-            return  # the next worker skips the trials that this worker has evaluated
         with contextlib.suppress(OSError, StoreError):  # then committed trials are evaluated once more
-            pending = work.pack.part(work.pending).trials if work.pending else ()
-            # A stopped row of another sweep may stand until this sweep has run its trial to the end.
-            rows: dict[str, Status] = {
-                key: status
-                for key, status in statuses_of(self._job.store, pending).items()
-                if status in self._job.source.done
-            }
+            rows = self._job.work_kind.committed_rows(self._job.store, work, self._job.source.done)
             self._progress.tell_commits(pack_id, rows)
             left = tuple(name for name in work.pending if name not in rows)
             trial.set_config(encoded(dataclasses.replace(work, pending=left)))
@@ -190,18 +181,7 @@ class SweepCallback(NotSaved, tune.Callback):
         message = f"its worker died {self._deaths[pack_id]} times"
         if isinstance(error, OutOfMemoryError):
             message += ", out of memory"
-        if self._job.changes is not None:
-            self._lose(work, message)  # an evaluation leaves no failed rows
-            self._end(trial)
-            return
-        step = int((trial.last_result or {}).get("step", 0))
-        try:
-            commit_failed(
-                self._job.store, self._job.provenance, work, {"kind": "worker died", "message": message, "step": step}
-            )
-            self._tell_failure(work, work.pending, message, None)
-        except (OSError, StoreError) as second:
-            self._lose(work, f"{message}; and no row of it: {reason(second)}")
+        self._give_up(work, message, step=int((trial.last_result or {}).get("step", 0)))
         self._end(trial)
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
@@ -238,8 +218,8 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def _tell_stopped(self) -> None:
         """Says what became of the packs that were asked to leave, by the checkpoints that the store has."""
-        if self._job.changes is not None:
-            return  # an evaluation has no checkpoints
+        if not self._job.work_kind.leaves_checkpoints:
+            return
         with contextlib.suppress(OSError, StoreError):
             names = self._job.store.listing("checkpoints")
             saved = self._asked & {PurePosixPath(name).stem for name in names}
@@ -254,6 +234,18 @@ class SweepCallback(NotSaved, tune.Callback):
         if len(self._job.source.planned) != self._planned:
             self._planned = len(self._job.source.planned)
             self._stream.emit(self._job.planned())
+
+    def _give_up(self, work: Work, message: str, step: int) -> None:
+        """End a pack whose worker has died too often."""
+        if not self._job.work_kind.leaves_failed_rows:
+            self._lose(work, message)
+            return
+        error = {"kind": "worker died", "message": message, "step": step}
+        try:
+            commit_failed(self._job.store, self._job.provenance, work, error)
+            self._tell_failure(work, work.pending, message, None)
+        except (OSError, StoreError) as second:
+            self._lose(work, f"{message}; and no row of it: {reason(second)}")
 
     def _tell_failure(self, work: Work, trial_ids: tuple[str, ...], text: str, log: str | None) -> None:
         self._progress.tell_commits(work.pack.pack_id, dict.fromkeys(trial_ids, "failed"))

@@ -130,7 +130,7 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
         "store": job.store.url,
         "provenance": job.provenance,
         "resources": job.resources,
-        "changes": job.changes,
+        "work_kind": job.work_kind,
     }
     worker = tune.with_resources(
         tune.with_parameters(PackWorker, **given), tune.PlacementGroupFactory(job.resources.bundles())

@@ -1,4 +1,4 @@
-"""The worker's side: a process that trains pack after pack, and asks for orders in between."""
+"""The worker's side: a process that runs pack after pack, and asks for orders in between."""
 
 import dataclasses
 import time
@@ -16,11 +16,12 @@ from sweeper.launch.cluster import worker_environment
 from sweeper.launch.compiling import keep_programs
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.population import Population
+from sweeper.launch.work_kinds import WorkKind
 from sweeper.launch.worker_messages import Failed, Lost, Order, Report, decoded
-from sweeper.packs import checkpoint, evaluation_run, pack_run
+from sweeper.packs import checkpoint
 from sweeper.packs.device_lanes import out_of_memory
-from sweeper.packs.evaluation_plan import ProtocolChanges
 from sweeper.packs.evaluation_run import EvaluationRun
+from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.space.resources import Resources
@@ -46,20 +47,20 @@ this a thousand workers would wait for each other.
 
 
 class PackWorker(tune.Trainable):
-    """Trains one pack after another in one process, which keeps its compiled programs."""
+    """Runs one pack after another in one process, which keeps its compiled programs."""
 
     def setup(self, config: dict[str, Any], **launch: Any) -> None:
         """Called once in each process.
 
         Args:
             config: The first pack, see `reset_config`.
-            launch: `orders`, `store`, `provenance`, `resources` and `changes`, the same for all packs.
+            launch: `orders`, `store`, `provenance`, `resources` and `work_kind`, the same for all packs.
         """
         self._orders = launch["orders"]
         self._store_url: str = launch["store"]
         self._provenance: Provenance = launch["provenance"]
         self._resources: Resources = launch["resources"]
-        self._changes: ProtocolChanges | None = launch["changes"]
+        self._work_kind: WorkKind = launch["work_kind"]
         self._store: Store | None = None
         self._population: Population | None = None
         self._code = fingerprint.captured()
@@ -74,7 +75,7 @@ class PackWorker(tune.Trainable):
             new_config: The work as made by `worker_messages.encoded`.
         """
         self._encoded = new_config
-        self._run: pack_run.PackRun | EvaluationRun | None = None
+        self._run: PackRun | EvaluationRun | None = None
         self._progress: PackProgressed | None = None
         return True
 
@@ -100,7 +101,7 @@ class PackWorker(tune.Trainable):
             if self._run is None:
                 work = decoded(self._encoded)
                 if not work.pending:  # an earlier worker died right after its last commit
-                    if self._changes is None:
+                    if self._work_kind.leaves_checkpoints:
                         checkpoint.remove(self._opened(), work.pack.pack_id)
                     return Report(done=True)
                 self._run = self._started(work)
@@ -133,20 +134,16 @@ class PackWorker(tune.Trainable):
         except RayError:
             return "carry on"
 
-    def _started(self, work: Work) -> pack_run.PackRun | EvaluationRun:
-        """The run of a pack: its training, or the evaluation of its networks.
+    def _started(self, work: Work) -> PackRun | EvaluationRun:
+        """The run of a pack.
 
         Raises:
             OtherCodeError: this process does not run the code of the start.
         """
         if self._provenance.code is not None:
             self._code.require(self._provenance.code, work.pack.trials[0])
-        if self._changes is not None:
-            return evaluation_run.opened(work, self._changes, self._opened(), self._provenance)
-        resources = self._resources
-        destination = pack_run.Destination.of(self._opened(), self._provenance, resources)
-        trainer = self._trainer(work.pack)
-        return pack_run.opened(work.pack, work.pending, destination, trainer, work.segment, resources.device_share)
+        destination = Destination.of(self._opened(), self._provenance, self._resources)
+        return self._work_kind.run(work, destination, self._trainer, self._resources.device_share)
 
     def _trainer(self, pack: Pack) -> Trainer:
         trainer, workers = trainer_of(pack.trials[0]), self._resources.population_workers
@@ -170,12 +167,9 @@ class PackWorker(tune.Trainable):
         return self._store
 
     def _failed(self, error: Exception) -> Failed | Lost:
-        """Commit a failed row for every trial without a row, and report failure or loss.
-
-        An evaluation leaves no failed rows: its trials are as good as before.
-        """
+        """Commit a failed row for every trial without a row, and report failure or loss."""
         kind, message = type(error).__name__, reason(error)
-        if self._changes is not None:
+        if not self._work_kind.leaves_failed_rows:
             return Failed((), f"{kind}: {message}", _own_log())
         step, rows = (0, {}) if self._progress is None else (self._progress.step, self._progress.rows)
         try:

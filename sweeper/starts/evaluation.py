@@ -163,8 +163,8 @@ def _launched(
         store=store,
         provenance=origin,
         resources=resources,
+        work_kind=launch.NetworkEvaluation(options.changes),
         concurrency=options.concurrency,
-        changes=options.changes,
     )
     return on_cluster.launched(job, options.address, output, interruption)
 

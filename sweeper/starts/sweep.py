@@ -142,6 +142,7 @@ def _launched(sweep: PlannedSweep, interruption: Interruption) -> "launch.Launch
         store=sweep.store,
         provenance=sweep.origin,
         resources=spec.resources,
+        work_kind=launch.Training(),
         early_stopping=spec.search.early_stopping,
         concurrency=options.concurrency,
     )

@@ -208,7 +208,7 @@ def test_a_start_that_gets_no_cluster_ends_with_the_reason_unless_a_signal_came(
     store = Store.open(tmp_path / "results")
     planned = events.SweepPlanned("quick", trials=0, done=0, failed=0, steps=0)
     source = plan.ListedWork(plan.plan((), None, {}, frozenset()))
-    job = launch.Job(source, lambda: planned, store, PROVENANCE, Resources())
+    job = launch.Job(source, lambda: planned, store, PROVENANCE, Resources(), launch.Training())
     with pytest.raises(on_cluster.StartError, match=str(error)) as ended:
         on_cluster.launched(job, None, Output(), Interruption())
     assert ended.value.code == code

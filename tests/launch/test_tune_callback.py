@@ -14,6 +14,7 @@ from sweeper.events import Event, Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import tune_callback, worker_messages
 from sweeper.launch.job import Job
+from sweeper.launch.work_kinds import NetworkEvaluation, Training, WorkKind
 from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.packs import plan
 from sweeper.packs.evaluation_plan import ProtocolChanges
@@ -25,6 +26,8 @@ from tests.results import result
 from tests.trials import coloring_trial
 
 pytestmark = pytest.mark.slow
+
+EVALUATION = NetworkEvaluation(ProtocolChanges(seeds=20))
 
 
 class Heard:
@@ -56,7 +59,7 @@ class TuneTrial(Trial):
 class Driver:
     """The callback of a pack of two that is under way, and what belongs to it."""
 
-    def __init__(self, folder: Path, evaluation: ProtocolChanges | None = None):
+    def __init__(self, folder: Path, work_kind: WorkKind = Training()):
         work = whole(coloring_trial(), coloring_trial(seed=1))
         self.store, self.heard = Store.open(folder), Heard()
         self.source = plan.ListedWork(plan.plan(work.pack.trials, None, {}, plan.done_statuses(False, False)))
@@ -65,7 +68,7 @@ class Driver:
         self.errors.latest = ActorDiedError()
         planned = events.SweepPlanned("test", trials=2, done=0, failed=0, steps=500)
         origin = provenance.capture(["test"])
-        job = Job(self.source, lambda: planned, self.store, origin, Resources(), changes=evaluation)
+        job = Job(self.source, lambda: planned, self.store, origin, Resources(), work_kind)
         stream = Stream([self.heard], warn=print)
         self.callback = tune_callback.SweepCallback(job, stream, Interruption(), None, self.errors)
         self.trial, self.worker, self.work = TuneTrial(work), Worker(work, folder), work
@@ -73,6 +76,13 @@ class Driver:
     def reports(self, report: Report) -> None:
         """Tune hands a report on."""
         self.callback.on_trial_result(0, [], self.trial, report.result() | {"node_ip": "10.0.0.7", "hostname": "seven"})
+
+    def is_interrupted(self) -> None:
+        """A signal comes while the pack is running."""
+        self.trial.status = Trial.RUNNING
+        self.callback._orders = SimpleNamespace(leave=SimpleNamespace(remote=lambda: None))
+        self.callback._interruption.signum = 2
+        self.callback.on_step_end(0, [self.trial])
 
 
 @pytest.fixture
@@ -101,10 +111,7 @@ def test_a_pack_is_told_from_start_to_end(driver):
 
 @pytest.mark.parametrize(("phase", "checkpoint"), [("training", True), ("compiling", False), ("done", False)])
 def test_after_an_interruption_only_checkpoints_that_exist_count(driver, phase, checkpoint):
-    driver.trial.status = Trial.RUNNING
-    driver.callback._orders = SimpleNamespace(leave=SimpleNamespace(remote=lambda: None))
-    driver.callback._interruption.signum = 2
-    driver.callback.on_step_end(0, [driver.trial])
+    driver.is_interrupted()
     assert driver.heard.all(events.SweepStopping) == [events.SweepStopping("interrupted", 1)]
     pack_id = driver.work.pack.pack_id
     driver.store.write_bytes("checkpoints/0123456789.ckpt", b"of another pack")
@@ -117,6 +124,17 @@ def test_after_an_interruption_only_checkpoints_that_exist_count(driver, phase, 
         driver.callback.on_step_end(0, [driver.trial])
     (stopped,) = driver.heard.all(events.SweepStopped)
     assert stopped == events.SweepStopped(1, checkpoints=int(checkpoint), finished=int(phase == "done"))
+
+
+def test_after_an_interruption_an_evaluation_says_nothing_of_checkpoints(strides, tmp_path):
+    driver = Driver(tmp_path, EVALUATION)
+    driver.is_interrupted()
+    driver.reports(Report(done=True))
+    driver.callback.on_trial_complete(0, [], driver.trial)
+    with pytest.raises(tune_callback.Ended):
+        driver.callback.on_step_end(0, [driver.trial])
+    assert driver.heard.all(events.SweepStopping)
+    assert not driver.heard.all(events.SweepStopped)
 
 
 def test_a_choice_of_lanes_is_told_once_and_again_when_it_changes(driver):
@@ -238,7 +256,7 @@ def test_the_error_of_a_trial_comes_from_tunes_log_and_is_shown_nowhere(capfd):
 
 
 def test_deaths_during_an_evaluation_leave_no_failed_rows(strides, tmp_path):
-    driver = Driver(tmp_path, ProtocolChanges(seeds=20))
+    driver = Driver(tmp_path, EVALUATION)
     for seed in (0, 1):
         driver.store.commit(result({"seed": seed}))
     before = driver.store.committed()

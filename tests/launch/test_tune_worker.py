@@ -9,8 +9,9 @@ from ray import cloudpickle
 
 from sweeper.events import PackProgressed
 from sweeper.launch import tune_worker, worker_messages
+from sweeper.launch.work_kinds import NetworkEvaluation, Training
 from sweeper.launch.worker_messages import Failed, Lost, Report
-from sweeper.packs import plan
+from sweeper.packs import pack_run, plan
 from sweeper.packs.evaluation_plan import ProtocolChanges
 from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
@@ -22,6 +23,8 @@ from tests.trials import coloring_trial
 
 pytestmark = pytest.mark.slow
 
+EVALUATION = NetworkEvaluation(ProtocolChanges(seeds=20))
+
 
 def test_work_survives_the_way_to_a_worker():
     pack = Pack((coloring_trial(objective={"q": math.inf, "m": 2}), coloring_trial(objective={"q": 1.1, "m": 2})))
@@ -30,7 +33,12 @@ def test_work_survives_the_way_to_a_worker():
     assert set(map(type, config.values())) == {str}
     assert worker_messages.decoded(config) == work
     assert worker_messages.decoded(config).pack.pack_id == pack.pack_id
-    for sent in (provenance.capture(["sweeper/run.py", "x.yaml"]), Resources(lanes=3, gpus=0.5)):
+    for sent in (
+        provenance.capture(["sweeper/run.py", "x.yaml"]),
+        Resources(lanes=3, gpus=0.5),
+        Training(),
+        EVALUATION,
+    ):
         assert cloudpickle.loads(cloudpickle.dumps(sent)) == sent
 
 
@@ -190,7 +198,7 @@ def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_ma
         return _Quarters()
 
     monkeypatch.setattr(tune_worker, "keep_programs", lambda cpus: None)
-    monkeypatch.setattr(tune_worker.pack_run, "opened", opened)
+    monkeypatch.setattr(pack_run, "opened", opened)
     Worker(whole(coloring_trial()), tmp_path, resources=resources).step()
     assert given == [share]
 
@@ -227,16 +235,14 @@ def test_a_worker_evaluates_stored_networks(strides, tmp_path):
         pass
     store.write_bytes(f"checkpoints/{work.pack.pack_id}.ckpt", b"of another start")
     rows = store.trials()
-    worker = Worker(work, tmp_path, evaluation=ProtocolChanges(seeds=20))
+    worker = Worker(work, tmp_path, work_kind=EVALUATION)
     reports = [worker.report()]
     while not reports[-1].done:
         reports.append(worker.report())
     assert [len(report.progress.rows) for report in reports] == [1, 2]
     assert len(store.listing("evaluations")) == 2
     assert store.trials() == rows
-    assert Worker(plan.Work(work.pack, ()), tmp_path, evaluation=ProtocolChanges(seeds=20)).report() == Report(
-        done=True
-    )
+    assert Worker(plan.Work(work.pack, ()), tmp_path, work_kind=EVALUATION).report() == Report(done=True)
     assert len(store.listing("checkpoints")) == 1, "an evaluation has nothing to do with checkpoints"
 
 
@@ -250,7 +256,7 @@ def test_an_evaluation_that_raises_leaves_the_rows_alone(strides, tmp_path, monk
         raise ValueError("the wheel came off")
 
     monkeypatch.setattr(evaluation, "evaluate", raising)
-    report = Worker(work, tmp_path, evaluation=ProtocolChanges(seeds=20)).report()
+    report = Worker(work, tmp_path, work_kind=EVALUATION).report()
     assert report.done
     assert isinstance(report.trouble, Failed)
     assert report.trouble.trial_ids == ()

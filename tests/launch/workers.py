@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sweeper.launch import tune_worker, worker_messages
+from sweeper.launch.work_kinds import Training, WorkKind
 from sweeper.launch.worker_messages import Report
 from sweeper.packs import plan
-from sweeper.packs.evaluation_plan import ProtocolChanges
 from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.trial import provenance
@@ -22,12 +22,12 @@ class Worker(tune_worker.PackWorker):
         work: plan.Work,
         store: Path,
         orders: Iterable[worker_messages.Order] = (),
-        evaluation: ProtocolChanges | None = None,
+        work_kind: WorkKind = Training(),
         resources: Resources = Resources(checkpoint_seconds=1e9),
     ):
         self.given = iter(orders)
         context = {"orders": None, "store": str(store), "provenance": provenance.capture(["test"])}
-        self.setup(worker_messages.encoded(work), **context, changes=evaluation, resources=resources)
+        self.setup(worker_messages.encoded(work), **context, work_kind=work_kind, resources=resources)
 
     def _order(self, pack_id: str) -> worker_messages.Order:
         if self._progress is None or self._progress.phase != "compiling":
