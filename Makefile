@@ -18,7 +18,7 @@ sweep: .venv/runtime
 SPACES := coloring_two_cores recall_two_cores recall_q_two_cores recall_m_two_cores recall_memory_two_cores \
   gridworld_small gridworld_two_cores gridworld_imitation gridworld_evolution gridworld_halving \
   coloring_starts coloring_basins coloring_initialisation coloring_halving coloring_worst_cycle coloring_length coloring_one_block ski_rental coloring_table_two_cores \
-  coloring_batch_two_cores coloring_m_two_cores coloring_cycles_two_cores coloring_one_draw objectives_coloring
+  coloring_batch_two_cores coloring_m_two_cores coloring_cycles_two_cores coloring_one_draw objectives_coloring objectives_gridworld
 FIGURES := figures
 
 figures: .venv/runtime
@@ -32,7 +32,8 @@ SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/fig
   coloring_initialisation/initialisation coloring_halving/figure-halving coloring_one_block/figure-block \
   coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles coloring_batch_two_cores/success-batch ski_rental/figure-rental \
   gridworld_evolution/figure-evolution gridworld_imitation/figure-imitation \
-  coloring_worst_cycle/figure-cycle objectives_coloring/figure-objectives
+  coloring_worst_cycle/figure-cycle objectives_coloring/figure-objectives \
+  gridworld_halving/winners objectives_gridworld/figure-objectives
 
 publish: .venv/runtime
 	@test -n "$(FROM)" || { echo "the store of the runs is needed: make publish FROM=results" >&2; exit 2; }
