@@ -1,7 +1,8 @@
 """What happens to a sweep, as a stream of typed events that any number of listeners hear.
 
-`starts.sweep` and the driver's loop emit events; the live view is a listener like any other (`sweeper/listeners`). An
-event is plain data (numbers, strings, and mappings and tuples of these), so that a listener may store or send an event.
+`starts.on_cluster` and the driver's loop (`sweeper.launch`) emit events, and so does `starts.in_process`; the live view
+is a listener like any other (`sweeper/listeners`). An event is plain data (numbers, strings, and mappings and tuples of
+these), so that a listener may store or send an event.
 
 Invariants:
     - Every listener hears every event, in the order in which it happened.
@@ -67,7 +68,7 @@ class PackStarted:
 
     Attributes:
         pack_id: The pack.
-        label: Its task, model and setting, in a few words for people.
+        label: Its task, its baseline, and what varies in the sweep, in a few words for people.
         pending: Ids of its trials that have no row yet.
         steps: Training steps of each of its trials.
     """

@@ -3,7 +3,7 @@
 Each phrase exists once, so that every command says the same thing in the same words.
 """
 
-import difflib
+import difflib  # noqa: TID251  the one place where names are compared
 import re
 from collections.abc import Iterable
 from typing import Any

@@ -10,15 +10,12 @@ draw, 2 for input that cannot be read, 130 after Ctrl-C in `--watch`.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from sweeper.command_line import CommandLine, Results, exit_on
 from sweeper.messages import counted, printable
-
-if TYPE_CHECKING:
-    from sweeper.analysis.report import Reported
 
 app = CommandLine()
 
@@ -62,10 +59,20 @@ def report(
     """Draw the panels of sweeps, say what they advise, and compare with published numbers."""
     from sweeper.analysis.difference import DifferenceError
     from sweeper.analysis.filled_tables import fill_file
-    from sweeper.analysis.report import ReportError, print_difference, write_report
+    from sweeper.analysis.report import ReportError, ReportOptions, print_difference, write_report
     from sweeper.space.problems import SearchSpaceError
     from sweeper.store.store import StoreError
 
+    options = ReportOptions(
+        results=results,
+        out=out,
+        spaces=tuple(space or ()),
+        sweeps=tuple(sweep or ()),
+        palette=palette,
+        compare=compare,
+        html=html,
+        planned=planned,
+    )
     with exit_on(ReportError, DifferenceError, SearchSpaceError, StoreError, OSError):
         if diff is not None:
             print_difference(results, *diff)
@@ -73,19 +80,14 @@ def report(
             tables = fill_file(fill, results)
             print(printable(f"{fill}: {counted(tables.tables, 'table')}, {tables.changed} of them changed"))
         elif watch is None:
-            if not write_report(results, out, space or [], sweep or [], palette, compare, html, planned=planned).drawn:
+            if not write_report(options).drawn:
                 raise typer.Exit(1)
         elif html is None:
             raise typer.BadParameter("--watch keeps a page fresh: name it with --html")
         else:
             from sweeper.analysis.live_page import follow
 
-            def written(quiet: bool, every: int | None) -> "Reported":
-                return write_report(
-                    results, out, space or [], sweep or [], palette, compare, html, every, quiet, planned
-                )
-
-            follow(results, written, watch)
+            follow(results, lambda quiet, every: write_report(options, every, quiet), watch)
             raise typer.Exit(130)
 
 

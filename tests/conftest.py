@@ -22,8 +22,16 @@ from tests import s3_server
 # A shell makes its background processes ignore Ctrl-C, and their children inherit this; tests send Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Stores write through to the disk, thousands of times in these tests, which would wait minutes for it. No test cuts the
+# power, so what reaches the disk is the same to them: they use a file system in memory where there is one with room.
+IN_MEMORY = Path("/dev/shm")
+if IN_MEMORY.is_dir() and os.access(IN_MEMORY, os.W_OK):
+    room = os.statvfs(IN_MEMORY)
+    if room.f_bavail * room.f_frsize >= 4 * 2**30 and not room.f_flag & os.ST_NOEXEC:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
+
 # What was compiled is kept between runs; jax does not compile the same twice then. It locks a folder whose size has a
-# bound, so both processes of `make test` can share this one.
+# bound, so all processes of `make test` can share this one.
 if jax.config.jax_compilation_cache_dir is None:
     jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".jax_cache"))
     jax.config.update("jax_compilation_cache_max_size", 2**30)
@@ -35,7 +43,11 @@ hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile
 hypothesis.settings.load_profile("deterministic")
 
 
-WITH_RAY = ("launch", *(f"end_to_end/test_{name}.py" for name in ("chaos", "cluster_files", "nodes", "project")))
+WITH_RAY = (
+    "launch",
+    "starts/test_first_packs.py",
+    *(f"end_to_end/test_{name}.py" for name in ("chaos", "cluster_files", "nodes", "project")),
+)
 """What imports Ray when it is collected, which takes seconds."""
 
 
@@ -54,7 +66,7 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(items):
-    """The slow ones come first, so that both processes of `make test` end together."""
+    """The slow ones come first, so that all processes of `make test` end together."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 

@@ -1,13 +1,10 @@
 """Phrases of messages: counts, durations, proposals, and text that a terminal may be sent."""
 
-import ast
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper import messages
-from sweeper.trial import plugins
 
 
 def test_a_noun_agrees_with_its_number():
@@ -54,13 +51,3 @@ def test_printable_text_is_printable_and_stays_as_it_is(text):
     shown = messages.printable(text)
     assert shown.isprintable()
     assert messages.printable(shown) == shown
-
-
-def test_names_are_compared_in_one_place():
-    """A second use of difflib would be a second wording of the proposal."""
-    importing = []
-    for path in sorted((plugins.ROOT / "sweeper").rglob("*.py")):
-        nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import)]
-        if "difflib" in {alias.name for node in nodes for alias in node.names}:
-            importing.append(path.name)
-    assert importing == ["messages.py"]

@@ -25,6 +25,7 @@ def store():
     return Store.existing(PUBLISHED)
 
 
+@pytest.mark.long
 def test_the_tables_of_the_document_are_those_of_the_store(monkeypatch):
     monkeypatch.chdir(ROOT)
     document = filled(Path("docs/reproduction.md"), "published")

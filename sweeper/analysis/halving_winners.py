@@ -12,7 +12,7 @@ import pandas as pd
 from sweeper.analysis.settings_table import metrics_of
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, duration, inflected
-from sweeper.packs.rung_losses import stored_losses
+from sweeper.packs.rung_losses import decided, stored_losses
 from sweeper.space.halving_search import HalvingSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.entry_names import entries, varying_names
@@ -43,17 +43,14 @@ def winners_of(space: SweepSpec, searches: Sequence[Sequence[str]], store: Store
     if not isinstance(space.search, HalvingSearch):
         return frozenset()
     stored = stored_losses(space.search, store, [key for search in searches for key in search])
-    found: set[str] = set()
+    losses = {key: trial.losses for key, trial in stored.items()}
+    failed = {key for key, trial in stored.items() if trial.status == "failed"}
+    winners: set[str] = set()
     for search in searches:
-        alive = list(search)
-        for number in range(len(space.search.rungs)):
-            trials = [stored.get(key) for key in alive]
-            if any(trial is None or (len(trial.losses) <= number and trial.status != "failed") for trial in trials):
-                break
-            alive = space.search.going_on(number, {key: stored[key].losses for key in alive})
-        else:
-            found.update(alive)
-    return frozenset(found)
+        now = decided(space.search, search, losses, failed)
+        if not now.missing:
+            winners.update(now.alive)
+    return frozenset(winners)
 
 
 def finished_elsewhere(trials: pd.DataFrame, space: SweepSpec | None, store: Store) -> frozenset[str]:

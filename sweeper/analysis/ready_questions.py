@@ -3,16 +3,16 @@
 An `Answer` is a table for people, and the same values as Arrow columns for programs.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from sweeper.analysis.answer_formats import JSON_COLUMNS, PROVENANCE
+from sweeper.analysis.answer_formats import JSON_COLUMNS, PROVENANCE, TEXT
 from sweeper.analysis.ranking import SHOWN_SETTINGS, goal_of, ranked_settings, ranking, recorded_space, trials_of
 from sweeper.analysis.results import column, extra_metrics, named, names_of
 from sweeper.analysis.settings_table import Mean, fitting
 from sweeper.analysis.sql import QueryError
-from sweeper.analysis.table import COUNT, NUMBER, Column, Form, Table
+from sweeper.analysis.table import COUNT, NUMBER, Column, Table
 from sweeper.analysis.thinning import spread_out
 from sweeper.analysis.views import TEXTS, annotated
 from sweeper.messages import counted
@@ -137,17 +137,8 @@ def show(store: Store, prefix: str) -> Answer:
         for section, names in sections.items()
         for place, name in enumerate(name for name in names if values[name] not in (None, []))
     ]
-    people = Table("", (Column(""), Column("name"), Column("value", ANY)), tuple(rows))
+    people = Table("", (Column(""), Column("name"), Column("value", TEXT)), tuple(rows))
     return Answer(people, programs)
-
-
-def _any_text(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) else str(value)
-
-
-ANY = Form(_any_text)
 
 
 def curves(store: Store, prefix: str) -> Answer:

@@ -14,6 +14,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,12 +27,37 @@ from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame
 from sweeper.analysis.search_report import SearchReport, search_report
 from sweeper.analysis.settings_table import settings, settings_table
-from sweeper.analysis.table import Table, failed, markdown, terminal
+from sweeper.analysis.table import Table, attempted, markdown, terminal
 from sweeper.messages import counted, printable, redacted
 from sweeper.store.store import Store
 
 MIN_WIDTH = 120
 """Columns of the table when the output is no terminal."""
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """The command line of a report.
+
+    Attributes:
+        results: Folder or URL of the store.
+        out: Folder of the report; None for `report` inside the store.
+        spaces: Search spaces whose panels are drawn.
+        sweeps: Names of the recorded sweeps whose panels are drawn; of all if there are no spaces either.
+        palette: Colours of the figures.
+        compare: Whether to print and write every published number beside the measured one.
+        html: File of the report as one page; None for no page.
+        planned: Whether spaces show no trials but those that they plan.
+    """
+
+    results: str
+    out: Path | None = None
+    spaces: Sequence[Path] = ()
+    sweeps: Sequence[str] = ()
+    palette: figures.PaletteName = "paper"
+    compare: bool = False
+    html: Path | None = None
+    planned: bool = False
 
 
 class Reported(NamedTuple):
@@ -59,63 +85,47 @@ def _make_folder(folder: Path, proposal: str = "") -> None:
         raise ReportError(f"{folder} cannot be written to{proposal}")
 
 
-def write_report(
-    results: str,
-    out: Path | None,
-    spaces: Sequence[Path],
-    sweeps: Sequence[str],
-    palette: figures.PaletteName,
-    compare: bool,
-    html: Path | None,
-    every: int | None = None,
-    quiet: bool = False,
-    planned: bool = False,
-) -> Reported:
+def write_report(options: ReportOptions, every: int | None = None, quiet: bool = False) -> Reported:
     """Draw, print and write a report.
 
     Args:
-        results: Folder or URL of the store.
-        out: Folder of the report; None for `report` inside the store.
-        spaces: Search spaces whose panels are drawn.
-        sweeps: Names of the recorded sweeps whose panels are drawn; of all if there are no spaces either.
-        palette: Colours of the figures.
-        compare: Whether to print and write every published number beside the measured one.
-        html: File of the report as one page; None for no page.
+        options: The command line.
         every: Seconds after which an open page loads itself again; None for a page that stays as it is.
         quiet: Whether to print nothing but errors.
-        planned: Whether spaces show no trials but those that they plan.
 
     Raises:
         ReportError, SearchSpaceError: a sweep or a space cannot be read, or there is nothing to report.
         StoreError: the store cannot be read.
         OSError: a file cannot be written.
     """
-    folder = out or (Path("report") if "://" in results else Path(results) / "report")
+    results, html = options.results, options.html
+    folder = options.out or (Path("report") if "://" in results else Path(results) / "report")
     store = Store.existing(results)
     rows = store.trials()
     if not rows.num_rows and not store.sweeps():
         raise ReportError(f"{redacted(store.url)} holds no trial and no sweep: there is nothing to report yet")
     everything = Results.of_store(store, rows)
-    drawn_from = sources(store, everything, spaces, sweeps, html is None, results if planned else None)
-    _make_folder(folder, "" if out else "; name another folder with --out")
+    planned_for = results if options.planned else None
+    drawn_from = sources(store, everything, options.spaces, options.sweeps, html is None, planned_for)
+    _make_folder(folder, "" if options.out else "; name another folder with --out")
     if html:
         _make_folder(html.parent)
-    drawing = _drawn(drawn_from, folder, palette)
+    drawing = _drawn(drawn_from, folder, options.palette)
     printer = Printer(quiet)
-    _compare(printer, drawing.sections, folder, compare)
+    _compare(printer, drawing.sections, folder, options.compare)
     trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
     tables = [*(search.importance for search in drawing.searches.values()), *advice(everything.only(trial_ids))]
     for table in tables:
         printer.line("")
         printer.table(table)
-    for line in [*_remarks(drawn_from), *drawing.note_lines(planned), *_stopped(rows)]:
+    for line in [*_remarks(drawn_from), *drawing.note_lines(options.planned), *_stopped(rows)]:
         printer.line(line)
     for path in [*drawing.paths, *drawing.together]:
         printer.line(f"figure: {path}")
     write_page = None
     if html:
         shown = [*settings_tables(rows, drawn_from), *tables]
-        shown_sweeps = () if spaces else sweeps
+        shown_sweeps = () if options.spaces else options.sweeps
         write_page = functools.partial(page.write, html, store, rows, drawing.sections, shown, shown_sweeps)
         write_page(every)
         printer.line(f"page: {html}")
@@ -239,7 +249,7 @@ def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, w
     if not write:
         printer.line(f"{count}; --compare writes them beside the measured ones")
         return
-    table = _attempted(comparison.TITLE, lambda: comparison.every_number(entries))
+    table = attempted(comparison.TITLE, lambda: comparison.every_number(entries))
     if measured:
         printer.table(table)
     csv_file, markdown_file = folder / "comparison.csv", folder / "comparison.md"
@@ -258,7 +268,7 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[Table]:
 
     every = named_frame(current(rows).to_pandas())
     shown = [source for source in listed if every["trial_id"].isin(source.trial_ids).any()]
-    return [_attempted(f"Settings of {source.name}", functools.partial(table, source)) for source in shown]
+    return [attempted(f"Settings of {source.name}", functools.partial(table, source)) for source in shown]
 
 
 def advice(results: Results) -> list[Table]:
@@ -267,13 +277,5 @@ def advice(results: Results) -> list[Table]:
         seeds_needed.TITLE: lambda: seeds_needed.seeds_table(seeds_needed.enough_seeds(results)),
         votes_needed.TITLE: lambda: votes_needed.votes_table(votes_needed.votes_of_networks(results)),
     }
-    tables = [_attempted(title, make) for title, make in makers.items()]
+    tables = [attempted(title, make) for title, make in makers.items()]
     return [table for table in tables if table.rows or not table.columns]
-
-
-def _attempted(title: str, make: Callable[[], Table]) -> Table:
-    """The table, or a note that says why it could not be made: no table ends a report."""
-    try:
-        return make()
-    except Exception as error:  # an error in one table must not end the report
-        return failed(title, error)

@@ -18,6 +18,7 @@ from sweeper.analysis.halving_winners import elsewhere_line, finished_elsewhere
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import Results
 from sweeper.messages import counted, redacted
+from sweeper.packs.plan import done_statuses
 from sweeper.space import search_space
 from sweeper.space.panel import Panel
 from sweeper.space.panels import Panels
@@ -133,7 +134,7 @@ def _of_space(store: Store, everything: Results, spec: SweepSpec, planned_for: s
 def _missing(store: Store, trial_ids: Collection[str], spec: SweepSpec) -> str:
     """How many trials of the space the store lacks; empty if it lacks none."""
     committed = store.committed()
-    done = {"finished", "stopped"} if spec.search.stops_trials else {"finished"}
+    done = done_statuses(spec.search.stops_trials, retry_failed=True)
     missing = sum(committed.get(key) not in done for key in trial_ids)
     return f"{missing:,} of {counted(len(trial_ids), 'trial')} not run yet" if missing or not trial_ids else ""
 

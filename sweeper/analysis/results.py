@@ -2,7 +2,7 @@
 
 A row of the store has fixed columns, and two columns of JSON: `spec`, the specification of the trial, and
 `extra_metrics`, the metrics without a column of their own. This module alone turns the two into named columns. SQL,
-figures, page, advice, the table at the end of a sweep and the estimate of its cost all read these columns.
+figures, page, advice and the table at the end of a sweep all read these columns.
 
 Names:
     - `sweeper.store.entry_names` has the names of entries.

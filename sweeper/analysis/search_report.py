@@ -8,7 +8,7 @@ import pandas as pd
 from sweeper.analysis import figures, importance, page
 from sweeper.analysis.figures import parallel_coordinates
 from sweeper.analysis.ranking import goal_of, ranking
-from sweeper.analysis.table import Table, failed
+from sweeper.analysis.table import Table, attempted
 from sweeper.messages import counted
 from sweeper.space.sweep_spec import SweepSpec
 
@@ -47,10 +47,7 @@ def search_report(
     ranked = ranking(trials, goal_of(space.search, trials))
     if not ranked.ranked:
         return SearchReport(Table(title, (), (), f"no trial has {ranked.goal.metric}"), (), None)
-    try:
-        table = importance.importance_table(name, ranked, space)
-    except Exception as error:  # an error in one table must not end the report
-        table = failed(title, error)
+    table = attempted(title, lambda: importance.importance_table(name, ranked, space))
     notes: list[figures.Note] = []
     paths = figures.attempted(
         "parallel coordinates", notes, lambda: parallel_coordinates.draw(ranked, space, folder / name, palette)

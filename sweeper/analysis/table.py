@@ -158,6 +158,14 @@ def failed(title: str, error: Exception) -> Table:
     return Table(title, (), (), f"This table could not be made: {type(error).__name__}: {error}")
 
 
+def attempted(title: str, make: Callable[[], Table]) -> Table:
+    """The table, or a note that says why it could not be made."""
+    try:
+        return make()
+    except Exception as error:  # an error in one table must not end the report
+        return failed(title, error)
+
+
 def texts(table: Table) -> list[tuple[str, ...]]:
     """The rows as text, safe to print."""
     return [

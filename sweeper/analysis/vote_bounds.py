@@ -33,6 +33,16 @@ bound.
 
 import math
 
+from sweeper.trial.contracts import Voting, VotingRule
+
+MARGINS: dict[VotingRule, str] = {"joint": "margin_p5", "partwise": "part_margin_p5"}
+"""The metric of the margin that decides a vote, by the rule of the vote: its 5th percentile over the inputs."""
+
+
+def rivals_of(voting: Voting, rule: VotingRule) -> int:
+    """How many terms the bound of a vote sums over: one for each wrong answer, or one for each part."""
+    return voting.wrong_answers if rule == "joint" else voting.parts
+
 
 def votes_needed(margin: float, wrong_answers: int, failure: float = 0.05) -> float:
     """Number k of independent votes on whole answers that suffices to be wrong with at most probability `failure`.
@@ -75,7 +85,7 @@ def success_promised(votes: float, margin: float, rivals: int) -> float:
     Args:
         votes: Number k of votes.
         margin: D, of whole answers or of the weakest part, at most 1.
-        rivals: Wrong answers, or parts.
+        rivals: See `rivals_of`.
 
     Returns:
         A number of at least 0; 0 if the margin is not positive.

@@ -20,7 +20,7 @@ import pandas as pd
 from sweeper.analysis.results import Results, task_of
 from sweeper.analysis.shared_entries import SETTING_COLUMNS, SharedEntries, randomised
 from sweeper.analysis.table import VALUE, Column, Form, Table, without_empty_columns
-from sweeper.analysis.vote_bounds import partwise_votes_needed, votes_needed
+from sweeper.analysis.vote_bounds import MARGINS, partwise_votes_needed, rivals_of, votes_needed
 from sweeper.store.entry_names import entries
 from sweeper.training.voting import estimate_name, sizes_of
 from sweeper.trial.contracts import Voting, VotingRule
@@ -81,9 +81,7 @@ def votes_of_networks(results: Results) -> list[Votes]:
                     if average is not None and tail is not None:
                         reached.setdefault(size, (average, tail))
             # Shares of single precision may exceed 1 by a rounding error; so may margins of a perfect model.
-            margins = tuple(
-                min(margin, 1.0) for margin in _values(rows, "margin_p5" if rule == "joint" else "part_margin_p5")
-            )
+            margins = tuple(min(margin, 1.0) for margin in _values(rows, MARGINS[rule]))
             if margins or reached:
                 needed = tuple(_needed(voting, rule, margin) for margin in margins)
                 m, seeds = int(rows["m"].iloc[0]), rows["seed"].nunique()
@@ -96,9 +94,8 @@ def votes_of_networks(results: Results) -> list[Votes]:
 
 
 def _needed(voting: Voting, rule: VotingRule, margin: float) -> float:
-    if rule == "joint":
-        return votes_needed(margin, voting.wrong_answers, FAILURE)
-    return partwise_votes_needed(margin, voting.parts, FAILURE)
+    bound = votes_needed if rule == "joint" else partwise_votes_needed
+    return bound(margin, rivals_of(voting, rule), FAILURE)
 
 
 def _values(rows: pd.DataFrame, metric: str) -> tuple[float, ...]:

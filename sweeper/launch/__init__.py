@@ -13,12 +13,14 @@ Invariants:
     - After `connected` is left, no process that it started remains.
 """
 
+from sweeper.launch import worker_process  # isort: skip  # before all that takes time to import
 from sweeper.launch import ray_environment  # isort: skip  # before Ray
+from sweeper.events import Stream
+from sweeper.interruption import Interruption
 from sweeper.launch.cluster import connected, refuse_too_large
 from sweeper.launch.compiling import FirstPacks
 from sweeper.launch.failures import LaunchError, TooLarge
-from sweeper.launch.job import Job
-from sweeper.launch.tune_driver import Launched, launch
+from sweeper.launch.job import Job, Launched
 from sweeper.launch.work_kinds import NetworkEvaluation, Training
 
 __all__ = [
@@ -33,4 +35,16 @@ __all__ = [
     "launch",
     "ray_environment",
     "refuse_too_large",
+    "worker_process",
 ]
+
+
+def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
+    """Run all work of a source on the cluster that `connected` has connected; see `tune_driver.launch`.
+
+    Raises:
+        LaunchError: Tune gave up.
+    """
+    from sweeper.launch import tune_driver  # Tune is imported while a local cluster starts
+
+    return tune_driver.launch(job, stream, interruption)

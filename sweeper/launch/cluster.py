@@ -1,6 +1,7 @@
 """The Ray cluster of a start: a running one or a local one, with an environment for its workers."""
 
 import contextlib
+import importlib
 import logging
 import os
 import shutil
@@ -20,6 +21,7 @@ from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.compiling import FirstPacks, compiled_ahead
 from sweeper.launch.failures import LaunchError, TooLarge
 from sweeper.launch.head_watch import watched_head
+from sweeper.launch.worker_process import WORKER_VARIABLE
 from sweeper.messages import counted
 from sweeper.packs.memory_share import memory_share
 from sweeper.space.resources import Resources
@@ -43,6 +45,7 @@ def worker_environment(resources: Resources) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": threads,
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "RAY_CHDIR_TO_TRIAL_DIR": "0",
+        WORKER_VARIABLE: "1",
     }
     if resources.cpus == 1:
         environment["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
@@ -172,7 +175,12 @@ def _code_of(snapshot: CodeSnapshot) -> dict[str, str]:
 def _start(environment: dict[str, str], snapshot: CodeSnapshot) -> None:
     # Workers look for modules in the working directory of `ray.init` before they look in PYTHONPATH.
     with contextlib.chdir(snapshot.packages):
-        local_cluster.start(environment)
+        local_cluster.start(environment, meanwhile=import_tune)
+
+
+def import_tune() -> None:
+    """Import what runs the packs. Tune takes longer to import than all of the driver's side apart from Jax."""
+    importlib.import_module("sweeper.launch.tune_driver")
 
 
 EXCLUDED = [".venv", ".git", "results", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis"]

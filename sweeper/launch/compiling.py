@@ -18,11 +18,11 @@ from typing import NamedTuple
 import jax
 
 from sweeper.launch.local_cluster import machine_resources
-from sweeper.launch.private_folder import private_folder
 from sweeper.packs import compilation_ahead
 from sweeper.packs.packing import Pack, structure
 from sweeper.space.resources import Resources
 from sweeper.trial.fingerprint import Code
+from sweeper.trial.private_folder import private_folder
 
 LEAST_SECONDS = 0.1
 """Programs that compile faster are not kept."""

@@ -1,9 +1,10 @@
-"""The job of a launch: the work of a start, and how to execute the work."""
+"""The job of a launch: the work of a start, how to execute the work, and how that ended."""
 
 import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
-from sweeper.events import SweepPlanned
+from sweeper.events import SweepPlanned, TrialsLost
 from sweeper.launch.work_kinds import WorkKind
 from sweeper.packs.plan import WorkSource
 from sweeper.space.resources import Resources
@@ -35,3 +36,15 @@ class Job:
     work_kind: WorkKind
     early_stopping: Asha | None = None
     concurrency: int | None = None
+
+
+class Launched(NamedTuple):
+    """How a launch ended.
+
+    Attributes:
+        losses: Trials that could not be committed; pending trials after an interruption are not among them.
+        refused: Whether the launch ended early because the store took no more commits.
+    """
+
+    losses: list[TrialsLost]
+    refused: bool

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import ray
 from ray import tune
@@ -21,10 +21,11 @@ from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.failures import LaunchError, reason
-from sweeper.launch.job import Job
+from sweeper.launch.job import Job, Launched
 from sweeper.launch.tune_callback import MAX_WORKER_DEATHS, Ended, NotSaved, SweepCallback, TrialErrors
 from sweeper.launch.tune_worker import PackWorker
-from sweeper.launch.worker_messages import Orders, encoded
+from sweeper.launch.worker_messages import encoded
+from sweeper.packs.orders import Orders
 from sweeper.packs.plan import WorkSource
 from sweeper.space.resources import Resources
 from sweeper.space.search import Asha
@@ -94,18 +95,6 @@ class _EarlyStopping(NotSaved, ASHAScheduler):
         return TrialScheduler.CONTINUE
 
 
-class Launched(NamedTuple):
-    """How a launch ended.
-
-    Attributes:
-        losses: Trials that could not be committed; pending trials after an interruption are not among them.
-        refused: Whether the launch ended early because the store took no more commits.
-    """
-
-    losses: list[events.TrialsLost]
-    refused: bool
-
-
 def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
     """Run all work of a source on the cluster that `cluster.connected` has connected.
 
@@ -139,7 +128,7 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
         stream.emit(events.ResourcesAwaited(bundle))
     try:
         while not job.source.exhausted and not callback.stopping:
-            with _scratch() as folder, _no_trackers(), errors.listening(), interruption.answered_by("note"):
+            with scratch() as folder, _no_trackers(), errors.listening(), interruption.answered_by("note"):
                 tune.Tuner(
                     worker,
                     tune_config=tune.TuneConfig(
@@ -166,7 +155,7 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
 
 
 @contextlib.contextmanager
-def _scratch() -> Iterator[Path]:
+def scratch() -> Iterator[Path]:
     """A private folder for all files that Tune writes on this machine during a launch; deleted at the end.
 
     Tune stages its files, pickles among them, in Ray's session folder, and reads some of them back. On the machine of a

@@ -17,10 +17,11 @@ from sweeper.launch.compiling import keep_programs
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.population import Population
 from sweeper.launch.work_kinds import WorkKind
-from sweeper.launch.worker_messages import Failed, Lost, Order, Report, decoded
+from sweeper.launch.worker_messages import Failed, Lost, Report, decoded
 from sweeper.packs import checkpoint
 from sweeper.packs.device_lanes import out_of_memory
 from sweeper.packs.evaluation_run import EvaluationRun
+from sweeper.packs.orders import Order
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work

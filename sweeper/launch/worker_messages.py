@@ -1,40 +1,19 @@
-"""The messages between the driver and its workers: work, orders and reports.
+"""The messages between the driver and its workers: work and reports.
 
-Work goes out as a Tune configuration. Reports come back as Tune results, about one a second. Orders wait with an actor
-that workers ask between two reports, because Tune's own way to stop a Tune trial cannot distinguish "leave a
-checkpoint" from "evaluate and commit now", and kills a worker that does not stop in time.
+Work goes out as a Tune configuration. Reports come back as Tune results, about one a second. Orders
+(`sweeper.packs.orders`) wait with an actor that workers ask between two reports, because Tune's own way to stop a Tune
+trial cannot distinguish "leave a checkpoint" from "evaluate and commit now", and kills a worker that does not stop in
+time.
 """
 
 import dataclasses
 import json
-from typing import Any, Literal
+from typing import Any
 
 from sweeper.events import PackProgressed
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Segment, Work
 from sweeper.trial.trial_spec import TrialSpec, canonical
-
-Order = Literal["carry on", "stop early", "leave"]
-
-
-class Orders:
-    """The actor that keeps the driver's orders until the workers ask."""
-
-    def __init__(self) -> None:
-        self._leave = False
-        self._stop_early: set[str] = set()
-
-    def leave(self) -> None:
-        """Order every worker to leave a checkpoint and end its pack."""
-        self._leave = True
-
-    def stop_early(self, pack_id: str) -> None:
-        """Order the worker of a pack to evaluate and commit its trials as trained so far."""
-        self._stop_early.add(pack_id)
-
-    def order(self, pack_id: str) -> Order:
-        """The present order for the worker of the pack."""
-        return "leave" if self._leave else "stop early" if pack_id in self._stop_early else "carry on"
 
 
 @dataclasses.dataclass(frozen=True)

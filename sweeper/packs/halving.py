@@ -18,20 +18,59 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 
-from sweeper.packs import checkpoint
-from sweeper.packs.pack_training import curve_window, lane_curves, restored
+from sweeper.packs.halving_state import HalvingState
+from sweeper.packs.pack_training import curve_window
 from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment, Work, WorkSource
-from sweeper.packs.rung_losses import stored_losses
+from sweeper.packs.rung_losses import decided
 from sweeper.space.halving_search import HalvingSearch
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError
-from sweeper.store.superseded import supersede
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec, trial_id
+
+
+def halving_work(
+    spec: SweepSpec,
+    store: Store,
+    committed: Mapping[str, Status],
+    done: frozenset[Status],
+    fingerprint: Callable[[TrialSpec], str | None],
+) -> "HalvingWork":
+    """The work of a successive halving, after rows, curves and checkpoints of its trials were read.
+
+    Args:
+        spec: A space with a successive halving.
+        store: Where rows and checkpoints are; nothing is written.
+        committed: Status of every committed trial at the start.
+        done: See `plan.done_statuses`.
+        fingerprint: Fingerprint of the code of this start, for a trial; checkpoints of other code do not count.
+
+    Raises:
+        SearchSpaceError: a rung lies before the first point of a training curve.
+        StoreError: the store cannot be read.
+    """
+    assert isinstance(spec.search, HalvingSearch)
+    searches = spec.search.searches(spec.expand().trials)
+    planned = {trial_id(trial): trial for starts in searches for trial in starts}
+    _refuse_early_rungs(spec, spec.search, planned.values())
+    state = HalvingState(spec.search, store, planned, fingerprint)
+    state.read_rows([key for key in planned if committed.get(key) in done])
+    state.read_checkpoints()
+    # Lanes take turns on a CPU, so that packs of one trial keep more cores busy.
+    lanes = spec.resources.lanes or (spec.search.starts if spec.resources.gpus else 1)
+    return HalvingWork(state, searches, lanes, done)
+
+
+def _refuse_early_rungs(spec: SweepSpec, search: HalvingSearch, trials: Iterable[TrialSpec]) -> None:
+    first = search.rungs[0].steps
+    for trial in trials:
+        window = curve_window(trainer_of(trial), trial)
+        if first < window:
+            text = f"is before the first point of the training curve, at step {window:,}"
+            raise SearchSpaceError(str(spec.path), [Problem("search.rungs[0].steps", text)])
 
 
 class HalvingWork(WorkSource):
@@ -42,57 +81,26 @@ class HalvingWork(WorkSource):
     """
 
     def __init__(
-        self,
-        spec: SweepSpec,
-        store: Store,
-        committed: Mapping[str, Status],
-        done: frozenset[Status],
-        fingerprint: Callable[[TrialSpec], str | None],
+        self, state: HalvingState, searches: Sequence[Sequence[TrialSpec]], lanes: int, done: frozenset[Status]
     ):
-        """Reads rows, curves and checkpoints of the trials; writes nothing.
+        """The work that follows from a state.
 
         Args:
-            spec: A space with a successive halving.
-            store: Where rows and checkpoints are.
-            committed: Status of every committed trial at the start.
+            state: What the store knows of the trials; it is read again for every pack that has ended.
+            searches: The trials of each search.
+            lanes: See `packing.packs`; a pack has trials of one search only.
             done: See `plan.done_statuses`.
-            fingerprint: Fingerprint of the code of this start, for a trial; checkpoints of other code do not count.
-
-        Raises:
-            SearchSpaceError: a rung lies before the first point of a training curve.
-            StoreError: the store cannot be read.
         """
         super().__init__(done)
-        assert isinstance(spec.search, HalvingSearch)
-        self._store, self._fingerprint = store, fingerprint
-        self._search, self._rungs = spec.search, spec.search.rungs
-        groups = spec.search.searches(spec.expand().trials)
-        self.searches = [tuple(map(trial_id, starts)) for starts in groups]
-        self.planned = {trial_id(trial): trial for starts in groups for trial in starts}
-        self._refuse_early_rungs(spec)
-        # Lanes take turns on a CPU, so that packs of one trial keep more cores busy.
-        lanes = spec.resources.lanes or (spec.search.starts if spec.resources.gpus else 1)
-        cut = (pack for starts in groups for pack in packs(starts, lanes))
+        self._state, self._search, self._rungs = state, state.search, state.search.rungs
+        self.searches = [tuple(map(trial_id, starts)) for starts in searches]
+        self.planned = dict(state.planned)
+        cut = (pack for starts in searches for pack in packs(starts, lanes))
         self._pack = {key: number for number, pack in enumerate(cut) for key in pack.trial_ids}
-        self._rows: dict[str, Status] = {}
-        self._losses: dict[str, tuple[float, ...]] = defaultdict(tuple)
-        self._holder: dict[str, str] = {}
-        self._lanes: dict[str, tuple[str, ...]] = {}
         self._open: dict[str, Work] = {}
         self._given: set[tuple[str, Segment]] = set()
-        self._read_rows([key for key in self.planned if committed.get(key) in done])
-        for name in store.listing("checkpoints"):
-            self._read_checkpoint(PurePosixPath(name).stem)
         self.steps = sum(self._segments())
         self._advance()
-
-    def _refuse_early_rungs(self, spec: SweepSpec) -> None:
-        first = self._rungs[0].steps
-        for trial in self.planned.values():
-            window = curve_window(trainer_of(trial), trial)
-            if first < window:
-                text = f"is before the first point of the training curve, at step {window:,}"
-                raise SearchSpaceError(str(spec.path), [Problem("search.rungs[0].steps", text)])
 
     @property
     def exhausted(self) -> bool:
@@ -102,11 +110,9 @@ class HalvingWork(WorkSource):
         work = super().next()
         if work is not None and work.until < work.pack.trials[0].steps:
             # A row of another sweep, or of the same one with other rungs, which ends before this segment does.
-            short = [key for key in work.pending if self._rows.get(key) == "stopped"]
+            short = [key for key in work.pending if self._state.rows.get(key) == "stopped"]
             if short:
-                supersede(self._store, short)
-                for key in short:
-                    del self._rows[key]
+                self._state.give_up_rows(short)
         return work
 
     def settle(self, pack_id: str) -> None:
@@ -114,13 +120,13 @@ class HalvingWork(WorkSource):
         if work is None:
             return
         with contextlib.suppress(OSError, StoreError):  # then the next start reads the pack's trials from the store
-            self._read_rows(work.pack.trial_ids)
-            self._read_checkpoint(pack_id)
+            self._state.read_rows(work.pack.trial_ids)
+            self._state.read_checkpoint(pack_id)
         self._advance()
 
     @property
     def held_up(self) -> tuple[str, ...]:
-        return tuple(key for key in self.planned if key not in self._rows)
+        return tuple(key for key in self.planned if key not in self._state.rows)
 
     def expected(self, pending: Collection[str]) -> list[TrialSpec]:
         trials = []
@@ -141,67 +147,23 @@ class HalvingWork(WorkSource):
         ends = [before - after for before, after in itertools.pairwise(kept)]
         return [length for length, count in zip(steps, ends, strict=True) for _ in range(count)]
 
-    # ----------------------------------------------------------------------------------------------------------------
-    # What the store knows
-    # ----------------------------------------------------------------------------------------------------------------
-
-    def _read_rows(self, trial_ids: Collection[str]) -> None:
-        """Take the status and the losses of trials from their rows and curves."""
-        for key, stored in stored_losses(self._search, self._store, trial_ids).items():
-            self._rows[key] = stored.status
-            self._learn(key, stored.losses)
-
-    def _read_checkpoint(self, pack_id: str) -> None:
-        """Take the losses of trials from a checkpoint, if they are trials of the sweep and the code is the same."""
-        saved = checkpoint.load(self._store, pack_id)
-        first = None if saved is None else self.planned.get(saved.trial_ids[0])
-        if saved is None or first is None or saved.fingerprint != self._fingerprint(first):
-            return
-        self._lanes[pack_id] = saved.trial_ids
-        training = restored(None, saved.notes)
-        for lane, key in enumerate(saved.trial_ids):
-            if key in self.planned:
-                curves = lane_curves(trainer_of(first), first, training, lane)
-                points = [(step, value) for step, name, value in curves if name == "train_loss"]
-                losses = self._search.losses(points, training.lane_steps[lane])
-                if self._learn(key, losses) or key not in self._holder:
-                    self._holder[key] = pack_id
-
-    def _learn(self, key: str, losses: tuple[float, ...]) -> bool:
-        """Take the losses of a trial at the rungs; returns whether these are news."""
-        news = len(losses) > len(self._losses[key])
-        if news:
-            self._losses[key] = losses
-        return news
-
-    def _note_finished(self) -> None:
-        """Find the checkpoints whose trials all have a row; those of failed trials stay, for a retry."""
-        for pack_id, lanes in self._lanes.items():
-            if all(self._rows.get(key) in ("finished", "stopped") for key in lanes):
-                self.finished |= {pack_id}
-
-    # ----------------------------------------------------------------------------------------------------------------
-    # What is next
-    # ----------------------------------------------------------------------------------------------------------------
-
     def _advance(self) -> None:
-        self._note_finished()
+        self.finished |= self._state.finished_packs()
         for search in self.searches:
             for keys, segment in self._due(search):
                 self._hand_out(keys, segment)
 
     def _due(self, search: Sequence[str]) -> list[tuple[list[str], Segment]]:
         """The work of a search, as far as its rungs are decided; trials that go on stand first."""
-        alive, stops = list(search), []
-        for number, rung in enumerate(self._rungs):
-            reached = [key for key in alive if len(self._losses[key]) > number]
-            missing = [key for key in alive if key not in reached and self._rows.get(key) != "failed"]
-            if missing:
-                return [(missing, Segment(rung.steps, "pause")), *stops]
-            alive = self._search.going_on(number, {key: self._losses[key] for key in reached})
-            losers = [key for key in reached if key not in alive and key not in self._rows]
-            stops.append((losers, Segment(rung.steps, "stop")))
-        winners = [key for key in alive if self._rows.get(key) not in ("finished", "failed")]
+        failed = [key for key in search if self._state.rows.get(key) == "failed"]
+        now = decided(self._search, search, self._state.losses, failed)
+        stops = [
+            ([key for key in losers if key not in self._state.rows], Segment(rung.steps, "stop"))
+            for rung, losers in zip(self._rungs, now.stopped, strict=False)
+        ]
+        if now.missing:
+            return [(list(now.missing), Segment(self._rungs[len(now.stopped)].steps, "pause")), *stops]
+        winners = [key for key in now.alive if self._state.rows.get(key) not in ("finished", "failed")]
         return [(winners, Segment(self.planned[search[0]].steps, "finish")), *stops]
 
     def _hand_out(self, keys: Iterable[str], segment: Segment) -> None:
@@ -210,7 +172,7 @@ class HalvingWork(WorkSource):
         for key in keys:
             if (key, segment) not in self._given:
                 self._given.add((key, segment))
-                parts[self._pack[key], self._holder.get(key)].append(key)
+                parts[self._pack[key], self._state.holders.get(key)].append(key)
         for (_, parent), names in parts.items():
             pack = Pack(tuple(self.planned[key] for key in sorted(names, key=lambda key: self.planned[key].seed)))
             work = Work(pack, pack.trial_ids, replace(segment, parent=parent))
@@ -220,9 +182,9 @@ class HalvingWork(WorkSource):
     def _segments(self) -> Iterator[int]:
         """Last steps of the segments that this process may hand out, one for each trial of a segment."""
         for search in self.searches:
-            alive, rows = len(search), sum(key in self._rows for key in search)
+            alive, rows = len(search), sum(key in self._state.rows for key in search)
             for number, rung in enumerate(self._rungs):
-                reached = sum(len(self._losses[key]) > number for key in search)
+                reached = sum(len(self._state.losses[key]) > number for key in search)
                 yield from [rung.steps] * max(alive - reached, 0)
                 stopped, alive = max(alive - rung.keep, 0), min(rung.keep, alive)
                 yield from [rung.steps] * max(stopped - rows, 0)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from sweeper.messages import counted, inflected
-from sweeper.packs.halving import HalvingWork
+from sweeper.packs.halving import halving_work
 from sweeper.packs.packing import cells
 from sweeper.packs.plan import AdaptiveWork, ListedWork, WorkSource, plan
 from sweeper.space.halving_search import HalvingSearch
@@ -29,7 +29,7 @@ def work_source(
         committed: Status of every committed trial at the start.
         done: See `plan.done_statuses`.
         values: See `plan.AdaptiveWork`.
-        fingerprint: See `halving.HalvingWork`.
+        fingerprint: See `halving.halving_work`.
 
     Raises:
         SearchSpaceError: values that are legal by themselves exclude each other.
@@ -40,7 +40,7 @@ def work_source(
         searched = f"{spec.search.TITLE} of {counted(spec.search.trials or 0, 'setting')}"
         return study, f"{searched}, {counted(len(study.planned), 'trial')} so far"
     if isinstance(spec.search, HalvingSearch):
-        halving = HalvingWork(spec, store, committed, done, fingerprint)
+        halving = halving_work(spec, store, committed, done, fingerprint)
         searches = f"{len(halving.searches):,} {inflected(len(halving.searches), 'search', 'searches')}"
         structures = counted(len(cells(halving.planned.values())), "cell")
         return halving, f"{searches} of {spec.search.starts:,} trials · {structures}"

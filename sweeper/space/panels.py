@@ -53,8 +53,8 @@ _Bins = Annotated[int, Field(ge=1, le=1000)]
 # --------------------------------------------------------------------------------------------------------------------
 
 
-class _Lines(Published):
-    """The fields that curve and history panels share: averages and tails, with a band over the training seeds."""
+class LinesPanel(Published):
+    """The fields that all panels of lines share: averages and tails, with a band over the training seeds."""
 
     y: ValueAxis = ValueAxis()
     tail: Name | None = None
@@ -64,7 +64,7 @@ class _Lines(Published):
     published: ListOf[PublishedCurve] = ()
 
     @model_validator(mode="after")
-    def _consistent(self) -> "_Lines":
+    def _consistent(self) -> "LinesPanel":
         if self.tail and self.tail == self.metric:
             raise ValueError(f"tail: '{self.tail}' is already the metric")
         for reference in self.published:
@@ -86,7 +86,7 @@ class _Lines(Published):
         return self.metric, self.tail
 
 
-class _RowLines(_Lines):
+class RowLinesPanel(LinesPanel):
     """The fields of panels of the rows of trials, or of evaluations of their networks."""
 
     rows: Literal["trials", "evaluations"] = "trials"
@@ -96,7 +96,7 @@ class _RowLines(_Lines):
         return self.rows == "evaluations"
 
 
-class CurvePanel(_RowLines):
+class CurvePanel(RowLinesPanel):
     """Averages and tails against a column, of the rows of trials or of evaluations of their networks."""
 
     SOURCE = "column"
@@ -106,7 +106,7 @@ class CurvePanel(_RowLines):
     x: ColumnAxis
 
 
-class HistoryPanel(_Lines):
+class HistoryPanel(LinesPanel):
     """Training curves: averages and tails on the training batches against the step; `x` is the axis' label."""
 
     SOURCE = "curve"
@@ -115,7 +115,7 @@ class HistoryPanel(_Lines):
     x: str = "Step"
 
 
-class VotesPanel(_RowLines):
+class VotesPanel(RowLinesPanel):
     """Success against the number of votes k, with the lower bounds of `sweeper.analysis.vote_bounds`.
 
     `metric` and `tail` are names of columns without the number k: `votes` for `votes_<k>`, `votes_p5` for

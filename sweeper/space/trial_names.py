@@ -51,7 +51,11 @@ class TrialNames:
 
     @cached_property
     def _evaluated(self) -> list[evaluation.Names]:
-        return [evaluation.names(trial) for trial in self._trials]
+        # A network is evaluated on a task: objective and optimiser have no part in the names.
+        first_of_network: dict[tuple[str, str], TrialSpec] = {}
+        for trial in self._trials:
+            first_of_network.setdefault((trial.task.name, trial.model.name), trial)
+        return [evaluation.names(trial) for trial in first_of_network.values()]
 
     @cached_property
     def curves(self) -> list[str]:

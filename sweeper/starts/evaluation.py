@@ -67,6 +67,29 @@ class EvaluationOptions:
     argv: tuple[str, ...]
 
 
+@dataclasses.dataclass(frozen=True)
+class PlannedEvaluation:
+    """An evaluation before its packs run.
+
+    Attributes:
+        options: The command line.
+        name: What the evaluation is called.
+        store: The store with the networks, which also takes the evaluations.
+        origin: The provenance in the rows of this start.
+        resources: How the packs run.
+        evaluation: The plan.
+        output: Where to print.
+    """
+
+    options: EvaluationOptions
+    name: str
+    store: Store
+    origin: Provenance
+    resources: Resources
+    evaluation: EvaluationPlan
+    output: Output
+
+
 def start(options: EvaluationOptions, interruption: Interruption) -> int:
     """Choose, evaluate and report; returns the exit code.
 
@@ -81,17 +104,18 @@ def start(options: EvaluationOptions, interruption: Interruption) -> int:
         chosen = _chosen(options, spec, store)
         resources = Resources() if spec is None else spec.resources
         origin = provenance.capture(options.argv)
-        planned = _planned(options, chosen, resources, store, origin)
+        plan = _plan(options, chosen, resources, store, origin)
     except (SearchSpaceError, StoreError, sql.QueryError, ProtocolError) as error:
         output.complain(str(error))
         return 2
     name = "evaluation" if spec is None else spec.name
-    _say(output, name, planned, options.recompute_other_code)
+    planned = PlannedEvaluation(options, name, store, origin, resources, plan, output)
+    _say(planned)
     if options.dry_run:
         return 0
-    if planned.plan.work:
+    if plan.plan.work:
         try:
-            _launched(options, name, resources, planned, store, origin, output, interruption)
+            _launched(planned, interruption)
         except StoreError as error:
             output.complain(str(error))
             return 1
@@ -99,7 +123,7 @@ def start(options: EvaluationOptions, interruption: Interruption) -> int:
             output.complain(str(error))
             return error.code
     try:
-        return _report(options, planned, store, origin, output, interruption)
+        return _report(planned, interruption)
     except StoreError as error:
         output.complain(str(error))
         return 1
@@ -122,64 +146,52 @@ def _chosen(options: EvaluationOptions, spec: SweepSpec | None, store: Store) ->
     return [trial_id(trial) for trial in spec.expand().trials]
 
 
-def _planned(
+def _plan(
     options: EvaluationOptions, chosen: Iterable[str], resources: Resources, store: Store, origin: Provenance
 ) -> EvaluationPlan:
     assert origin.code is not None
     return evaluation_plan(store, chosen, options.changes, origin.code, resources.lanes, options.recompute_other_code)
 
 
-def _say(output: Output, name: str, planned: EvaluationPlan, recompute: bool) -> None:
+def _say(planned: PlannedEvaluation) -> None:
     """Print how many trials are to be evaluated, and how many cannot be."""
-    pending = sum(len(work.pending) for work in planned.plan.work)
-    done = len(planned.plan.committed)
-    output.say(f"{name}: {counted(len(planned.plan.trials), 'network')} · {done:,} evaluated · {pending:,} to evaluate")
-    if planned.other_code:
-        happens = "made again" if recompute else "kept; --recompute-other-code makes them again"
-        output.say(f"  {counted(len(planned.other_code), 'evaluation')} by other code: {happens}")
-    for reason, count in planned.left_out.items():
-        output.say(f"  left out: {counted(count, 'trial')}, of which each {reason}")
+    evaluation, say = planned.evaluation, planned.output.say
+    plan = evaluation.plan
+    pending = sum(len(work.pending) for work in plan.work)
+    counts = f"{len(plan.committed):,} evaluated · {pending:,} to evaluate"
+    say(f"{planned.name}: {counted(len(plan.trials), 'network')} · {counts}")
+    if evaluation.other_code:
+        again = planned.options.recompute_other_code
+        happens = "made again" if again else "kept; --recompute-other-code makes them again"
+        say(f"  {counted(len(evaluation.other_code), 'evaluation')} by other code: {happens}")
+    for reason, count in evaluation.left_out.items():
+        say(f"  left out: {counted(count, 'trial')}, of which each {reason}")
 
 
-def _launched(
-    options: EvaluationOptions,
-    name: str,
-    resources: Resources,
-    planned: EvaluationPlan,
-    store: Store,
-    origin: Provenance,
-    output: Output,
-    interruption: Interruption,
-) -> "launch.Launched":
+def _launched(planned: PlannedEvaluation, interruption: Interruption) -> "launch.Launched":
     """Evaluate all packs on a cluster; errors are those of `on_cluster.launched`."""
     from sweeper import launch  # Ray takes seconds to import
 
-    source = ListedWork(planned.plan)
-    done = len(planned.plan.committed)
-    event = events.SweepPlanned(name, trials=len(source.planned), done=done, failed=0, steps=source.steps)
+    options, plan = planned.options, planned.evaluation.plan
+    source, done = ListedWork(plan), len(plan.committed)
+    event = events.SweepPlanned(planned.name, trials=len(source.planned), done=done, failed=0, steps=source.steps)
     job = launch.Job(
         source=source,
         planned=lambda: event,
-        store=store,
-        provenance=origin,
-        resources=resources,
+        store=planned.store,
+        provenance=planned.origin,
+        resources=planned.resources,
         work_kind=launch.NetworkEvaluation(options.changes),
         concurrency=options.concurrency,
     )
-    return on_cluster.launched(job, options.address, output, interruption)
+    return on_cluster.launched(job, options.address, planned.output, interruption)
 
 
-def _report(
-    options: EvaluationOptions,
-    planned: EvaluationPlan,
-    store: Store,
-    origin: Provenance,
-    output: Output,
-    interruption: Interruption,
-) -> int:
+def _report(planned: PlannedEvaluation, interruption: Interruption) -> int:
     """Print the table and the missing evaluations; returns the exit code."""
-    trials = planned.plan.trials
-    now = _planned(options, trials, Resources(), store, origin)
+    options, store, origin, output = planned.options, planned.store, planned.origin, planned.output
+    trials = planned.evaluation.plan.trials
+    now = _plan(options, trials, Resources(), store, origin)
     left = sum(len(work.pending) for work in now.plan.work)
     if interruption.signum is not None:
         output.say(f"interrupted with {counted(left, 'network')} to go; this command carries on:\n  {origin.command}")

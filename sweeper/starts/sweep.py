@@ -1,7 +1,7 @@
 """One start of a sweep, from the YAML to the table of results.
 
-A start plans, launches the pending trials, and prints the results. Meanwhile it emits a stream of events
-(`sweeper.events`), which `sweeper.listeners` shows.
+A start plans, launches the pending trials, and prints the results. While they run, `on_cluster` or `in_process` emits a
+stream of events (`sweeper.events`), which `sweeper.listeners` shows.
 """
 
 import collections

@@ -66,6 +66,11 @@ class Entry(NamedTuple):
     modified: int
     place: RowPlace | None
 
+    @property
+    def row_file(self) -> str:
+        """Name below `trials` of the file that holds the row."""
+        return self.seal.name if self.place is None else self.place.file.name
+
     def detail(self, kind: Detail) -> tuple[str, DetailFile | None]:
         """The trial's curves, outcomes or network: name of the row that the file belongs to, and what the row says.
 

@@ -1,7 +1,7 @@
 """Taking trials out of compacted files, and deleting what compacted files have replaced."""
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -72,10 +72,42 @@ def dissolve(files: DurableFiles, seal: CompactedSeal, data: bytes, without: Col
         publish(files, own, rows.slice(position, 1), tables)
     names = [seal.of(member).name for member in seal.members if member.trial_id not in without]
     if len(present(files, "trials", names, few=True)) < len(names):
-        raise StoreError("another process is compacting this store")
+        raise compacted_elsewhere()
     files.delete(f"trials/{seal.name}")
     files.delete(f"curves/{seal.name}")
     return None
+
+
+def compacted_elsewhere() -> StoreError:
+    """The error of whoever moves rows while another process does."""
+    return StoreError("another process is compacting this store")
+
+
+def dissolve_holders(
+    files: DurableFiles,
+    entries: Iterable[Entry],
+    without: Collection[str] = (),
+    beforehand: Callable[[], None] = lambda: None,
+) -> None:
+    """Dissolve the compacted files that hold rows of trials, each while the store is held exclusively.
+
+    Args:
+        files: The files of the store.
+        entries: The trials; trials with a row in a file of its own are skipped.
+        without: Ids of trials that get no row.
+        beforehand: Called while the store is held, before a file is dissolved.
+
+    Raises:
+        StoreError: the store cannot be written, another process is compacting it, or a compacted file is damaged.
+    """
+    for seal, data in _holders(entries):
+        with files.exclusively() as hold:
+            if hold == "taken":
+                raise compacted_elsewhere()
+            beforehand()
+            damage = dissolve(files, seal, data, without)
+        if damage is not None:
+            raise StoreError(f"'{damage.kind}/{damage.name}' {damage.reason}")
 
 
 def take_out(files: DurableFiles, entries: Iterable[Entry]) -> list[Damage]:
@@ -91,12 +123,17 @@ def take_out(files: DurableFiles, entries: Iterable[Entry]) -> list[Damage]:
         Damage that keeps compacted files from being dissolved.
     """
     compacted = {entry.seal.trial_id: entry for entry in entries if entry.place is not None}
-    holders = {entry.place.file.name: (entry.place.file, entry.data) for entry in compacted.values() if entry.place}
     damages = []
-    for seal, data in holders.values():
+    for seal, data in _holders(compacted.values()):
         with files.exclusively() as hold:
             try:
                 damages.append(None if hold == "taken" else dissolve(files, seal, data, without=compacted.keys()))
             except StoreError as error:
                 logger.warning("the rows in %r cannot be parted: %s", seal.name, error)
     return [damage for damage in damages if damage is not None]
+
+
+def _holders(entries: Iterable[Entry]) -> list[tuple[CompactedSeal, bytes]]:
+    """The compacted files, each once, that hold rows of the trials."""
+    places = ((entry.place, entry.data) for entry in entries)
+    return list({place.file.name: (place.file, data) for place, data in places if place is not None}.values())

@@ -33,9 +33,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sweeper.store.committed_rows import Entry, read_entries
-from sweeper.store.compacted_files import dissolve, retire
+from sweeper.store.compacted_files import compacted_elsewhere, dissolve, retire
 from sweeper.store.file_names import is_compacted, title
-from sweeper.store.files import LEFTOVER_SECONDS, StoreError
+from sweeper.store.files import LEFTOVER_SECONDS
 from sweeper.store.quarantine import set_aside
 from sweeper.store.rows import ENCODINGS
 from sweeper.store.schema import IN_FILE, RANK, SCHEMA_VERSION
@@ -72,7 +72,7 @@ def compact(store: Store) -> Compaction:
     store.committed()  # sets aside what is damaged
     with store.files.exclusively() as hold:
         if hold == "taken":
-            raise StoreError("another process is compacting this store")
+            raise compacted_elsewhere()
         if hold == "held":
             _dissolve_outdated(store)
         leftovers = _tidied(store, alone=hold == "held")

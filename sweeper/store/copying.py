@@ -25,7 +25,7 @@ from sweeper.store.annotations import copy_annotations
 from sweeper.store.committed_rows import ATTEMPTS, Entry, moved_too_often
 from sweeper.store.decoded_rows import decoded_rows
 from sweeper.store.decoded_size import DETAIL_LIMIT, decoded_bytes
-from sweeper.store.details import network_at
+from sweeper.store.details import whole_detail
 from sweeper.store.evaluations import StoredEvaluation, evaluations_table, stored_evaluations
 from sweeper.store.file_names import file_path
 from sweeper.store.publication import publish_sealed, sealed_row
@@ -33,7 +33,6 @@ from sweeper.store.quarantine import Damage
 from sweeper.store.rows import ENCODINGS
 from sweeper.store.schema import OUTCOMES, RANK, Detail
 from sweeper.store.seal import SEAL_VERSION, DamagedError, DetailFile, Seal, SealedFile
-from sweeper.store.sealed_network import unsealed_network
 from sweeper.store.sealed_parquet import digest_of, sealed, unsealed, unsealed_compacted, unsealed_evaluation
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import copy_records, latest_starts
@@ -124,7 +123,7 @@ def _by_file(entries: Sequence[Entry]) -> list[list[Entry]]:
     """The trials, those of one compacted file together."""
     groups: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
-        groups[entry.seal.name if entry.place is None else entry.place.file.name].append(entry)
+        groups[entry.row_file].append(entry)
     return list(groups.values())
 
 
@@ -159,7 +158,7 @@ class _Copier:
             return []
         first = entries[0]
         seals = [first.seal] if first.place is None else first.place.file.rows
-        rows = decoded_rows(first.data, first.seal.name if first.place is None else first.place.file.name, seals)
+        rows = decoded_rows(first.data, first.row_file, seals)
         curves = self._compacted_curves(first)
         copied = []
         for entry in entries:
@@ -253,17 +252,12 @@ class _Copier:
             _MovedError: the row has moved into a compacted file.
         """
         files, name = self._source.files, entry.seal.name
-        data = network_at(files, name) if kind == "networks" else files.read(f"{kind}/{name}")
-        if data is None:
+        file = whole_detail(files, kind, name)
+        if file is None:
             if kind == "curves" and files.read(f"trials/{name}") is None:
                 raise _MovedError
             return None
-        if kind == "networks":
-            digest: str | None = unsealed_network(data, name)
-        else:
-            unsealed(data, kind, name)
-            digest = digest_of(data)
-        return SealedFile(data, DetailFile(len(data), digest)) if mark.is_file(digest) else None
+        return file if mark.is_file(file.mark.digest) else None
 
 
 def _without_folders(row: pa.Table) -> pa.Table:

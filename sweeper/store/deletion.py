@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple, get_args
 
 from sweeper.store.annotations import Subject, remove_annotations
-from sweeper.store.committed_rows import Entry, read_entries
-from sweeper.store.compacted_files import dissolve
+from sweeper.store.committed_rows import read_entries
+from sweeper.store.compacted_files import dissolve_holders
 from sweeper.store.file_names import is_compacted, is_evaluation_name, is_file_name, title
 from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles, FileState, StoreError
 from sweeper.store.schema import Detail, Status
@@ -140,20 +140,10 @@ def _planned(records: Iterable[SweepRecord]) -> set[str]:
 def _take_out(files: DurableFiles, trial_ids: Collection[str]) -> None:
     """Leaves no row of the trials in compacted files."""
     reading = read_entries(files)
-    held: list[Entry] = [entry for entry in (*reading.entries, *reading.doubles) if entry.place is not None]
-    holders = {
-        entry.place.file.name: (entry.place.file, entry.data)
-        for entry in held
-        if entry.place is not None and entry.seal.trial_id in trial_ids
-    }
-    for seal, data in holders.values():
-        with files.exclusively() as hold:
-            if hold == "taken":
-                raise StoreError("another process is compacting this store")
-            remove_annotations(files, Subject(trial_ids=frozenset(trial_ids)))
-            damage = dissolve(files, seal, data, without=trial_ids)
-        if damage is not None:
-            raise StoreError(f"'{damage.kind}/{damage.name}' {damage.reason}")
+    doomed = [entry for entry in (*reading.entries, *reading.doubles) if entry.seal.trial_id in trial_ids]
+    # Nothing goes while another process compacts, so notes and tags wait as well until the store is held.
+    subject = Subject(trial_ids=frozenset(trial_ids))
+    dissolve_holders(files, doomed, trial_ids, lambda: remove_annotations(files, subject))
 
 
 def _owner(path: str) -> str | None:

@@ -23,7 +23,7 @@ from sweeper.store.file_names import file_path, is_compacted
 from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles, FileState
 from sweeper.store.quarantine import Damage
 from sweeper.store.schema import SCHEMAS, Detail, DetailTable, TableKind
-from sweeper.store.seal import CompactedSeal, DamagedError, DetailFile, Seal
+from sweeper.store.seal import CompactedSeal, DamagedError, DetailFile, Seal, SealedFile
 from sweeper.store.sealed_network import LARGEST_NETWORK, network_digest, unsealed_network
 from sweeper.store.sealed_parquet import END, digest_of, is_whole, unsealed, unsealed_compacted
 from sweeper.store.threads import in_threads
@@ -44,28 +44,38 @@ def damage_in(files: DurableFiles, kind: Detail, name: str) -> Damage | None:
 def _checked(files: DurableFiles, kind: Detail, name: str) -> Damage | str | None:
     """The digest of a whole file, or the damage in words; None if the file is missing."""
     try:
-        data = network_at(files, name) if kind == "networks" else files.read(f"{kind}/{name}")
-        if data is None:
-            return None
-        if kind == "networks":
-            return unsealed_network(data, name)
-        (unsealed_compacted if is_compacted(name) else unsealed)(data, kind, name)
+        file = whole_detail(files, kind, name)
     except DamagedError as error:
         return Damage(kind, name, str(error))
-    return digest_of(data)
+    return None if file is None else file.mark.digest
 
 
-def network_at(files: DurableFiles, name: str) -> bytes | None:
-    """The file of the network that belongs to a row, unproven; None if it is missing.
+def whole_detail(files: DurableFiles, kind: Detail, name: str) -> SealedFile | None:
+    """The file of a detail, proven whole; None if it is missing.
+
+    Args:
+        files: The files of the store.
+        kind: Which detail.
+        name: Name of the row that the file belongs to.
 
     Raises:
-        DamagedError: the file is larger than networks are.
+        DamagedError: the file is not whole, belongs to another row, or is larger than networks are.
+        StoreError: a newer version of this program wrote it.
     """
-    path = file_path("networks", name)
-    size = files.filesystem.get_file_info(files.path(path)).size
-    if size is not None and size > LARGEST_NETWORK:
-        raise DamagedError(f"has {size:,} bytes, too many for a network")
-    return files.read(path)
+    path = file_path(kind, name)
+    if kind == "networks":
+        size = files.filesystem.get_file_info(files.path(path)).size
+        if size is not None and size > LARGEST_NETWORK:
+            raise DamagedError(f"has {size:,} bytes, too many for a network")
+    data = files.read(path)
+    if data is None:
+        return None
+    if kind == "networks":
+        digest: str | None = unsealed_network(data, name)
+    else:
+        (unsealed_compacted if is_compacted(name) else unsealed)(data, kind, name)
+        digest = digest_of(data)
+    return SealedFile(data, DetailFile(len(data), digest))
 
 
 def digest_at(files: DurableFiles, kind: Detail, name: str) -> str | None:

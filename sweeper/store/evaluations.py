@@ -10,9 +10,7 @@ damaged file is moved to `quarantine/`, and the trial stays committed.
 import dataclasses
 import datetime
 import hashlib
-import json
 import logging
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -25,7 +23,7 @@ from sweeper.store.decoded_size import ROWS_LIMIT, decoded_bytes
 from sweeper.store.file_names import is_evaluation_name
 from sweeper.store.files import DurableFiles
 from sweeper.store.quarantine import EvaluationDamage
-from sweeper.store.rows import ENCODINGS
+from sweeper.store.rows import ENCODINGS, json_text, spelt_out
 from sweeper.store.schema import SCHEMA_VERSION
 from sweeper.store.seal import DamagedError, EvaluationSeal
 from sweeper.store.sealed_parquet import sealed, unsealed_evaluation
@@ -86,11 +84,15 @@ class StoredEvaluation(NamedTuple):
 
 def protocol_id(protocol: Evaluation) -> str:
     """Twenty hexadecimal digits that name a protocol."""
-    return hashlib.sha256(_protocol_text(protocol).encode()).hexdigest()[:20]
+    return _id_of_text(_protocol_text(protocol))
 
 
 def _protocol_text(protocol: Evaluation) -> str:
-    return json.dumps(canonical(protocol), sort_keys=True, separators=(",", ":"))
+    return json_text(canonical(protocol))
+
+
+def _id_of_text(protocol: str) -> str:
+    return hashlib.sha256(protocol.encode()).hexdigest()[:20]
 
 
 def commit_evaluation(store: Store, result: EvaluationResult) -> None:
@@ -104,18 +106,15 @@ def commit_evaluation(store: Store, result: EvaluationResult) -> None:
         "evaluations", SCHEMA_VERSION, trial_id(trial), trial.task.name, trial.baseline, protocol_id(result.protocol),
         result.network, fingerprint,
     )  # fmt: skip
-    # JSON has no infinity and no NaN: they are spelt out, as in rows of trials.
-    values = {name: float(value) for name, value in result.metrics.items()}
-    metrics = {name: value if math.isfinite(value) else str(value) for name, value in values.items()}
     row = {
         "trial_id": seal.trial_id,
         "protocol": _protocol_text(result.protocol),
-        "metrics": json.dumps(metrics, sort_keys=True, separators=(",", ":")),
+        "metrics": json_text(spelt_out({name: float(value) for name, value in result.metrics.items()})),
         "network": result.network,
         **result.costs,
         "device": result.device,
         **result.provenance.model_dump(include={"commit", "dirty", "lock_hash", "command"}),
-        "versions": json.dumps(result.provenance.versions, sort_keys=True, separators=(",", ":")),
+        "versions": json_text(result.provenance.versions),
         "fingerprint": fingerprint,
         "finished": result.finished,
         "schema_version": SCHEMA_VERSION,
@@ -197,7 +196,7 @@ def _decoded(evaluation: StoredEvaluation) -> pa.Table | EvaluationDamage:
         if row["trial_id"] != seal.trial_id or row["network"] != seal.network:
             raise DamagedError("has another trial or network than its seal")
         text = row["protocol"]
-        if hashlib.sha256(text.encode()).hexdigest()[:20] != seal.protocol:
+        if _id_of_text(text) != seal.protocol:
             raise DamagedError("has another protocol than its seal")
         if not _is_mapping(text) or not _is_mapping(row["metrics"]):
             raise DamagedError("has no readable protocol or metrics")

@@ -3,10 +3,10 @@
 import numpy as np
 
 from sweeper.store.committed_rows import Entry
-from sweeper.store.details import network_at
+from sweeper.store.details import whole_detail
 from sweeper.store.files import StoreError
 from sweeper.store.seal import DamagedError
-from sweeper.store.sealed_network import unsealed_network, weights_of
+from sweeper.store.sealed_network import weights_of
 from sweeper.store.store import Store
 
 
@@ -29,13 +29,12 @@ def stored_weights(store: Store, entry: Entry) -> dict[str, np.ndarray]:
     if file is None:
         raise NoNetworkError("has no network: it was trained with resources.networks: false, or by an older program")
     try:
-        data = network_at(store.files, name)
-        digest = None if data is None else unsealed_network(data, name)
-        if data is None:
+        whole = whole_detail(store.files, "networks", name)
+        if whole is None:
             raise NoNetworkError("has no network any more: its file was deleted")
-        if not file.is_file(digest):
+        if not file.is_file(whole.mark.digest):
             raise NoNetworkError("has no network: the file in its place is of another run")
-        return weights_of(data)
+        return weights_of(whole.data)
     except DamagedError as error:
         store.verify("networks", [entry.seal.trial_id])
         raise NoNetworkError(f"has a damaged network, which {error}") from error

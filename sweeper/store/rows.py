@@ -12,17 +12,24 @@ from sweeper.store.schema import IN_FILE, METRICS, OUTCOMES, SCHEMA_VERSION, TIM
 from sweeper.trial import trial_spec
 
 
-def _json(values: Mapping[str, Any]) -> str:
+def json_text(values: Mapping[str, Any]) -> str:
+    """The values of a column that holds JSON, always in one form.
+
+    Raises:
+        ValueError: a number is infinite or NaN.
+    """
     return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def spelt_out(metrics: Mapping[str, float]) -> dict[str, float | str]:
+    """Metrics for JSON, which has no infinity and no NaN: they are spelt out, as in the canonical spec."""
+    return {name: value if math.isfinite(value) else str(value) for name, value in metrics.items()}
 
 
 def trial_table(trial_id: str, result: TrialResult) -> pa.Table:
     trial, provenance = result.trial, result.provenance
     metrics = {name: float(value) for name, value in result.metrics.items()}
-    # JSON has no infinity and no NaN; as in the canonical spec, they are spelt out.
-    extra = {
-        name: value if math.isfinite(value) else str(value) for name, value in metrics.items() if name not in METRICS
-    }
+    extra = spelt_out({name: value for name, value in metrics.items() if name not in METRICS})
     error = result.error or {}
     row = {
         "trial_id": trial_id,
@@ -36,9 +43,9 @@ def trial_table(trial_id: str, result: TrialResult) -> pa.Table:
         "batch_size": trial.batch_size,
         "optimizer": trial.optimizer.name,
         "learning_rate": getattr(trial.optimizer, "learning_rate", None),
-        "spec": _json(trial_spec.canonical(trial)),
+        "spec": json_text(trial_spec.canonical(trial)),
         **{name: metrics.get(name) for name in METRICS},
-        "extra_metrics": _json(extra),
+        "extra_metrics": json_text(extra),
         **{
             name: int(result.timings[name]) if pa.types.is_integer(kind) else float(result.timings[name])
             for name, kind in TIMINGS.items()
@@ -51,7 +58,7 @@ def trial_table(trial_id: str, result: TrialResult) -> pa.Table:
         "lanes": result.lanes,
         "device": result.device,
         **provenance.model_dump(include={"commit", "dirty", "lock_hash", "command"}),
-        "versions": _json(provenance.versions),
+        "versions": json_text(provenance.versions),
         "started": result.started,
         "finished": result.finished,
         "schema_version": SCHEMA_VERSION,

@@ -206,7 +206,7 @@ class EvaluationSeal:
 
 
 class SealedFile(NamedTuple):
-    """A file that is ready to be published.
+    """A whole file: ready to be published, or read and proven.
 
     Attributes:
         data: Its bytes.

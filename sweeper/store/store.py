@@ -22,7 +22,8 @@ A row may be compacted, or moved back, while the store is read; no trial can sli
 
 The modules of this room: `files` with `local_files` and `object_files` are the operations on files, `schema` and `rows`
 the tables, `sealed_parquet` the files that hold them, `committed_rows` and `details` find and read what is committed,
-`publication` writes it. Reading reports damage; this module moves damaged files (`quarantine`).
+`publication` writes it. Reading only reports damage; this module, `upkeep` and `compaction` then have the damaged files
+moved (`quarantine`).
 """
 
 import contextlib

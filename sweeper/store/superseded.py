@@ -10,9 +10,8 @@ reader looks at.
 
 from collections.abc import Iterable
 
-from sweeper.store.compacted_files import dissolve
+from sweeper.store.compacted_files import dissolve_holders
 from sweeper.store.file_names import file_path
-from sweeper.store.files import StoreError
 from sweeper.store.schema import FILE_KINDS
 from sweeper.store.store import Store
 
@@ -27,14 +26,7 @@ def supersede(store: Store, trial_ids: Iterable[str]) -> None:
         StoreError: the store cannot be written, another process is compacting it, or a compacted file is damaged.
     """
     files, rows = store.files, store.entries(trial_ids)
-    holders = {entry.place.file.name: (entry.place.file, entry.data) for entry in rows if entry.place is not None}
-    for seal, data in holders.values():
-        with files.exclusively() as hold:
-            if hold == "taken":
-                raise StoreError("another process is compacting this store")
-            damage = dissolve(files, seal, data)
-        if damage is not None:
-            raise StoreError(f"'{damage.kind}/{damage.name}' {damage.reason}")
+    dissolve_holders(files, rows)
     for entry in rows:
         for kind in FILE_KINDS:
             name = file_path(kind, entry.seal.name)

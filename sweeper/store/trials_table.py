@@ -20,7 +20,7 @@ def trials_table(entries: Sequence[Entry]) -> tuple[pa.Table, list[Damage]]:
     """The rows of the entries as one table with the columns of `TRIALS`, sorted by trial id, without damaged rows."""
     files: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
-        files[entry.seal.name if entry.place is None else entry.place.file.name].append(entry)
+        files[entry.row_file].append(entry)
     tables, damage = [IN_FILE["trials"].empty_table()], []
     sound: list[Entry] = []
     waiting = iter(files.items())

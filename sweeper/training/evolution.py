@@ -111,6 +111,33 @@ def population_objectives(
     return jax.vmap(of_block)(jnp.arange(blocks(trials)))
 
 
+def individual(
+    trial: TrialSpec,
+    distribution: Distribution,
+    step: Int[Array, ""],
+    pair: Int[Array, ""],
+    sign: Float[Array, ""],
+) -> Network:
+    """One individual of the population of generation `step`, of one trial; `sign` is 1 or -1 within the pair."""
+    key, size = _streams(trial, step).population, distribution.center.size
+    if strategy_of(trial).mirrored:
+        noise = sign * jax.random.normal(jax.random.fold_in(key, pair), (size,))
+    else:
+        noise = jax.random.normal(jax.random.fold_in(key, 2 * pair + (sign < 0)), (size,))
+    return _unravel(trial)(distribution.center + distribution.std * noise)
+
+
+def generation_batch(trial: TrialSpec, step: Int[Array, ""], network: Network) -> Batch:
+    """The losses of a network in generation `step`, on the inputs and seeds r that all individuals share."""
+    task, streams = trial.task, _streams(trial, step)
+    inputs = task.sample_inputs(streams.inputs, trial.batch_size)
+    if trial.single_seed:
+        seeds = task.sample_seeds(trial.keys().fixed_seed, 1)
+    else:
+        seeds = task.sample_seeds(streams.seeds, trial.objective.m)
+    return batch_of(trial, inputs, task.losses(network, inputs, seeds), step)
+
+
 def tell(
     trials: TrialSpec, state: EvolutionState, objectives: list[Float[Array, "lane sign pair"]]
 ) -> tuple[EvolutionState, GenerationCurve]:
@@ -244,16 +271,6 @@ def _init(trial: TrialSpec) -> EvolutionState:
     return EvolutionState(network, strategy, jnp.int32(0), jnp.int32(0), objective)
 
 
-def _noise(
-    trial: TrialSpec, key: PRNGKeyArray, pair: Int[Array, ""], sign: Float[Array, ""], size: int
-) -> Float[Array, " weight"]:
-    """The deviation of an individual from the centre, in standard deviations; `sign` is 1 or -1 within the pair."""
-    if strategy_of(trial).mirrored:
-        return sign * jax.random.normal(jax.random.fold_in(key, pair), (size,))
-    individual = 2 * pair + (sign < 0)
-    return jax.random.normal(jax.random.fold_in(key, individual), (size,))
-
-
 class _Streams(NamedTuple):
     """Keys of the random draws of a generation."""
 
@@ -266,17 +283,6 @@ def _streams(trial: TrialSpec, step: Int[Array, ""]) -> _Streams:
     return _Streams(*jax.random.split(jax.random.fold_in(trial.keys().training, step), 3))
 
 
-def _batch(trial: TrialSpec, step: Int[Array, ""], network: Network) -> Batch:
-    """The batch of a network for the objective, on the inputs and seeds that all individuals share."""
-    task, streams = trial.task, _streams(trial, step)
-    inputs = task.sample_inputs(streams.inputs, trial.batch_size)
-    if trial.single_seed:
-        seeds = task.sample_seeds(trial.keys().fixed_seed, 1)
-    else:
-        seeds = task.sample_seeds(streams.seeds, trial.objective.m)
-    return batch_of(trial, inputs, task.losses(network, inputs, seeds), step)
-
-
 def _unravel(trial: TrialSpec) -> Callable[[Float[Array, " weight"]], Network]:
     shapes = jax.eval_shape(lambda: trial.model.build(trial.task, jax.random.key(0)))
     return ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes))[1]
@@ -285,12 +291,9 @@ def _unravel(trial: TrialSpec) -> Callable[[Float[Array, " weight"]], Network]:
 def _block(
     block: Int[Array, ""], trial: TrialSpec, distribution: Distribution, step: Int[Array, ""]
 ) -> Float[Array, "sign pair"]:
-    unravel, key = _unravel(trial), _streams(trial, step).population
-
     def objective(pair: Int[Array, ""], sign: Float[Array, ""]) -> Float[Array, ""]:
-        noise = _noise(trial, key, pair, sign, distribution.center.size)
-        network = unravel(distribution.center + distribution.std * noise)
-        return trial.objective.value(_batch(trial, step, network), distribution.objective)
+        network = individual(trial, distribution, step, pair, sign)
+        return trial.objective.value(generation_batch(trial, step, network), distribution.objective)
 
     pairs, signs = block * BLOCK + jnp.tile(jnp.arange(BLOCK), 2), jnp.repeat(jnp.array([1.0, -1.0]), BLOCK)
     return over_lanes(objective, pairs, signs).reshape(2, BLOCK)
@@ -300,17 +303,15 @@ def _tell(
     trial: TrialSpec, state: EvolutionState, objectives: Float[Array, "sign pair"]
 ) -> tuple[EvolutionState, GenerationCurve]:
     pairs = _population(trial) // 2
-    center, std, _ = state.distribution()
-    key = _streams(trial, state.step).population
 
-    def individuals(sign: float) -> Float[Array, "pair weight"]:
-        noise = jax.vmap(lambda pair: _noise(trial, key, pair, jnp.float32(sign), center.size))(jnp.arange(pairs))
-        return center + std * noise
+    def half(sign: float) -> Network:
+        drawn = functools.partial(individual, trial, state.distribution(), state.step, sign=jnp.float32(sign))
+        return jax.vmap(drawn)(jnp.arange(pairs))
 
-    population = jax.vmap(_unravel(trial))(jnp.concatenate([individuals(1.0), individuals(-1.0)]))
+    population = jax.tree.map(lambda *halves: jnp.concatenate(halves), half(1.0), half(-1.0))
     finite = jnp.where(jnp.isfinite(objectives), objectives, jnp.inf)[:, :pairs].reshape(-1)
     strategy = strategy_of(trial).tell(trial, state.step, population, finite, state.strategy)
-    batch = _batch(trial, state.step, state.network)
+    batch = generation_batch(trial, state.step, state.network)
     loss = trial.objective.value(batch, state.objective)
     curve = GenerationCurve(loss, batch.losses.mean(), jnp.percentile(batch.losses, 95), batch.losses.max())
 

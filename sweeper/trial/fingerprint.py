@@ -12,20 +12,18 @@ A start takes the digests once, as `Code`. Rows and checkpoints bear the fingerp
 `Code` with that of the start before it trains.
 """
 
-import ast
-import contextlib
 import functools
-import hashlib
 import importlib.metadata
 import importlib.util
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from sweeper.trial import plugins
+from sweeper.trial import plugins, source_meaning
+from sweeper.trial.source_meaning import Meaning
 from sweeper.trial.trial_spec import TrialSpec
 
 NUMERICS = (
@@ -74,7 +72,7 @@ class Code(BaseModel):
             self.objectives.get(trial.objective.name),
             self.versions,
         ]
-        return _digest(json.dumps(parts, sort_keys=True).encode())
+        return source_meaning.digest(json.dumps(parts, sort_keys=True).encode())
 
     def require(self, expected: "Code", trial: TrialSpec) -> None:
         """Compare with the code of a start.
@@ -115,13 +113,15 @@ def captured() -> Code:
             name: sources.digest(sources.reached([module]) - numerics) for name, module in plugins.modules(kind).items()
         }
 
-    return Code(
+    code = Code(
         numerics=sources.digest(numerics),
         tasks=digests("task"),
         models=digests("model"),
         objectives=digests("objective"),
         versions=versions,
     )
+    source_meaning.keep()
+    return code
 
 
 class _File(NamedTuple):
@@ -151,7 +151,7 @@ class _Sources:
                 top = module.partition(".")[0]
                 if top not in self._homes:
                     self._homes[top] = _installed(top)
-        self._read: dict[_File, tuple[str, tuple[str, ...]]] = {}
+        self._read: dict[_File, Meaning] = {}
         self._files = functools.cache(self._looked_up)
 
     def reached(self, modules: Iterable[str]) -> set[_File]:
@@ -162,12 +162,14 @@ class _Sources:
             file = waiting.pop()
             if file not in reached:
                 reached.add(file)
-                waiting += [other for name in self._content(file)[1] for other in self._files(name)]
+                waiting += [other for name in self._content(file).imports for other in self._files(name)]
         return reached
 
     def digest(self, files: Iterable[_File]) -> str:
         """Digest of the names and contents of files."""
-        return _digest(json.dumps(sorted((file.name, self._content(file)[0]) for file in files)).encode())
+        return source_meaning.digest(
+            json.dumps(sorted((file.name, self._content(file).digest) for file in files)).encode()
+        )
 
     def _whole(self, module: str) -> Iterator[_File]:
         """The files of a module and of the packages around it; of a package every file in its folder."""
@@ -201,14 +203,14 @@ class _Sources:
             self._homes[top] = [place] if own else []
         return self._homes[top]
 
-    def _content(self, file: _File) -> tuple[str, tuple[str, ...]]:
+    def _content(self, file: _File) -> Meaning:
         """Digest of a file, and the modules that it may import."""
         if file not in self._read:
             data = file.path.read_bytes()
             if file.path.suffix == ".py":
-                self._read[file] = _meaning(data, PurePosixPath(file.name).parent.parts)
+                self._read[file] = source_meaning.meaning(data, PurePosixPath(file.name).parent.parts)
             else:
-                self._read[file] = _digest(data), ()
+                self._read[file] = Meaning(source_meaning.digest(data), ())
         return self._read[file]
 
 
@@ -219,58 +221,3 @@ def _installed(top: str) -> list[Path]:
     except (ImportError, ValueError):
         return []
     return [Path(folder) for folder in (spec.submodule_search_locations or [])] if spec else []
-
-
-@functools.cache  # a process captures its code several times, and hardly a file differs in between
-def _meaning(data: bytes, package: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Digest of what a Python file in a package says, and the modules that it may import."""
-    # Python will say what is wrong with a file when it is loaded.
-    with contextlib.suppress(SyntaxError, ValueError):
-        tree = ast.parse(data)
-        imports: list[ast.Import | ast.ImportFrom] = []
-        digest = _digest(json.dumps(_plain(tree, imports)).encode())
-        return digest, tuple(name for node in imports for name in _imported(node, package))
-    return _digest(data), ()
-
-
-def _imported(node: ast.Import | ast.ImportFrom, package: tuple[str, ...]) -> Iterator[str]:
-    """Names of modules that a statement may import, of which some are names inside modules."""
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    else:
-        above = package[: len(package) - node.level + 1] if node.level else ()
-        base = ".".join([*above, *([node.module] if node.module else [])])
-        yield base
-        yield from (f"{base}.{alias.name}" for alias in node.names)
-
-
-def _plain(value: Any, imports: list[ast.Import | ast.ImportFrom]) -> Any:
-    """A syntax tree as plain data, which is the same in every version of Python that has its syntax.
-
-    Args:
-        value: The tree.
-        imports: Gets the import statements in it: a second walk would take as long as this walk.
-    """
-    # Most values are nodes. To ask of a node whether it is a list is slow, so that question comes later.
-    if isinstance(value, ast.AST):
-        if isinstance(value, (ast.Import, ast.ImportFrom)):
-            imports.append(value)
-        # Later versions of Python have further fields, which are empty in older programs.
-        fields = {}
-        for name in value._fields:
-            field = _plain(getattr(value, name, None), imports)
-            if field is not None and field != []:
-                fields[name] = field
-        return [type(value).__name__, fields]
-    if isinstance(value, list):
-        return [_plain(item, imports) for item in value if not _is_text(item)]
-    return value if value is None or isinstance(value, (str, bool)) else repr(value)
-
-
-def _is_text(node: Any) -> bool:
-    """Whether a statement is a mere text: a docstring of a module, class or function, or of the name before it."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:20]

@@ -428,7 +428,7 @@ def voters(q):
     [
         ("paper", "paper"),
         pytest.param("paper", "colorblind", marks=pytest.mark.long),
-        ("log axis", "colorblind"),
+        pytest.param("log axis", "colorblind", marks=pytest.mark.long),
         pytest.param("single point", "paper", marks=pytest.mark.long),
         ("uneven", "paper"),
         ("grid world", "colorblind"),

@@ -10,7 +10,7 @@ from sweeper.analysis.figures import parallel_coordinates
 from sweeper.analysis.figures.parallel_coordinates import NONE
 from sweeper.analysis.importance import LEAST_SETTINGS, importance_table, importances, logarithmic_entries
 from sweeper.analysis.ranking import Goal, ranking
-from sweeper.analysis.report import write_report
+from sweeper.analysis.report import ReportOptions, write_report
 from sweeper.analysis.results import named_frame
 from sweeper.analysis.table import texts
 from sweeper.space import search_space
@@ -105,7 +105,7 @@ def test_parallel_axes_show_every_setting(searched):
 def test_a_search_without_panels_has_a_report(searched, tmp_path, capsys):
     store, *_ = searched
     page = tmp_path / "page.html"
-    assert write_report(store.url, tmp_path / "report", [], [], "paper", compare=False, html=page).drawn
+    assert write_report(ReportOptions(store.url, tmp_path / "report", html=page)).drawn
     told = capsys.readouterr().out
     assert "What decides success in rates" in told
     assert {path.name for path in (tmp_path / "report" / "rates").iterdir()} == {

@@ -19,7 +19,7 @@ from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.page import Section, listings
 from sweeper.analysis.page.page_table import MINUS, page_table
 from sweeper.analysis.page.trial_filter import EVERYTHING, TrialKind, kinds_named, kinds_where
-from sweeper.analysis.report import write_report
+from sweeper.analysis.report import ReportOptions, write_report
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import COUNT, NUMBER, Column, Table
 from sweeper.space.panels import CurvePanel, HistogramPanel
@@ -386,7 +386,7 @@ def test_a_report_writes_the_page_of_the_sweeps_asked_for(tmp_path, capsys):
     one, all_ = tmp_path / "new folder" / "one.html", tmp_path / "all.html"
     ids = [record.trial_ids[0] for record in store.sweeps()]
     for sweeps, path, known in ((["ours"], one, [True, False]), ([], all_, [True, True])):
-        write_report(str(tmp_path / "store"), None, [], sweeps, "paper", compare=False, html=path)
+        write_report(ReportOptions(str(tmp_path / "store"), sweeps=sweeps, html=path))
         assert f"page: {path}" in capsys.readouterr().out
         text = path.read_text()
         assert text.count("<figure") == sum(known)

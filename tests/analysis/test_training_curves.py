@@ -79,20 +79,25 @@ def test_a_setting_has_a_line_a_band_and_a_line_for_each_trial(store, planned):
     assert chart.note == ""
 
 
-def test_a_point_between_those_of_other_trials_moves_neither_line_nor_band():
-    across, up = linear_scale(0, 300, 0, 300), linear_scale(0, 10, 0, 10)
-    spec = {"task.name": "coloring", "baseline": "Aq_R", "model.name": "transformer"}
-    points = [{100: 3.0, 200: 2.0, 300: 1.0}, {100: 5.0, 150: 9.0}]
-    trials = [
-        curves._Trial(str(seed), "unfinished", {**spec, "seed": seed}, math.inf, losses)
-        for seed, losses in enumerate(points)
-    ]
-    series = curves._series(trials, {}, across, up)
+def test_a_point_between_those_of_other_trials_moves_neither_line_nor_band(tmp_path, planned):
+    store, trials = Store.open(tmp_path / "store"), list(planned.values())
+    for seed, losses in enumerate(({100: 3.0, 200: 2.0, 300: 1.0}, {100: 5.0, 150: 9.0})):
+        points = [(step, "train_loss", loss) for step, loss in losses.items()]
+        store.commit(dataclasses.replace(result(curves=points), trial=trials[seed]))
+    store.record_sweep(
+        SweepRecord(name="ours", text=SPACE, overrides=(), trial_ids=tuple(planned), provenance=PROVENANCE)
+    )
+    (chart,) = shown(store)
+    (series,) = chart.series
     assert series.steps == (100, 150, 200, 300)
     assert series.means == (4.0, None, 2.0, 1.0)
-    assert series.line == "M100.0,4.0L200.0,2.0L300.0,1.0"
-    assert series.band == "M100.0,5.0L200.0,2.0L300.0,1.0L300.0,1.0L200.0,2.0L100.0,3.0Z"
-    assert series.trials[1].path == "M100.0,5.0L150.0,9.0"
+
+    def path(*points):
+        return "M" + "L".join(f"{chart.across.place(step):.1f},{chart.up.place(loss):.1f}" for step, loss in points)
+
+    assert series.line == path((100, 4), (200, 2), (300, 1))
+    assert series.band == path((100, 5), (200, 2), (300, 1), (300, 1), (200, 2), (100, 3)) + "Z"
+    assert series.trials[1].path == path((100, 5), (150, 9))
 
 
 def test_settings_of_two_models_are_called_by_their_models(tmp_path):

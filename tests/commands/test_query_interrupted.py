@@ -30,7 +30,7 @@ LONG = {
 }
 
 
-VARIANTS = ("a recursion", "aggregates", "windows", "curves")
+VARIANTS = ("a cross join", "a recursion", "a sort that spills", "aggregates", "windows", "curves")
 """Queries that are ended as others are."""
 
 

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -87,7 +88,10 @@ class Host:
         )  # fmt: skip
         assert self._first.stdout is not None
         said = self._first.stdout.readline()
-        assert said == b"ready\n", said + self._first.stdout.read()
+        if said != b"ready\n":
+            said += self._first.stdout.read()
+            self.end()
+            pytest.fail(f"{name} did not start: {said.decode()}")
         children = Path(f"/proc/{self._first.pid}/task/{self._first.pid}/children").read_text().split()
         self.pid = int(children[0])
         """Of its first process, as seen from outside."""
@@ -159,21 +163,28 @@ def _admit(host: Host, key: Path, folder: Path) -> None:
 
 
 @pytest.fixture
-def hosts(tmp_path: Path) -> Iterator[list[Host]]:
+def folder() -> Iterator[Path]:
+    """What all hosts see: on the disk, as pytest's folders may lie in /dev/shm, of which every host has its own."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as made:
+        yield Path(made)
+
+
+@pytest.fixture
+def hosts(folder: Path) -> Iterator[list[Host]]:
     """Who commands the cluster, its head, its workers; all but the first can be reached by SSH."""
     for name in ("key", "host_key"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     names = ("outside", "head", "worker")
     addresses = {name: f"10.213.0.{index}" for index, name in enumerate(names, start=1)}
     everyone = "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items())
     with contextlib.ExitStack() as cleanup:
         made: list[Host] = []
         for name, address in addresses.items():
-            made.append(Host(name, address, tmp_path / name, everyone))
+            made.append(Host(name, address, folder / name, everyone))
             cleanup.callback(made[-1].end)
         _connect(made)
         for host in made[1:]:
-            _admit(host, tmp_path / "key", tmp_path)
+            _admit(host, folder / "key", folder)
             # What `pip install` would have made of the lock: no packet leaves, not even to a registry.
             (host.home / "environment").symlink_to(plugins.ROOT / ".venv")
         yield made
@@ -231,15 +242,15 @@ class Task(coloring.Task):
 '''
 
 
-def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, tmp_path):
+def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, folder):
     outside, head, worker = hosts
-    checkout, results = tmp_path / "checkout", tmp_path / "results"
+    checkout, results = folder / "checkout", folder / "results"
     for part in ("sweeper", "tasks", "models", "objectives", "search_spaces", "locks"):
         shutil.copytree(plugins.ROOT / part, checkout / part, ignore=shutil.ignore_patterns("__pycache__"))
-    place = tmp_path / "nodes"
+    place = folder / "nodes"
     place.mkdir()
     (checkout / "tasks" / "meeting.py").write_text(MEETING.format(place=str(place)))
-    file = str(_cluster_file(hosts, checkout, tmp_path / "key"))
+    file = str(_cluster_file(hosts, checkout, folder / "key"))
     program = str(plugins.ROOT / ".venv" / "bin" / "ray")
 
     def ray(*arguments: str) -> str:

@@ -132,9 +132,12 @@ search: {{method: optuna, trials: 9, metric: loss, mode: min}}
 
 PATIENT_DRIVER = """
 import math
-from sweeper import run
+import sys
+from sweeper import interruption, run
 from sweeper.launch import tune_callback
 tune_callback.GRACE_SECONDS = math.inf
+interruption.LIMIT_SECONDS = 1e6
+sys.argv[0] = run.__file__
 run.app()
 """
 """`python -m sweeper.run` on whose packs a slow machine may take any time to leave checkpoints."""
@@ -215,7 +218,7 @@ def test_killed_and_interrupted_sweeps_end_with_the_same_numbers(undisturbed, ch
     assert died in status_of(store)
     until(lambda: not any(b"ray::ResourceTrainable" in line for line in killed.remaining()))
 
-    interrupted = Command(checkout, *arguments)
+    interrupted = Command(checkout, *arguments, program=("-c", PATIENT_DRIVER))
     interrupted.until(interrupted.workers)
     one_of_them = interrupted.workers()[0]
     rows = len(list(store.glob("trials/*/*/*.parquet")))

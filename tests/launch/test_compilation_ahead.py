@@ -46,6 +46,7 @@ def test_a_pack_whose_programs_are_prepared_compiles_nothing(fields, tmp_path):
     assert compilation.seconds() == compiled
 
 
+@pytest.mark.long
 def test_a_worker_reads_the_programs_that_were_compiled_ahead(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(compiling, "LEAST_SECONDS", 0.0)

@@ -14,7 +14,6 @@ import ray
 from sweeper import events, launch
 from sweeper.interruption import Interruption
 from sweeper.launch import cluster, failures, local_cluster
-from sweeper.launch.private_folder import private_folder
 from sweeper.packs import plan
 from sweeper.space import search_space
 from sweeper.space.resources import Resources
@@ -22,6 +21,7 @@ from sweeper.starts import on_cluster
 from sweeper.starts.output import Output
 from sweeper.store.store import Store
 from sweeper.trial import fingerprint, plugins
+from sweeper.trial.private_folder import private_folder
 from tests.results import PROVENANCE
 
 pytestmark = pytest.mark.slow

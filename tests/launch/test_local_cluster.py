@@ -6,14 +6,21 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import ray
+from ray._private import node
+from ray.exceptions import RpcError
 
 from sweeper.launch import local_cluster
+from sweeper.launch.cluster import worker_environment
 from sweeper.launch.failures import LaunchError
+from sweeper.space.resources import Resources
 from sweeper.trial import plugins
 
 pytestmark = pytest.mark.slow
@@ -22,13 +29,14 @@ CLUSTER = """
 import json, os, sys
 from sweeper import launch
 from sweeper.interruption import Interruption
-from sweeper.launch import tune_driver
 from sweeper.space.resources import Resources
 with launch.connected("local", Resources(), Interruption()):
     import ray
+    imported = "ray.tune" in sys.modules
+    from sweeper.launch import tune_driver
     from ray.train._internal.storage import StorageContext  # no public name says where Tune stages what it reads back
     context = ray.get_runtime_context()
-    with tune_driver._scratch() as scratch:
+    with tune_driver.scratch() as scratch:
         storage = StorageContext(str(scratch), scratch.name)
         said = {
             "session": f"{context.get_temp_dir()}/{context.get_session_name()}",
@@ -36,6 +44,9 @@ with launch.connected("local", Resources(), Interruption()):
             "staging": storage.experiment_driver_staging_path,
             "authentication": os.environ["RAY_AUTH_MODE"],
             "worker": ray.get(ray.remote(lambda: os.getpid()).remote()),
+            "worker_variable": ray.get(ray.remote(lambda: os.environ.get("SWEEPER_WORKER")).remote()),
+            "driver_variable": os.environ.get("SWEEPER_WORKER"),
+            "has_imported_tune": imported,
         }
         print(json.dumps(said), flush=True)
         sys.stdin.readline()
@@ -136,13 +147,88 @@ def test_what_tune_reads_back_lies_in_its_own_private_folder(cluster):
     assert Path(said["scratch"]).stat().st_mode & 0o077 == 0
 
 
+def test_workers_inherit_their_environment_and_the_driver_keeps_its_own(cluster):
+    said, _, _ = cluster
+    assert said["worker_variable"] == "1"
+    assert said["driver_variable"] is None
+
+
+def test_only_what_packs_need_is_started(cluster):
+    said, pids, _ = cluster
+    commands = []
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError):  # Ray ends idle workers
+            commands.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode())
+    assert any("raylet" in command for command in commands)
+    for helper in ("dashboard/dashboard.py", "monitor.py"):
+        assert not [command for command in commands if helper in command]
+    assert said["has_imported_tune"], "it is imported while Ray starts"
+
+
+def test_a_worker_process_looks_for_garbage_less_often():
+    text = "import gc; usual = gc.get_threshold()[0]; import sweeper.launch; print(gc.get_threshold()[0] > usual)"
+    for variables, less_often in (({}, False), (worker_environment(Resources()), True)):
+        environment = {**os.environ, **variables}
+        done = subprocess.run(
+            [sys.executable, "-c", text], cwd=plugins.ROOT, env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == str(less_often)
+
+
+class Head:
+    """The head of a cluster whose node registers before the third look at it."""
+
+    def __init__(self):
+        self.looks = 0
+
+    def get_all_node_info(self, timeout: float) -> dict[ray.NodeID, None]:
+        self.looks += 1
+        return {NODE: None} if self.looks == 3 else {}
+
+
+NODE = ray.NodeID.from_random()
+
+
+class BusyHead:
+    """The head of a cluster that does not answer in time."""
+
+    def __init__(self):
+        self.looks = 0
+
+    def get_all_node_info(self, timeout: float) -> dict[ray.NodeID, None]:
+        self.looks += 1
+        raise RpcError("Deadline Exceeded")
+
+
+@pytest.mark.parametrize(("head", "looks"), [(Head(), 3), (BusyHead(), 1)])
+def test_a_node_that_starts_is_looked_for_often(monkeypatch, head, looks):
+    def started(self: object) -> None:
+        done.append("started")
+
+    done: list[str] = []
+    monkeypatch.setattr(node.Node, "start_ray_processes", started)
+    monkeypatch.setattr(local_cluster, "LOOK_OFTEN_SECONDS", 1e6)  # a busy machine may take any time
+    ray_node = SimpleNamespace(get_gcs_client=lambda: head, node_id=NODE.hex())
+
+    def init() -> None:
+        begun = time.monotonic()
+        node.Node.start_ray_processes(ray_node)
+        done.append(f"{head.looks} looks")
+        assert time.monotonic() - begun < local_cluster.LOOK_OFTEN_SECONDS
+
+    monkeypatch.setattr(local_cluster, "_init", init)
+    local_cluster.start({}, meanwhile=lambda: done.append("meanwhile"))
+    assert done == ["started", "meanwhile", f"{looks} looks"]
+    assert node.Node.start_ray_processes is started
+
+
 class Starts:
     """Starts of Ray, of which the first ones fail."""
 
     def __init__(self, failures: int):
         self.left, self.count = failures, 0
 
-    def __call__(self, environment: object) -> None:
+    def __call__(self) -> None:
         self.count += 1
         if self.count <= self.left:
             raise Exception("The current node timed out during startup.")

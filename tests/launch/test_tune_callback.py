@@ -4,6 +4,7 @@ import dataclasses
 import logging
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
@@ -70,7 +71,9 @@ class Driver:
         origin = provenance.capture(["test"])
         job = Job(self.source, lambda: planned, self.store, origin, Resources(), work_kind)
         stream = Stream([self.heard], warn=print)
-        self.callback = tune_callback.SweepCallback(job, stream, Interruption(), None, self.errors)
+        orders: Any = SimpleNamespace(leave=SimpleNamespace(remote=lambda: None))
+        self.interruption = Interruption()
+        self.callback = tune_callback.SweepCallback(job, stream, self.interruption, orders, self.errors)
         self.trial, self.worker, self.work = TuneTrial(work), Worker(work, folder), work
 
     def reports(self, report: Report) -> None:
@@ -80,8 +83,7 @@ class Driver:
     def is_interrupted(self) -> None:
         """A signal comes while the pack is running."""
         self.trial.status = Trial.RUNNING
-        self.callback._orders = SimpleNamespace(leave=SimpleNamespace(remote=lambda: None))
-        self.callback._interruption.signum = 2
+        self.interruption.signum = 2
         self.callback.on_step_end(0, [self.trial])
 
 

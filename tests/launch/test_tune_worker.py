@@ -17,7 +17,7 @@ from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.training import evaluation
-from sweeper.trial import provenance
+from sweeper.trial import fingerprint, provenance
 from tests.launch.workers import Worker, whole
 from tests.trials import coloring_trial
 
@@ -204,28 +204,27 @@ def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_ma
 
 
 def test_a_worker_of_other_code_trains_nothing(strides, tmp_path):
-    worker = Worker(whole(coloring_trial()), tmp_path)
-    worker._code = worker._code.model_copy(update={"models": {}})
+    origin = provenance.capture(["test"])
+    assert origin.code is not None
+    other = origin.model_copy(update={"code": origin.code.model_copy(update={"models": {}})})
+    worker = Worker(whole(coloring_trial()), tmp_path, origin=other)
     sentence = "the worker runs other code than this start; what differs: the model transformer"
     assert worker.report() == Report(done=True, trouble=Lost(sentence))
     assert Store.open(tmp_path).committed() == {}
 
 
-def test_a_checkpoint_of_other_code_is_reported_once(strides, tmp_path):
+def test_a_checkpoint_of_other_code_is_reported_once(strides, tmp_path, monkeypatch):
     work = whole(coloring_trial())
-    first = Worker(work, tmp_path, ["carry on", "leave"])
-    first._provenance = _mended(first._provenance)
-    first._code = first._provenance.code
+    mended = provenance.capture(["test"])
+    assert mended.code is not None
+    mended = mended.model_copy(update={"code": mended.code.model_copy(update={"numerics": "mended"})})
+    with monkeypatch.context() as patch:
+        patch.setattr(fingerprint, "captured", lambda: mended.code)
+        first = Worker(work, tmp_path, ["carry on", "leave"], origin=mended)
     assert first.report().refused_checkpoint is None
     assert first.report().done
     second = Worker(work, tmp_path)
     assert [second.report().refused_checkpoint for _ in range(2)] == ["is of other code", None]
-
-
-def _mended(origin: provenance.Provenance) -> provenance.Provenance:
-    """The provenance of a start of other code."""
-    assert origin.code is not None
-    return origin.model_copy(update={"code": origin.code.model_copy(update={"numerics": "mended"})})
 
 
 def test_a_worker_evaluates_stored_networks(strides, tmp_path):

@@ -8,6 +8,7 @@ from sweeper.launch import tune_worker, worker_messages
 from sweeper.launch.work_kinds import Training, WorkKind
 from sweeper.launch.worker_messages import Report
 from sweeper.packs import plan
+from sweeper.packs.orders import Order
 from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.trial import provenance
@@ -21,15 +22,17 @@ class Worker(tune_worker.PackWorker):
         self,
         work: plan.Work,
         store: Path,
-        orders: Iterable[worker_messages.Order] = (),
+        orders: Iterable[Order] = (),
         work_kind: WorkKind = Training(),
         resources: Resources = Resources(checkpoint_seconds=1e9),
+        origin: provenance.Provenance | None = None,
     ):
         self.given = iter(orders)
-        context = {"orders": None, "store": str(store), "provenance": provenance.capture(["test"])}
+        origin = origin or provenance.capture(["test"])
+        context = {"orders": None, "store": str(store), "provenance": origin}
         self.setup(worker_messages.encoded(work), **context, work_kind=work_kind, resources=resources)
 
-    def _order(self, pack_id: str) -> worker_messages.Order:
+    def _order(self, pack_id: str) -> Order:
         if self._progress is None or self._progress.phase != "compiling":
             self.latest = next(self.given, "carry on")
         return self.latest

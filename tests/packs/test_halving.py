@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from sweeper.packs import pack_run
-from sweeper.packs.halving import HalvingWork
+from sweeper.packs.halving import HalvingWork, halving_work
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.plan import Work, done_statuses
+from sweeper.packs.rung_losses import stored_losses
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
@@ -44,7 +45,7 @@ def space(tmp_path_factory):
 
 
 def source_of(spec: SweepSpec, store: Store, origin=ORIGIN) -> HalvingWork:
-    return HalvingWork(spec, store, store.committed(), DONE, origin.fingerprint)
+    return halving_work(spec, store, store.committed(), DONE, origin.fingerprint)
 
 
 def train(work: Work, store: Store, strides: int | None = None, origin=ORIGIN) -> bool:
@@ -185,8 +186,8 @@ def test_rows_of_a_grid_are_starts_like_others(space, undisturbed, tmp_path):
         pack_run.run_pack(pack_run.Pack((trial,)), Destination(store, ORIGIN))
     source = source_of(spec, store)
     assert source.exhausted
-    for key, losses in source._losses.items():
-        assert losses[0] == float(f"{losses_at(undisturbed, 200)[key]:.12g}")
+    first = {key: stored.losses[0] for key, stored in stored_losses(spec.search, store, source.planned).items()}
+    assert first == {key: float(f"{loss:.12g}") for key, loss in losses_at(undisturbed, 200).items() if key in first}
 
 
 def _spoil(work: Work, store: Store, until: int, lane: int = 0) -> None:
@@ -280,8 +281,8 @@ def test_checkpoints_of_other_code_are_not_counted_on(space, tmp_path):
     work = source.next()
     assert work is not None
     train(work, store, origin=before)
-    assert len(source_of(spec, store, before)._open) == 3
-    assert len(source_of(spec, store)._open) == 4
+    assert len(list(source_of(spec, store, before).upcoming())) == 3
+    assert len(list(source_of(spec, store).upcoming())) == 4
 
 
 def test_what_is_expected_of_the_pending_starts(space, undisturbed, tmp_path):

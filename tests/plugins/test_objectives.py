@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
@@ -83,6 +83,7 @@ def _told(objective: Objective, *batches: Batch) -> Any:
 @pytest.mark.slow
 @objective_cases
 @given(losses_of_batches, groups_of_batches, st.randoms(use_true_random=False))
+@settings(max_examples=40)
 def test_the_order_of_the_inputs_does_not_count(objective, losses, groups, random):
     order = np.array(random.sample(range(12), 12))
     batch, shuffled = _batch(objective, losses, groups), _batch(objective, losses[order], groups[order])
@@ -96,6 +97,7 @@ def test_the_order_of_the_inputs_does_not_count(objective, losses, groups, rando
 @pytest.mark.slow
 @objective_cases
 @given(losses_of_batches, groups_of_batches, st.integers(0, 11), st.floats(0, 100, width=32))
+@settings(max_examples=40)
 def test_a_larger_loss_gives_no_smaller_value(objective, losses, groups, index, more):
     raised = losses.copy()
     raised[index] += more
@@ -270,7 +272,7 @@ def test_a_generation_is_ranked_by_the_adversary_of_before_and_moves_it_by_the_c
     before = evolution.start(stacked)
     after, curve = evolution.stride(stacked, before, 1)
     model = jax.tree.map(lambda leaf: leaf[0], before.network)
-    batch = jax.jit(evolution._batch)(trial, jnp.int32(0), model)
+    batch = jax.jit(evolution.generation_batch)(trial, jnp.int32(0), model)
     start = trial.objective.initial_state(trial.task)
     assert float(curve.train_loss[0]) == pytest.approx(float(trial.objective.value(batch, start)), rel=1e-5)
     expected = trial.objective.next_state(batch, start)

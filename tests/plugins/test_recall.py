@@ -131,8 +131,16 @@ def _both_losses_and_gradients(task, model, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("platform", ["cpu", "cuda"])
-@pytest.mark.parametrize(("keys", "value_bits"), [(1, 5), (2, 1), (5, 5), (12, 3)])
+@pytest.mark.parametrize(
+    ("platform", "keys", "value_bits"),
+    [
+        ("cpu", 1, 5),
+        ("cpu", 5, 5),
+        ("cuda", 2, 1),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in [("cpu", 2, 1), ("cpu", 12, 3)]),
+        *(pytest.param("cuda", *case, marks=pytest.mark.long) for case in [(1, 5), (5, 5), (12, 3)]),
+    ],
+)
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=25)
 def test_sharing_equals_the_plain_model_for_any_weights_and_inputs(platform, keys, value_bits, seed):

@@ -151,6 +151,20 @@ def test_a_deletion_takes_what_its_trials_had(tmp_path, monkeypatch):
     assert said(store) == {"other": "second", 1: "best keep stuck", 2: "keep stuck"}
 
 
+@pytest.mark.slow
+def test_no_crash_of_a_deletion_leaves_notes_without_their_trial(tmp_path, monkeypatch):
+    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(compaction, "TOGETHER", 5)
+    for moment in itertools.count():
+        store = annotated(filled(tmp_path / str(moment)))
+        compact(store)
+        ended = survived(moment, delete, store, of_sweep(store, "quick"))
+        assert {IDS[name] for name in said(store) if name in range(6)} <= store.committed().keys(), moment
+        if ended:
+            break
+    assert moment >= 20
+
+
 def test_a_refused_deletion_takes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(compaction, "TOGETHER", 5)
     store = annotated(filled(tmp_path))

@@ -236,7 +236,9 @@ def test_two_compactors_of_a_bucket_lose_nothing(s3, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(compaction, "retire", lambda *arguments: False)
         compact(results)
-    assert compaction._moved(results, seen_by_the_second[1:4])
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "entries", lambda self: seen_by_the_second[1:4])
+        assert compact(results).trials == 3
     assert len([name for name in names(results) if name.startswith("compacted-")]) == 3
     assert facts(results) == before
     compact(results)
@@ -287,15 +289,18 @@ def slow_compaction(tmp_path, monkeypatch):
     """A store of 45 trials, of which a group is compacted right after every listing."""
     results = Store.open(tmp_path)
     fill(results, range(45))
-    listing, moved = LocalFiles.listing, compaction._moved
+    listing, entries = LocalFiles.listing, Store.entries
+
+    def of_one_group(self):
+        single = [entry for entry in entries(self) if entry.place is None]
+        return [entry for entry in entries(self) if entry not in single[GROUP:]]
 
     def listed_and_moved(self, folder):
         listed = listing(self, folder)
         if folder == "trials":
             with monkeypatch.context() as patch:
                 patch.setattr(LocalFiles, "listing", listing)
-                groups = iter([True])
-                patch.setattr(compaction, "_moved", lambda *group: next(groups, False) and moved(*group))
+                patch.setattr(Store, "entries", of_one_group)
                 compact(results)
         return listed
 

@@ -7,10 +7,11 @@ import time
 
 import pytest
 
-from sweeper.store import driver_process, drivers
-from sweeper.store.driver_process import life, this_process
+from sweeper.store import drivers
+from sweeper.store.driver_process import DriverProcess, life, this_process
 from sweeper.store.drivers import remove_sign, signs, store_clock, write_sign
 from sweeper.store.store import Store
+from sweeper.trial import plugins
 from tests.signs_of_life import sign
 
 
@@ -65,8 +66,16 @@ def test_files_that_make_no_sense_are_passed_over(tmp_path, data):
 def test_life_is_certain_on_this_machine(tmp_path):
     program = tmp_path / "a) Z ("  # the system tells names of programs among the states of processes
     program.symlink_to(sys.executable)
-    child = subprocess.Popen([program, "-c", "input()"], stdin=subprocess.PIPE)
-    process = this_process().model_copy(update={"pid": child.pid, "born": driver_process._born(child.pid)})
+    says = (
+        "from sweeper.store.driver_process import this_process; print(this_process().model_dump_json(), flush=True); "
+        "input()"
+    )
+    child = subprocess.Popen(
+        [program, "-c", says], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, cwd=plugins.ROOT,
+    )  # fmt: skip
+    process = DriverProcess.model_validate_json(child.stdout.readline())
+    assert (process.pid, process.machine) == (child.pid, this_process().machine)
     assert life(process) == "alive"
     assert life(process.model_copy(update={"born": process.born - 1})) == "dead", "another process has the number now"
     assert life(process.model_copy(update={"machine": "another boot"})) == "elsewhere"
@@ -76,6 +85,7 @@ def test_life_is_certain_on_this_machine(tmp_path):
     child.wait()
     assert life(process) == "dead"
     child.stdin.close()
+    child.stdout.close()
 
 
 def test_without_proc_a_number_is_all_there_is(monkeypatch):

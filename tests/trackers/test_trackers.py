@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from sweeper import export
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trackers import runs
+from sweeper.trial import plugins
 from sweeper.trial.trial_spec import trial_id
 from tests.results import PROVENANCE, STARTED, failure, result
 from tests.tiny_starts import SPACE
@@ -127,7 +128,7 @@ def test_what_is_not_finite_is_text_or_left_out(store):
 
 
 def test_rows_of_other_versions_are_no_runs(store, monkeypatch):
-    monkeypatch.setattr("sweeper.analysis.results._version", lambda kind, name: 99)
+    monkeypatch.setattr(plugins.load("task", "coloring"), "VERSION", 99)
     assert runs.sweep_of(store, store.sweeps()[0]) is None
 
 

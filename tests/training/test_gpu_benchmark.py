@@ -36,7 +36,7 @@ def test_every_part_of_the_benchmark_runs_on_a_cpu():
     assert len(re.findall(r"^\| .* \| [\d.e-]+ \| \d+% \|$", report, re.MULTILINE)) >= 10
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_numbers_beyond_their_bound_are_an_error(capsys, monkeypatch):
     numbers = agreement.numbers_of
     factors = iter([1.0 + 1e-4, 1.0])  # the accelerator, then the CPU

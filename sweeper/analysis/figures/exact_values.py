@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from sweeper.analysis.figures import selection, style
 from sweeper.analysis.results import task_of
-from sweeper.space.panels import CurvePanel, HistoryPanel, VotesPanel
+from sweeper.space.panels import LinesPanel
 from sweeper.trial.contracts import Task
 
 DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
@@ -27,7 +27,7 @@ class ExactLine(NamedTuple):
     value: float
 
 
-def lines_of(panel: CurvePanel | HistoryPanel | VotesPanel, content: selection.Content) -> list[ExactLine]:
+def lines_of(panel: LinesPanel, content: selection.Content) -> list[ExactLine]:
     """The lines of a panel, without those whose task does not know the value."""
     tasks = dict.fromkeys(task_of(spec) for spec in content.trials["spec"]) if content and panel.yardsticks else {}
     known = [_of_task(task) for task in tasks if task is not None]  # pyright: ignore[reportArgumentType]
@@ -44,7 +44,7 @@ def _of_task(task: Task) -> dict[str, float]:
     return task.abilities().exact_values()
 
 
-def notes(panel: CurvePanel | HistoryPanel | VotesPanel, content: selection.Content) -> list[selection.Note]:
+def notes(panel: LinesPanel, content: selection.Content) -> list[selection.Note]:
     """Notes on lines that are not drawn."""
     drawn = {line.place for line in lines_of(panel, content)}
     return [
@@ -54,21 +54,17 @@ def notes(panel: CurvePanel | HistoryPanel | VotesPanel, content: selection.Cont
     ]
 
 
-def legend(
-    panel: CurvePanel | HistoryPanel | VotesPanel, content: selection.Content, look: style.Look
-) -> list[tuple[str, Line2D]]:
+def legend(panel: LinesPanel, content: selection.Content, look: style.Look) -> list[tuple[str, Line2D]]:
     """Labels and handles of the lines."""
     return [(line.label, Line2D([], [], **_style(panel, line, look))) for line in lines_of(panel, content)]
 
 
-def paint(
-    axes: Axes, panel: CurvePanel | HistoryPanel | VotesPanel, content: selection.Content, look: style.Look
-) -> None:
+def paint(axes: Axes, panel: LinesPanel, content: selection.Content, look: style.Look) -> None:
     """Draw the lines across the axes, behind the curves."""
     for line in lines_of(panel, content):
         axes.axhline(line.value, zorder=1.5, **_style(panel, line, look))
 
 
-def _style(panel: CurvePanel | HistoryPanel | VotesPanel, line: ExactLine, look: style.Look) -> dict:
+def _style(panel: LinesPanel, line: ExactLine, look: style.Look) -> dict:
     shade = look.shades[panel.yardsticks[line.place].color]
     return {"color": shade, "linewidth": 0.9, "linestyle": DASHES[line.place % len(DASHES)]}

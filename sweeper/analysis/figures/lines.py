@@ -1,4 +1,4 @@
-"""What curves and training curves share: an average as a solid line and a tail as a dashed one, one colour a series.
+"""What panels of lines share: an average as a solid line and a tail as a dashed one, one colour a series.
 
 A point is the mean over training seeds, and a band shows their spread. Published values are crosses in the series'
 colour, also of series of which nothing is measured yet.
@@ -21,7 +21,7 @@ from sweeper.analysis.figures import crosses, exact_values, per_seed, selection,
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.space.panel_series import CurveSeries
-from sweeper.space.panels import CurvePanel, HistoryPanel, VotesPanel
+from sweeper.space.panels import LinesPanel, RowLinesPanel
 
 WIDTH = 2.75
 """Width of the axes, in inches."""
@@ -29,7 +29,7 @@ WIDTH = 2.75
 DASHED = (0, (3.2, 1.6))
 """Line style of a tail."""
 
-LinesT = TypeVar("LinesT", CurvePanel, HistoryPanel, VotesPanel)
+LinesT = TypeVar("LinesT", bound=LinesPanel)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ Content = selection.Content[LineSeries]
 
 
 def series_of(
-    panel: CurvePanel | HistoryPanel | VotesPanel,
+    panel: LinesPanel,
     index: int,
     series: CurveSeries,
     rows: pd.DataFrame,
@@ -92,7 +92,7 @@ def series_of(
     return LineSeries(index, series.label, series.color, tuple(lines), tuple(missing))
 
 
-def with_notes(panel: CurvePanel | HistoryPanel | VotesPanel, content: Content) -> Content:
+def with_notes(panel: LinesPanel, content: Content) -> Content:
     """The content with a note for every line and every exact value that is missing."""
     missing = [
         selection.Note(panel.name, series.label, reason) for series in content.series for reason in series.missing
@@ -100,14 +100,14 @@ def with_notes(panel: CurvePanel | HistoryPanel | VotesPanel, content: Content) 
     return replace(content, notes=(*content.notes, *missing, *exact_values.notes(panel, content)))
 
 
-def not_evaluated(panel: CurvePanel | VotesPanel) -> Content:
+def not_evaluated(panel: RowLinesPanel) -> Content:
     """The content of a panel of evaluations in a store without any."""
     note = selection.Note(panel.name, "", "no network is evaluated (python -m sweeper.evaluate)")
     return with_notes(panel, selection.Content((), (note,), ()))
 
 
 class Lines(Drawing[LinesT, LineSeries], abc.ABC):
-    """A panel of lines; the two kinds differ in their horizontal axis."""
+    """A panel of lines; its kinds differ in their horizontal axis."""
 
     def widths(self) -> Sequence[float]:
         return [WIDTH]

@@ -20,7 +20,7 @@ from sweeper.analysis.figures import lines, per_seed, selection, style
 from sweeper.analysis.figures.lines import Line, LineSeries
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results, task_of
-from sweeper.analysis.vote_bounds import success_promised
+from sweeper.analysis.vote_bounds import MARGINS, rivals_of, success_promised
 from sweeper.messages import counted
 from sweeper.space.panel_series import CurveSeries
 from sweeper.space.panels import VotesPanel
@@ -151,6 +151,6 @@ def _margins(series: LineSeries) -> Iterator[tuple[float, int]]:
             continue
         for vote, rule in voting.rules.items():
             if votes & {vote, estimate_name(vote)}:
-                margin = trial.get("margin_p5" if rule == "joint" else "part_margin_p5")
+                margin = trial.get(MARGINS[rule])
                 if margin is not None and not np.isnan(float(margin)):
-                    yield min(1.0, float(margin)), voting.wrong_answers if rule == "joint" else voting.parts
+                    yield min(1.0, float(margin)), rivals_of(voting, rule)

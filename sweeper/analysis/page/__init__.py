@@ -107,7 +107,7 @@ def render(
     drawn, not_drawn = _charts(store, starts, listed)
     known = [] if every is None else drivers(store)
 
-    # TrialKinds get numbers, so that the script compares numbers and no name of the store is ever part of a rule.
+    # Kinds of trials get numbers, so that the script compares numbers and no name of the store is ever part of a rule.
     numbers = {
         kind: number for number, kind in enumerate(sorted(_kinds_shown(chapters, drawn, [*filtered.values(), *others])))
     }

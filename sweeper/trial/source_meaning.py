@@ -1,0 +1,144 @@
+"""What a Python file says: a digest that comments, docstrings and formatting do not change, and the imports.
+
+To parse all files of the numerics takes a fifth of a second, in every start and in every worker. So what files say is
+kept on this machine, by the digest of their bytes: nothing is kept of a file that has changed.
+"""
+
+import ast
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sweeper.trial.private_folder import private_folder
+
+MOST_KEPT = 2000
+"""Files of which is kept what they say; the oldest are forgotten."""
+
+
+class Meaning(NamedTuple):
+    """What a file says.
+
+    Attributes:
+        digest: Twenty hexadecimal digits.
+        imports: Modules that the file may import, of which some are names inside modules.
+    """
+
+    digest: str
+    imports: tuple[str, ...]
+
+
+_new: dict[str, Meaning] = {}
+"""What this process has read and not kept yet."""
+
+
+@functools.cache  # a process captures its code several times, and hardly a file differs in between
+def meaning(data: bytes, package: tuple[str, ...]) -> Meaning:
+    """What a Python file in a package says.
+
+    Args:
+        data: The bytes of the file.
+        package: The names of the packages around it.
+    """
+    key = hashlib.sha256(json.dumps(package).encode() + data).hexdigest()
+    if key in (kept := _kept()):
+        return kept[key]
+    _new[key] = _read(data, package)
+    return _new[key]
+
+
+def keep() -> None:
+    """Keep what this process has read, for later ones."""
+    file = _file()
+    if not _new or file is None:
+        return
+    kept = _kept()
+    kept.update(_new)
+    _new.clear()
+    with contextlib.suppress(OSError):  # a full disk: the next process reads the files again
+        descriptor, name = tempfile.mkstemp(dir=file.parent)
+        try:
+            with open(descriptor, "w") as written:
+                json.dump(dict(list(kept.items())[-MOST_KEPT:]), written)
+            os.replace(name, file)
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+
+@functools.cache
+def _kept() -> dict[str, Meaning]:
+    """What earlier processes have kept, and this one."""
+    try:
+        file = _file()
+        entries = {} if file is None else json.loads(file.read_bytes())
+        return {key: Meaning(digest, tuple(imports)) for key, (digest, imports) in entries.items()}
+    except (OSError, ValueError, TypeError, AttributeError):  # there is none, or it was damaged
+        return {}
+
+
+@functools.cache
+def _file() -> Path | None:
+    """The file in which it is kept, for this version of Python and of this module; None if there is no safe folder."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}-{digest(Path(__file__).read_bytes())}"
+    folder = private_folder("source-meanings")
+    return None if folder is None else folder / f"{version}.json"
+
+
+def _read(data: bytes, package: tuple[str, ...]) -> Meaning:
+    # Python will say what is wrong with a file when it is loaded.
+    with contextlib.suppress(SyntaxError, ValueError):
+        tree = ast.parse(data)
+        imports: list[ast.Import | ast.ImportFrom] = []
+        said = digest(json.dumps(_plain(tree, imports)).encode())
+        return Meaning(said, tuple(name for node in imports for name in _imported(node, package)))
+    return Meaning(digest(data), ())
+
+
+def _imported(node: ast.Import | ast.ImportFrom, package: tuple[str, ...]) -> Iterator[str]:
+    """Names of modules that a statement may import, of which some are names inside modules."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    else:
+        above = package[: len(package) - node.level + 1] if node.level else ()
+        base = ".".join([*above, *([node.module] if node.module else [])])
+        yield base
+        yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _plain(value: Any, imports: list[ast.Import | ast.ImportFrom]) -> Any:
+    """A syntax tree as plain data, which is the same in every version of Python that has its syntax.
+
+    Args:
+        value: The tree.
+        imports: Gets the import statements in it: a second walk would take as long as this walk.
+    """
+    # Most values are nodes. To ask of a node whether it is a list is slow, so that question comes later.
+    if isinstance(value, ast.AST):
+        if isinstance(value, (ast.Import, ast.ImportFrom)):
+            imports.append(value)
+        # Later versions of Python have further fields, which are empty in older programs.
+        fields = {}
+        for name in value._fields:
+            field = _plain(getattr(value, name, None), imports)
+            if field is not None and field != []:
+                fields[name] = field
+        return [type(value).__name__, fields]
+    if isinstance(value, list):
+        return [_plain(item, imports) for item in value if not _is_text(item)]
+    return value if value is None or isinstance(value, (str, bool)) else repr(value)
+
+
+def _is_text(node: Any) -> bool:
+    """Whether a statement is a mere text: a docstring of a module, class or function, or of the name before it."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def digest(data: bytes) -> str:
+    """Twenty hexadecimal digits that stand for some bytes."""
+    return hashlib.sha256(data).hexdigest()[:20]
