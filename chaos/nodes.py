@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +32,14 @@ class Nodes(Cluster):
         return self.add_node(temp_dir=str(own), num_cpus=num_cpus, num_gpus=num_gpus)
 
     def lose(self, node: Node) -> None:
-        """End all processes of a node at once, as the loss of its machine does."""
+        """End all processes of a node at once, as the loss of its machine does.
+
+        Ray ends the raylet alone. Its workers would notice a second later, and might commit a trial meanwhile.
+        """
+        workers = children(raylet(node))
+        _send(signal.SIGSTOP, workers)
         self.remove_node(node, allow_graceful=False)
+        _send(signal.SIGKILL, workers)
 
 
 @contextlib.contextmanager
@@ -60,3 +67,9 @@ def raylet(node: Node) -> int:
 def trainers(node: Node) -> list[int]:
     """Ids of the processes of a node that train packs or wait for a pack."""
     return [pid for pid in children(raylet(node)) if "ResourceTrainable" in command_line(pid)]
+
+
+def _send(number: signal.Signals, pids: list[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
