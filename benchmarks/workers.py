@@ -1,13 +1,15 @@
 """What very many workers cost the driver, while the workers do nothing.
 
-    python -m benchmarks.workers [--workers 10,50,100] [--seconds 60]
+    python -m benchmarks.workers [--workers 10,50,100] [--seconds 60] [--every 1]
 
 Each row is a local Ray that is told to have so many CPUs, and a sweep of so many packs, which all run at once. The
 launch path is the real one: Tune, a process for every worker with all its imports, orders and a report a second. Only
 the training is replaced, by sleep. Ray's time limit for the start of a worker is raised, because all workers of one
-machine start at once. The columns: seconds until every worker has reported, and the driver's CPU seconds until then;
-the machine's memory that is gone then, a worker; reports a second after that, and the driver's CPU seconds for a
-thousand of them; seconds from the order to leave to the end of Ray; peak memory of the driver's process.
+machine start at once. With `--every 0.03` thirty workers report as often as a thousand would, if the driver lets them.
+
+The columns: seconds until every worker has reported, and the driver's CPU seconds until then; the machine's memory that
+is gone then, a worker; reports a second after that, and the driver's CPU seconds for a thousand of them; seconds from
+the order to leave to the end of Ray; peak memory of the driver's process.
 """
 
 import argparse
@@ -24,9 +26,9 @@ from benchmarks.packs import TRIAL
 from sweeper import launch
 from sweeper.events import Event, PackProgressed, Stream, SweepPlanned
 from sweeper.interruption import Interruption
-from sweeper.launch import tune_driver
+from sweeper.launch import tune_driver, tune_worker
 from sweeper.launch.cluster import worker_environment
-from sweeper.launch.tune_worker import REPORT_SECONDS, PackWorker
+from sweeper.launch.tune_worker import PackWorker
 from sweeper.packs import plan
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
@@ -44,8 +46,8 @@ class Sleep:
 
     refused_checkpoint = None
 
-    def __init__(self, pack_id: str):
-        self._pack_id, self._step = pack_id, 0
+    def __init__(self, pack_id: str, every: float):
+        self._pack_id, self._every, self._step = pack_id, every, 0
 
     def progress(self) -> PackProgressed:
         """Progress after so many steps."""
@@ -53,7 +55,7 @@ class Sleep:
 
     def advance(self) -> PackProgressed:
         """Sleep for the time between two reports."""
-        time.sleep(REPORT_SECONDS)
+        time.sleep(self._every)
         self._step += 1
         return self.progress()
 
@@ -65,10 +67,17 @@ class Sleep:
 
 
 class Sleeper(PackWorker):
-    """The real worker, with `Sleep` in the place of training."""
+    """The real worker, with `Sleep` in the place of training.
+
+    Attributes:
+        every: Seconds between two reports, as long as the driver keeps up.
+    """
+
+    every = tune_worker.REPORT_SECONDS
 
     def _started(self, work: Work) -> Any:
-        return Sleep(work.pack.pack_id)
+        tune_worker.REPORT_SECONDS = self.every
+        return Sleep(work.pack.pack_id, self.every)
 
 
 class Watch:
@@ -142,7 +151,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", default="10,50,100")
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--every", type=float, default=tune_worker.REPORT_SECONDS, help="seconds between two reports")
     arguments = parser.parse_args()
+    Sleeper.every = arguments.every
     tune_driver.PackWorker = Sleeper
     print(
         "| workers | all report after s | driver's CPU s | MB a worker "
