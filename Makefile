@@ -47,7 +47,7 @@ SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/fig
   coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles coloring_batch_two_cores/success-batch ski_rental/figure-rental \
   gridworld_evolution/figure-evolution gridworld_imitation/figure-imitation \
   coloring_worst_cycle/figure-cycle objectives_coloring/figure-objectives \
-  gridworld_halving/winners objectives_gridworld/figure-objectives
+  gridworld_halving/winners objectives_gridworld/figure-objectives objectives_recall/figure-objectives
 
 publish: .venv/runtime
 	@test -n "$(FROM)" || { echo "the store of the runs is needed: make publish FROM=results" >&2; exit 2; }
