@@ -10,7 +10,8 @@ Prints, as Markdown, what is needed and what is there, and then:
    step can take by its operations, by its bytes (not where the program of a step is a loop), and by the start of its
    kernels, at the peaks measured in the same process. Then the time that the whole of search_spaces/coloring.yaml would
    take on this one device, with the packs that it has there.
-3. A profile: the operations on which some steps of colouring and of recall spend most time.
+3. A profile: the operations on which some steps of colouring and of recall, and a generation of the grid world, spend
+   most time.
 
 Every task of agreement, all lanes, and every profile run in a process of their own, one after the other, and this
 process opens no device. So what ends a process, or leaves it a device on which everything fails, is said and ends
@@ -59,7 +60,7 @@ class Part(NamedTuple):
 # peaks: a process for each row would spend half of the time on starting, and one for each kind would end the turns.
 PARTS = {
     "agreement": Part(tuple(SPACES), begins_until=0.45, until=0.55),
-    "lanes": Part(("",), begins_until=0.75, until=0.9),
+    "lanes": Part(("",), begins_until=0.72, until=0.85),
     "profile": Part(tuple(PROFILED), begins_until=1.0, until=1.0),
 }
 

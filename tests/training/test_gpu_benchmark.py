@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.gpu import __main__, agreement, lanes, part
 from benchmarks.gpu.part import Order
+from benchmarks.gpu.profiles import PROFILED
 from benchmarks.shipped_trials import SPACES, shipped_trial
 from sweeper.trial import plugins
 
@@ -33,7 +34,7 @@ def test_every_part_of_the_benchmark_runs_on_a_cpu():
     assert "The 110 trials of coloring.yaml" in report
     packs = re.findall(r"(\d+) lanes with ([a-z ]+) r at the rate of (\d+)", report)
     assert sorted(packs) == [("55", "a single seed", "2"), ("55", "fresh seeds", "2")]
-    assert len(re.findall(r"^\| .* \| [\d.e-]+ \| \d+% \|$", report, re.MULTILINE)) >= 10
+    assert len(re.findall(r"^\| .* \| [\d.e-]+ \| \d+% \|$", report, re.MULTILINE)) == 12 * len(PROFILED)
 
 
 @pytest.mark.long
@@ -104,7 +105,7 @@ def test_without_an_accelerator_there_is_one_process(capfd, monkeypatch):
 
 def test_nothing_begins_after_the_time_is_over(capsys):
     assert __main__.main(["--seconds", "0"]) == 1, "what was not compared is not right"
-    titles = [f"agreement of {name}" for name in SPACES] + ["lanes", "profile of colouring", "profile of recall"]
+    titles = [f"agreement of {name}" for name in SPACES] + ["lanes"] + [f"profile of {name}" for name in PROFILED]
     assert re.findall(r"^(.*): no time left\.$", capsys.readouterr().out, re.MULTILINE) == titles
     rates, right = lanes.print_lanes([1, 2], toy=True, until=0.0)
     assert not right
@@ -194,7 +195,7 @@ def test_the_first_process_opens_no_device():
     report = subprocess.run(
         [sys.executable, "-c", program], cwd=plugins.ROOT, env=variables, check=True, capture_output=True, text=True
     ).stdout
-    assert Counter(report.splitlines()[-8:]) == {"agreement": 5, "lanes": 1, "profile": 2}
+    assert Counter(report.splitlines()[-9:]) == {"agreement": 5, "lanes": 1, "profile": 3}
     version = importlib.metadata.version("jax")
     assert re.search(rf"^Needed: .*jax {version}, .*jax-cuda\S+ {version}.*driver", report, re.MULTILINE)
     assert re.search(rf"^Here: .*jax {version}, .*driver .*commit .*JAX_PLATFORMS=nosuch", report, re.MULTILINE)
