@@ -81,6 +81,7 @@ class SweepCallback(NotSaved, tune.Callback):
 
     Attributes:
         losses: Trials that could not be committed.
+        most_at_once: The most packs that have run at once.
         refused: Whether nothing can be committed any more.
     """
 
@@ -98,6 +99,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._orders, self._errors = orders, errors
         self._planned = len(job.source.planned)
         self._progress = ProgressEvents(stream)
+        self._running: set[str] = set()
         self._leaving: set[str] = set()
         self._asked: set[str] = set()
         self._finished: set[str] = set()
@@ -107,6 +109,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._deadline: float | None = None
         self._deaths: Counter[str] = Counter()
         self._lost_in_a_row = 0
+        self.most_at_once = 0
         self.refused = False
         self.losses: list[events.TrialsLost] = []
 
@@ -121,6 +124,8 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         work = decoded(trial.config)
+        self._running.add(trial.trial_id)
+        self.most_at_once = max(self.most_at_once, len(self._running))
         self._nodes.pop(work.pack.pack_id, None)
         self._stream.emit(events.PackStarted(work.pack.pack_id, self._label(work.pack), work.pending, work.until))
 
@@ -149,9 +154,11 @@ class SweepCallback(NotSaved, tune.Callback):
                 pass
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self._running.discard(trial.trial_id)
         self._end(trial)
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self._running.discard(trial.trial_id)
         work = decoded(trial.config)
         pack_id = work.pack.pack_id
         self._deaths[pack_id] += 1
@@ -163,6 +170,7 @@ class SweepCallback(NotSaved, tune.Callback):
             trial.set_config(encoded(dataclasses.replace(work, pending=left)))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self._running.discard(trial.trial_id)
         work, error = decoded(trial.config), self._errors.latest
         error = error.cause if isinstance(error, RayTaskError) else error
         if not isinstance(error, RayActorError) or error.actor_init_failed:

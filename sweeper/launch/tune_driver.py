@@ -31,7 +31,11 @@ from sweeper.space.resources import Resources
 from sweeper.space.search import Asha
 
 WAVE = 2000
-"""Packs of one Tune run. Tune keeps about 90 kB of every pack it has seen, so a long list is run in waves."""
+"""Packs of a Tune run with few workers. Tune keeps 90 kB of every pack it has seen, so long lists run in waves."""
+
+WAVE_OF_A_WORKER = 20
+"""Packs of a Tune run for each worker, if that is more. Workers wait at the end of a wave, and are started anew for the
+next one."""
 
 _TUNE = {
     # No files for every trial and no snapshots of the state of all of them: twenty times the throughput.
@@ -53,14 +57,15 @@ class _Queue(NotSaved, Searcher):
 
     def __init__(self, source: WorkSource, callback: SweepCallback):
         super().__init__()
-        self._source, self._callback, self._left = source, callback, WAVE
+        self._source, self._callback, self._given = source, callback, 0
 
     def suggest(self, trial_id: str) -> Any:
-        if self._callback.stopping or not self._left:
+        wave = max(WAVE, WAVE_OF_A_WORKER * self._callback.most_at_once)
+        if self._callback.stopping or self._given >= wave:
             return Searcher.FINISHED
         work = self._source.next()
         if work is not None:
-            self._left -= 1
+            self._given += 1
             return encoded(work)
         return Searcher.FINISHED if self._source.exhausted else None
 

@@ -1,6 +1,7 @@
 """How a launch starts: the environment of workers, addresses, signals; whole runs are in end_to_end/test_run."""
 
 import contextlib
+import itertools
 import signal
 import stat
 import subprocess
@@ -13,8 +14,9 @@ import ray
 
 from sweeper import events, launch
 from sweeper.interruption import Interruption
-from sweeper.launch import cluster, failures, local_cluster
+from sweeper.launch import cluster, failures, local_cluster, tune_driver
 from sweeper.packs import plan
+from sweeper.packs.packing import packs
 from sweeper.space import search_space
 from sweeper.space.resources import Resources
 from sweeper.starts import on_cluster
@@ -23,6 +25,7 @@ from sweeper.store.store import Store
 from sweeper.trial import fingerprint, plugins
 from sweeper.trial.private_folder import private_folder
 from tests.results import PROVENANCE
+from tests.trials import coloring_trial
 
 pytestmark = pytest.mark.slow
 
@@ -180,6 +183,39 @@ def test_workers_import_a_copy_of_the_code_that_is_gone_afterwards():
         counted = {name: ray.cluster_resources().get(name, 0.0) for name in ("CPU", "GPU")}
         assert counted == local_cluster.machine_resources()
     assert not Path(root).exists()
+
+
+def test_a_long_list_runs_in_waves_that_grow_with_the_workers(monkeypatch, tmp_path):
+    """With real Ray, and packs that have nothing to do: waves of five to ten packs, after a first of at least three."""
+    monkeypatch.setattr(tune_driver, "WAVE", 3)
+    monkeypatch.setattr(tune_driver, "WAVE_OF_A_WORKER", 5)
+    scratch, waves, heard = tune_driver.scratch, [], []
+    monkeypatch.setattr(tune_driver, "scratch", lambda: waves.append(len(heard)) or scratch())
+    trials = [coloring_trial(seed=seed) for seed in range(30)]
+    work = tuple(plan.Work(pack, ()) for pack in packs(trials, lanes=1))
+    source = plan.ListedWork(plan.Plan({}, {}, 1, len(trials), work, frozenset(), frozenset()))
+    planned = events.SweepPlanned("waves", trials=len(trials), done=0, failed=0, steps=0)
+    store = Store.open(tmp_path)
+    job = launch.Job(source, lambda: planned, store, PROVENANCE, Resources(), launch.Training(), concurrency=2)
+    with cluster.connected("local", Resources(), Interruption()), events.Stream([Ends(heard)], warn=print) as stream:
+        launched = launch.launch(job, stream, Interruption())
+    assert not launched.losses
+    assert sorted(heard) == sorted(item.pack.pack_id for item in work)
+    lengths = [after - before for before, after in itertools.pairwise([*waves, len(heard)])]
+    assert lengths[0] >= 3
+    assert all(5 <= length <= 10 for length in lengths[1:-1]), lengths
+    assert len(lengths) >= 3
+
+
+class Ends:
+    """A listener that collects the packs that have ended."""
+
+    def __init__(self, ended: list[str]):
+        self._ended = ended
+
+    def hear(self, event: events.Event) -> None:
+        if isinstance(event, events.PackEnded):
+            self._ended.append(event.pack_id)
 
 
 def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):

@@ -111,6 +111,25 @@ def test_a_pack_is_told_from_start_to_end(driver):
     assert [progress.step for progress in driver.heard.all(events.PackProgressed)][:3] == [100, 200, 250]
 
 
+def test_the_most_packs_at_once_are_counted_whatever_ends_them(driver):
+    """Workers that die give way to others, which are not counted beside them."""
+    trials = [TuneTrial(driver.work) for _ in range(4)]
+    for number, trial in enumerate(trials):
+        trial.trial_id = str(number)
+    complete, recover, error, last = trials
+    driver.callback.on_trial_start(0, [], complete)
+    driver.callback.on_trial_start(0, [], recover)
+    driver.callback.on_trial_complete(0, [], complete)
+    driver.callback.on_trial_start(0, [], error)
+    driver.callback.on_trial_recover(0, [], recover)
+    driver.callback.on_trial_start(0, [], recover)
+    driver.callback.on_trial_error(0, [], error)
+    assert driver.callback.most_at_once == 2
+    driver.callback.on_trial_start(0, [], last)
+    driver.callback.on_trial_start(0, [], error)
+    assert driver.callback.most_at_once == 3
+
+
 @pytest.mark.parametrize(("phase", "checkpoint"), [("training", True), ("compiling", False), ("done", False)])
 def test_after_an_interruption_only_checkpoints_that_exist_count(driver, phase, checkpoint):
     driver.is_interrupted()
