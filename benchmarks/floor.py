@@ -7,8 +7,8 @@ compute: their turns are counted in a run. The floor divides products, other ari
 and the like by the most that one core does of each, measured here on arrays in its cache with fused multiply-adds, and
 adds up. Beside it stands the time to read the step's arguments and write its results once, at the rate of a copy of an
 array that no cache holds; what lies between may stay in a cache. All runs in this process on one thread; times are CPU
-seconds, medians of several calls. Last stands the time inside XLA's operations in one call that is profiled, which is a
-little slower; the rest of a step is what starts them.
+seconds, medians of several calls. Last stands the time inside XLA's operations in one call that is profiled, which is
+slower than the others.
 """
 
 import os
