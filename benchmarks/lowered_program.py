@@ -3,7 +3,7 @@
     python -m benchmarks.lowered_program [coloring recall gridworld …]
 
 prints the kernels of every program of a space's last trial with new seeds r, eight lanes, lowered for CUDA, in the form
-for a GPU and in that for a CPU.
+for a GPU and in that for a CPU. The evaluation is that of a single network.
 
 A kernel is a function that the accelerator starts, and each start costs microseconds however small its work. How many
 kernels XLA makes is known only after it has compiled for the device. Without the device they are estimated as follows.

@@ -6,7 +6,7 @@ Each row is a local Ray that is told to have so many CPUs, and a sweep whose pac
 path is the real one: Tune, a process for every worker with all its imports, orders and a report a second; as on a
 cluster, Ray is started before the launch. Ray's time limit for the start of a worker is raised, because all workers of
 one machine start at once. With `--every 0.03` thirty workers report as often as a thousand would, if the driver lets
-them. With `--forked` workers share the memory of their imports (`benchmarks.zygote`), so that a thousand fit.
+them. With `--forked` workers share the memory of their imports (`benchmarks.zygote`), so that six times as many fit.
 
 A row has three parts. A first pack for each worker sleeps, and the reports are counted. Then these packs end, and
 ten times as many follow that have nothing to do. Last, each worker sleeps again, and is ordered to leave.

@@ -17,9 +17,9 @@ Every task of agreement, all lanes, and every profile run in a process of their 
 process opens no device. So what ends a process, or leaves it a device on which everything fails, is said and ends
 nothing else. A process that does not come back says where it is and is ended. An exception is printed, and ends only
 the task or the row. Exits with 1 if a bound is not kept, if anything failed, or if there was no time for a task or a
-part. `--toy` makes everything small, and runs on a CPU too, in the form for an accelerator: that shows that the
-benchmark works, and nothing about a GPU. Programs are kept in the folder of JAX_COMPILATION_CACHE_DIR, if it is set,
-so that a second call compiles nothing.
+part, and with 2 if there is no accelerator. `--toy` makes everything small, and runs on a CPU too, in the form for an
+accelerator: that shows that the benchmark works, and nothing about a GPU. Programs are kept in the folder of
+JAX_COMPILATION_CACHE_DIR, if it is set, so that a second call compiles nothing.
 """
 
 import argparse
