@@ -49,11 +49,14 @@ SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/fig
   coloring_worst_cycle/figure-cycle objectives_coloring/figure-objectives \
   gridworld_halving/winners objectives_gridworld/figure-objectives objectives_recall/figure-objectives
 
+# Documents with tables from published/.
+FILLED := docs/reproduction.md docs/beyond-the-paper.md
+
 publish: .venv/runtime
 	@test -n "$(FROM)" || { echo "the store of the runs is needed: make publish FROM=results" >&2; exit 2; }
 	$(BIN)/python -m sweeper copy --results $(FROM) --to published --outcomes drawn --hide-folders
 	$(BIN)/python -m sweeper.compaction --results published
-	$(BIN)/python -m sweeper.report --results published --fill docs/reproduction.md
+	for name in $(FILLED); do $(BIN)/python -m sweeper.report --results published --fill $$name || exit 1; done
 	$(MAKE) --no-print-directory figures
 	for name in $(SHOWN); do if test -e $(FIGURES)/$$name.png; then \
 	  cp $(FIGURES)/$$name.png docs/figures/$${name//\//-}.png; fi; done

@@ -15,7 +15,7 @@ from tests.tiny_starts import start
 PUBLISHED = ROOT / "published"
 
 MOST_BYTES = 40e6
-"""Room for all runs of docs/reproduction.md in the history of the repository."""
+"""Room for all published runs in the history of the repository."""
 
 pytestmark = pytest.mark.slow
 
@@ -26,11 +26,13 @@ def store():
 
 
 @pytest.mark.long
-def test_the_tables_of_the_document_are_those_of_the_store(monkeypatch):
+@pytest.mark.parametrize("name", ["docs/reproduction.md", "docs/beyond-the-paper.md"])
+def test_the_tables_of_the_documents_are_those_of_the_store(name, monkeypatch):
     monkeypatch.chdir(ROOT)
-    document = filled(Path("docs/reproduction.md"), "published")
+    assert name in Path("Makefile").read_text(), "`make publish` fills it"
+    document = filled(Path(name), "published")
     assert document.tables > 10
-    assert document.changed == 0, "run: python -m sweeper.report --results published --fill docs/reproduction.md"
+    assert document.changed == 0, f"run: python -m sweeper.report --results published --fill {name}"
 
 
 def test_the_files_are_whole_and_small(store):
