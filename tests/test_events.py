@@ -8,14 +8,7 @@ import pytest
 
 from sweeper import events
 from sweeper.events import Event, Stream
-
-
-class Heard:
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def hear(self, event: Event) -> None:
-        self.events.append(event)
+from tests.heard import Heard
 
 
 class Broken(Heard):

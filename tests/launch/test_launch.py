@@ -24,6 +24,7 @@ from sweeper.starts.output import Output
 from sweeper.store.store import Store
 from sweeper.trial import fingerprint, plugins
 from sweeper.trial.private_folder import private_folder
+from tests.heard import Heard
 from tests.results import PROVENANCE
 from tests.trials import coloring_trial
 
@@ -189,33 +190,23 @@ def test_a_long_list_runs_in_waves_that_grow_with_the_workers(monkeypatch, tmp_p
     """With real Ray, and packs that have nothing to do: waves of five to ten packs, after a first of at least three."""
     monkeypatch.setattr(tune_driver, "WAVE", 3)
     monkeypatch.setattr(tune_driver, "WAVE_OF_A_WORKER", 5)
-    scratch, waves, heard = tune_driver.scratch, [], []
-    monkeypatch.setattr(tune_driver, "scratch", lambda: waves.append(len(heard)) or scratch())
+    scratch, begun, heard = tune_driver.scratch, [], Heard()
+    monkeypatch.setattr(tune_driver, "scratch", lambda: begun.append(len(heard.all(events.PackEnded))) or scratch())
     trials = [coloring_trial(seed=seed) for seed in range(30)]
     work = tuple(plan.Work(pack, ()) for pack in packs(trials, lanes=1))
     source = plan.ListedWork(plan.Plan({}, {}, 1, len(trials), work, frozenset(), frozenset()))
     planned = events.SweepPlanned("waves", trials=len(trials), done=0, failed=0, steps=0)
     store = Store.open(tmp_path)
     job = launch.Job(source, lambda: planned, store, PROVENANCE, Resources(), launch.Training(), concurrency=2)
-    with cluster.connected("local", Resources(), Interruption()), events.Stream([Ends(heard)], warn=print) as stream:
+    with cluster.connected("local", Resources(), Interruption()), events.Stream([heard], warn=print) as stream:
         launched = launch.launch(job, stream, Interruption())
     assert not launched.losses
-    assert sorted(heard) == sorted(item.pack.pack_id for item in work)
-    lengths = [after - before for before, after in itertools.pairwise([*waves, len(heard)])]
+    ended = [event.pack_id for event in heard.all(events.PackEnded)]
+    assert sorted(ended) == sorted(item.pack.pack_id for item in work)
+    lengths = [after - before for before, after in itertools.pairwise([*begun, len(ended)])]
     assert lengths[0] >= 3
     assert all(5 <= length <= 10 for length in lengths[1:-1]), lengths
     assert len(lengths) >= 3
-
-
-class Ends:
-    """A listener that collects the packs that have ended."""
-
-    def __init__(self, ended: list[str]):
-        self._ended = ended
-
-    def hear(self, event: events.Event) -> None:
-        if isinstance(event, events.PackEnded):
-            self._ended.append(event.pack_id)
 
 
 def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):

@@ -11,7 +11,7 @@ from ray.exceptions import ActorDiedError, RayTaskError
 from ray.tune.experiment import Trial
 
 from sweeper import events
-from sweeper.events import Event, Stream
+from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import tune_callback, worker_messages
 from sweeper.launch.job import Job
@@ -22,6 +22,7 @@ from sweeper.packs.evaluation_plan import ProtocolChanges
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.trial import provenance
+from tests.heard import Heard
 from tests.launch.workers import Worker, whole
 from tests.results import result
 from tests.trials import coloring_trial
@@ -29,19 +30,6 @@ from tests.trials import coloring_trial
 pytestmark = pytest.mark.slow
 
 EVALUATION = NetworkEvaluation(ProtocolChanges(seeds=20))
-
-
-class Heard:
-    """A listener that keeps all events."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def hear(self, event: Event) -> None:
-        self.events.append(event)
-
-    def all(self, kind: type) -> list:
-        return [event for event in self.events if isinstance(event, kind)]
 
 
 class TuneTrial(Trial):
