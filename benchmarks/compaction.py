@@ -1,10 +1,10 @@
-"""What it costs to resume and to query a store of many trials, before and after compaction.
+"""What it costs to resume and to query a store of many trials, without a snapshot and with one.
 
     python -m benchmarks.compaction [--trials 10000] [--network-bytes 10000] [--folder FOLDER]
 
 Makes a store of colouring trials with a curve of 20 points, 12 outcomes and a network each, without any training, and
-prints wall and CPU seconds of a resume scan, of all rows and of all curves, with the number of files and the peak
-memory. `--network-bytes 0` leaves the networks out.
+prints wall and CPU seconds of the commits, of a resume scan, of all rows and of all curves, and the peak memory.
+`--network-bytes 0` leaves the networks out.
 """
 
 import argparse
@@ -16,9 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
-from sweeper.store.compaction import compact
+from sweeper.store import committed_trials
 from sweeper.store.store import Store, TrialResult
 from sweeper.trial import provenance
 from sweeper.trial.trial_spec import TrialSpec
@@ -35,18 +34,18 @@ TRIAL = {
 }
 
 
-def fill(store: Store, trials: int, network_bytes: int) -> None:
-    """Commit so many trials, with networks of so many bytes."""
+def fill(store: Store, trials: int, network_bytes: int, first: int = 0) -> None:
+    """Commit so many trials, whose seeds begin with `first`, with networks of so many bytes."""
     network = {"weight": np.ones(network_bytes // 4, np.float32)} if network_bytes else None
     origin, now = provenance.capture(["benchmark"]), datetime.datetime.now(datetime.UTC)
-    outcomes = pa.table({"input": range(12), "success": pa.array([i / 12 for i in range(12)], pa.float32())})
+    outcomes = {"success": np.arange(12, dtype=np.float32) / 12}
     template = TrialSpec.model_validate(TRIAL)
-    for seed in range(trials):
+    for seed in range(first, first + trials):
         curves = [(100 * step, "train_loss", 1 / (step + seed + 1)) for step in range(1, 21)]
         trial = template.model_copy(update={"seed": seed})
         store.commit(
             TrialResult(
-                trial, "finished", {"success": 0.5, "loss": seed / trials}, curves, outcomes, network,
+                trial, "finished", {"success": 0.5, "loss": seed / (first + trials)}, curves, outcomes, network,
                 {"steps_done": 2000.0}, None, origin, "0" * 20, 1, "cpu", now, now,
             )
         )  # fmt: skip
@@ -62,7 +61,7 @@ def timed(name: str, work: Callable[[], object]) -> None:
 
 
 def main() -> None:
-    """Fill, measure, compact, measure."""
+    """Fill, measure, write a snapshot, measure, add some trials."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=10_000)
     parser.add_argument("--network-bytes", type=int, default=10_000)
@@ -72,15 +71,17 @@ def main() -> None:
         store = Store.open(folder)
         print("| what | wall s | CPU s | peak MB so far |\n|---|---|---|---|")
         timed(f"commit of {arguments.trials:,}", lambda: fill(store, arguments.trials, arguments.network_bytes))
-        size = sum(path.stat().st_size for path in Path(folder, "networks").rglob("*.safetensors"))
-        print(f"| bytes of networks: {size:,} | | | |")
-        for _ in range(2):
-            files = sum(path.is_file() for kind in ("trials", "curves") for path in Path(folder, kind).rglob("*"))
-            timed(f"resume scan, {files:,} files of rows and curves", store.committed)
-            timed("all rows", store.trials)
-            timed("all curves", store.curves)
-            if files > arguments.trials:
-                timed("compaction", lambda: compact(store))
+        size = sum(path.stat().st_size for path in Path(folder, "trials").rglob("*.parquet"))
+        print(f"| bytes of all files: {size:,} | | | |")
+        committed_trials.ENOUGH = arguments.trials + 1  # only when asked
+        for what in ("no snapshot", "a snapshot"):
+            timed(f"resume scan, {what}", store.seals)
+            timed(f"all rows, {what}", store.trials)
+            timed(f"all curves, {what}", store.curves)
+            if what == "no snapshot":
+                timed(f"a snapshot of {arguments.trials:,}", store.compact)
+        fill(store, 1000, arguments.network_bytes, first=arguments.trials)
+        timed("a snapshot of 1,000 more", store.compact)
 
 
 if __name__ == "__main__":

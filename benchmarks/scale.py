@@ -1,11 +1,12 @@
-"""What the commands cost on a store of very many trials, before and after compaction.
+"""What the commands cost on a store of very many trials, without a snapshot and with one.
 
     python -m benchmarks.scale [--trials 100000] [--results URL] [--folder FOLDER]
 
 Makes a sweep of so many colouring trials with a curve and outcomes each, without any training, in a folder or in a
-bucket, and runs the real commands on it: a start of the finished sweep, a start with every second trial pending
-(`--dry-run`), status, a query over all rows, compaction, and the same again. Prints wall and CPU seconds and the peak
-memory of each command, which include the start of Python.
+bucket, and runs the real commands on it: a start of the finished sweep without a snapshot, a compaction, and with the
+snapshot a start, a start with every second trial pending (`--dry-run`), status and a query over all rows; at last a
+compaction after 1,000 further trials. Prints wall and CPU seconds and the peak memory of each command, which include
+the start of Python.
 """
 
 import argparse
@@ -50,7 +51,7 @@ def command(what: str, arguments: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Fill, ask, compact, ask."""
+    """Fill, and ask."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=100_000)
     parser.add_argument("--results", help="URL of the store; a folder below FOLDER if not given")
@@ -66,14 +67,18 @@ def main() -> None:
         seconds, used = time.monotonic() - begun, time.process_time() - cpu
         print(f"| commit of {arguments.trials:,} trials | {seconds:.1f} | {used:.1f} | |", flush=True)
         average = "select q, count(*), avg(success) from trials group by q"
-        for compacted in (False, True):
-            after = ", compacted" * compacted
-            command(f"start, all done{after}", ["sweeper.run", str(finished), "--results", results])
-            command(f"plan, half done{after}", ["sweeper.run", str(half), "--results", results, "--dry-run"])
-            command(f"status{after}", ["sweeper.status", "--results", results])
-            command(f"query over all rows{after}", ["sweeper.query", average, "--results", results])
-            if not compacted:
-                command("compaction", ["sweeper.compaction", "--results", results])
+        store = Store.open(results)
+
+        command("start, all done, no snapshot", ["sweeper.run", str(finished), "--results", results])
+        for name in store.listing("snapshots"):
+            store.delete(name)
+        command("compaction", ["sweeper.compaction", "--results", results])
+        command("start, all done", ["sweeper.run", str(finished), "--results", results])
+        command("plan, half done", ["sweeper.run", str(half), "--results", results, "--dry-run"])
+        command("status", ["sweeper.status", "--results", results])
+        command("query over all rows", ["sweeper.query", average, "--results", results])
+        fill(store, 1000, network_bytes=0, first=arguments.trials)
+        command("compaction of 1,000 more", ["sweeper.compaction", "--results", results])
 
 
 if __name__ == "__main__":

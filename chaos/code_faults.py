@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 
 from chaos.finding import Finding
 from chaos.sweeps import Books, Start, progress_files, space
-from sweeper.store.store import METRICS, Store
+from sweeper.store.store import Store
+from sweeper.trial.columns import METRICS
 
 TASK = Path("tasks", "coloring.py")
 

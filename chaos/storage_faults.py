@@ -11,12 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from chaos import pack
 from chaos.finding import Finding
 from chaos.sweeps import Books, Start, space
-from sweeper.store import compaction
 from sweeper.store.store import Store, TrialResult
 from sweeper.trial import provenance
 from sweeper.trial.trial_spec import trial_id
@@ -122,42 +120,38 @@ def _spoiled(data: bytes, draw: random.Random) -> bytes:
 
 
 DAMAGED_TRIALS = 230
-"""Trials of the store whose files are damaged: two compacted files, and some in files of their own."""
+"""Trials of the store whose files are damaged."""
 
 
 def files_damaged(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
-    """Files of every kind, compacted ones too, are truncated, emptied or have a bit flipped, with their times kept."""
+    """Files of trials and snapshots are truncated, emptied or have a bit flipped, with their times kept."""
     results = folder / "results"
     store = Store.open(results)
     trials = {trial_id(done.trial): done for done in map(_result, range(DAMAGED_TRIALS))}
     for done in trials.values():
         store.commit(done)
-    compaction.compact(store)
+    store.compact()
     missed = lost = 0
     for _ in range(times):
         before = set(store.committed())
-        files = sorted(path for ending in ("parquet", "safetensors") for path in results.rglob(f"*.{ending}"))
-        path = draw.choice([path for path in files if "quarantine" not in path.parts])
+        path = draw.choice(
+            sorted(path for name in ("trials", "snapshots") for path in (results / name).rglob("*.parquet"))
+        )
         state = path.stat()
         path.write_bytes(_spoiled(path.read_bytes(), draw))
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
         # Readers find all other trials, before any reader has looked for damage.
         sound = set(store.trials()["trial_id"].to_pylist()) & set(store.curves()["trial_id"].to_pylist())
         sound &= set(store.outcomes()["trial_id"].to_pylist())
+        store.verify()  # a reader that takes a row from a snapshot does not open the file of the trial
         after = set(store.committed())
-        if after == before:
-            # No reader of a table needs this bit of the footer; only the digest of the whole file shows the damage.
-            store.verify("curves")
-            store.verify("outcomes")
-            store.verify("networks")
-            after = set(store.committed())
-        hit = before - after
-        missed += not hit
-        lost += len(hit) > (compaction.TOGETHER if "compacted" in path.name else 1) or not after <= sound
+        hit, copied = before - after, path.parent.name == "snapshots"
+        missed += not hit and not copied
+        lost += len(hit) > (not copied) or not after <= sound
         for key in sorted(hit):
             store.commit(trials[key])
         if draw.random() < 0.2:
-            compaction.compact(store)
+            store.compact()
     ids = store.trials()["trial_id"].to_pylist()
     complete = not missed and set(ids) == set(trials) and store.curves().num_rows == 2 * len(trials)
     return Finding(
@@ -173,7 +167,7 @@ def _result(seed: int) -> TrialResult:
     now = datetime.datetime.now(datetime.UTC)
     return TrialResult(
         trial, "finished", {"success": 0.5}, [(50, "train_loss", 0.5), (100, "train_loss", 0.25)],
-        pa.table({"input": [0, 1], "success": pa.array([0.25, 0.75], pa.float32())}),
+        {"success": np.array([0.25, 0.75], np.float32)},
         {"weight": np.full(16, seed, np.float32)},
         {"steps_done": 100.0}, None, _provenance(), "0" * 20, 1, "cpu", now, now,
     )  # fmt: skip
@@ -195,7 +189,7 @@ def clock_jumped(checkout: Path, folder: Path, times: int, draw: random.Random) 
                     moment = clock() + draw.uniform(-30, 30) * 365 * 86400
                     os.utime(path, (moment, moment))
             if draw.random() < 0.1:
-                compaction.compact(store)
+                store.compact()
             books.check()
     finally:
         time.time = clock

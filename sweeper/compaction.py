@@ -1,6 +1,6 @@
-"""`python -m sweeper.compaction`: turn many small files of a store into few, while it is in use.
+"""`python -m sweeper.compaction`: write a snapshot of a store, from which many trials are read fast.
 
-Exit codes: 0; 2 for a store that cannot be read or written, or that another process is compacting.
+Exit codes: 0; 2 for a store that cannot be read or written.
 """
 
 from sweeper.command_line import CommandLine, Results, exit_on
@@ -11,14 +11,12 @@ app = CommandLine()
 
 @app.command()
 def compaction(results: Results = "results") -> None:
-    """Turn many small files of a store into few; it may be in use meanwhile."""
-    from sweeper.store.compaction import compact
+    """Write a snapshot of the trials that have none, so that they are read fast; the store may be in use meanwhile."""
     from sweeper.store.store import Store, StoreError
 
     with exit_on(StoreError):
-        done = compact(Store.existing(results))
-    print(f"{counted(done.trials, 'trial')} moved into {counted(done.files, 'compacted file')}", end="")
-    print(f"; {counted(done.leftovers, 'leftover')} removed" if done.leftovers else "")
+        copied = Store.existing(results).compact()
+    print(f"{counted(copied, 'trial')} copied into a snapshot")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """`python -m sweeper.export DESTINATION`: the store for other tools, as one file or as runs of an experiment tracker.
 
-    export trials.csv                                   one view as one CSV or parquet file, every trial once
+    export trials.csv                                   one view as one CSV or parquet file
+    export network.safetensors --trial 3f2a             the network of a trial
     export sqlite:///mlflow.db --to mlflow              a sweep is an experiment of MLflow
     export logs --to tensorboard                        a sweep is a folder for tensorboard --logdir
     export journal.log --to optuna                      a sweep is a study for optuna-dashboard
@@ -37,7 +38,7 @@ def export(
     destination: Annotated[
         str,
         typer.Argument(
-            help="A file that ends in .parquet or .csv; with --to the URI, folder or journal file of the tracker."
+            help="A file that ends in .parquet, .csv or .safetensors; with --to the URI, folder or file of the tracker."
         ),
     ],
     to: Annotated[
@@ -48,6 +49,9 @@ def export(
         Literal["trials", "evaluations", "curves", "outcomes"] | None,
         typer.Option(help="What a file holds.", show_default="trials"),
     ] = None,
+    trial: Annotated[
+        str | None, typer.Option(help="The trial whose network a .safetensors file gets; its id may be cut.")
+    ] = None,
     sweep: Annotated[str | None, typer.Option(help="Only this sweep, into a tracker.", show_default="all")] = None,
     watch: Annotated[
         float | None,
@@ -55,13 +59,19 @@ def export(
     ] = None,
     results: Results = "results",
 ) -> None:
-    """Write the store for other tools: one view as a file, or its sweeps into an experiment tracker."""
+    """Write the store for other tools: one view as a file, a network, or its sweeps into an experiment tracker."""
+    from sweeper.analysis.sql import QueryError
     from sweeper.store.store import Store, StoreError
     from sweeper.trackers.runs import ExportError
 
     try:
-        with exit_on(_RefusedOptions, ExportError, StoreError, OSError):
-            if to in (None, "csv", "parquet"):
+        with exit_on(_RefusedOptions, ExportError, QueryError, StoreError, OSError):
+            network = to is None and Path(destination).suffix == ".safetensors"
+            if network != (trial is not None):
+                raise _RefusedOptions("a network is written by: export network.safetensors --trial ID")
+            if trial is not None:
+                print(_network_to_file(Store.existing(results), Path(destination), trial))
+            elif to in (None, "csv", "parquet"):
                 if sweep is not None or watch is not None:
                     raise _RefusedOptions(
                         "--sweep and --watch are for trackers; one sweep as a file: sweeper query --format csv"
@@ -82,6 +92,21 @@ def _to_file(store: "Store", file: Path, to: str | None, view: "ViewName") -> st
     if file.suffix not in formats:
         raise _RefusedOptions(f"{str(file)!r} must end in {' or '.join(formats)}")
     return f"{counted(write_view(store, view, file), 'row')} of {view} written to {file}"
+
+
+def _network_to_file(store: "Store", file: Path, prefix: str) -> str:
+    from sweeper.analysis.ready_questions import trial_with_prefix
+    from sweeper.analysis.replaced_file import replaced
+    from sweeper.store.store import NoNetworkError
+
+    trial_id = trial_with_prefix(store, prefix)
+    try:
+        network = store.network(store.seals([trial_id])[trial_id])
+    except NoNetworkError as error:
+        raise _RefusedOptions(f"trial {trial_id} {error}") from error
+    with replaced(file) as new:
+        new.write_bytes(network)
+    return f"the network of trial {trial_id} written to {file}"
 
 
 def _to_tracker(store: "Store", destination: str, to: str, sweep: str | None, watch: float | None) -> None:

@@ -1,7 +1,6 @@
 """A store with two sweeps, and everything that a store says."""
 
 from sweeper.store.evaluations import EvaluationResult, commit_evaluation, stored_evaluations
-from sweeper.store.networks import stored_weights
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import trial_id
 from tests.results import PROVENANCE, STARTED, failure, outcomes, result
@@ -15,13 +14,11 @@ def record(name, ids, **origin):
 
 
 def evaluate(store, seed=0, seeds=50, provenance=PROVENANCE):
-    (entry,) = store.entries([IDS[seed]])
+    seal = store.seals([IDS[seed]])[IDS[seed]]
     trial = result({"seed": seed}).trial
     protocol = trial.evaluation.model_copy(update={"seeds": seeds})
     costs = {"evaluation_seconds": 1.0, "cpu_seconds": 1.0, "peak_memory_bytes": 10}
-    done = EvaluationResult(
-        trial, protocol, entry.seal.networks.digest, {"success": 0.5}, costs, provenance, "cpu", STARTED
-    )
+    done = EvaluationResult(trial, protocol, seal.network, {"success": 0.5}, costs, provenance, "cpu", STARTED)
     commit_evaluation(store, done)
 
 
@@ -41,19 +38,20 @@ def filled(path):
 
 def contents(store, ids=None):
     """Everything that a store says of some trials."""
-    entries = store.entries(ids)
+    seals = store.seals(ids)
+    networks = {key: seal.network for key, seal in seals.items()}
     return (
         store.trials(ids).to_pylist(),
         store.curves(ids).sort_by([("trial_id", "ascending"), ("step", "ascending")]).to_pylist(),
         store.outcomes(ids).sort_by([("trial_id", "ascending"), ("input", "ascending")]).to_pylist(),
         {
-            entry.seal.trial_id: {name: values.tolist() for name, values in stored_weights(store, entry).items()}
-            for entry in entries
-            if entry.seal.networks is not None
+            key: {name: values.tolist() for name, values in store.weights(seal).items()}
+            for key, seal in seals.items()
+            if seal.network is not None
         },
-        [evaluation.data for evaluation in stored_evaluations(store, entries)],
+        [evaluation.data for evaluation in stored_evaluations(store, networks)],
     )
 
 
 def sound(store):
-    return [store.verify(kind) for kind in ("curves", "outcomes", "networks")] == [[], [], []]
+    return store.verify() == []

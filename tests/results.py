@@ -4,7 +4,6 @@ import datetime
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from sweeper.store.store import TrialResult
 from sweeper.trial.provenance import Provenance
@@ -25,10 +24,10 @@ STARTED = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 WEIGHTS = {"layer.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "layer.bias": np.zeros(3, np.float32)}
 
 
-def outcomes(inputs: int = 12, **columns: Any) -> pa.Table:
+def outcomes(inputs: int = 12, **columns: Any) -> dict[str, np.ndarray]:
     """Outcomes of a few inputs; `columns` replace or add some."""
     values = {"success": np.linspace(0, 1, inputs), "loss": np.geomspace(1e-4, 1, inputs)} | columns
-    return pa.table({"input": np.arange(inputs)} | {name: np.asarray(v, np.float32) for name, v in values.items()})
+    return {name: np.asarray(column, np.float32) for name, column in values.items()}
 
 
 def result(trial: dict[str, Any] | None = None, **changes: Any) -> TrialResult:

@@ -36,9 +36,10 @@ def test_the_tables_of_the_documents_are_those_of_the_store(name, monkeypatch):
 
 
 def test_the_files_are_whole_and_small(store):
-    assert [store.verify(kind) for kind in ("curves", "outcomes", "networks")] == [[], [], []]
+    assert store.verify() == []
     assert store.listing("quarantine") == []
-    assert sum(path.stat().st_size for path in PUBLISHED.rglob("*") if path.is_file()) < MOST_BYTES
+    files = (path for path in PUBLISHED.rglob("*") if path.is_file() and "snapshots" not in path.parts)
+    assert sum(path.stat().st_size for path in files) < MOST_BYTES
 
 
 def test_rows_say_where_they_come_from_and_name_no_folder_of_a_machine(store):
@@ -52,9 +53,16 @@ def test_rows_say_where_they_come_from_and_name_no_folder_of_a_machine(store):
     assert not [command for command in commands if re.search(r"(^|[\s=])[/~]", command)]
 
 
-def test_every_trial_has_its_network(store):
-    finished = [entry.seal for entry in store.entries() if entry.seal.status == "finished"]
-    assert [seal.trial_id for seal in finished if seal.networks is None] == []
+def test_every_finished_trial_has_its_network(store):
+    finished = [seal for seal in store.seals().values() if seal.status == "finished"]
+    assert [seal.trial_id for seal in finished if seal.network is None] == []
+
+
+def test_git_holds_no_copies():
+    listed = subprocess.run(["git", "ls-files", "published/snapshots"], cwd=ROOT, capture_output=True, check=True)
+    assert listed.stdout == b""
+    ignored = ["git", "check-ignore", "--quiet", "published/snapshots/x.parquet"]
+    assert subprocess.run(ignored, cwd=ROOT, check=False).returncode == 0
 
 
 def test_the_spaces_of_published_sweeps_find_their_trials_done(store):

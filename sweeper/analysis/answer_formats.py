@@ -17,7 +17,8 @@ from rich.console import Console
 from sweeper.analysis.results import extra_metrics, names_of
 from sweeper.analysis.table import Column, Form, Table, narrowed, terminal, texts, width
 from sweeper.messages import printable
-from sweeper.store.store import METRICS, TIMINGS, TRIALS
+from sweeper.store.store import TRIALS
+from sweeper.trial.columns import METRICS, TIMINGS
 
 PROVENANCE = (
     "pack_id", "lanes", "device", "commit", "dirty", "lock_hash", "versions", "command", "started", "finished",

@@ -19,7 +19,7 @@ from sweeper.messages import counted, redacted
 from sweeper.space.holes import Hole, holes_in
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
-from sweeper.store.entry_names import varying_names
+from sweeper.trial.entry_names import varying_names
 from sweeper.trial.trial_spec import with_unwritten
 
 LEAST_SEEDS = 5

@@ -24,9 +24,10 @@ from sweeper.analysis.settings_table import (
 )
 from sweeper.analysis.table import TEXT, VALUES, Column, Form, Table
 from sweeper.messages import counted, did_you_mean, nearest_name, redacted
-from sweeper.store.entry_names import varying_names
-from sweeper.store.store import METRICS, Store, StoreError
+from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import latest_starts
+from sweeper.trial.columns import METRICS
+from sweeper.trial.entry_names import varying_names
 
 
 class DifferenceError(ValueError):

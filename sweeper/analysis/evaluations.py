@@ -11,7 +11,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from sweeper.store.evaluations import IN_FILE, evaluations_table, stored_evaluations
-from sweeper.store.store import METRICS, TRIALS, Store
+from sweeper.store.store import TRIALS, Store
+from sweeper.trial.columns import METRICS
 
 OF_TRAINING = ("train_loss",)
 """Metrics of a row that no evaluation changes."""
@@ -29,12 +30,12 @@ def evaluation_rows(store: Store, rows: pa.Table, protocols: Mapping[str, str] |
         protocols: Id of the protocol wanted for each trial; by default evaluations by all protocols are read.
     """
     trials = {row["trial_id"]: row for row in rows.to_pylist()}
-    stored = stored_evaluations(store, store.entries(trials))
+    stored = stored_evaluations(store, {key: seal.network for key, seal in store.seals(trials).items()})
     if protocols is not None:
         stored = [
             evaluation for evaluation in stored if protocols[evaluation.seal.trial_id] == evaluation.seal.protocol
         ]
-    evaluated = evaluations_table(store, stored).to_pylist()
+    evaluated = evaluations_table(stored).to_pylist()
     answer = []
     for evaluation in evaluated:
         row, metrics = trials[evaluation["trial_id"]], json.loads(evaluation["metrics"])

@@ -15,8 +15,8 @@ from sweeper.messages import counted, duration, inflected
 from sweeper.packs.rung_losses import decided, stored_losses
 from sweeper.space.halving_search import HalvingSearch
 from sweeper.space.sweep_spec import SweepSpec
-from sweeper.store.entry_names import entries, varying_names
 from sweeper.store.store import Store
+from sweeper.trial.entry_names import entries, varying_names
 from sweeper.trial.trial_spec import trial_id
 
 MOST_SEARCHES = 20

@@ -14,7 +14,7 @@ from sweeper.messages import counted
 from sweeper.space.holes import Hole
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
-from sweeper.store.entry_names import entry_names, varying
+from sweeper.trial.entry_names import entry_names, varying
 from sweeper.trial.trial_spec import Baseline
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from sweeper.analysis.table import COUNT, NUMBER, Column, Table
 from sweeper.analysis.thinning import spread_out
 from sweeper.analysis.views import TEXTS, annotated
 from sweeper.messages import counted
-from sweeper.store.store import METRICS, TIMINGS, TRIALS, Store, SweepRecord
+from sweeper.store.store import TRIALS, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
+from sweeper.trial.columns import METRICS, TIMINGS
 
 SHOWN_STEPS = 40
 """Largest number of points of a curve that are shown to people."""
@@ -97,7 +98,7 @@ def trial_with_prefix(store: Store, prefix: str) -> str:
     Raises:
         QueryError: no id begins with the prefix, or several do.
     """
-    ids = sorted({entry.seal.trial_id for entry in store.entries()})
+    ids = sorted(store.committed())
     matching = [trial_id for trial_id in ids if trial_id.startswith(prefix)]
     if len(matching) == 1 or prefix in matching:
         return prefix if prefix in matching else matching[0]

@@ -5,7 +5,7 @@ A row of the store has fixed columns, and two columns of JSON: `spec`, the speci
 figures, page, advice and the table at the end of a sweep all read these columns.
 
 Names:
-    - `sweeper.store.entry_names` has the names of entries.
+    - `sweeper.trial.entry_names` has the names of entries.
     - A metric whose name is taken is called `metrics.<name>`.
 
 Values: numbers are numbers, also the infinities and NaN that JSON spells out, and lists are tuples. An entry that a
@@ -26,10 +26,10 @@ import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from sweeper.analysis.evaluations import evaluation_rows
-from sweeper.store.entry_names import CARRIED, TAKEN, decoded, entries, entry_names, last_part
 from sweeper.store.store import TRIALS, Store
 from sweeper.trial import plugins, trial_spec
 from sweeper.trial.contracts import Task
+from sweeper.trial.entry_names import CARRIED, TAKEN, decoded, entries, entry_names, last_part
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
 CURVE_COLUMNS = ["trial_id", "step", "metric", "value"]

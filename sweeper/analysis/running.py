@@ -1,29 +1,29 @@
-"""Which drivers run in a store, by their signs of life, and which have died."""
+"""Which drivers run in a store, by their heartbeats, and which have died."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from sweeper.analysis.table import COUNT, NUMBER, Column, Field, Table, tabulated
+from sweeper.listeners.driver_process import Life, life
+from sweeper.listeners.heartbeats import PackProgress, StoredHeartbeat, heartbeats, store_clock
 from sweeper.messages import counted, duration
-from sweeper.store.driver_process import Life, life
-from sweeper.store.drivers import PackSign, StoredSign, signs, store_clock
 from sweeper.store.store import Store
 
 FRESH = 4
-"""A driver elsewhere counts as alive until so many of its signs in a row are missing."""
+"""A driver elsewhere counts as alive until so many of its heartbeats in a row are missing."""
 
 
 class Driver(NamedTuple):
     """A driver as the store knows it.
 
     Attributes:
-        stored: Its latest sign of life.
+        stored: Its latest heartbeat.
         life: Whether its process lives; `elsewhere` for another machine.
-        age: Seconds since the sign by the clock of the store; None for a driver on this machine, and if the store gave
+        age: Seconds since it by the clock of the store; None for a driver on this machine, and if the store gave
             no time.
     """
 
-    stored: StoredSign
+    stored: StoredHeartbeat
     life: Life
     age: float | None
 
@@ -36,7 +36,7 @@ class Driver(NamedTuple):
     def lives(self) -> bool:
         """Whether the driver runs, as far as can be known."""
         if self.life == "elsewhere":
-            return self.age is not None and self.age <= FRESH * self.stored.sign.every
+            return self.age is not None and self.age <= FRESH * self.stored.heartbeat.every
         return self.life == "alive"
 
 
@@ -46,8 +46,8 @@ def drivers(store: Store) -> list[Driver]:
     Raises:
         StoreError: the store cannot be read.
     """
-    stored = signs(store.files)
-    lives: list[Life] = [life(each.sign.process) for each in stored]
+    stored = heartbeats(store.files)
+    lives: list[Life] = [life(each.heartbeat.process) for each in stored]
     now = store_clock(store.files) if "elsewhere" in lives else None
     return [
         Driver(each, alive, None if now is None or alive != "elsewhere" else (now - each.modified) / 1e9)
@@ -57,21 +57,21 @@ def drivers(store: Store) -> list[Driver]:
 
 def sentence(driver: Driver) -> str:
     """The state of a driver in one line."""
-    sign = driver.stored.sign
-    where = f"on {sign.process.host} (process {sign.process.pid})"
+    heartbeat = driver.stored.heartbeat
+    where = f"on {heartbeat.process.host} (process {heartbeat.process.pid})"
     if not driver.lives:
-        carry = f"what it has committed stays; this command carries on: {sign.command}"
+        carry = f"what it has committed stays; this command carries on: {heartbeat.command}"
         if driver.life == "dead":
             return f"{driver.sweep}: the driver {where} died without goodbye; {carry}"
         heard = "its age is unknown, as the store cannot be written" if driver.age is None else _ago(driver.age)
-        return f"{driver.sweep}: no sign of life of the driver {where}, {heard}; if it is dead, {carry}"
-    failed = f" · {sign.failed:,} failed" if sign.failed else ""
-    counts = f"{sign.done:,}/{sign.trials:,} done · {counted(sign.running, 'pack')} running{failed}"
-    if not sign.running:
-        return f"{driver.sweep}: {sign.state} {where} · {counts} · {duration(sign.elapsed)} so far"
-    left = f"{duration(sign.seconds_left)} left" if sign.seconds_left else "time left unknown"
-    speed = f"{sign.steps_per_second:,.0f} steps/s · {duration(sign.elapsed)} so far · {left}"
-    return f"{driver.sweep}: {sign.state} {where} · {counts} · {speed}"
+        return f"{driver.sweep}: no heartbeat of the driver {where}, {heard}; if it is dead, {carry}"
+    failed = f" · {heartbeat.failed:,} failed" if heartbeat.failed else ""
+    counts = f"{heartbeat.done:,}/{heartbeat.trials:,} done · {counted(heartbeat.running, 'pack')} running{failed}"
+    if not heartbeat.running:
+        return f"{driver.sweep}: {heartbeat.state} {where} · {counts} · {duration(heartbeat.elapsed)} so far"
+    left = f"{duration(heartbeat.seconds_left)} left" if heartbeat.seconds_left else "time left unknown"
+    speed = f"{heartbeat.steps_per_second:,.0f} steps/s · {duration(heartbeat.elapsed)} so far · {left}"
+    return f"{driver.sweep}: {heartbeat.state} {where} · {counts} · {speed}"
 
 
 def _ago(age: float) -> str:
@@ -80,10 +80,10 @@ def _ago(age: float) -> str:
 
 def packs_table(drivers: Iterable[Driver]) -> Table | None:
     """The running packs of the drivers that live; None without any."""
-    rows = [(driver.sweep, pack) for driver in drivers if driver.lives for pack in driver.stored.sign.packs]
+    rows = [(driver.sweep, pack) for driver in drivers if driver.lives for pack in driver.stored.heartbeat.packs]
     if not rows:
         return None
-    fields: tuple[Field[tuple[str, PackSign]], ...] = (
+    fields: tuple[Field[tuple[str, PackProgress]], ...] = (
         (Column("sweep"), lambda row: row[0]),
         (Column("pack"), lambda row: row[1].label),
         (Column("lanes", COUNT), lambda row: row[1].lanes),

@@ -21,8 +21,8 @@ from sweeper.analysis.results import task_of, value_order
 from sweeper.analysis.shared_entries import by_entries
 from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
 from sweeper.messages import counted
-from sweeper.store.entry_names import entry_names, varying
 from sweeper.trial.contracts import Abilities
+from sweeper.trial.entry_names import entry_names, varying
 
 MAX_ROWS = 100
 """Largest number of settings in a table."""

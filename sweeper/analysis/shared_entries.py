@@ -8,7 +8,7 @@ import pandas as pd
 
 from sweeper.analysis.results import value_order
 from sweeper.analysis.table import ENTRIES, TEXT, VALUE, Column
-from sweeper.store.entry_names import entries, entry_names, varying
+from sweeper.trial.entry_names import entries, entry_names, varying
 from sweeper.trial.trial_spec import Baseline
 
 

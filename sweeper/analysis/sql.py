@@ -4,8 +4,8 @@ Six views stand ready. `trials` has one row a trial: the columns of the store, a
 the trial's specification, every metric that has no column of its own, and the lists `tags` and `notes`. It shows the
 current versions of tasks, models and numerics; `all_trials` shows all versions. `sweeps` has one row for every trial
 that the latest start of a sweep planned, whether it is committed or not. `evaluations` has the columns of `trials` and
-one row for every evaluation of a stored network. `curves` and `outcomes` are scanned where they lie, so that a query
-reads the files and columns it asks for and no others.
+one row for every evaluation of a stored network. `outcomes` are scanned where they lie, so that a query reads the files
+of the trials it asks for and no others.
 
 SQL may come from strangers: it can read these views and nothing else. The database is in memory, DuckDB's access
 to files, network, extensions and Python objects is switched off, its configuration is locked, and only a single SELECT
@@ -63,7 +63,8 @@ class Questions:
     def __init__(self, store: Store):
         """Ask `store`."""
         self._store = store
-        self._rows: dict[str, pa.Table | ds.Dataset] = {}
+        self._rows: dict[str, pa.Table] = {}
+        self._outcomes: tuple[ds.Dataset, list[str]] | None = None
 
     def table(self, sql: str, rows: int | None = None) -> pa.Table:
         """See `table`."""
@@ -71,13 +72,13 @@ class Questions:
             try:
                 return self._answer(sql, scratch, rows)
             except duckdb.Error as error:
-                unreadable = _UNREADABLE.search(str(error))
-                if unreadable is None:
+                if f"the stream registered as '{_STORED}' failed" not in str(error):
                     raise QueryError(_explained(str(error))) from error
             # A file is damaged, or was replaced since the store was listed. The other trials are still there to be
             # asked.
-            self._store.verify("curves" if unreadable[1] == "curves" else "outcomes")
+            self._store.verify()
             self._rows.clear()
+            self._outcomes = None
             try:
                 return self._answer(sql, scratch, rows)
             except duckdb.Error as error:
@@ -95,7 +96,10 @@ class Questions:
                 for name, view in VIEWS.items():
                     # A view that the text does not name is not used, and may take seconds to make.
                     used = re.search(rf"\b{name}\b", sql, re.IGNORECASE) is not None
-                    connection.register(name, self._rows_of(name) if used else view.empty)
+                    if used and name == "outcomes":
+                        self._make_outcomes(connection)
+                    else:
+                        connection.register(name, self._rows_of(name) if used else view.empty)
                 for setting in ("TimeZone='UTC'", *_LOCKS):
                     connection.execute(f"SET {setting}")
                 relation = connection.sql(sql)
@@ -103,10 +107,32 @@ class Questions:
 
         return interruptible(fetched, connection.interrupt)
 
-    def _rows_of(self, name: str) -> pa.Table | ds.Dataset:
+    def _rows_of(self, name: str) -> pa.Table:
         if name not in self._rows:
             self._rows[name] = VIEWS[name].rows(self._store)
         return self._rows[name]
+
+    def _make_outcomes(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Make the view `outcomes`: the lists of each trial side by side, one row for every input."""
+        if self._outcomes is None:
+            self._outcomes = self._store.outcomes_dataset()
+        dataset, names = self._outcomes
+        connection.register(_STORED, dataset)
+        lists = "".join(f", unnest(outcomes[{_text(name)}]) as {_name(name)}" for name in names)
+        connection.execute(
+            f"create view outcomes as select trial_id, task, baseline, "
+            f"unnest(range(len(map_values(outcomes)[1])))::int as input{lists} from {_STORED}"
+        )
+
+
+def _text(value: str) -> str:
+    """A text in SQL."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _name(value: str) -> str:
+    """The name of a column in SQL."""
+    return '"' + value.replace('"', '""') + '"'
 
 
 def _explained(message: str) -> str:
@@ -119,7 +145,8 @@ def _explained(message: str) -> str:
 
 _LOCKS = ("enable_external_access=false", "python_enable_replacements=false", "lock_configuration=true")
 _NO_SWEEP = re.compile(r'column "sweep" not found', re.IGNORECASE)
-_UNREADABLE = re.compile(r"the stream registered as '(curves|outcomes)' failed")
+_STORED = "stored_outcomes"
+"""The outcomes as the files hold them, one row a trial."""
 
 
 def _narrowed(answer: pa.Table) -> pa.Table:
@@ -147,7 +174,7 @@ class View(NamedTuple):
         empty: The table without rows, for queries that do not use the view.
     """
 
-    rows: Callable[[Store], pa.Table | ds.Dataset]
+    rows: Callable[[Store], pa.Table]
     empty: pa.Table
 
 
@@ -207,6 +234,6 @@ VIEWS = {
     "all_trials": View(all_trials, TRIALS.empty_table()),
     "sweeps": View(sweeps, SWEEPS.empty_table()),
     "evaluations": View(evaluations, TRIALS.empty_table()),
-    "curves": View(lambda store: store.dataset("curves"), CURVES.empty_table()),
-    "outcomes": View(lambda store: store.dataset("outcomes"), OUTCOMES.empty_table()),
+    "curves": View(Store.curves, CURVES.empty_table()),
+    "outcomes": View(Store.outcomes, OUTCOMES.empty_table()),
 }

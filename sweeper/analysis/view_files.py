@@ -1,13 +1,11 @@
-"""One view of a store as one file for other tools, in which every trial stands once.
+"""One view of a store as one file for other tools, with the names and units of SQL.
 
-Tools that read the folders of a store themselves see the files of that moment: rows that are being compacted appear
-twice, and so may curves whose row was refused. A file that is made here holds exactly the rows that `Store` counts, and
-appears under its name as a whole.
+Other tools can read the folders of a store themselves. A file that is made here has the further columns of the view,
+and appears under its name as a whole.
 """
 
-import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -17,14 +15,14 @@ import pyarrow.parquet as pq
 
 from sweeper.analysis.replaced_file import replaced
 from sweeper.analysis.views import evaluations, trials
-from sweeper.store.schema import DetailTable
-from sweeper.store.store import Store
+from sweeper.store.store import OUTCOMES, Store
 
-ViewName = Literal["trials", "evaluations", DetailTable]
+ViewName = Literal["trials", "evaluations", "curves", "outcomes"]
 
 FORMATS = (".parquet", ".csv")
 
-_ATTEMPTS = 5  # attempts to scan a store that is being compacted; each compaction can spoil one attempt
+TOGETHER = 16
+"""Trials whose outcomes are in memory at a time; those of a colouring trial take eight million bytes."""
 
 
 def write_view(store: Store, view: ViewName, path: Path) -> int:
@@ -41,37 +39,34 @@ def write_view(store: Store, view: ViewName, path: Path) -> int:
     Raises:
         StoreError: the store cannot be read.
         OSError: the file cannot be written.
-        pyarrow.ArrowException: files of the store vanished in every attempt to read it.
     """
     with replaced(path) as new:
-        for _ in range(_ATTEMPTS - 1):
-            # A file of curves or outcomes is damaged, or was compacted since the store was listed.
-            with contextlib.suppress(pa.ArrowException, FileNotFoundError):
-                return _write(store, view, new, path.suffix)
-            if view == "curves" or view == "outcomes":
-                store.verify(view)
-        return _write(store, view, new, path.suffix)
+        schema, tables = _tables(store, view)
+        return _write(schema, tables, new, path.suffix)
 
 
-def _write(store: Store, view: ViewName, path: Path, suffix: str) -> int:
-    schema, batches = _batches(store, view)
+def _write(schema: pa.Schema, tables: Iterable[pa.Table], path: Path, suffix: str) -> int:
     convert = _texts if suffix == ".csv" else _typed
     schema = convert(schema.empty_table()).schema
     rows = 0
     writer = pyarrow.csv.CSVWriter(path, schema) if suffix == ".csv" else pq.ParquetWriter(path, schema)
     with writer:
-        for batch in batches:
-            writer.write_table(convert(pa.Table.from_batches([batch])))
-            rows += batch.num_rows
+        for table in tables:
+            writer.write_table(convert(table))
+            rows += table.num_rows
     return rows
 
 
-def _batches(store: Store, view: ViewName) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    if view == "trials" or view == "evaluations":
-        table = trials(store) if view == "trials" else evaluations(store)
-        return table.schema, iter(table.to_batches())
-    dataset = store.dataset(view)
-    return dataset.schema, iter(dataset.to_batches())
+def _tables(store: Store, view: ViewName) -> tuple[pa.Schema, Iterable[pa.Table]]:
+    if view == "outcomes":
+        seals = [seal for seal in store.seals().values() if seal.outcomes]
+        names = dict.fromkeys(name for seal in seals for name in seal.outcomes)
+        schema = pa.schema([*OUTCOMES, *(pa.field(name, pa.float32()) for name in names)])
+        parts = [seals[start : start + TOGETHER] for start in range(0, len(seals), TOGETHER)]
+        read = (store.outcomes([seal.trial_id for seal in part]) for part in parts)
+        return schema, (pa.concat_tables([schema.empty_table(), each], promote_options="default") for each in read)
+    table = {"trials": trials, "evaluations": evaluations, "curves": Store.curves}[view](store)
+    return table.schema, [table]
 
 
 def _typed(table: pa.Table) -> pa.Table:

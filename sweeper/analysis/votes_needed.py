@@ -21,9 +21,9 @@ from sweeper.analysis.results import Results, task_of
 from sweeper.analysis.shared_entries import SETTING_COLUMNS, SharedEntries, randomised
 from sweeper.analysis.table import VALUE, Column, Form, Table, without_empty_columns
 from sweeper.analysis.vote_bounds import MARGINS, partwise_votes_needed, rivals_of, votes_needed
-from sweeper.store.entry_names import entries
 from sweeper.training.voting import estimate_name, sizes_of
 from sweeper.trial.contracts import Voting, VotingRule
+from sweeper.trial.entry_names import entries
 
 FAILURE = 0.05
 """Probability with which a vote may be wrong."""

@@ -15,7 +15,7 @@ from sweeper.command_line import CommandLine, Results, exit_on
 from sweeper.messages import counted, printable
 
 if TYPE_CHECKING:
-    from sweeper.store.deletion import Doomed
+    from sweeper.store.deletion import Deletion
     from sweeper.store.store import Store
 
 app = CommandLine()
@@ -47,32 +47,32 @@ def delete(
             raise StoreError("name a sweep, a --status, both of these, or --unplanned alone")
         store = Store.existing(results)
         if unplanned:
-            doomed = deletion.of_no_sweep(store)
+            chosen = deletion.of_no_sweep(store)
         elif sweep is None:
-            doomed = deletion.of_status(store, statuses)
+            chosen = deletion.of_status(store, statuses)
         else:
-            doomed = deletion.of_sweep(store, sweep, statuses)
-        print(sentence(doomed))
+            chosen = deletion.of_sweep(store, sweep, statuses)
+        print(sentence(chosen))
         if not yes:
             print("nothing was deleted; --yes deletes")
             return
         _refuse_while_drivers_run(store)
-        left = deletion.delete(store, doomed)
-        checkpoints = checkpoint.remove_of(store, doomed.planned) if doomed.sweep is not None else 0
+        left = deletion.delete(store, chosen)
+        checkpoints = checkpoint.remove_of(store, chosen.planned) if chosen.sweep is not None else 0
     also = [counted(checkpoints, "checkpoint")] if checkpoints else []
-    also += [f"{counted(left, 'file')} without a row"] if left else []
+    also += [f"{counted(left, 'evaluation')} of no trial"] if left else []
     print(f"deleted{', also ' + ' and '.join(also) if also else ''}")
 
 
-def sentence(doomed: "Doomed") -> str:
+def sentence(chosen: "Deletion") -> str:
     """What a deletion takes, in one line."""
-    counts = collections.Counter(doomed.trials.values())
+    counts = collections.Counter(chosen.trials.values())
     kinds = ", ".join(f"{count:,} {status}" for status, count in sorted(counts.items()))
-    parts = [counted(len(doomed.trials), "trial") + (f" ({kinds})" if kinds else ""), f"{doomed.size / 1e6:,.1f} MB"]
-    if doomed.sweep is not None:
-        parts.append(f"the records of {doomed.sweep}")
-    if doomed.shared:
-        parts.append(f"{counted(doomed.shared, 'trial')} that another sweep planned would stay")
+    parts = [counted(len(chosen.trials), "trial") + (f" ({kinds})" if kinds else ""), f"{chosen.size / 1e6:,.1f} MB"]
+    if chosen.sweep is not None:
+        parts.append(f"the records of {chosen.sweep}")
+    if chosen.shared:
+        parts.append(f"{counted(chosen.shared, 'trial')} that another sweep planned would stay")
     return printable(" · ".join(parts))
 
 
@@ -87,7 +87,7 @@ def _refuse_while_drivers_run(store: "Store") -> None:
 
     running = [driver for driver in drivers(store) if driver.lives]
     if running:
-        sweep, host = running[0].sweep, running[0].stored.sign.process.host
+        sweep, host = running[0].sweep, running[0].stored.heartbeat.process.host
         raise StoreError(f"{sweep} runs on {host}: stop it first (python -m sweeper stop {sweep})")
 
 

@@ -16,7 +16,6 @@ from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.store.store import Status, Store
-from sweeper.store.trial_statuses import statuses_of
 from sweeper.training.trainer import Trainer
 
 
@@ -78,7 +77,8 @@ class Training(WorkKind):
         """The pending trials that have a row."""
         pending = work.pack.part(work.pending).trials if work.pending else ()
         # A stopped row of another sweep may stand until this sweep has run its trial to the end.
-        return {key: status for key, status in statuses_of(store, pending).items() if status in done}
+        statuses = store.statuses(pending)
+        return {key: status for key, status in statuses.items() if status in done and status != "failed"}
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,14 @@ evaluated by its own protocol with the changes of the command line.
 import collections
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from sweeper.packs.plan import Plan, plan
 from sweeper.packs.trained_trial import LoadError, current_trial
-from sweeper.store.committed_rows import Entry
 from sweeper.store.evaluations import protocol_id, stored_evaluations
-from sweeper.store.file_names import file_path
+from sweeper.store.seal import TrialSeal
 from sweeper.store.store import Status, Store
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.record import canonical
@@ -89,13 +88,12 @@ def evaluation_plan(
         StoreError: the store cannot be read.
     """
     chosen = list(dict.fromkeys(trial_ids))
-    entries = {entry.seal.trial_id: entry for entry in store.entries(chosen)}
-    listed = store.files.listing("networks")
+    seals = store.seals(chosen)
     rows = {row["trial_id"]: row for row in store.trials(chosen).to_pylist()}
     left_out: collections.Counter[str] = collections.Counter()
     trials: dict[str, TrialSpec] = {}
     for key in chosen:
-        reason = "is not committed" if key not in rows else _without_network(entries[key], listed)
+        reason = "is not committed" if key not in rows else _without_network(seals[key])
         if reason is None:
             try:
                 trials[key] = current_trial(rows[key])
@@ -106,7 +104,7 @@ def evaluation_plan(
     protocols = {key: protocol_id(changes.of(trial)) for key, trial in trials.items()}
     done: dict[str, Status] = {}
     other_code = []
-    for evaluation in stored_evaluations(store, [entries[key] for key in trials]):
+    for evaluation in stored_evaluations(store, {key: seals[key].network for key in trials}):
         seal = evaluation.seal
         if protocols.get(seal.trial_id) != seal.protocol:
             continue
@@ -119,15 +117,11 @@ def evaluation_plan(
     return EvaluationPlan(planned, tuple(other_code), left_out)
 
 
-def _without_network(entry: Entry, listed: Mapping[str, Any]) -> str | None:
+def _without_network(seal: TrialSeal) -> str | None:
     """Why a committed trial has no network; None if it has a network."""
-    if entry.seal.status == "failed":
+    if seal.status == "failed":
         return "failed"
-    if entry.seal.networks is None:
-        return "has no network: trained with resources.networks: false, or by an older program"
-    if file_path("networks", entry.seal.name) not in listed:
-        return "has no network any more: its file was deleted"
-    return None
+    return None if seal.network else "has no network: trained with resources.networks: false"
 
 
 def with_protocol(trial: TrialSpec, protocol: Evaluation) -> TrialSpec:

@@ -17,8 +17,7 @@ from sweeper.packs.evaluation_plan import ProtocolChanges, with_protocol
 from sweeper.packs.network_weights import network_of
 from sweeper.packs.plan import Work
 from sweeper.store.evaluations import EvaluationResult, commit_evaluation, stored_evaluation
-from sweeper.store.networks import NoNetworkError, stored_weights
-from sweeper.store.store import Status, Store
+from sweeper.store.store import NoNetworkError, Status, Store
 from sweeper.training import evaluation
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial_spec import TrialSpec
@@ -80,22 +79,21 @@ class EvaluationRun:
 
     def _evaluated(self, key: str, trial: TrialSpec) -> bool:
         """Whether the trial has an evaluation now."""
-        entries = self.store.entries([key])
-        if not entries or entries[0].seal.networks is None:
+        seal = self.store.seals([key]).get(key)
+        if seal is None or seal.network is None:
             return False
-        digest, protocol = entries[0].seal.networks.digest, self.changes.of(trial)
+        digest, protocol = seal.network, self.changes.of(trial)
         present = stored_evaluation(self.store, trial, protocol)
         fingerprint = self.provenance.fingerprint(trial)
         if present is not None and (present.network, present.fingerprint) == (digest, fingerprint):
             return True  # by an earlier worker, which died
         try:
-            network = network_of(trial, stored_weights(self.store, entries[0]))
+            network = network_of(trial, self.store.weights(seal))
         except NoNetworkError:
             return False
         process_memory.forget_peak()
         begun, cpu_begun = time.monotonic(), time.process_time()
         metrics, _ = evaluation.evaluate(with_protocol(trial, protocol), network)
-        assert digest is not None  # rows that name networks name their digests
         result = EvaluationResult(
             trial=trial,
             protocol=protocol,

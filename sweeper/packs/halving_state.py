@@ -14,7 +14,6 @@ from sweeper.packs.pack_training import lane_curves, restored
 from sweeper.packs.rung_losses import stored_losses
 from sweeper.space.halving_search import HalvingSearch
 from sweeper.store.store import Status, Store
-from sweeper.store.superseded import supersede
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -91,7 +90,7 @@ class HalvingState:
         Raises:
             StoreError: the store cannot be written.
         """
-        supersede(self.store, trial_ids)
+        self.store.supersede(trial_ids)
         for key in trial_ids:
             del self.rows[key]
 

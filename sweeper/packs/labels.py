@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sweeper.packs.packing import Pack
-from sweeper.store.entry_names import entries_of, named_values, varying_names
+from sweeper.trial.entry_names import entries_of, named_values, varying_names
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
 MOST = 3

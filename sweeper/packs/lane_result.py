@@ -11,7 +11,6 @@ from typing import Any
 
 import jax
 import numpy as np
-import pyarrow as pa
 
 from sweeper.packs.network_weights import weights_of
 from sweeper.packs.pack_training import PackTraining
@@ -29,7 +28,7 @@ class LaneResult:
     status: Status
     step: int
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    outcomes: pa.Table | None = None
+    outcomes: Mapping[str, np.ndarray] | None = None
     network: Mapping[str, np.ndarray] | None = None
     error: Mapping[str, Any] | None = None
     evaluation_seconds: float | None = None
@@ -59,12 +58,11 @@ def lane_result(trial: TrialSpec, training: PackTraining, index: int, status: St
     metrics |= {"train_loss": train_loss}
     if spoilt := [name for name, value in metrics.items() if not math.isfinite(value)]:
         return _failed("non-finite evaluation", f"non-finite {', '.join(spoilt)}", training.step)
-    table = {"input": np.arange(len(columns["success"]), dtype=np.int32)} | columns
     return LaneResult(
         status=status,
         step=training.step,
         metrics=metrics,
-        outcomes=pa.table(table),
+        outcomes=columns,
         network=weights_of(network),
         evaluation_seconds=time.monotonic() - begun,
         evaluation_cpu_seconds=time.process_time() - cpu_begun,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from sweeper.messages import counted, inflected
-from sweeper.store.seal import Seal
+from sweeper.store.seal import TrialSeal
 from sweeper.store.store import Store
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.trial_spec import TrialSpec
@@ -12,7 +12,7 @@ READ = 20
 """At most so many rows of each fingerprint are read for their commits."""
 
 
-def computed_by_other_code(planned: Mapping[str, TrialSpec], seals: Mapping[str, Seal], code: Code) -> list[str]:
+def computed_by_other_code(planned: Mapping[str, TrialSpec], seals: Mapping[str, TrialSeal], code: Code) -> list[str]:
     """Ids of the planned trials whose row has no fingerprint, or another than `code` gives the trial."""
     fingerprints: dict[tuple[str, str], str] = {}
     others = []
@@ -26,7 +26,7 @@ def computed_by_other_code(planned: Mapping[str, TrialSpec], seals: Mapping[str,
     return others
 
 
-def sentence(store: Store, others: list[str], seals: Mapping[str, Seal], recompute: bool) -> str:
+def sentence(store: Store, others: list[str], seals: Mapping[str, TrialSeal], recompute: bool) -> str:
     """A sentence: how many rows are of other code, from which commits, and what happens to these rows."""
     by_fingerprint: dict[str | None, list[str]] = {}
     for key in others:

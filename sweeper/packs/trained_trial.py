@@ -8,8 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sweeper.packs.network_weights import OtherNetworkError, network_of
-from sweeper.store.networks import NoNetworkError, stored_weights
-from sweeper.store.store import Store
+from sweeper.store.store import NoNetworkError, Store
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import TrialSpec, trial_id
@@ -48,12 +47,12 @@ def load(name: str, results: str | Path | Store = "results") -> TrainedTrial:
     """
     store = results if isinstance(results, Store) else Store.existing(results)
     rows = store.trials([name]).to_pylist()
-    entries = store.entries([name])
-    if not rows or not entries:
+    seals = store.seals([name])
+    if not rows or not seals:
         raise LoadError(f"there is no trial {name} in {store.url}")
     trial = current_trial(rows[0])
     try:
-        return TrainedTrial(trial, network_of(trial, stored_weights(store, entries[0])), rows[0])
+        return TrainedTrial(trial, network_of(trial, store.weights(seals[name])), rows[0])
     except NoNetworkError as error:
         raise LoadError(f"trial {name} {error}") from error
     except OtherNetworkError as error:

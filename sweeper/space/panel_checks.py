@@ -15,15 +15,12 @@ from sweeper.space.problems import Problem, SearchSpaceError, shown
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import Node, descendant
+from sweeper.trial.columns import COLUMNS, METRICS
 
-ROW_COLUMNS = (
-    "trial_id", "status", "task", "baseline", "model", "objective", "q", "m", "seed", "steps", "batch_size",
-    "optimizer", "learning_rate", "spec", "train_loss", "steps_done", "wall_seconds", "compile_seconds",
-    "train_seconds", "evaluation_seconds", "cpu_seconds", "steps_per_second", "peak_memory_bytes", "pack_id",
-    "lanes", "device", "commit", "dirty", "lock_hash", "versions", "command", "started", "finished",
-    "schema_version", "task_version", "model_version", "numerics_version", "objective_version", "fingerprint",
-)  # fmt: skip
-"""Columns that every finished row of a store has, beside the metrics of the evaluation (`sweeper.store.schema`)."""
+_OF_SOME_TRIALS = {*METRICS, "extra_metrics", "error_kind", "error_message", "error_step"} - {"train_loss"}
+
+ROW_COLUMNS = tuple(name for name in COLUMNS if name not in _OF_SOME_TRIALS)
+"""Columns that every finished row of a store has, beside the metrics of the evaluation."""
 
 
 class _Reference(NamedTuple):

@@ -29,8 +29,7 @@ from sweeper.starts import on_cluster
 from sweeper.starts.on_cluster import StartError
 from sweeper.starts.output import Output
 from sweeper.store.evaluations import protocol_id
-from sweeper.store.networks import NoNetworkError, stored_weights
-from sweeper.store.store import Store, StoreError
+from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.trial import provenance
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial_spec import trial_id
@@ -217,9 +216,9 @@ def unreadable_networks(store: Store, planned: EvaluationPlan) -> collections.Co
     """
     pending = [key for work in planned.plan.work for key in work.pending][:MAX_READ]
     reasons: collections.Counter[str] = collections.Counter()
-    for entry in store.entries(pending):
+    for seal in store.seals(pending).values():
         try:
-            stored_weights(store, entry)
+            store.network(seal)
         except NoNetworkError as error:
             reasons[str(error)] += 1
     return reasons

@@ -14,7 +14,6 @@ from sweeper.space import panel_checks
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.starts.output import Output
 from sweeper.store.store import Status, Store, SweepRecord
-from sweeper.store.superseded import supersede
 from sweeper.trial import provenance
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.trial_spec import TrialSpec
@@ -93,7 +92,8 @@ def planned_sweep(options: StartOptions, spec: SweepSpec, store: Store, output: 
     earlier = [record for record in store.sweeps() if record.name == spec.name]
     if not any(_same_panels(record, spec, origin.code) for record in earlier):
         panel_checks.check(spec)
-    seals = store.committed_seals()
+    store.files.remove_leftovers()
+    seals = store.seals()
     committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}
     done = plan.done_statuses(spec.search.stops_trials, options.retry_failed)
 
@@ -111,7 +111,7 @@ def planned_sweep(options: StartOptions, spec: SweepSpec, store: Store, output: 
         output.say(f"  {other_code.sentence(store, others, seals, options.recompute_other_code)}")
     if others and options.recompute_other_code:
         if not options.dry_run:
-            supersede(store, others)
+            store.supersede(others)
         for key in others:
             del committed[key]
         source, _ = planned()

@@ -1,23 +1,20 @@
 """Deleting trials with all that belongs to them, and the records of sweeps.
 
-Notes and tags of a trial go before its row, as afterwards nobody knows that they should go. The row goes before all
-other files, so that a deletion that is killed leaves trials that are there as a whole or pending. Files that such a
-deletion has left without their row are invisible, and the next deletion removes them. Trials leave a compacted file by
-giving all others files of their own again.
+Notes and tags of a trial go before its file, as afterwards nobody knows that they should go; its evaluations go last.
+So a deletion that is killed leaves trials that are there as a whole or pending. Evaluations that such a deletion has
+left are invisible, and the next deletion removes them.
 
-The records of a sweep go last, the latest start after all others: until then the same deletion can be asked for again.
+The records of a sweep go at the end, the latest start after all others: until then the same deletion can be asked for
+again.
 """
 
-import time
 from collections.abc import Collection, Iterable
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from sweeper.store.annotations import Subject, remove_annotations
-from sweeper.store.committed_rows import read_entries
-from sweeper.store.compacted_files import dissolve_holders
-from sweeper.store.file_names import is_compacted, is_evaluation_name, is_file_name, title
-from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles, FileState, StoreError
-from sweeper.store.schema import Detail, Status
+from sweeper.store.file_names import evaluated_trial, named_trial
+from sweeper.store.files import StoreError
+from sweeper.store.schema import Status
 from sweeper.store.store import Store
 from sweeper.store.sweep_records import (
     SweepRecord,
@@ -29,15 +26,15 @@ from sweeper.store.sweep_records import (
 )
 
 
-class Doomed(NamedTuple):
+class Deletion(NamedTuple):
     """What a deletion takes.
 
     Attributes:
         sweep: The sweep whose records go; None if records stay.
         trials: Status of the committed trials that go, by id.
         shared: Number of trials of the sweep that stay, because another sweep planned them.
-        planned: Ids of all trials that may have left files: those of `trials`, and those without a row.
-        size: Bytes of the files of the trials in files of their own; compacted rows and curves do not count.
+        planned: Ids of all trials that may have left files: those of `trials`, and those that are not committed.
+        size: Bytes of the files of the trials.
     """
 
     sweep: str | None
@@ -47,7 +44,7 @@ class Doomed(NamedTuple):
     size: int
 
 
-def of_sweep(store: Store, sweep: str, statuses: Collection[Status] = ()) -> Doomed:
+def of_sweep(store: Store, sweep: str, statuses: Collection[Status] = ()) -> Deletion:
     """A sweep's own trials, which no start of another sweep planned, with the sweep's records.
 
     Args:
@@ -67,47 +64,46 @@ def of_sweep(store: Store, sweep: str, statuses: Collection[Status] = ()) -> Doo
     chosen = _chosen(store, planned, statuses)
     own: dict[str, Status] = {key: status for key, status in chosen.items() if key not in others}
     left = frozenset(own) if statuses else frozenset(planned - others)
-    return Doomed(None if statuses else sweep, own, len(chosen) - len(own), left, _size(store.files, left))
+    return Deletion(None if statuses else sweep, own, len(chosen) - len(own), left, _size(store, left))
 
 
-def of_status(store: Store, statuses: Collection[Status]) -> Doomed:
+def of_status(store: Store, statuses: Collection[Status]) -> Deletion:
     """All trials of these statuses."""
     trials = _chosen(store, None, statuses)
-    return Doomed(None, trials, 0, frozenset(trials), _size(store.files, trials))
+    return Deletion(None, trials, 0, frozenset(trials), _size(store, trials))
 
 
-def of_no_sweep(store: Store) -> Doomed:
+def of_no_sweep(store: Store) -> Deletion:
     """The trials that the latest start of no sweep planned."""
     planned = _planned(latest_starts(_records(store)).values())
     trials: dict[str, Status] = {key: status for key, status in store.committed().items() if key not in planned}
-    return Doomed(None, trials, 0, frozenset(trials), _size(store.files, trials))
+    return Deletion(None, trials, 0, frozenset(trials), _size(store, trials))
 
 
-def delete(store: Store, doomed: Doomed) -> int:
-    """Delete trials and records; returns how many files without a row earlier deletions and crashes had left.
+def delete(store: Store, deletion: Deletion) -> int:
+    """Delete trials and records; returns how many evaluations without a trial earlier deletions had left.
 
     Raises:
-        StoreError: the store cannot be written, or another process is compacting it. The same deletion carries on.
+        StoreError: the store cannot be written. The same deletion carries on.
     """
     files = store.files
-    _take_out(files, doomed.trials)
-    remove_annotations(files, Subject(trial_ids=doomed.planned))
-    names = {kind: files.listing(kind) for kind in ("trials", *get_args(Detail), "evaluations")}
-    for path in names["trials"]:
-        if not is_compacted(path) and title(path) in doomed.trials:
-            files.delete(path)
-    rows = {entry.seal.trial_id for entry in store.entries()}
-    for kind in (*get_args(Detail), "evaluations"):
-        for path in names[kind]:
-            if _owner(path) in doomed.planned - rows:
-                files.delete(path)
-    left = _orphans(files, rows)
-    for path in left:
-        files.delete(path)
-    if doomed.sweep is not None:
-        remove_annotations(files, Subject(doomed.sweep))
-        remove_records(files, doomed.sweep)
-    return len(left)
+    remove_annotations(files, Subject(trial_ids=deletion.planned))
+    for name in files.listing("trials"):
+        trial = named_trial(name)
+        if trial is not None and trial[2] in deletion.trials:
+            files.delete(name)
+    # Listed before the trials are read: an evaluation comes after its trial.
+    evaluations, left = files.listing("evaluations"), 0
+    committed = store.committed()
+    for name in evaluations:
+        trial_id = evaluated_trial(name)
+        if trial_id is not None and trial_id not in committed:
+            files.delete(name)
+            left += trial_id not in deletion.planned
+    if deletion.sweep is not None:
+        remove_annotations(files, Subject(deletion.sweep))
+        remove_records(files, deletion.sweep)
+    return left
 
 
 def _records(store: Store) -> list[SweepRecord]:
@@ -137,36 +133,11 @@ def _planned(records: Iterable[SweepRecord]) -> set[str]:
     return {trial_id for record in records for trial_id in record.trial_ids}
 
 
-def _take_out(files: DurableFiles, trial_ids: Collection[str]) -> None:
-    """Leaves no row of the trials in compacted files."""
-    reading = read_entries(files)
-    doomed = [entry for entry in (*reading.entries, *reading.doubles) if entry.seal.trial_id in trial_ids]
-    # Nothing goes while another process compacts, so notes and tags wait as well until the store is held.
-    subject = Subject(trial_ids=frozenset(trial_ids))
-    dissolve_holders(files, doomed, trial_ids, lambda: remove_annotations(files, subject))
-
-
-def _owner(path: str) -> str | None:
-    """The trial that a file belongs to; None for a file of many trials, and for a file that is not of a store."""
-    kind, _, name = path.partition("/")
-    if kind == "evaluations":
-        return title(name).partition("-")[0] if is_evaluation_name(name) else None
-    row = name.removesuffix(".safetensors") + ".parquet" if kind == "networks" else name
-    return title(row) if is_file_name(row) and not is_compacted(row) else None
-
-
-def _orphans(files: DurableFiles, rows: Collection[str]) -> list[str]:
-    """Files of trials without a row that are too old to wait for a row."""
-    long_ago = (time.time() - LEFTOVER_SECONDS) * 1e9
-
-    def abandoned(path: str, state: FileState) -> bool:
-        owner = _owner(path)
-        return owner is not None and owner not in rows and state.modified < long_ago
-
-    listed = [files.listing(kind) for kind in (*get_args(Detail), "evaluations")]
-    return [path for names in listed for path, state in names.items() if abandoned(path, state)]
-
-
-def _size(files: DurableFiles, trial_ids: Collection[str]) -> int:
-    listed = [files.listing(kind) for kind in ("trials", *get_args(Detail), "evaluations")]
-    return sum(state.size for names in listed for path, state in names.items() if _owner(path) in trial_ids)
+def _size(store: Store, trial_ids: Collection[str]) -> int:
+    """Bytes of the files of trials and of their evaluations."""
+    size = 0
+    for folder in ("trials", "evaluations"):
+        for name, state in store.files.listing(folder).items():
+            trial = named_trial(name)
+            size += state.size if (trial[2] if trial else evaluated_trial(name)) in trial_ids else 0
+    return size

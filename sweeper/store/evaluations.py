@@ -2,9 +2,9 @@
 
     evaluations/task=<t>/baseline=<b>/<trial_id>-<protocol>.parquet
 
-The file names the network by digest. An evaluation counts while the trial's row names the same network: when the trial
-has been trained again, its old evaluations are ignored. An evaluation may be replaced, for instance by newer code. A
-damaged file is moved to `quarantine/`, and the trial stays committed.
+The file names the network by digest. An evaluation counts while the trial has the same network: when the trial has been
+trained again, its old evaluations are ignored. An evaluation may be replaced, for instance by newer code. A damaged
+file is moved to `quarantine/`, and the trial stays committed.
 """
 
 import dataclasses
@@ -12,23 +12,20 @@ import datetime
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic_core import from_json
 
-from sweeper.store.committed_rows import LARGEST_ROW, Entry
-from sweeper.store.decoded_size import ROWS_LIMIT, decoded_bytes
-from sweeper.store.file_names import is_evaluation_name
+from sweeper.store.file_names import evaluated_trial
 from sweeper.store.files import DurableFiles
-from sweeper.store.quarantine import EvaluationDamage
-from sweeper.store.rows import ENCODINGS, json_text, spelt_out
+from sweeper.store.quarantine import Damage, set_aside
 from sweeper.store.schema import SCHEMA_VERSION
-from sweeper.store.seal import DamagedError, EvaluationSeal
-from sweeper.store.sealed_parquet import sealed, unsealed_evaluation
+from sweeper.store.seal import LARGEST_TAIL, DamagedError, EvaluationSeal, proven_whole, sealed
 from sweeper.store.store import Store
 from sweeper.store.threads import in_threads
+from sweeper.store.trial_file import ROW_LIMIT, json_text, spelt_out
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.record import canonical
 from sweeper.trial.trial_spec import Evaluation, TrialSpec, trial_id
@@ -42,7 +39,7 @@ IN_FILE = pa.schema([
     ("versions", pa.string()), ("command", pa.string()), ("fingerprint", pa.string()),
     ("finished", pa.timestamp("us", tz="UTC")), ("schema_version", pa.int64()),
 ])  # fmt: skip
-"""Columns of an evaluation: `protocol` and `metrics` are JSON, `network` is the digest of the network's file."""
+"""Columns of an evaluation: `protocol` and `metrics` are JSON, `network` is the digest of the network."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +73,12 @@ class StoredEvaluation(NamedTuple):
     Attributes:
         seal: The seal of its file.
         data: The bytes of its file.
+        row: Its row, with the columns `IN_FILE`.
     """
 
     seal: EvaluationSeal
     data: bytes
+    row: pa.Table
 
 
 def protocol_id(protocol: Evaluation) -> str:
@@ -102,10 +101,7 @@ def commit_evaluation(store: Store, result: EvaluationResult) -> None:
         StoreError: the store cannot be written.
     """
     trial, fingerprint = result.trial, result.provenance.fingerprint(result.trial)
-    seal = EvaluationSeal(
-        "evaluations", SCHEMA_VERSION, trial_id(trial), trial.task.name, trial.baseline, protocol_id(result.protocol),
-        result.network, fingerprint,
-    )  # fmt: skip
+    seal = _seal(trial, result.protocol, result.network, fingerprint)
     row = {
         "trial_id": seal.trial_id,
         "protocol": _protocol_text(result.protocol),
@@ -119,91 +115,98 @@ def commit_evaluation(store: Store, result: EvaluationResult) -> None:
         "finished": result.finished,
         "schema_version": SCHEMA_VERSION,
     }
-    table = pa.Table.from_pylist([row], schema=IN_FILE)
-    store.write_bytes(f"evaluations/{seal.name}", sealed([table], seal, ENCODINGS["trials"](table)).data)
+    store.write_bytes(seal.name, evaluation_file(pa.Table.from_pylist([row], schema=IN_FILE), seal))
+
+
+def evaluation_file(row: pa.Table, seal: EvaluationSeal) -> bytes:
+    """The file of an evaluation."""
+    options = {"use_dictionary": False, "write_statistics": False, "compression": "none"}
+    return sealed(row, seal, options, first_of_tail="trial_id")
+
+
+def _seal(trial: TrialSpec, protocol: Evaluation, network: str, fingerprint: str | None) -> EvaluationSeal:
+    return EvaluationSeal(
+        trial_id=trial_id(trial),
+        task=trial.task.name,
+        baseline=trial.baseline,
+        protocol=protocol_id(protocol),
+        network=network,
+        fingerprint=fingerprint,
+    )
 
 
 def stored_evaluation(store: Store, trial: TrialSpec, protocol: Evaluation) -> EvaluationSeal | None:
     """The seal of a trial's evaluation by a protocol; None if there is no sound evaluation."""
-    seal = EvaluationSeal(
-        "evaluations", SCHEMA_VERSION, trial_id(trial), trial.task.name, trial.baseline, protocol_id(protocol), "", None
-    )
-    data = store.read_bytes(f"evaluations/{seal.name}")
+    name = _seal(trial, protocol, "0" * 32, None).name
+    data = store.read_bytes(name)
     try:
-        return None if data is None else unsealed_evaluation(data, seal.name)
+        return None if data is None else proven_whole(data, EvaluationSeal, name)
     except DamagedError:
         return None
 
 
-def stored_evaluations(store: Store, entries: Iterable[Entry]) -> list[StoredEvaluation]:
-    """The evaluations of the networks that the rows of these trials name, in the order of their names.
+def stored_evaluations(store: Store, networks: Mapping[str, str | None]) -> list[StoredEvaluation]:
+    """The evaluations of these networks, in the order of their names.
 
     Damaged files are set aside, with one warning each.
+
+    Args:
+        store: The store.
+        networks: Digest of the network by trial id; None for a trial without one.
 
     Raises:
         StoreError: the store cannot be read.
     """
-    networks = {entry.seal.trial_id: entry.seal.networks.digest for entry in entries if entry.seal.networks is not None}
-    listed = store.files.listing("evaluations")
     names, damages = [], []
-    for path, state in sorted(listed.items()):
-        name = path.removeprefix("evaluations/")
-        if not is_evaluation_name(name):
-            logger.warning("%r is not a file of this store: ignored", path)
-        elif state.size > LARGEST_ROW:
-            damages.append(EvaluationDamage(name, f"has {state.size:,} bytes, too many for an evaluation"))
-        else:
+    for name, state in sorted(store.files.listing("evaluations").items()):
+        trial = evaluated_trial(name)
+        if trial is None:
+            logger.warning("%r is not a file of this store: ignored", name)
+        elif state.size > LARGEST_TAIL:
+            damages.append(Damage(name, f"has {state.size:,} bytes, too many for an evaluation"))
+        elif trial in networks:
             names.append(name)
-    evaluations = []
-    for reading in in_threads(lambda name: _read(store.files, name), names):
-        if isinstance(reading, EvaluationDamage):
-            damages.append(reading)
-        elif reading is not None and reading.seal.network == networks.get(reading.seal.trial_id):
-            evaluations.append(reading)
-    store.set_aside_evaluations(damages)
-    return evaluations
+    read = in_threads(lambda name: _read(store.files, name), names)
+    damages += [each for each in read if isinstance(each, Damage)]
+    set_aside(store.files, damages)
+    found = [each for each in read if isinstance(each, StoredEvaluation)]
+    return [each for each in found if each.seal.network == networks[each.seal.trial_id]]
 
 
-def evaluations_table(store: Store, evaluations: Iterable[StoredEvaluation]) -> pa.Table:
-    """The rows of evaluations, with the columns of `IN_FILE`; damaged files are set aside and left out."""
-    rows = in_threads(_decoded, list(evaluations))
-    store.set_aside_evaluations([row for row in rows if isinstance(row, EvaluationDamage)])
-    tables = [row for row in rows if isinstance(row, pa.Table)]
-    return pa.concat_tables([IN_FILE.empty_table(), *tables]).combine_chunks()
+def evaluations_table(evaluations: Iterable[StoredEvaluation]) -> pa.Table:
+    """The rows of evaluations, with the columns of `IN_FILE`."""
+    return pa.concat_tables([IN_FILE.empty_table(), *(each.row for each in evaluations)]).combine_chunks()
 
 
-def _read(files: DurableFiles, name: str) -> StoredEvaluation | EvaluationDamage | None:
+def _read(files: DurableFiles, name: str) -> StoredEvaluation | Damage | None:
     """The evaluation of this name; None if it is gone."""
-    data = files.read(f"evaluations/{name}")
+    data = files.read(name)
     if data is None:
         return None
     try:
-        return StoredEvaluation(unsealed_evaluation(data, name), data)
-    except DamagedError as error:
-        return EvaluationDamage(name, str(error))
-
-
-def _decoded(evaluation: StoredEvaluation) -> pa.Table | EvaluationDamage:
-    """The row of an evaluation; a damage if it cannot be decoded, or disagrees with the seal."""
-    seal = evaluation.seal
-    try:
-        file = pq.ParquetFile(pa.BufferReader(evaluation.data))
-        size = decoded_bytes(file.metadata)
-        if size > ROWS_LIMIT:
-            raise DamagedError(f"would take {size:,} bytes, too many for a row")
-        table = file.read(use_threads=False).replace_schema_metadata(None).select(IN_FILE.names)
-        (row,) = table.cast(IN_FILE).to_pylist()
-        if row["trial_id"] != seal.trial_id or row["network"] != seal.network:
-            raise DamagedError("has another trial or network than its seal")
-        text = row["protocol"]
-        if _id_of_text(text) != seal.protocol:
-            raise DamagedError("has another protocol than its seal")
-        if not _is_mapping(text) or not _is_mapping(row["metrics"]):
-            raise DamagedError("has no readable protocol or metrics")
-        return table.cast(IN_FILE)
+        seal = proven_whole(data, EvaluationSeal, name)
+        return StoredEvaluation(seal, data, _decoded(data, seal))
     except (DamagedError, pa.ArrowException, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        return EvaluationDamage(seal.name, str(error))
+        return Damage(name, str(error))
 
 
-def _is_mapping(text: Any) -> bool:
-    return isinstance(from_json(text), dict)
+def _decoded(data: bytes, seal: EvaluationSeal) -> pa.Table:
+    """The row of an evaluation.
+
+    Raises:
+        DamagedError: it would take too much memory, or disagrees with the seal.
+        Exception: it cannot be decoded.
+    """
+    file = pq.ParquetFile(pa.BufferReader(data))
+    group = file.metadata.row_group(0) if file.metadata.num_row_groups == 1 else None
+    if file.metadata.num_rows != 1 or group is None or group.total_byte_size > ROW_LIMIT:
+        raise DamagedError("is no single row, or has too many bytes")
+    table = file.read(IN_FILE.names, use_threads=False).replace_schema_metadata(None).select(IN_FILE.names)
+    (row,) = table.cast(IN_FILE).to_pylist()
+    if row["trial_id"] != seal.trial_id or row["network"] != seal.network:
+        raise DamagedError("has another trial or network than its seal")
+    if _id_of_text(row["protocol"]) != seal.protocol:
+        raise DamagedError("has another protocol than its seal")
+    if not all(isinstance(from_json(row[name]), dict) for name in ("protocol", "metrics")):
+        raise DamagedError("has no readable protocol or metrics")
+    return table.cast(IN_FILE)

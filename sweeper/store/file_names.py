@@ -1,52 +1,34 @@
-"""Names of the files of a store, below the folders `trials`, `curves`, `outcomes` and `networks`.
+"""Names of the files of trials and evaluations, relative to the root of a store.
 
-task=<t>/baseline=<b>/<trial_id>.parquet             a trial's own file
-task=<t>/baseline=<b>/compacted-<digest>.parquet     the rows or curves of many trials
-task=<t>/baseline=<b>/<trial_id>.safetensors         the weights of a trial's network
-task=<t>/baseline=<b>/<trial_id>-<protocol>.parquet  an evaluation of the network, below `evaluations`
-
-`file_path` derives the names of a trial's other files from the name of its row.
+trials/task=<t>/baseline=<b>/<trial_id>.parquet                  a trial
+evaluations/task=<t>/baseline=<b>/<trial_id>-<protocol>.parquet  an evaluation of its network
 """
 
 import re
 
-from sweeper.store.schema import FileKind
-
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 TRIAL_ID = r"[0-9a-f]{20}"
-COMPACTED = r"compacted-[0-9a-f]{20}"
 
-_NAME = re.compile(rf"task={IDENTIFIER}/baseline={IDENTIFIER}/(?:{TRIAL_ID}|{COMPACTED})\.parquet")
-
-
-_EVALUATION = re.compile(rf"task={IDENTIFIER}/baseline={IDENTIFIER}/{TRIAL_ID}-{TRIAL_ID}\.parquet")
+_PLACE = rf"task=({IDENTIFIER})/baseline=({IDENTIFIER})"
+_TRIAL = re.compile(rf"trials/{_PLACE}/({TRIAL_ID})\.parquet")
+_EVALUATION = re.compile(rf"evaluations/{_PLACE}/({TRIAL_ID})-{TRIAL_ID}\.parquet")
 
 
-def file_name(task: str, baseline: str, title: str) -> str:
-    """The name of a file whose title is a trial's id, with a protocol or without, or `compacted-` and twenty digits."""
-    return f"task={task}/baseline={baseline}/{title}.parquet"
+def trial_file_name(task: str, baseline: str, trial_id: str) -> str:
+    """The file of a trial."""
+    return f"trials/task={task}/baseline={baseline}/{trial_id}.parquet"
 
 
-def is_file_name(name: str) -> bool:
-    """Whether a store has files of this name."""
-    return _NAME.fullmatch(name) is not None
+def evaluation_file_name(task: str, baseline: str, trial_id: str, protocol: str) -> str:
+    """The file of an evaluation; `protocol` is the id of the protocol."""
+    return f"evaluations/task={task}/baseline={baseline}/{trial_id}-{protocol}.parquet"
 
 
-def is_evaluation_name(name: str) -> bool:
-    """Whether a store has files of this name below `evaluations`."""
-    return _EVALUATION.fullmatch(name) is not None
+def named_trial(name: str) -> tuple[str, str, str] | None:
+    """Task, baseline and id of the trial whose file has this name; None for any other name."""
+    return (match[1], match[2], match[3]) if (match := _TRIAL.fullmatch(name)) else None
 
 
-def file_path(kind: FileKind, name: str) -> str:
-    """The file of a kind, relative to the root, that belongs to the row of this name below `trials`."""
-    return f"{kind}/{name.removesuffix('.parquet') + '.safetensors' if kind == 'networks' else name}"
-
-
-def is_compacted(name: str) -> bool:
-    """Whether a file of this name belongs to many trials."""
-    return title(name).startswith("compacted-")
-
-
-def title(name: str) -> str:
-    """The last part of a name without its ending: the id of the trial, for a trial's own file."""
-    return name.rpartition("/")[2].removesuffix(".parquet")
+def evaluated_trial(name: str) -> str | None:
+    """The trial whose evaluation has this name; None for any other name."""
+    return match[3] if (match := _EVALUATION.fullmatch(name)) else None

@@ -13,7 +13,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
@@ -22,9 +22,6 @@ from sweeper.messages import redacted
 
 LEFTOVER_SECONDS = 3600
 """Age in seconds after which the writer of an unfinished file counts as dead: writing takes seconds at most."""
-
-Hold = Literal["held", "taken", "unknown"]
-"""Whether this process holds the whole store, another living process does, or neither is known."""
 
 
 class StoreError(RuntimeError):
@@ -41,10 +38,17 @@ class FileState(NamedTuple):
     Attributes:
         size: Bytes.
         modified: Time of the last modification in nanoseconds, by the clock of the file system.
+        etag: What names the content in an object store; empty on a disk.
     """
 
     size: int
     modified: int
+    etag: str = ""
+
+    @property
+    def version(self) -> str:
+        """What differs between two files of one name."""
+        return self.etag or str(self.modified)
 
 
 class DurableFiles(abc.ABC):
@@ -93,17 +97,17 @@ class DurableFiles(abc.ABC):
     def folders(self, folder: str) -> list[str]:
         """Names relative to the root of the folders directly inside `folder`, in alphabetical order."""
 
+    @abc.abstractmethod
     def read(self, relative: str) -> bytes | None:
         """Content of a file, None where there is none."""
-        return self._read(relative, None)
-
-    def read_end(self, relative: str, count: int) -> bytes | None:
-        """The last `count` bytes of a file, or all of a shorter file; None where there is none."""
-        return self._read(relative, count)
 
     @abc.abstractmethod
-    def _read(self, relative: str, end: int | None) -> bytes | None:
-        """The content of a file, or its last `end` bytes; None where there is none."""
+    def read_end(self, relative: str, count: int) -> tuple[bytes, int] | None:
+        """The last `count` bytes of a file, or all of a shorter file, and its size; None where there is none."""
+
+    @abc.abstractmethod
+    def opened(self, relative: str) -> pa.NativeFile | None:
+        """A file to read parts of; None where there is none."""
 
     @abc.abstractmethod
     def write(self, relative: str, data: bytes, keep: Callable[[bytes], bool] | None = None) -> bool:
@@ -123,17 +127,8 @@ class DurableFiles(abc.ABC):
         """
 
     @abc.abstractmethod
-    def delete(self, relative: str, only: bytes | None = None) -> bool:
-        """Remove a file. A file that is not there counts as removed.
-
-        Args:
-            relative: Name relative to the root.
-            only: Remove the file only if this is its content. On a local disk no writer can come between the
-                comparison and the removal; object stores offer no such step.
-
-        Returns:
-            False if the file has another content, and stays.
-        """
+    def delete(self, relative: str) -> None:
+        """Remove a file, if it is there."""
 
     @abc.abstractmethod
     def move(self, relative: str, target: str) -> None:
@@ -142,14 +137,6 @@ class DurableFiles(abc.ABC):
     @abc.abstractmethod
     def remove_leftovers(self) -> None:
         """Delete the files that crashed writers left behind; files that a writer still holds stay."""
-
-    @abc.abstractmethod
-    def exclusively(self) -> contextlib.AbstractContextManager[Hold]:
-        """Try to hold the whole store, without waiting.
-
-        Yields:
-            "held"; "taken" by another living process; or "unknown", as in object stores.
-        """
 
 
 @contextlib.contextmanager

@@ -17,9 +17,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 from pyarrow import fs
 
-from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles, FileState, Hold, StoreError, explained
+from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles, FileState, StoreError, explained
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +80,15 @@ class LocalFiles(DurableFiles):
         """Whether no part of the path below the root is a symbolic link."""
         return os.path.realpath(path) == path
 
-    def _read(self, relative: str, end: int | None) -> bytes | None:
+    def read(self, relative: str) -> bytes | None:
+        found = self._read(relative, None)
+        return None if found is None else found[0]
+
+    def read_end(self, relative: str, count: int) -> tuple[bytes, int] | None:
+        return self._read(relative, count)
+
+    def _read(self, relative: str, end: int | None) -> tuple[bytes, int] | None:
+        """All bytes of a file, or the last ones, and its size."""
         path = self.path(relative)
         with explained("read", path):
             # A pipe or a device would block or never end.
@@ -87,11 +96,19 @@ class LocalFiles(DurableFiles):
                 return None
             try:
                 with open(path, "rb") as file:
+                    size = os.fstat(file.fileno()).st_size
                     if end is not None:
-                        file.seek(max(0, os.fstat(file.fileno()).st_size - end))
-                    return file.read()
+                        file.seek(max(0, size - end))
+                    return file.read(), size
             except FileNotFoundError:
                 return None
+
+    def opened(self, relative: str) -> pa.NativeFile | None:
+        path = self.path(relative)
+        with explained("read", path), contextlib.suppress(FileNotFoundError):
+            if self._is_plain(path) and os.path.isfile(path):
+                return pa.OSFile(path)
+        return None
 
     def write(self, relative: str, data: bytes, keep: Callable[[bytes], bool] | None = None) -> bool:
         path = self.path(relative)
@@ -128,16 +145,13 @@ class LocalFiles(DurableFiles):
         with _folder(parent) as descriptor:
             os.fsync(descriptor)
 
-    def delete(self, relative: str, only: bytes | None = None) -> bool:
+    def delete(self, relative: str) -> None:
         path = self.path(relative)
         folder = os.path.dirname(path)
         with explained("delete", path), contextlib.suppress(FileNotFoundError):
             if self._is_plain(folder):
                 with _folder(folder) as descriptor, _locked(descriptor):
-                    if only is not None and self.read(relative) not in (None, only):
-                        return False
                     os.unlink(path)
-        return True
 
     def move(self, relative: str, target: str) -> None:
         path, final = self.path(relative), self.path(target)
@@ -157,16 +171,6 @@ class LocalFiles(DurableFiles):
                     with contextlib.suppress(OSError):
                         if os.lstat(path).st_mtime < limit and not _held(path):
                             os.unlink(path)
-
-    @contextlib.contextmanager
-    def exclusively(self) -> Iterator[Hold]:
-        with _folder(self.root) as descriptor:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                yield "taken" if error.errno == errno.EWOULDBLOCK else "unknown"
-            else:
-                yield "held"  # until the descriptor is closed, at the latest when this process ends
 
 
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")

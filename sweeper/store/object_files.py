@@ -6,12 +6,13 @@ two steps here; the base class names them.
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
+import pyarrow as pa
 from pyarrow import fs
 
 from sweeper.messages import redacted
-from sweeper.store.files import DurableFiles, FileState, Hold, StoreError, explained
+from sweeper.store.files import DurableFiles, FileState, StoreError, explained
 
 _ABSENT = re.compile("NO_SUCH_KEY|RESOURCE_NOT_FOUND")
 """The names of an answer 404 in Amazon's client, with and without a text."""
@@ -75,14 +76,23 @@ class ObjectFiles(DurableFiles):
     def folders(self, folder: str) -> list[str]:
         return [name for name, info in self._infos(folder, recursive=False) if info.type == fs.FileType.Directory]
 
-    def _read(self, relative: str, end: int | None) -> bytes | None:
+    def read(self, relative: str) -> bytes | None:
+        found = self._read(relative, None)
+        return None if found is None else found[0]
+
+    def read_end(self, relative: str, count: int) -> tuple[bytes, int] | None:
+        return self._read(relative, count)
+
+    def _read(self, relative: str, end: int | None) -> tuple[bytes, int] | None:
+        """All bytes of an object, or the last ones, and its size."""
         path = self.path(relative)
         with explained("read", path):
             try:
                 with self.filesystem.open_input_file(path) as file:
+                    size = file.size()
                     if end is not None:
-                        file.seek(max(0, file.size() - end))
-                    return file.read()
+                        file.seek(max(0, size - end))
+                    return file.read(), size
             except FileNotFoundError:
                 return None
             except OSError as error:
@@ -92,6 +102,12 @@ class ObjectFiles(DurableFiles):
                     return None
                 raise
 
+    def opened(self, relative: str) -> pa.NativeFile | None:
+        path = self.path(relative)
+        with explained("read", path), contextlib.suppress(FileNotFoundError):
+            return self.filesystem.open_input_file(path)
+        return None
+
     def write(self, relative: str, data: bytes, keep: Callable[[bytes], bool] | None = None) -> bool:
         if keep is not None and (present := self.read(relative)) is not None and keep(present):
             return False
@@ -100,13 +116,10 @@ class ObjectFiles(DurableFiles):
             stream.write(data)
         return True
 
-    def delete(self, relative: str, only: bytes | None = None) -> bool:
-        if only is not None and self.read(relative) not in (None, only):
-            return False
+    def delete(self, relative: str) -> None:
         path = self.path(relative)
         with explained("delete", path), contextlib.suppress(FileNotFoundError):
             self.filesystem.delete_file(path)
-        return True
 
     def move(self, relative: str, target: str) -> None:
         path, final = self.path(relative), self.path(target)
@@ -116,7 +129,3 @@ class ObjectFiles(DurableFiles):
 
     def remove_leftovers(self) -> None:
         """Does nothing: an object appears whole or not at all."""
-
-    @contextlib.contextmanager
-    def exclusively(self) -> Iterator[Hold]:
-        yield "unknown"

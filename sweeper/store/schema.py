@@ -1,37 +1,28 @@
-"""The schema of a store: the columns of its tables, kinds of files, statuses, and the result that a worker commits.
+"""The schema of a store: the columns of its files, statuses, and the result that a worker commits.
 
-The schema is declared here and has a version. Every reader takes the schema from here, and not from a file: a file of
-an older program may lack the newest columns, and no file has other columns. Names of columns and metrics are a contract
-with every query that was ever written.
+The schema is declared here and has a version. All files of trials have the same columns, whatever their task. Names of
+columns and metrics are a contract with every query that was ever written.
 
-To add a column to `trials`: add its name and type to `TRIALS`, and its value to `rows.trial_table`. The value may be
-null, because rows of older programs have none. Neither `SCHEMA_VERSION` nor any other module changes; old and new rows
-are read and compacted together.
+To add a column to `trials`: add its name and type to `columns.COLUMNS` of the room `trial`, and its value to
+`trial_file`. The value may be null, because files of older programs have none. Neither `SCHEMA_VERSION` nor any other
+module changes; old and new files are read together.
 """
 
 import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sweeper.events import Status
 from sweeper.trial import trial_spec
+from sweeper.trial.columns import COLUMNS, TIMINGS
 from sweeper.trial.provenance import Provenance
 
 SCHEMA_VERSION = 1
 """Grows when a column changes its meaning or goes away; a new column that may be null needs no new version."""
-
-DetailTable = Literal["curves", "outcomes"]
-Detail = Literal[DetailTable, "networks"]
-"""The details that a trial may have beside its row: two tables, and the weights of its network."""
-
-TableKind = Literal["trials", DetailTable]
-FileKind = Literal["trials", Detail]
-FILE_KINDS: tuple[FileKind, ...] = get_args(FileKind)
-"""Folders of a store whose files belong to trials."""
 
 RANK: dict[Status, int] = {"failed": 0, "stopped": 1, "finished": 2}
 """Of two rows of one trial the row of the higher rank stands."""
@@ -39,50 +30,36 @@ RANK: dict[Status, int] = {"failed": 0, "stopped": 1, "finished": 2}
 PARTITION = pa.schema([("task", pa.string()), ("baseline", pa.string())])
 """Columns that are in the name of a file's folder, `task=<t>/baseline=<b>`, and not in the file."""
 
-METRICS = (
-    "success", "success_p5", "success_worst5", "failed_inputs", "sampled", "sampled_p5", "majority_5", "majority_5_p5",
-    "majority_30", "majority_30_p5", "any_seed", "any_seed_p5", "loss", "loss_p95", "variance", "train_loss",
-)  # fmt: skip
-"""Metrics with a column of their own; any other metric is kept in `extra_metrics`."""
-
-TIMINGS = {
-    "steps_done": pa.int64(), "wall_seconds": pa.float64(), "compile_seconds": pa.float64(),
-    "train_seconds": pa.float64(), "evaluation_seconds": pa.float64(), "cpu_seconds": pa.float64(),
-    "steps_per_second": pa.float64(), "peak_memory_bytes": pa.int64(),
+_TYPES = {
+    "string": pa.string(), "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
 }  # fmt: skip
-"""The work and the costs of a trial, with the types of the columns."""
 
-_TIME = pa.timestamp("us", tz="UTC")
-
-TRIALS = pa.schema([
-    ("trial_id", pa.string()), ("status", pa.string()), *PARTITION,
-    ("model", pa.string()), ("q", pa.float64()), ("m", pa.int64()), ("seed", pa.int64()), ("steps", pa.int64()),
-    ("batch_size", pa.int64()), ("optimizer", pa.string()), ("learning_rate", pa.float64()), ("spec", pa.string()),
-    *((name, pa.float64()) for name in METRICS), ("extra_metrics", pa.string()),
-    *TIMINGS.items(),
-    ("error_kind", pa.string()), ("error_message", pa.string()), ("error_step", pa.int64()),
-    ("pack_id", pa.string()), ("lanes", pa.int64()), ("device", pa.string()),
-    ("commit", pa.string()), ("dirty", pa.bool_()), ("lock_hash", pa.string()), ("versions", pa.string()),
-    ("command", pa.string()), ("started", _TIME), ("finished", _TIME), ("schema_version", pa.int64()),
-    ("fingerprint", pa.string()), ("task_version", pa.int64()), ("model_version", pa.int64()),
-    ("numerics_version", pa.int64()), ("objective", pa.string()), ("objective_version", pa.int64()),
-])  # fmt: skip
-"""Columns of `trials`, one row a trial."""
+TRIALS = pa.schema([(name, _TYPES[kind]) for name, kind in COLUMNS.items()])
+"""Columns of the view `trials`, one row a trial."""
 
 CURVES = pa.schema([
     ("trial_id", pa.string()), *PARTITION, ("step", pa.int64()), ("metric", pa.string()), ("value", pa.float64()),
 ])  # fmt: skip
-"""Columns of `curves`, one row per trial, step and metric."""
+"""Columns of the view `curves`, one row per trial, step and metric."""
 
 OUTCOMES = pa.schema([("trial_id", pa.string()), *PARTITION, ("input", pa.int32())])
-"""Columns that every `outcomes` file has, one row per trial and input; the float32 columns depend on the task."""
+"""Columns that the view `outcomes` always has, one row per trial and input; its float32 columns depend on the tasks."""
 
-SCHEMAS: dict[TableKind, pa.Schema] = {"trials": TRIALS, "curves": CURVES, "outcomes": OUTCOMES}
-IN_FILE = {
-    kind: pa.schema([field for field in schema if field.name not in PARTITION.names])
-    for kind, schema in SCHEMAS.items()
-}
-"""Columns of each kind that are inside the files."""
+ROW = pa.schema([field for field in TRIALS if field.name not in PARTITION.names])
+"""Columns of `trials` that are inside the file of a trial."""
+
+_POINT = pa.struct([("step", pa.int64()), ("value", pa.float64())])
+CURVES_COLUMN = pa.field("curves", pa.map_(pa.string(), pa.list_(_POINT)))
+OUTCOMES_COLUMN = pa.field("outcomes", pa.map_(pa.string(), pa.list_(pa.float32())))
+NETWORK_COLUMN = pa.field("network", pa.binary())
+
+TRIAL_FILE = pa.schema([NETWORK_COLUMN, OUTCOMES_COLUMN, CURVES_COLUMN, *ROW])
+"""Columns of the file of a trial, the largest first, so that the row and its curves are the end of the file.
+
+`network` is a safetensors file, `outcomes` has the values of every evaluation input in order, by name, and `curves` the
+points of every curve by its name. A trial without one of them has null there.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,8 +71,8 @@ class TrialResult:
         status: `finished`, `stopped` or `failed`.
         metrics: Value by name; the metrics in `METRICS` get a column.
         curves: Step, metric and value of every point.
-        outcomes: Per evaluation input: an `input` column of integers, and columns of floats, stored in single
-            precision. None if they are not kept.
+        outcomes: Values by name, one for every evaluation input in order, stored in single precision. None if they
+            are not kept.
         network: The weights of the network by name. None if they are not kept.
         timings: Value by name, some or all of `TIMINGS`.
         error: For a failed trial: its `kind`, `message` and `step` (None if it failed outside of training).
@@ -111,7 +88,7 @@ class TrialResult:
     status: Status
     metrics: Mapping[str, float]
     curves: Sequence[tuple[int, str, float]]
-    outcomes: pa.Table | None
+    outcomes: Mapping[str, np.ndarray] | None
     network: Mapping[str, np.ndarray] | None
     timings: Mapping[str, float]
     error: Mapping[str, Any] | None

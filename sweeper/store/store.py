@@ -1,74 +1,70 @@
-"""The results store: one trial, one key, one commit, in parquet files that any tool can read.
+"""The results store: one trial, one parquet file, one rename, in a folder that any tool can read.
 
-    trials/task=<t>/baseline=<b>/<trial_id>.parquet      one row, which is the commit
-    trials/task=<t>/baseline=<b>/compacted-<…>.parquet   the rows of many trials, written by `compaction`
-    curves/…  outcomes/…                                 the same names below: training curves, one row per input
-    networks/task=<t>/baseline=<b>/<trial_id>.safetensors  the weights of the network
-    sweeps/<name>/                                       the planned trials, one record per start
-    annotations/                                         notes and tags on sweeps and trials
-    checkpoints/                                         of unfinished packs
-    quarantine/                                          damaged files, set aside
-    superseded/                                          rows that are computed again by other code, set aside
+    trials/task=<t>/baseline=<b>/<trial_id>.parquet   a trial: its row, curves, outcomes and network
+    evaluations/…/<trial_id>-<protocol>.parquet       an evaluation of its network by another protocol
+    snapshots/                                        copies of many rows and curves, to be read fast
+    sweeps/<name>/                                    the planned trials, one record per start
+    annotations/                                      notes and tags on sweeps and trials
+    checkpoints/                                      of unfinished packs
+    quarantine/                                       damaged files, set aside
+    superseded/                                       trials that are computed again, set aside
 
-A trial's curves, outcomes and network are published before its row, and every reader starts from the rows: a trial
-without a row is not committed, even if other files of it exist. A `finished` row is never replaced. A `stopped` row
-gives way to a finished row only, a `failed` row to any other.
+A file never moves while it counts and never changes its meaning. A `finished` trial is never replaced. A `stopped` one
+gives way to a finished one and to one that was stopped later, a `failed` one to any other.
 
-Every file is sealed (see `sealed_parquet`): its bytes alone show whether it is damaged. A trial with a damaged file is
-set aside as a whole, with a warning, and is pending again; a damaged compacted file is set aside with all of its
-trials. Curves, outcomes and networks that are simply missing were deleted to save room: their trial stays.
+Every file is sealed (`seal`): its bytes alone show whether it is damaged. A damaged file of a trial is set aside with a
+warning, and the trial is pending again. Reading only reports damage; this module has the damaged files moved.
 
-A row may be compacted, or moved back, while the store is read; no trial can slip through (see `committed_rows`).
-
-The modules of this room: `files` with `local_files` and `object_files` are the operations on files, `schema` and `rows`
-the tables, `sealed_parquet` the files that hold them, `committed_rows` and `details` find and read what is committed,
-`publication` writes it. Reading only reports damage; this module, `upkeep` and `compaction` then have the damaged files
-moved (`quarantine`).
+The modules of this room: `files` with `local_files` and `object_files` are the operations on files, `schema` the
+columns, `trial_file` the file of a trial, `committed_trials` and `snapshots` read many of them.
 """
 
-import contextlib
-import dataclasses
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyarrow import fs
 
 from sweeper.messages import redacted
-from sweeper.store.addresses import open_files
-from sweeper.store.committed_rows import ATTEMPTS, FEW, Entry, Reading, moved_too_often, read_entries
-from sweeper.store.details import scanned_details
-from sweeper.store.file_names import file_path
-from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.publication import publish, stands
-from sweeper.store.quarantine import EvaluationDamage, set_aside, set_aside_evaluations
+from sweeper.store import committed_trials, trial_file
+from sweeper.store.file_names import named_trial, trial_file_name
+from sweeper.store.files import DurableFiles, StoreError, explained
+from sweeper.store.local_files import LocalFiles
+from sweeper.store.object_files import ObjectFiles
+from sweeper.store.quarantine import Damage, set_aside
 from sweeper.store.retries import Retries
-from sweeper.store.rows import curves_table, outcomes_table, trial_table
 from sweeper.store.schema import (
     CURVES,
-    METRICS,
+    NETWORK_COLUMN,
     OUTCOMES,
+    OUTCOMES_COLUMN,
+    PARTITION,
+    RANK,
     SCHEMA_VERSION,
-    TIMINGS,
+    TRIAL_FILE,
     TRIALS,
-    Detail,
-    DetailTable,
     Status,
     TrialResult,
 )
-from sweeper.store.seal import Seal
+from sweeper.store.seal import DamagedError, Tail, TrialSeal, seal_of, unsealed
 from sweeper.store.sweep_records import SweepRecord, read_records, write_record
-from sweeper.store.trials_table import trials_table
-from sweeper.store.upkeep import inspected, remove_doubles, sound_entries
-from sweeper.trial import trial_spec
+from sweeper.store.threads import in_threads
+from sweeper.trial.trial_spec import TrialSpec, trial_id
 
 __all__ = [
-    "CURVES", "METRICS", "OUTCOMES", "SCHEMA_VERSION", "TIMINGS", "TRIALS",
-    "Status", "Store", "StoreError", "SweepRecord", "TrialResult",
+    "CURVES", "OUTCOMES", "SCHEMA_VERSION", "TRIALS",
+    "NoNetworkError", "Status", "Store", "StoreError", "SweepRecord", "TrialResult",
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)
+
+
+class NoNetworkError(StoreError):
+    """A trial without a network in the store; the message ends a sentence that begins with its id."""
 
 
 class Store:
@@ -95,7 +91,11 @@ class Store:
         Raises:
             StoreError: the address makes no sense.
         """
-        return cls(open_files(url), retries)
+        text = str(url)
+        if text.startswith("file://"):
+            with explained("open", text):
+                text = fs.FileSystem.from_uri(text)[1]
+        return cls(ObjectFiles.at(text) if "://" in text else LocalFiles.at(text), retries)
 
     @classmethod
     def existing(cls, url: str | Path) -> "Store":
@@ -131,129 +131,176 @@ class Store:
         """Whether there is anything at this address."""
         return self._files.exists()
 
+    # ----------------------------------------------------------------------------------------------------------------
+    # Write
+    # ----------------------------------------------------------------------------------------------------------------
+
     def commit(self, result: TrialResult) -> bool:
-        """Publish a trial: its curves, outcomes and network, then its row, each atomically and durably.
+        """Publish a trial with its curves, outcomes and network as one file, atomically and durably.
 
         May be called again for the same trial, from any process, at any time.
 
         Returns:
-            Whether the row was published; False if the trial's file already held a row that stands. (Compacted rows
-            are not read: a compacted row that stands goes on counting beside the new file, which the next compaction
-            removes.)
+            Whether the file was published; False if there is one that stands.
 
         Raises:
             StoreError: the store cannot be written. The trial is then not committed, and other trials are unharmed.
-            ValueError: the network is too large to be kept.
+            ValueError: the network is too large to be kept, or could not be read back.
         """
-        return self._retries.until_done(lambda: self._commit(result))
+        seal, data = trial_file.trial_file(result)
+        return self._retries.until_done(lambda: self.publish(seal, data))
 
-    def _commit(self, result: TrialResult) -> bool:
-        seal = dataclasses.replace(
-            _bare_seal(result.trial, result.status), fingerprint=result.provenance.fingerprint(result.trial)
-        )
-        present = self._files.read(f"trials/{seal.name}")
-        if present is not None and stands(present, result.status):
-            return False
-        tables: dict[DetailTable, pa.Table] = {"curves": curves_table(seal.trial_id, result.curves)}
-        if result.outcomes is not None:
-            outcomes = tables["outcomes"] = outcomes_table(seal.trial_id, result.outcomes)
-            columns = tuple(name for name in outcomes.column_names if name not in OUTCOMES.names)
-            seal = dataclasses.replace(seal, outcome_columns=columns)
-        elif present is not None:
-            self._files.delete(f"outcomes/{seal.name}")
-        if result.network is None and present is not None:
-            self._files.delete(file_path("networks", seal.name))
-        return publish(self._files, seal, trial_table(seal.trial_id, result), tables, result.network)
+    def publish(self, seal: TrialSeal, data: bytes) -> bool:
+        """Write the file of a trial, unless there is one that stands; see `commit`."""
+        return self._files.write(seal.name, data, keep=lambda present: _stands(present, seal))
+
+    def supersede(self, trial_ids: Iterable[str]) -> None:
+        """Move trials below `superseded/<fingerprint>/`, so that they are pending again.
+
+        A trial that was superseded before under the same fingerprint is kept as well, under a name with a number.
+
+        Raises:
+            StoreError: the store cannot be read or written.
+        """
+        for seal in self.seals(trial_ids).values():
+            target = f"superseded/{seal.fingerprint or 'unknown'}/{seal.name}"
+            there = self._files.listing(target.rpartition("/")[0])
+            number, free = 1, target
+            while free in there:
+                number += 1
+                free = f"{target.removesuffix('.parquet')}-{number}.parquet"
+            self._files.move(seal.name, free)
+
+    def compact(self) -> int:
+        """Write a snapshot of the trials that have none; returns how many these are.
+
+        Raises:
+            StoreError: the store cannot be read or written.
+        """
+        reading = committed_trials.compact(self._files)
+        set_aside(self._files, reading.damage)
+        return reading.rows.num_rows
 
     # ----------------------------------------------------------------------------------------------------------------
     # Read
     # ----------------------------------------------------------------------------------------------------------------
 
-    def committed(self) -> dict[str, Status]:
-        """Status of every committed trial, by id; `committed_seals` says how they are read."""
-        return {trial_id: seal.status for trial_id, seal in self.committed_seals().items()}
+    def _read(self, columns: Sequence[str], trial_ids: Iterable[str] | None = None) -> pa.Table:
+        """Columns of committed trials; damaged files are set aside."""
+        reading = committed_trials.read(self._files, columns, trial_ids)
+        set_aside(self._files, reading.damage)
+        return reading.rows
 
-    def committed_seals(self) -> dict[str, Seal]:
-        """The seal of every committed row, by trial id.
-
-        Reads every row, and lists the other files: they were published before their row, so a file that has been
-        modified since, or has another size, is read too. Trials with a damaged file are set aside and left out; curves
-        and outcomes that the row does not name are set aside when they are too old to wait for another row. On a local
-        disk the leftovers of killed compactions beside compacted rows are removed.
+    def committed(self, trial_ids: Iterable[str] | None = None) -> dict[str, Status]:
+        """Status of every committed trial, or of those listed, by id.
 
         Raises:
             StoreError: the store cannot be read, or a newer version of this program wrote it.
         """
-        self._files.remove_leftovers()
-        reading = self._reading(None)
-        remove_doubles(self._files, reading.doubles)
-        return {entry.seal.trial_id: entry.seal for entry in sound_entries(self._files, reading.entries)}
+        rows = self._read(["trial_id", "status"], trial_ids)
+        return dict(zip(rows["trial_id"].to_pylist(), rows["status"].to_pylist(), strict=True))
 
-    def entries(self, trial_ids: Iterable[str] | None = None) -> list[Entry]:
-        """The best sealed row of all committed trials or of those listed; damaged files are set aside."""
-        return self._reading(trial_ids).entries
+    def statuses(self, trials: Iterable[TrialSpec]) -> dict[str, Status]:
+        """Status, by id, of those of the trials that are committed, from their files alone; raises as `committed`."""
+        names = [trial_file_name(trial.task.name, trial.baseline, trial_id(trial)) for trial in trials]
+        rows = in_threads(lambda name: committed_trials.row_in(self._files, name, ()), names)
+        return {row.seal.trial_id: row.seal.status for row in rows if isinstance(row, committed_trials.Row)}
 
-    def _reading(self, trial_ids: Iterable[str] | None) -> Reading:
-        reading = read_entries(self._files, trial_ids)
-        set_aside(self._files, reading.damage)
-        return reading
+    def seals(self, trial_ids: Iterable[str] | None = None) -> dict[str, TrialSeal]:
+        """The seals of all committed trials, or of those listed, by id; raises as `committed`."""
+        rows = self._read(["trial_id", "seal"], trial_ids)
+        seals = map(seal_of, rows["seal"].to_pylist())
+        return dict(zip(rows["trial_id"].to_pylist(), seals, strict=True))
 
     def trials(self, trial_ids: Iterable[str] | None = None) -> pa.Table:
         """The rows of all committed trials, or of those listed, with the columns of `TRIALS`, sorted by trial id."""
-        table, damage = trials_table(self.entries(trial_ids))
-        set_aside(self._files, damage)
-        return table
+        return self._read(TRIALS.names, trial_ids)
 
     def curves(self, trial_ids: Iterable[str] | None = None) -> pa.Table:
         """The training curves of all committed trials, or of those listed, with the columns of `CURVES`."""
-        return self._read("curves", trial_ids)
+        return trial_file.points(self._read(["trial_id", *PARTITION.names, "curves"], trial_ids))
 
     def outcomes(self, trial_ids: Iterable[str] | None = None) -> pa.Table:
         """Per-input outcomes of all committed trials that kept them, or of those listed.
 
-        The columns are those of `OUTCOMES` and every float32 column of any of the trials, null where a trial has none.
-        A colouring trial has 181,440 rows: name the trials, or scan `dataset("outcomes")` with a filter.
+        The columns are those of `OUTCOMES` and every outcome of any of the trials, null where a trial has none.
+        A colouring trial has 181,440 rows: name the trials.
         """
-        return self._read("outcomes", trial_ids)
+        seals = [seal for seal in self.seals(trial_ids).values() if seal.outcomes]
+        tables = [OUTCOMES.empty_table(), *in_threads(self._outcomes, seals)]
+        return pa.concat_tables([table for table in tables if table is not None], promote_options="default")
 
-    def _read(self, kind: DetailTable, trial_ids: Iterable[str] | None) -> pa.Table:
-        wanted = None if trial_ids is None else list(trial_ids)
-        for _ in range(ATTEMPTS):
-            # A file is damaged, or was compacted since the store was listed.
-            with contextlib.suppress(pa.ArrowException, OSError):
-                return self.dataset(kind, wanted).to_table()
-            self.verify(kind, wanted)
-        return self.dataset(kind, wanted).to_table()
+    def _outcomes(self, seal: TrialSeal) -> pa.Table | None:
+        parts = self._parts(seal, OUTCOMES_COLUMN.name)
+        values = {} if parts is None else trial_file.outcome_values(parts)
+        if not values:
+            return None
+        count = len(next(iter(values.values())))
+        whose = [pa.repeat(text, count) for text in (seal.trial_id, seal.task, seal.baseline)]
+        columns = dict(zip(OUTCOMES.names, [*whose, pa.array(np.arange(count), pa.int32())], strict=True))
+        return pa.table(columns | values)
 
-    def dataset(self, kind: DetailTable, trial_ids: Iterable[str] | None = None) -> ds.Dataset:
-        """The curves or outcomes of committed trials as a dataset: a scan reads only what it asks for.
+    def outcomes_dataset(self) -> tuple[ds.Dataset, list[str]]:
+        """The outcomes of all trials as they are stored, to be scanned in place, and their names.
 
-        A filter on `trial_id`, `task` or `baseline` leaves out whole files without opening them.
+        The columns are `trial_id`, `task`, `baseline` and the map `outcomes`, one row a trial. A filter on the first
+        three leaves out whole files without opening them. Pages are checked as they are read.
+        """
+        schema = pa.schema([("trial_id", pa.string()), *PARTITION, OUTCOMES_COLUMN])
+        options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+        form = ds.ParquetFileFormat(default_fragment_scan_options=options)
+        fragments, names = [], dict[str, None]()
+        for seal in self.seals().values():
+            if seal.outcomes:
+                partition = (pc.field("task") == seal.task) & (pc.field("baseline") == seal.baseline)
+                within = partition & (pc.field("trial_id") == seal.trial_id)
+                fragments.append(form.make_fragment(self._files.path(seal.name), self._files.filesystem, within))
+                names |= dict.fromkeys(seal.outcomes)
+        return ds.FileSystemDataset(fragments, schema, form, self._files.filesystem), list(names)
+
+    def network(self, seal: TrialSeal) -> bytes:
+        """The network of a committed trial as a safetensors file; `trial_file.weights_of` reads it.
 
         Raises:
-            StoreError: the store cannot be read, or its rows moved during every attempt.
+            NoNetworkError: the trial has no network, or its file is damaged.
+            StoreError: the store cannot be read.
         """
-        wanted = None if trial_ids is None else list(trial_ids)
-        few = wanted is not None and len(wanted) <= FEW
-        for _ in range(ATTEMPTS):
-            scan = scanned_details(self._files, kind, self.entries(wanted), few)
-            if scan is not None:  # otherwise a row has moved: another look at the store shows where it went
-                # A file with another digest than its row names is of another run, or damaged.
-                inspected(self._files, kind, scan.left_out)
-                return scan.dataset
-        raise moved_too_often()
+        if seal.status == "failed":
+            raise NoNetworkError("failed, and has no network")
+        if seal.network is None:
+            raise NoNetworkError("has no network: it was trained with resources.networks: false")
+        parts = self._parts(seal, NETWORK_COLUMN.name)
+        network = None if parts is None else parts[NETWORK_COLUMN.name][0].as_py()
+        if network is None or trial_file.network_digest(network) != seal.network:
+            raise NoNetworkError("has no network any more: its file is damaged, or was replaced")
+        return network
 
-    def verify(self, kind: Detail, trial_ids: Iterable[str] | None = None) -> list[str]:
-        """Read the curves, outcomes or networks to the last byte; set aside every trial with a damaged file.
+    def weights(self, seal: TrialSeal) -> dict[str, np.ndarray]:
+        """The weights of a committed trial's network by name, which can only be read; raises as `network` does."""
+        return trial_file.weights_of(self.network(seal))
+
+    def _parts(self, seal: TrialSeal, *columns: str) -> pa.Table | None:
+        """Columns of a trial from its file, proven to the last byte; None if it is gone or damaged and set aside."""
+        data = self._files.read(seal.name)
+        try:
+            return None if data is None else trial_file.parts(data, seal.name, columns)[1]
+        except DamagedError as error:
+            set_aside(self._files, [Damage(seal.name, str(error))])
+            return None
+
+    def verify(self, trial_ids: Iterable[str] | None = None) -> list[str]:
+        """Read the files of trials to the last byte, and set aside those that are damaged.
 
         Returns:
-            Ids of the trials set aside, and of the trials in whose place lies a file of another run, which is left out.
+            Ids of the trials set aside.
         """
-        inspection = inspected(self._files, kind, self.entries(trial_ids))
-        for entry in inspection.foreign:
-            path = file_path(kind, entry.detail(kind)[0])
-            logger.warning("%r is of another run than its trial's row: left out", path)
-        return inspection.damaged + [entry.seal.trial_id for entry in inspection.foreign]
+        reading = committed_trials.read(self._files, ["seal"], trial_ids)
+        set_aside(self._files, reading.damage)
+        seals = list(map(seal_of, reading.rows["seal"].to_pylist()))
+        parts = in_threads(lambda seal: self._parts(seal, *TRIAL_FILE.names), seals)
+        damaged = [seal.trial_id for seal, part in zip(seals, parts, strict=True) if part is None]
+        named = (named_trial(damage.file) for damage in reading.damage)
+        return sorted([*damaged, *(trial[2] for trial in named if trial)])
 
     # ----------------------------------------------------------------------------------------------------------------
     # Sweeps, and files of other modules
@@ -270,10 +317,6 @@ class Store:
     def sweeps(self) -> list[SweepRecord]:
         """Every start of every sweep, by name and then in order; records that cannot be read are left out loudly."""
         return read_records(self._files)
-
-    def set_aside_evaluations(self, damages: Iterable[EvaluationDamage]) -> None:
-        """Move damaged evaluations below `quarantine/`, with one warning each; their trials stay committed."""
-        set_aside_evaluations(self._files, damages)
 
     def write_bytes(self, relative: str, data: bytes) -> None:
         """Publish a file below the root atomically and durably, replacing a file of the same name."""
@@ -292,6 +335,21 @@ class Store:
         self._retries.until_done(lambda: self._files.delete(relative))
 
 
-def _bare_seal(trial: trial_spec.TrialSpec, status: Status) -> Seal:
-    """The seal of a row that names no curves and no outcomes."""
-    return Seal("trials", SCHEMA_VERSION, trial_spec.trial_id(trial), trial.task.name, trial.baseline, status)
+def _stands(present: bytes, new: TrialSeal) -> bool:
+    """Whether a file of a trial that is already there stays when another arrives."""
+    try:
+        old = unsealed(Tail(present, len(present)), TrialSeal, new.name)
+    except DamagedError:
+        return False
+    return stands(old, new)
+
+
+def stands(old: TrialSeal, new: TrialSeal) -> bool:
+    """Whether a committed trial stays when another result of the same trial arrives.
+
+    The better status stays; of two that were stopped the longer one, of two that finished the first. A failure is
+    replaced by a later one.
+    """
+    if old.status != new.status:
+        return RANK[old.status] > RANK[new.status]
+    return old.status == "finished" or (old.status == "stopped" and old.steps >= new.steps)

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
 from sweeper.analysis.results import current, extra_metrics, named_frame, names_of
-from sweeper.store.entry_names import entries, named_values, varying_names
-from sweeper.store.store import METRICS, TIMINGS, Status, Store, SweepRecord
+from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
+from sweeper.trial.columns import METRICS, TIMINGS
+from sweeper.trial.entry_names import entries, named_values, varying_names
 
 CHUNK = 200
 """Trials whose curves are read at once."""

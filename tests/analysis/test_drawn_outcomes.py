@@ -42,5 +42,5 @@ def test_a_copy_can_keep_what_panels_draw(tmp_path):
 
     target = Store.open(tmp_path / "copy")
     copy(store, target, outcomes=drawn_outcomes(store))
-    kept = {entry.seal.trial_id: set(entry.seal.outcome_columns) for entry in target.entries()}
+    kept = {key: set(seal.outcomes) for key, seal in target.seals().items()}
     assert kept == {key: expected.get(key, set()) for key in ids}

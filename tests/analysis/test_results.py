@@ -10,8 +10,8 @@ from sweeper.analysis import cost, results, views
 from sweeper.analysis.figures import selection
 from sweeper.analysis.results import Results
 from sweeper.packs.trial_timing import Timing
-from sweeper.store.entry_names import entries
 from sweeper.store.store import Store
+from sweeper.trial.entry_names import entries
 from sweeper.trial.trial_spec import TrialSpec, canonical
 from tests.results import failure, result
 from tests.trials import coloring_trial

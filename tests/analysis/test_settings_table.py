@@ -12,8 +12,8 @@ from rich.console import Console
 from sweeper.analysis.results import named_frame
 from sweeper.analysis.settings_table import Mean, fitting, settings, settings_table, with_deviation
 from sweeper.analysis.table import Table, terminal, texts
-from sweeper.store.entry_names import entries, varying
 from sweeper.store.store import Store
+from sweeper.trial.entry_names import entries, varying
 from sweeper.trial.trial_spec import canonical
 from tests.results import failure, result
 

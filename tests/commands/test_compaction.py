@@ -1,17 +1,17 @@
-"""`compaction` says how many trials it moved, and that there is no store."""
+"""`compaction` says how many trials it copied, and that there is no store."""
 
 from typer.testing import CliRunner
 
 from sweeper.compaction import app
-from sweeper.store import compaction
 from tests.filled_stores import filled
 
 
-def test_the_command(tmp_path, monkeypatch):
-    monkeypatch.setattr(compaction, "TOGETHER", 2)
+def test_the_command(tmp_path):
     results = filled(tmp_path / "results")
-    told = CliRunner().invoke(app, ["--results", results.url])
-    assert (told.exit_code, told.output) == (0, "4 trials moved into 2 compacted files\n")
+    for trials in (6, 0):
+        told = CliRunner().invoke(app, ["--results", results.url])
+        assert (told.exit_code, told.output) == (0, f"{trials} trials copied into a snapshot\n")
+    assert len(results.listing("snapshots")) == 1
     told = CliRunner().invoke(app, ["--results", str(tmp_path / "nowhere")])
     assert told.exit_code == 2
     assert "there is no results store" in told.output

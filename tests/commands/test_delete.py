@@ -4,10 +4,10 @@ import pytest
 from typer.testing import CliRunner
 
 from sweeper.commands import delete
+from sweeper.listeners import heartbeats
 from sweeper.packs import checkpoint
-from sweeper.store import drivers
 from tests.filled_stores import IDS, contents, filled
-from tests.signs_of_life import sign
+from tests.heartbeats import heartbeat
 
 # `filled`: quick has planned 0, 1 and 4 (failed), other 1, 2 and 3; 5 belongs to no sweep.
 OTHERS = {IDS[1], IDS[2], IDS[3], IDS[5]}
@@ -54,7 +54,7 @@ def test_a_choice_that_makes_no_sense_deletes_nothing(tmp_path, arguments):
 
 def test_nothing_is_deleted_while_a_driver_runs(tmp_path):
     store = filled(tmp_path / "store")
-    drivers.write_sign(store.files, "other", sign())
+    heartbeats.write_heartbeat(store.files, "other", heartbeat())
     done = run(store, "quick", "--yes")
     assert done.exit_code == 2
     assert "stop it first (python -m sweeper stop other)" in done.output

@@ -5,11 +5,13 @@ import json
 import pandas as pd
 import polars as pl
 import pytest
+import safetensors.numpy
 from typer.testing import CliRunner
 
 from sweeper import export
 from sweeper.store.store import Store
-from tests.results import failure, outcomes, result
+from sweeper.trial.trial_spec import trial_id
+from tests.results import WEIGHTS, failure, outcomes, result
 
 
 @pytest.fixture
@@ -46,6 +48,25 @@ def test_trials_have_their_further_columns(results, tmp_path):
     assert frame["partwise_5"].tolist()[0] == 0.25
     exported(results, tmp_path / "t.csv")
     assert json.loads(pd.read_csv(tmp_path / "t.csv")["votes"][0]) == [3]
+
+
+def test_a_network_is_a_safetensors_file(results, tmp_path):
+    file, key = tmp_path / "network.safetensors", trial_id(result().trial)
+    done = exported(results, file, "--trial", key[:6])
+    assert (done.exit_code, done.output) == (0, f"the network of trial {key} written to {file}\n")
+    weights = safetensors.numpy.load_file(file)
+    assert {name: values.tolist() for name, values in weights.items()} == {
+        name: values.tolist() for name, values in WEIGHTS.items()
+    }
+    failed = trial_id(failure({"seed": 2}).trial)
+    for arguments, words in (
+        ((file,), "--trial ID"), ((tmp_path / "x.csv", "--trial", key), "--trial ID"),
+        ((file, "--trial", "zz"), "no committed trial"), ((file, "--trial", failed), "failed, and has no network"),
+    ):  # fmt: skip
+        done = exported(results, *arguments)
+        assert done.exit_code == 2
+        assert words in done.output
+        assert len(done.output.splitlines()) == 1
 
 
 def test_what_cannot_be_is_one_sentence(results, tmp_path):

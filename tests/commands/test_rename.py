@@ -3,9 +3,9 @@
 from typer.testing import CliRunner
 
 from sweeper.commands import rename
-from sweeper.store import drivers
+from sweeper.listeners import heartbeats
 from tests.filled_stores import filled
-from tests.signs_of_life import sign
+from tests.heartbeats import heartbeat
 
 
 def run(store, *arguments):
@@ -14,7 +14,7 @@ def run(store, *arguments):
 
 def test_the_command(tmp_path):
     store = filled(tmp_path / "store")
-    drivers.write_sign(store.files, "other", sign())
+    heartbeats.write_heartbeat(store.files, "other", heartbeat())
     done = run(store, "quick", "best")
     assert done.exit_code == 0
     assert done.output.startswith("quick is called best now; write `name: best` in its search space")

@@ -10,7 +10,6 @@ import json
 import textwrap
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -57,7 +56,7 @@ def result(success=0.5, **changes):
         status="finished",
         metrics={"success": success, "success_p5": success / 2},
         curves=[],
-        outcomes=pa.table({"input": pa.array(range(4), pa.int32()), "success": np.float32([0, success, success, 1])}),
+        outcomes={"success": np.float32([0, success, success, 1])},
         network=None,
         timings={},
         error=None,

@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from sweeper import status
 from sweeper.analysis import running
-from sweeper.store import drivers
+from sweeper.listeners import heartbeats
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import trial_id
+from tests.heartbeats import DEAD, ELSEWHERE, heartbeat
 from tests.results import PROVENANCE, failure, result
-from tests.signs_of_life import ELSEWHERE, sign
 from tests.trials import coloring_trial
 
 COUNTED = ("finished", "stopped", "failed", "pending")
@@ -69,9 +69,9 @@ def test_an_empty_store_and_none_at_all(tmp_path):
 
 
 def test_running_packs_are_shown(results):
-    drivers.write_sign(results.files, "quick", sign())
+    heartbeats.write_heartbeat(results.files, "quick", heartbeat())
     out = shown(results.url).output
-    process = sign().process
+    process = heartbeat().process
     assert (
         f"quick: running on {process.host} (process {process.pid}) · 3/8 done · 1 pack running · 1,234 steps/s · "
         "60 s so far · 5 min left"
@@ -82,12 +82,12 @@ def test_running_packs_are_shown(results):
 
 
 def test_before_the_first_pack_there_is_no_speed(results):
-    drivers.write_sign(results.files, "quick", sign(running=0, packs=()))
+    heartbeats.write_heartbeat(results.files, "quick", heartbeat(running=0, packs=()))
     assert "3/8 done · 0 packs running · 60 s so far\n" in shown(results.url).output
 
 
 def test_a_driver_that_died_on_this_machine_is_dead_for_certain(results):
-    drivers.write_sign(results.files, "quick", sign(process=sign().process.model_copy(update={"born": 1})))
+    heartbeats.write_heartbeat(results.files, "quick", heartbeat(process=DEAD))
     out = shown(results.url).output
     assert "died without goodbye; what it has committed stays; this command carries on: python -m sweeper.run" in out
     assert "seven" not in out, "its packs do not run"
@@ -95,9 +95,9 @@ def test_a_driver_that_died_on_this_machine_is_dead_for_certain(results):
 
 @pytest.mark.parametrize("skew", [-86400, 0, 86400])
 def test_of_a_driver_elsewhere_the_store_tells_how_old_its_sign_is(results, monkeypatch, skew):
-    fresh, old = sign(process=ELSEWHERE), sign(process=ELSEWHERE)
+    fresh, old = heartbeat(process=ELSEWHERE), heartbeat(process=ELSEWHERE)
     for each in (fresh, old):
-        drivers.write_sign(results.files, "quick", each)
+        heartbeats.write_heartbeat(results.files, "quick", each)
     path = Path(results.root, f"drivers/quick/{old.driver}.json")
     hour_ago = path.stat().st_mtime_ns - 3600 * 10**9
     os.utime(path, ns=(hour_ago, hour_ago))
@@ -105,21 +105,21 @@ def test_of_a_driver_elsewhere_the_store_tells_how_old_its_sign_is(results, monk
     monkeypatch.setattr(time, "time", lambda: now + skew)  # a machine whose clock is wrong
     out = shown(results.url).output
     assert out.count("quick: running on far") == 1
-    assert "no sign of life of the driver on far" in out
+    assert "no heartbeat of the driver on far" in out
     assert "the last came 60 min ago by the clock of the store; if it is dead, what it has committed stays" in out
 
 
 def test_a_store_that_cannot_be_written_tells_no_age(results, monkeypatch):
-    drivers.write_sign(results.files, "quick", sign(process=ELSEWHERE))
+    heartbeats.write_heartbeat(results.files, "quick", heartbeat(process=ELSEWHERE))
     monkeypatch.setattr(running, "store_clock", lambda files: None)
     assert "its age is unknown, as the store cannot be written" in shown(results.url).output
 
 
 def test_what_a_driver_says_cannot_steer_the_terminal(results):
-    pack = drivers.PackSign.model_validate(
+    pack = heartbeats.PackProgress.model_validate(
         {"label": "\x1b[2J", "phase": "", "step": 0, "steps": 1, "lanes": 1, "train_loss": None, "node": "\x07"}
     )
-    drivers.write_sign(results.files, "quick", sign(command="\x1b[2J", state="\x1b[2J", packs=(pack,)))
+    heartbeats.write_heartbeat(results.files, "quick", heartbeat(command="\x1b[2J", state="\x1b[2J", packs=(pack,)))
     assert not {"\x1b", "\x07"} & set(shown(results.url).output)
 
 
@@ -129,7 +129,7 @@ def test_watching_looks_again_until_ctrl_c(results, monkeypatch):
     def sleep(seconds):
         looks.append(seconds)
         if len(looks) == 2:
-            drivers.write_sign(results.files, "quick", sign())
+            heartbeats.write_heartbeat(results.files, "quick", heartbeat())
         if len(looks) == 3:
             raise KeyboardInterrupt
 

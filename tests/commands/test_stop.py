@@ -8,11 +8,11 @@ from typer.testing import CliRunner
 from sweeper import events
 from sweeper.commands import stop
 from sweeper.interruption import Interruption
-from sweeper.listeners.heartbeat import Heartbeat
-from sweeper.store import driver_stop, drivers
+from sweeper.listeners import driver_stop, heartbeats
+from sweeper.listeners.heartbeat_writer import HeartbeatWriter
 from sweeper.store.store import Store
 from tests.filled_stores import record
-from tests.signs_of_life import ELSEWHERE, sign, until
+from tests.heartbeats import DEAD, ELSEWHERE, heartbeat, until
 
 
 @pytest.fixture
@@ -38,10 +38,10 @@ def test_a_driver_is_stopped_as_by_ctrl_c(store):
         requested.wait()
         heart.hear(events.SweepEnded())
 
-    heart, driver = Heartbeat(store, "", stop_driver, seconds=0.01), threading.Thread(target=loop)
+    heart, driver = HeartbeatWriter(store, "", stop_driver, seconds=0.01), threading.Thread(target=loop)
     heart.hear(events.SweepPlanned("quick", trials=1, done=0, failed=0, steps=1))
     driver.start()
-    until(lambda: drivers.signs(store.files))
+    until(lambda: heartbeats.heartbeats(store.files))
     done = asked(store)
     driver.join()
     assert (done.exit_code, interruption.signum, interruption.arrived()) == (0, 2, 2)
@@ -51,7 +51,7 @@ def test_a_driver_is_stopped_as_by_ctrl_c(store):
 
 
 def test_a_driver_that_died_here_is_forgotten(store):
-    drivers.write_sign(store.files, "quick", sign(process=sign().process.model_copy(update={"born": 1})))
+    heartbeats.write_heartbeat(store.files, "quick", heartbeat(process=DEAD))
     done = asked(store)
     assert done.exit_code == 0
     assert "had died" in done.output
@@ -60,22 +60,22 @@ def test_a_driver_that_died_here_is_forgotten(store):
 
 def test_a_driver_that_does_not_answer_is_given_up(store, monkeypatch):
     monkeypatch.setattr(driver_stop, "PATIENCE", 0.0)
-    silent = sign(process=ELSEWHERE, every=0.0)
-    drivers.write_sign(store.files, "quick", silent)
+    silent = heartbeat(process=ELSEWHERE, every=0.0)
+    heartbeats.write_heartbeat(store.files, "quick", silent)
     done = asked(store)
     assert done.exit_code == 1
-    assert "gives no sign of life; the request stays" in done.output
-    assert drivers.is_asked_to_stop(store.files, "quick", silent.driver)
+    assert "gives no heartbeat; the request stays" in done.output
+    assert heartbeats.is_asked_to_stop(store.files, "quick", silent.driver)
 
 
 def test_where_nothing_runs_there_is_nothing_to_stop(store):
-    drivers.write_sign(store.files, "other", sign())
+    heartbeats.write_heartbeat(store.files, "other", heartbeat())
     done = asked(store)
     assert (done.exit_code, done.output) == (0, "no driver of quick runs\n")
     done = asked(store, "quik")
     assert done.exit_code == 2
     assert "the store has no sweep 'quik'; did you mean 'quick'?" in done.output
-    assert not drivers.is_asked_to_stop(store.files, "other", "x")
+    assert not heartbeats.is_asked_to_stop(store.files, "other", "x")
 
 
 def test_ctrl_c_ends_the_wait_alone(store, monkeypatch):
@@ -83,7 +83,7 @@ def test_ctrl_c_ends_the_wait_alone(store, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(driver_stop.time, "sleep", interrupted)
-    drivers.write_sign(store.files, "quick", sign())
+    heartbeats.write_heartbeat(store.files, "quick", heartbeat())
     done = asked(store)
     assert done.exit_code == 130
     assert "the request stays" in done.output

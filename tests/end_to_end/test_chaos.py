@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 
 from chaos import code_faults, process_faults, storage_faults, sweeps
-from sweeper.store import compaction
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("fault", "times"), [(storage_faults.files_damaged, 5), (storage_faults.clock_jumped, 12)])
 def test_no_promise_is_broken(fault, times, tmp_path, monkeypatch):
-    monkeypatch.setattr(compaction, "TOGETHER", 5)
     monkeypatch.setattr(storage_faults, "DAMAGED_TRIALS", 13)
     finding = fault(tmp_path, tmp_path, times, random.Random(0))
     assert finding.kept, finding

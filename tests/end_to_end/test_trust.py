@@ -16,6 +16,7 @@ import pytest
 from sweeper.packs import checkpoint
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
+from sweeper.store.file_names import trial_file_name
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
 from tests.results import result
@@ -61,8 +62,7 @@ def test_a_parquet_file_with_a_pickle_in_its_schema_is_not_unpickled(tmp_path):
     schema = pa.schema([pa.field("trial_id", pa.string(), metadata=metadata)])
     buffer = pa.BufferOutputStream()
     pq.write_table(pa.table({"trial_id": [key]}, schema=schema), buffer)
-    for kind in ("trials", "curves", "outcomes"):
-        store.write_bytes(f"{kind}/task=coloring/baseline=Aq_R/{key}.parquet", buffer.getvalue().to_pybytes())
+    store.write_bytes(trial_file_name("coloring", "Aq_R", key), buffer.getvalue().to_pybytes())
     store.committed()
     store.trials()
     store.curves()

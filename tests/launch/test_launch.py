@@ -243,4 +243,4 @@ def test_a_start_that_gets_no_cluster_ends_with_the_reason_unless_a_signal_came(
     interruption.ask()
     with pytest.raises(KeyboardInterrupt):
         on_cluster.launched(job, None, Output(), interruption)
-    assert store.listing("drivers") == [], "no sign of life is left behind"
+    assert store.listing("drivers") == [], "no heartbeat is left behind"

@@ -39,7 +39,7 @@ def test_a_terminal_gets_the_live_view_and_a_log_gets_lines(tmp_path):
 
     assert names(Console(file=io.StringIO(), force_terminal=True)) == ["LiveView"]
     assert names(Console(file=io.StringIO())) == ["LogLines"]
-    assert names(Console(file=io.StringIO()), lambda: None) == ["LogLines", "Heartbeat"]
+    assert names(Console(file=io.StringIO()), lambda: None) == ["LogLines", "HeartbeatWriter"]
 
 
 def test_a_log_gets_the_counts_every_ten_seconds():

@@ -18,8 +18,7 @@ from sweeper.packs import checkpoint, pack_run, process_memory
 from sweeper.packs.network_weights import network_of
 from sweeper.packs.pack_run import Destination, PackRun, run_pack
 from sweeper.packs.packing import Pack
-from sweeper.store.networks import NoNetworkError, stored_weights
-from sweeper.store.store import Store, StoreError
+from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.training import evaluation, gradient
 from sweeper.trial import plugins, provenance
 from sweeper.trial.trial_spec import trial_id
@@ -76,8 +75,9 @@ def test_every_trial_becomes_a_row_with_curves_and_outcomes(undisturbed):
 
 def test_every_trial_leaves_the_network_that_was_evaluated(undisturbed):
     rows = {row["trial_id"]: row for row in undisturbed.trials().to_pylist()}
-    for trial, entry in zip(TRIALS, map(undisturbed.entries, [[trial_id(trial)] for trial in TRIALS]), strict=True):
-        network = network_of(trial, stored_weights(undisturbed, entry[0]))
+    seals = undisturbed.seals()
+    for trial in TRIALS:
+        network = network_of(trial, undisturbed.weights(seals[trial_id(trial)]))
         metrics, _ = evaluation.evaluate(trial, network)
         row = rows[trial_id(trial)]
         assert metrics["loss"] == row["loss"]
@@ -88,9 +88,9 @@ def test_every_trial_leaves_the_network_that_was_evaluated(undisturbed):
 def test_networks_can_be_left_out(tmp_path):
     store = Store.open(tmp_path)
     run_pack(Pack(TRIALS[:1]), Destination(store, ORIGIN, networks=False))
-    assert store.listing("networks") == []
+    (seal,) = store.seals().values()
     with pytest.raises(NoNetworkError):
-        stored_weights(store, store.entries()[0])
+        store.weights(seal)
 
 
 def test_training_lowers_the_loss(undisturbed):

@@ -11,8 +11,8 @@ from benchmarks.process_tree import ProcessTree, has_title
 from sweeper.events import SweepStarted
 from sweeper.listeners.sentences import sentences
 from sweeper.starts.sweep import state
-from sweeper.store.file_names import file_name
-from tests.signs_of_life import until
+from sweeper.store.file_names import trial_file_name
+from tests.heartbeats import until
 
 ORPHAN = """
 import os, time
@@ -40,7 +40,7 @@ def test_phases_are_seen_in_the_words_and_files_of_a_start(tmp_path):
     assert list(reached(printed, tmp_path)) == [PLANNED]
     printed += "\n".join(sentences(SweepStarted(None)))
     assert list(reached(printed, tmp_path)) == [PLANNED, RAY]
-    first, second = (f"trials/{file_name('coloring', 'Aq_R', digit * 20)}" for digit in "ab")
+    first, second = (trial_file_name("coloring", "Aq_R", digit * 20) for digit in "ab")
     files("checkpoints/abc.ckpt", f"{first}.0123456789abcdef.tmp")
     assert list(reached(printed, tmp_path)) == [PLANNED, RAY, CHECKPOINT]
     files(first)

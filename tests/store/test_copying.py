@@ -2,23 +2,18 @@
 
 import io
 import itertools
-import shutil
 import tarfile
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
-from sweeper.store import compaction, copying, local_files, tar_stores, threads
-from sweeper.store.compaction import compact
+from sweeper.store import copying, local_files, tar_stores, threads, trial_file
 from sweeper.store.copying import Copied, copy
 from sweeper.store.evaluations import evaluations_table, stored_evaluations
 from sweeper.store.store import Store, StoreError
 from tests.filled_stores import IDS, contents, evaluate, filled, record, sound
 from tests.power_cuts import survived
-from tests.results import PROVENANCE, WEIGHTS, failure, outcomes, result
-
-FIXTURES = Path(__file__).parent / "fixtures"
+from tests.results import PROVENANCE, WEIGHTS, failure, result
 
 
 @pytest.fixture
@@ -56,7 +51,7 @@ def test_without_names_everything_is_copied(source, local):
     copy(source, local)
     assert contents(local) == contents(source)
     assert local.sweeps() == source.sweeps()
-    for kind in ("trials", "curves", "outcomes", "networks", "sweeps", "evaluations"):
+    for kind in ("trials", "sweeps", "evaluations"):
         names = source.listing(kind)
         assert sorted(local.listing(kind)) == sorted(names)
         assert all(local.read_bytes(name) == source.read_bytes(name) for name in names), "byte by byte"
@@ -100,30 +95,7 @@ def test_an_evaluation_stays_with_its_network(source, target):
     assert target.read_bytes(name) == source.read_bytes(name)
 
 
-def test_compacted_trials_get_files_of_their_own(source, target, monkeypatch):
-    before = contents(source)
-    monkeypatch.setattr(compaction, "TOGETHER", 4)
-    assert compact(source).trials == 4
-    assert copy(source, target).trials == 6
-    assert contents(target) == before
-    assert sound(target)
-    if target.files.url.startswith("/"):
-        monkeypatch.setattr(compaction, "TOGETHER", 5)
-        assert compact(target).trials == 5
-        assert contents(target) == before
-        assert copy(source, target) == Copied(0, 6, 0, [])
-
-
-def test_rows_that_are_compacted_meanwhile_are_copied(source, local, monkeypatch):
-    monkeypatch.setattr(compaction, "TOGETHER", 4)
-    monkeypatch.setattr(
-        copying, "in_threads", lambda work, items: (compact(source), threads.in_threads(work, items))[1]
-    )
-    assert copy(source, local) == Copied(6, 0, 1, [])
-    assert contents(local) == contents(source)
-
-
-def test_a_row_that_comes_meanwhile_keeps_its_details(source, target, monkeypatch):
+def test_a_trial_that_comes_meanwhile_stays(source, target, monkeypatch):
     meanwhile = result(metrics={"success": 0.125}, curves=[(7, "train_loss", 9.0)], outcomes=None)
 
     def threads_after_a_commit(work, items):
@@ -139,47 +111,30 @@ def test_a_row_that_comes_meanwhile_keeps_its_details(source, target, monkeypatc
     assert contents(target, IDS[1:])[:4] == contents(source, IDS[1:])[:4]
 
 
-def test_details_of_another_worker_are_not_copied(source, local, tmp_path):
-    """Files that the row does not name, as a worker leaves them that dies before its row."""
-    other = Store.open(tmp_path / "other")
-    network = {"layer.weight": WEIGHTS["layer.weight"] + 1}
-    other.commit(result(curves=[(7, "train_loss", 9.0)], outcomes=outcomes(7), network=network))
-    for kind in ("curves", "outcomes", "networks"):
-        (name,) = other.listing(kind)
-        source.write_bytes(name, other.read_bytes(name))
-    copy(source, local)
-    assert local.trials().to_pylist() == source.trials().to_pylist()
-    assert local.curves([IDS[0]]).num_rows == local.outcomes([IDS[0]]).num_rows == 0
-    assert not [name for name in local.listing("networks") if IDS[0] in name]
-
-
 @pytest.mark.parametrize("kept", [["success"], ["extra", "loss"], []])
-@pytest.mark.parametrize("compacted", [False, True])
-def test_rows_say_which_outcomes_were_kept(source, local, kept, compacted, monkeypatch):
-    if compacted:
-        monkeypatch.setattr(compaction, "TOGETHER", 4)
-        assert compact(source).trials == 4
+def test_seals_say_which_outcomes_were_kept(source, local, kept):
     copy(source, local, outcomes=kept)
     assert sound(local)
     columns = tuple(name for name in ("success", "loss", "extra") if name in kept)
-    for entry in local.entries(IDS[:4]):
-        assert entry.seal.outcome_columns == columns
-        assert (entry.seal.outcomes is None) == (not kept)
+    assert {seal.outcomes for seal in local.seals(IDS[:4]).values()} == {columns}
     assert local.outcomes().column_names == ["trial_id", "task", "baseline", "input", *columns]
     assert local.outcomes().num_rows == (20 if kept else 0)
     whole = source.outcomes([IDS[0]]).select(columns)
     assert local.outcomes([IDS[0]]).select(columns).to_pylist() == (whole.to_pylist() if kept else [])
     assert local.trials().to_pylist() == source.trials().to_pylist()
     assert contents(local)[3:] == contents(source)[3:], "networks and evaluations"
-    for name in local.listing("outcomes"):
-        assert pq.read_schema(Path(local.root, name)).names == ["trial_id", "input", *columns]
-    assert compact(local).trials == (4 if compacted else 0)
-    assert sound(local)
 
 
 def test_outcomes_that_would_fill_the_memory_are_not_opened(source, local, monkeypatch):
-    monkeypatch.setattr(copying, "DETAIL_LIMIT", 10)
-    assert copy(source, local, outcomes=["success"]).damaged == sorted(IDS[:4])
+    parts = copying.parts
+    seals = source.seals()
+
+    def small(*arguments):
+        monkeypatch.setattr(trial_file, "DETAIL_LIMIT", 10)
+        return parts(*arguments)
+
+    monkeypatch.setattr(copying, "parts", small)
+    assert copy(source, local, outcomes=["success"]).damaged == sorted(seals)
 
 
 def test_outcomes_that_no_trial_has_are_refused(source, local):
@@ -188,41 +143,17 @@ def test_outcomes_that_no_trial_has_are_refused(source, local):
     assert not local.exists()
 
 
-def test_what_was_deleted_by_hand_is_not_missed(source, local):
-    for kind in ("curves", "outcomes", "networks"):
-        shutil.rmtree(Path(source.root, kind))
-    copy(source, local)
-    assert local.trials().to_pylist() == source.trials().to_pylist()
-    assert local.curves().num_rows == local.outcomes().num_rows == 0
-
-
-@pytest.mark.parametrize("kind", ["trials", "curves", "outcomes", "networks"])
-@pytest.mark.parametrize("compacted", [False, True])
-def test_a_damaged_trial_is_left_out_and_costs_no_other(source, local, kind, compacted, monkeypatch):
-    monkeypatch.setattr(compaction, "TOGETHER", 4)
-    if compacted and kind in ("outcomes", "networks"):
-        compact(source)
-    name = next(name for name in source.listing(kind) if IDS[1] in name)
-    data = source.read_bytes(name)
-    Path(source.root, name).write_bytes(data[:90] + bytes([data[90] ^ 1]) + data[91:])
+@pytest.mark.parametrize("place", [90, -90], ids=["head", "tail"])
+def test_a_damaged_trial_is_left_out_and_costs_no_other(source, local, place):
+    name = source.seals()[IDS[1]].name
+    data = bytearray(source.read_bytes(name))
+    data[place] ^= 1
+    Path(source.root, name).write_bytes(data)
     done = copy(source, local)
-    assert done.damaged == ([] if kind == "trials" else [IDS[1]]), "without a row there is no trial"
+    assert done.damaged == ([IDS[1]] if place > 0 else []), "without a sound tail there is no trial"
     assert set(local.committed()) == set(IDS) - {IDS[1]}
     assert sound(local)
     assert IDS[1] not in source.committed()
-
-
-@pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.iterdir()))
-def test_stores_of_older_programs_are_copied(tmp_path, local, name):
-    old = Store.open(shutil.copytree(FIXTURES / name, tmp_path / "old"))
-    before = contents(old)
-    copy(old, local)
-    assert contents(local) == before
-    assert sound(local)
-    kept = Store.open(tmp_path / "kept")
-    copy(old, kept, outcomes=["success"])
-    assert kept.trials().to_pylist() == before[0]
-    assert sound(kept)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -275,9 +206,8 @@ def test_a_store_is_not_copied_onto_itself(source):
 def test_a_crash_at_every_operation_takes_in_whole_trials_only(tmp_path, monkeypatch):
     monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
     monkeypatch.setattr(copying, "in_threads", lambda work, items: [work(item) for item in items])
-    monkeypatch.setattr(compaction, "TOGETHER", 3)
     source = filled(tmp_path / "source")
-    compact(source)
+    source.compact()
     whole = contents(source)
     for moment in itertools.count():
         target = Store.open(tmp_path / str(moment))
@@ -291,7 +221,7 @@ def test_a_crash_at_every_operation_takes_in_whole_trials_only(tmp_path, monkeyp
         assert target.sweeps() == source.sweeps()
         if ended:
             break
-    assert moment > 40
+    assert moment > 20
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -324,14 +254,14 @@ def test_a_hostile_tar_file_is_only_data(source, local, tmp_path):
             member.size = 4
             archive.addfile(member, io.BytesIO(b"evil"))
         for name, kind in (
-            ("curves/link", tarfile.SYMTYPE),
-            ("curves/hard", tarfile.LNKTYPE),
-            ("curves/p", tarfile.FIFOTYPE),
+            ("trials/link", tarfile.SYMTYPE),
+            ("trials/hard", tarfile.LNKTYPE),
+            ("trials/p", tarfile.FIFOTYPE),
         ):
             member = tarfile.TarInfo(name)
             member.type, member.linkname = kind, "/etc/passwd"
             archive.addfile(member)
-        holes = tarfile.TarInfo("curves/holes")
+        holes = tarfile.TarInfo("trials/holes")
         holes.type = tarfile.GNUTYPE_SPARSE
         archive.addfile(holes)
     with tar_stores.source_store(str(file)) as opened:
@@ -343,10 +273,10 @@ def test_a_hostile_tar_file_is_only_data(source, local, tmp_path):
 
 def test_outcomes_can_be_kept_by_trial(source, local):
     assert copy(source, local, outcomes={IDS[0]: {"success"}, IDS[1]: {"success", "loss", "extra"}}).trials == 6
-    kept = {entry.seal.trial_id: entry.seal.outcome_columns for entry in local.entries(IDS[:3])}
+    kept = {key: seal.outcomes for key, seal in local.seals(IDS[:3]).items()}
     assert kept == {IDS[0]: ("success",), IDS[1]: ("success", "loss", "extra"), IDS[2]: ()}
     assert sound(local)
-    name = next(name for name in source.listing("outcomes") if IDS[1] in name)
+    name = source.seals()[IDS[1]].name
     assert local.read_bytes(name) == source.read_bytes(name), "byte by byte"
 
 
@@ -356,22 +286,18 @@ COMMAND = (
 SHOWN = "python -m sweeper.run space.yaml --results=runs --set trial.steps=3 s3://bucket/folder"
 
 
-@pytest.mark.parametrize("compacted", [False, True])
-def test_commands_lose_their_folders(tmp_path, local, compacted, monkeypatch):
+def test_commands_lose_their_folders(tmp_path, local):
     origin = PROVENANCE.model_copy(update={"command": COMMAND})
     source = Store.open(tmp_path / "source")
     for seed in range(2):
         source.commit(result({"seed": seed}, provenance=origin))
     source.record_sweep(record("quick", IDS[:2], command=COMMAND))
     evaluate(source, provenance=origin)
-    if compacted:
-        monkeypatch.setattr(compaction, "TOGETHER", 2)
-        assert compact(source).files == 1
     copy(source, local, hide_folders=True)
     assert local.trials()["command"].to_pylist() == [SHOWN] * 2
     assert [start.provenance.command for start in local.sweeps()] == [SHOWN]
-    evaluations = stored_evaluations(local, local.entries())
-    assert evaluations_table(local, evaluations)["command"].to_pylist() == [SHOWN]
+    evaluations = stored_evaluations(local, {key: seal.network for key, seal in local.seals().items()})
+    assert evaluations_table(evaluations)["command"].to_pylist() == [SHOWN]
     rest = [name for name in source.trials().column_names if name != "command"]
     assert local.trials().select(rest) == source.trials().select(rest)
     assert sound(local)

@@ -1,14 +1,10 @@
-"""A deletion takes what it names and nothing else, also under crashes, out of compacted files, and in buckets."""
+"""A deletion takes what it names and nothing else, also under crashes, beside snapshots, and in buckets."""
 
 import itertools
-import os
-import time
-from pathlib import Path
 
 import pytest
 
-from sweeper.store import compaction, deletion, local_files
-from sweeper.store.compaction import compact
+from sweeper.store import committed_trials, local_files
 from sweeper.store.deletion import delete, of_no_sweep, of_status, of_sweep
 from sweeper.store.store import StoreError
 from sweeper.trial.trial_spec import trial_id
@@ -28,16 +24,20 @@ def store(request, tmp_path):
 
 def traces(store, trial_ids):
     """Files that name one of these trials."""
-    kinds = ("trials", "curves", "outcomes", "networks", "evaluations")
-    return [path for kind in kinds for path in store.listing(kind) if any(key in path for key in trial_ids)]
+    return [
+        path
+        for kind in ("trials", "evaluations")
+        for path in store.listing(kind)
+        if any(key in path for key in trial_ids)
+    ]
 
 
 def test_a_sweep_goes_with_its_own_trials(store):
     before = contents(store, OTHERS)
-    doomed = of_sweep(store, "quick")
-    assert (doomed.trials, doomed.shared) == ({IDS[0]: "finished", IDS[4]: "failed"}, 1)
-    assert doomed.size == sum(len(store.read_bytes(path)) for path in traces(store, OWN)) > 0
-    assert delete(store, doomed) == 0
+    chosen = of_sweep(store, "quick")
+    assert (chosen.trials, chosen.shared) == ({IDS[0]: "finished", IDS[4]: "failed"}, 1)
+    assert chosen.size == sum(len(store.read_bytes(path)) for path in traces(store, OWN)) > 0
+    assert delete(store, chosen) == 0
     assert store.committed().keys() == OTHERS
     assert contents(store, OTHERS) == before
     assert traces(store, OWN) == []
@@ -56,18 +56,18 @@ def test_the_last_of_two_sweeps_takes_what_they_shared(store):
 def test_a_trial_that_is_committed_meanwhile_keeps_its_files(store):
     late = result({"seed": 6})
     store.record_sweep(record("late", [trial_id(late.trial)]))
-    doomed = of_sweep(store, "late")
+    chosen = of_sweep(store, "late")
     store.commit(late)
     before = contents(store)
-    delete(store, doomed)
+    delete(store, chosen)
     assert contents(store) == before
     assert sound(store)
 
 
 def test_failed_trials_go_and_records_stay(store):
     store.commit(failure({"seed": 7}))
-    doomed = of_sweep(store, "quick", ["failed"])
-    delete(store, doomed)
+    chosen = of_sweep(store, "quick", ["failed"])
+    delete(store, chosen)
     assert IDS[4] not in store.committed()
     assert traces(store, [IDS[4]]) == []
     assert len(store.committed()) == 6
@@ -78,49 +78,30 @@ def test_failed_trials_go_and_records_stay(store):
 
 def test_what_no_sweep_plans_any_more_goes(store):
     store.record_sweep(record("quick", [IDS[0]]))
-    doomed = of_no_sweep(store)
-    assert doomed.trials == {IDS[4]: "failed", IDS[5]: "finished"}
-    delete(store, doomed)
+    chosen = of_no_sweep(store)
+    assert chosen.trials == {IDS[4]: "failed", IDS[5]: "finished"}
+    delete(store, chosen)
     assert store.committed().keys() == {*IDS[:4]}
 
 
-def test_trials_leave_compacted_files(store, monkeypatch):
-    monkeypatch.setattr(compaction, "TOGETHER", 5)
+def test_what_is_deleted_stays_deleted_beside_a_snapshot(store, monkeypatch):
+    monkeypatch.setattr(committed_trials, "FEW", 0)
+    monkeypatch.setattr(committed_trials, "SOME", 0)
     before = contents(store, OTHERS)
-    assert compact(store).trials == 5
+    assert store.compact() == 6
     delete(store, of_sweep(store, "quick"))
+    store.compact()
+    assert store.committed().keys() == OTHERS
     assert contents(store, OTHERS) == before
-    assert traces(store, OWN) == []
     assert sound(store)
 
 
-def test_a_compacted_row_that_had_given_way_does_not_come_back(store, monkeypatch):
-    monkeypatch.setattr(compaction, "TOGETHER", 8)
-    better, *others = [result({"seed": seed}, status="stopped") for seed in (10, 11, 12)]
-    for stopped in (better, *others):
-        store.commit(stopped)
-    assert compact(store).trials == 8
-    store.commit(result({"seed": 10}))
-    kept = {IDS[5], *(trial_id(other.trial) for other in others)}
-    store.record_sweep(record("kept", kept))
-    doomed = of_no_sweep(store)
-    assert doomed.trials == {trial_id(better.trial): "finished"}
-    delete(store, doomed)
-    assert store.committed().keys() == {*IDS[:5], *kept}
-
-
-def test_what_crashes_have_left_goes_once_nobody_can_wait_for_it(tmp_path):
-    store = filled(tmp_path / "store")
-    for trial in (IDS[2], IDS[3]):
-        for path in traces(store, [trial]):
-            if path.startswith("trials/"):
-                store.delete(path)
-            elif trial == IDS[2]:
-                past = time.time() - 2 * deletion.LEFTOVER_SECONDS
-                os.utime(Path(store.root, path), (past, past))
-    assert delete(store, of_status(store, ["failed"])) == 3
+def test_evaluations_that_a_killed_deletion_has_left_go_with_the_next(store):
+    evaluate(store, seed=2)
+    store.delete(store.seals()[IDS[2]].name)
+    assert delete(store, of_status(store, ["failed"])) == 1
     assert traces(store, [IDS[2]]) == []
-    assert len(traces(store, [IDS[3]])) == 3, "its row may be about to come"
+    assert len(store.listing("evaluations")) == 1
 
 
 @pytest.mark.slow
@@ -131,36 +112,25 @@ def test_what_crashes_have_left_goes_once_nobody_can_wait_for_it(tmp_path):
 )
 def test_a_crash_at_every_operation_takes_nothing_else(tmp_path, monkeypatch, choose):
     monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
-    monkeypatch.setattr(compaction, "TOGETHER", 4)
-    monkeypatch.setattr(deletion, "LEFTOVER_SECONDS", -1)
     for moment in itertools.count():
         store = filled(tmp_path / str(moment))
         store.record_sweep(record("quick", [*IDS[:2], IDS[5]]))
         store.record_sweep(record("quick", [*IDS[:2]]))
-        compact(store)
-        doomed = choose(store)
-        left = sorted(set(store.committed()) - doomed.trials.keys())
+        store.compact()
+        chosen = choose(store)
+        left = sorted(set(store.committed()) - chosen.trials.keys())
         before = contents(store, left)
-        ended = survived(moment, delete, store, doomed)
+        ended = survived(moment, delete, store, chosen)
         assert contents(store, left) == before, moment
         assert sound(store)
-        if not ended and (doomed.sweep is None or store.listing("sweeps/quick")):
+        if not ended and (chosen.sweep is None or store.listing("sweeps/quick")):
             delete(store, choose(store))
         assert sorted(store.committed()) == left, moment
-        assert traces(store, doomed.trials) == [], moment
+        assert traces(store, chosen.trials) == [], moment
         assert contents(store, left) == before, moment
         if ended:
             break
-    assert moment >= 20
-
-
-def test_nothing_is_deleted_while_another_process_compacts(tmp_path, monkeypatch):
-    store = filled(tmp_path / "store")
-    monkeypatch.setattr(compaction, "TOGETHER", 5)
-    compact(store)
-    with store.files.exclusively(), pytest.raises(StoreError, match="another process is compacting"):
-        delete(store, of_sweep(store, "quick"))
-    assert len(store.committed()) == 6
+    assert moment >= 4
 
 
 @pytest.mark.parametrize("choose", [lambda store: of_sweep(store, "quick"), of_no_sweep], ids=["sweep", "unplanned"])

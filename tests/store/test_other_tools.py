@@ -1,105 +1,116 @@
-"""Other tools see each trial once: in an exported file always, in the folders whenever a start has looked at the store.
+"""DuckDB, pandas, polars and pyarrow read the folders of a store as they are, without options: each trial once, always.
 
-Compactions are killed at every one of their steps, and DuckDB, pandas and polars count.
+The snippets are those of docs/store.md, on `published/`.
 """
 
-import contextlib
 import itertools
-import os
-import signal
+import re
+import threading
+from pathlib import Path
 
 import duckdb
 import pandas as pd
 import polars as pl
+import pyarrow.dataset as ds
 import pytest
 
 from sweeper.analysis.view_files import write_view
-from sweeper.store import compaction
-from sweeper.store.compaction import compact
-from sweeper.store.local_files import LocalFiles
 from sweeper.store.store import Store
-from sweeper.trial.trial_spec import trial_id
-from tests.results import outcomes, result
+from tests.power_cuts import survived
+from tests.results import failure, outcomes, result
 
-TRIALS = 7
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "store.md"
 
 
-@pytest.fixture
-def store(tmp_path, monkeypatch):
-    monkeypatch.setattr(compaction, "TOGETHER", 3)
-    store = Store.open(tmp_path / "results")
-    for seed in range(TRIALS):
-        store.commit(result({"seed": seed}, curves=[(1, "train_loss", float(seed))], outcomes=outcomes(2)))
-    return store
+def snippets():
+    """The lines of Python of the page's section about other tools."""
+    section = PAGE.read_text().partition("## Other tools")[2].partition("\n## ")[0]
+    return re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
+
+
+def test_the_page_shows_four_tools():
+    assert all(tool in snippets() for tool in ("duckdb", "pandas", "polars", "pyarrow"))
+
+
+def test_the_snippets_of_the_page_agree_on_the_published_store(tmp_path, monkeypatch):
+    (tmp_path / "results").symlink_to(ROOT / "published")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(snippets(), names)
+    expected = Store.open(ROOT / "published").trials().to_pandas().groupby("baseline")["success"].mean()
+    for tool in ("by_duckdb", "by_pandas", "by_polars", "by_pyarrow"):
+        assert set(names[tool].keys()) == set(expected.index), tool
+        assert all(names[tool][baseline] == pytest.approx(expected[baseline]) for baseline in expected.index), tool
 
 
 def counts(path):
-    """Rows of parquet files as three tools count them, and how many trials they are of."""
-    read = [pd.read_parquet(path), pl.read_parquet(path)]
-    files = f"{path}/**/*.parquet" if path.is_dir() else path
+    """Rows of the files of trials as four tools count them, and how many trials they are of."""
+    frames = [pd.read_parquet(path), pl.read_parquet(path).to_pandas(), ds.dataset(path).to_table().to_pandas()]
     return [
-        duckdb.sql(f"select count(*), count(distinct trial_id) from '{files}'").fetchall()[0],
-        *((len(frame), frame["trial_id"].nunique() if isinstance(frame, pd.DataFrame) else frame["trial_id"].n_unique())
-          for frame in read),
-    ]  # fmt: skip
+        duckdb.sql(f"select count(*), count(distinct trial_id) from '{path}/**/*.parquet'").fetchall()[0],
+        *((len(frame), frame["trial_id"].nunique()) for frame in frames),
+    ]
 
 
-def killed_compaction(store, moment):
-    """Compacts in a child process that is killed before an operation on the files; False if it came to its end."""
-    child = os.fork()
-    if child == 0:
-        operations = itertools.count()
-        for name in ("write", "delete"):
-            operation = getattr(LocalFiles, name)
-
-            def run(*arguments, operation=operation, **options):
-                if next(operations) == moment:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return operation(*arguments, **options)
-
-            setattr(LocalFiles, name, run)
-        with contextlib.suppress(BaseException):
-            compact(store)
-        os._exit(0)
-    return os.waitpid(child, 0)[1] != 0
+@pytest.fixture
+def store(tmp_path):
+    store = Store.open(tmp_path / "results")
+    for seed in range(7):
+        curves = [(1, "train_loss", float(seed))]
+        store.commit(result({"seed": seed}, curves=curves, outcomes=outcomes(2), network=None if seed else {}))
+    store.commit(failure({"seed": 7}))
+    return store
 
 
 @pytest.mark.slow
-def test_each_trial_once_whenever_a_compaction_is_killed(store, tmp_path):
-    doubled = 0
+def test_each_trial_once_whenever_a_compaction_dies(store, tmp_path):
     for moment in itertools.count():
-        killed = killed_compaction(store, moment)
-        doubled += counts(tmp_path / "results" / "trials")[0] != (TRIALS, TRIALS)
-        for view, rows in (("trials", TRIALS), ("curves", TRIALS), ("outcomes", 2 * TRIALS)):
-            assert write_view(store, view, tmp_path / f"{view}.parquet") == rows
-            assert counts(tmp_path / f"{view}.parquet") == [(rows, TRIALS)] * 3, moment
-        store.committed()  # as every start does
-        for view, rows in (("trials", TRIALS), ("curves", TRIALS), ("outcomes", 2 * TRIALS)):
-            assert counts(tmp_path / "results" / view) == [(rows, TRIALS)] * 3, moment
-        if not killed:
+        ended = survived(moment, store.compact)
+        assert counts(tmp_path / "results" / "trials") == [(8, 8)] * 4, moment
+        if ended:
             break
-    assert doubled, "kills have left doubles before a start has looked"
+        for name in store.listing("snapshots"):
+            store.delete(name)
+    assert moment == 2
 
 
-def test_a_better_row_is_the_only_row_after_a_compaction(store, tmp_path):
-    seeds = range(20, 23)
-    for seed in seeds:
-        store.commit(result({"seed": seed}, status="stopped"))
-    compact(store)
-    store.commit(result({"seed": 21}))
-    compact(store)
-    assert counts(tmp_path / "results" / "trials") == [(TRIALS + 3, TRIALS + 3)] * 3
-    assert store.trials([trial_id(result({"seed": 21}).trial)])["status"].to_pylist() == ["finished"]
-    assert store.curves().num_rows == TRIALS + 3 * 2
+@pytest.mark.slow
+def test_each_trial_once_beside_commits_and_compactions(store, tmp_path):
+    done = threading.Event()
+
+    def work():
+        for seed in itertools.count(100):
+            if done.is_set():
+                break
+            store.commit(result({"seed": seed}))
+            store.compact()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        for _ in range(10):
+            assert all(rows == trials >= 8 for rows, trials in counts(tmp_path / "results" / "trials"))
+    finally:
+        done.set()
+        worker.join()
 
 
-def test_a_view_of_duckdb_counts_each_trial_once(store, tmp_path):
-    """The definition that docs/store gives."""
-    assert killed_compaction(store, 3), "after the swap and one deletion"
-    assert counts(tmp_path / "results" / "trials")[0] != (TRIALS, TRIALS)
-    connection = duckdb.connect()
-    connection.execute(f"""
-        create view trials as from '{tmp_path}/results/trials/**/*.parquet' qualify row_number() over (
-            partition by trial_id order by status = 'finished' desc, status = 'stopped' desc) = 1
-    """)
-    assert connection.sql("select count(*), count(distinct trial_id) from trials").fetchall()[0] == (TRIALS, TRIALS)
+def test_nested_columns_are_read_by_all(store, tmp_path):
+    trials = tmp_path / "results" / "trials"
+    unnested = f"select unnest(outcomes['success']) as success from '{trials}/**/*.parquet'"
+    assert duckdb.sql(f"select sum(success) from ({unnested})").fetchall() == [(7 * (0.0 + 1.0),)]
+    maps = [dict(outcomes) for outcomes in pl.read_parquet(trials)["outcomes"].to_list() if outcomes]
+    assert [list(outcomes["success"]) for outcomes in maps] == [[0.0, 1.0]] * 7
+    frame = pd.read_parquet(trials, columns=["trial_id", "curves"])
+    points = {key: dict(curves or []) for key, curves in zip(frame["trial_id"], frame["curves"], strict=True)}
+    assert sorted(points[key]["train_loss"][0]["value"] for key in points if points[key])[:2] == [0.0, 0.2]
+
+
+def test_a_view_as_a_file_has_every_trial_once(store, tmp_path):
+    for view, rows in (("trials", 8), ("curves", 9), ("outcomes", 14)):
+        for ending in ("parquet", "csv"):
+            path = tmp_path / f"{view}.{ending}"
+            assert write_view(store, view, path) == rows
+            frame = pd.read_parquet(path) if ending == "parquet" else pd.read_csv(path)
+            assert len(frame) == rows

@@ -3,7 +3,6 @@
 import concurrent.futures
 import dataclasses
 import errno
-import hashlib
 import itertools
 import json
 import logging
@@ -14,33 +13,16 @@ import re
 import time
 from pathlib import Path
 
-import duckdb
+import ml_dtypes
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from sweeper.analysis import sql
-from sweeper.store import (
-    committed_rows,
-    decoded_size,
-    details,
-    files,
-    local_files,
-    schema,
-    sealed_parquet,
-    store,
-    sweep_records,
-    trials_table,
-)
-from sweeper.store.networks import stored_weights
-from sweeper.store.rows import ENCODINGS, trial_table
-from sweeper.store.seal import CompactedSeal, Member, Seal
-from sweeper.store.sealed_network import network_digest
-from sweeper.store.store import Store, StoreError, SweepRecord
+from sweeper.store import committed_trials, files, local_files, schema, seal, sweep_records, trial_file
+from sweeper.store.seal import TrialSeal
+from sweeper.store.store import NoNetworkError, Store, StoreError, SweepRecord
 from sweeper.trial import fingerprint
 from sweeper.trial.trial_spec import canonical, trial_id
 from tests.results import PROVENANCE, STARTED, WEIGHTS, failure, outcomes, result
@@ -66,14 +48,25 @@ def results(request, tmp_path):
     return Store.open(request.getfixturevalue("s3").url(tmp_path.name))
 
 
-def file(results, kind, name=FINISHED):
-    return Path(results.root, kind, PLACE, f"{name}.parquet")
+def relative(name=FINISHED):
+    return f"trials/{PLACE}/{name}.parquet"
 
 
-def overwrite(results, kind, name, change):
+def file(results, name=FINISHED):
+    return Path(results.root, relative(name))
+
+
+def overwrite(results, name, change):
     """Change a file's bytes in place, on a disk or in a bucket."""
-    relative = f"{kind}/{PLACE}/{name}.parquet"
-    results.write_bytes(relative, change(results.read_bytes(relative)))
+    results.write_bytes(relative(name), change(results.read_bytes(relative(name))))
+
+
+def network(results, name=FINISHED):
+    return results.weights(results.seals([name])[name])
+
+
+def same(weights, expected=WEIGHTS):
+    return weights.keys() == expected.keys() and all(np.array_equal(weights[name], expected[name]) for name in weights)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -98,7 +91,7 @@ def test_a_row_says_what_was_trained_and_what_came_out(results):
     assert results.committed() == {FINISHED: "finished"}
 
     table = results.trials()
-    assert table.schema == store.TRIALS
+    assert table.schema == schema.TRIALS
     (row,) = table.to_pylist()
     assert json.loads(row["spec"]) == canonical(done.trial)
     assert math.isnan(row.pop("loss"))
@@ -108,7 +101,7 @@ def test_a_row_says_what_was_trained_and_what_came_out(results):
         "success": 0.75, "sampled": None, "steps_done": 250, "wall_seconds": 2.5, "compile_seconds": None,
         "peak_memory_bytes": 100_000_000, "error_kind": None, "error_step": None, "pack_id": "0123456789", "lanes": 2,
         "device": "cpu", "commit": PROVENANCE.commit, "dirty": False, "lock_hash": PROVENANCE.lock_hash,
-        "command": PROVENANCE.command, "started": STARTED, "schema_version": store.SCHEMA_VERSION,
+        "command": PROVENANCE.command, "started": STARTED, "schema_version": schema.SCHEMA_VERSION,
     }  # fmt: skip
     assert json.loads(row["extra_metrics"]) == {"partwise_5": 0.9, "odd": "inf"}
     assert json.loads(row["versions"]) == PROVENANCE.versions
@@ -133,7 +126,7 @@ def test_curves_and_outcomes_of_some_or_all_trials(results):
     results.commit(result({"seed": 1}, curves=[(5, "grad_norm", math.inf)], outcomes=outcomes(3, extra=[1, 2, 3])))
     results.commit(result({"seed": 2}, curves=[], outcomes=None))
 
-    assert results.curves().schema == store.CURVES
+    assert results.curves().schema == schema.CURVES
     assert results.curves([OTHER]).to_pylist() == [
         {"trial_id": OTHER, "task": "coloring", "baseline": "Aq_R", "step": 5, "metric": "grad_norm", "value": math.inf}
     ]
@@ -142,7 +135,7 @@ def test_curves_and_outcomes_of_some_or_all_trials(results):
     assert results.curves([]).num_rows == results.curves(["f" * 20]).num_rows == 0
 
     table = results.outcomes()
-    assert table.column_names == [*store.OUTCOMES.names, "success", "loss", "extra"]
+    assert table.column_names == [*schema.OUTCOMES.names, "success", "loss", "extra"]
     assert table.num_rows == 15
     assert table["extra"].null_count == 12
     assert results.outcomes([FINISHED])["input"].to_pylist() == list(range(12))
@@ -152,59 +145,68 @@ def test_curves_and_outcomes_of_some_or_all_trials(results):
 
 def test_many_trials_are_found_by_id_as_few_are(local):
     ids = []
-    for seed in range(committed_rows.FEW + 4):
+    for seed in range(committed_trials.FEW + 4):
         done = result({"seed": seed}, outcomes=None)
         local.commit(done)
         ids.append(trial_id(done.trial))
-    wanted = ids[: committed_rows.FEW + 2]
+    wanted = ids[: committed_trials.FEW + 2]
     assert local.trials(wanted)["trial_id"].to_pylist() == sorted(wanted)
     assert local.curves(wanted).num_rows == 2 * len(wanted)
     assert local.trials()["trial_id"].to_pylist() == sorted(ids)
 
 
-def test_rows_are_joined_group_by_group(local, monkeypatch, caplog):
+@pytest.mark.parametrize("some", [0, 300])
+def test_rows_are_joined_group_by_group(local, monkeypatch, caplog, some):
     for seed in range(7):
         local.commit(result({"seed": seed}) if seed % 2 else failure({"seed": seed}))
     whole = local.trials()
-    monkeypatch.setattr(trials_table, "JOINED", 2)
-    assert local.trials() == whole
-    damaged = local.listing("trials")[3]
-    path = Path(local.root, damaged)
-    seal = sealed_parquet.unsealed(path.read_bytes(), "trials")
-    row = pq.ParquetFile(path).read().replace_schema_metadata(None)
-    words = row.set_column(row.column_names.index("seed"), "seed", pa.array(["0"]))  # the seal does not look there
-    path.write_bytes(sealed_parquet.sealed([words], seal, ENCODINGS["trials"](words)).data)
-    left = local.trials()
-    assert left.num_rows == 6
-    assert left == whole.filter(pc.is_in(whole["trial_id"], left["trial_id"].combine_chunks()))
-    assert "has columns of other types" in caplog.text
+    monkeypatch.setattr(committed_trials, "JOINED", 2)
+    monkeypatch.setattr(committed_trials, "SOME", some)
+    assert local.trials() == local.trials(whole["trial_id"].to_pylist()) == whole
 
 
-def test_other_tools_read_the_folder(local):
-    local.commit(result())
-    local.commit(result({"baseline": "AE_r0"}))
-    trials = Path(local.root, "trials")
-    from_duckdb = duckdb.sql(
-        f"select task, baseline, success from '{trials}/**/*.parquet' order by baseline"
-    ).fetchall()
-    assert from_duckdb == [("coloring", "AE_r0", 0.75), ("coloring", "Aq_R", 0.75)]
-    frame = pd.read_parquet(trials)
-    assert set(frame["baseline"]) == {"AE_r0", "Aq_R"}
-    assert set(frame.columns) == set(store.TRIALS.names)
-    assert set(pl.read_parquet(trials)["baseline"]) == {"AE_r0", "Aq_R"}
-    assert pl.scan_parquet(trials).filter(pl.col("baseline") == "Aq_R").select("q").collect().item() == 3.0
-    for kind, rows in (("curves", 4), ("outcomes", 24)):
-        assert len(pd.read_parquet(Path(local.root, kind))) == rows
-        assert len(pl.read_parquet(Path(local.root, kind))) == rows
-        assert duckdb.sql(f"select count(*) from '{local.root}/{kind}/**/*.parquet'").fetchall() == [(rows,)]
+def test_a_network_is_read_back(results):
+    results.commit(result())
+    assert same(network(results))
+    (whole,) = results.seals().values()
+    assert trial_file.network_digest(results.network(whole)) == whole.network
+    results.commit(result({"seed": 1}, network=dict(reversed(WEIGHTS.items()))))
+    assert {each.network for each in results.seals().values()} == {whole.network}, "equal networks have equal bytes"
 
 
-def test_a_dataset_opens_only_the_files_a_filter_needs(local):
-    local.commit(result())
-    local.commit(result({"seed": 1}))
-    dataset = local.dataset("curves")
-    file(local, "curves", OTHER).unlink()
-    assert dataset.to_table(filter=pc.field("trial_id") == FINISHED).num_rows == 2
+def test_who_has_no_network_is_told_why(results):
+    results.commit(result(network=None))
+    with pytest.raises(NoNetworkError, match=r"resources\.networks: false"):
+        network(results)
+    results.commit(failure({"seed": 1}))
+    with pytest.raises(NoNetworkError, match="failed"):
+        network(results, OTHER)
+    results.commit(result({"seed": 2}))
+    third = trial_id(result({"seed": 2}).trial)
+    before = results.seals()[third]
+    results.delete(relative(third))
+    with pytest.raises(NoNetworkError, match="damaged, or was replaced"):
+        results.weights(before)
+
+
+@pytest.mark.parametrize(
+    ("weights", "reason"),
+    [
+        ({f"weight {number}": np.zeros(2**10, np.float32) for number in range(20)}, r"20 tensors .* too large"),
+        ({"w": np.zeros(3, ml_dtypes.bfloat16)}, "cannot be kept"),
+    ],
+    ids=["large", "bfloat16"],
+)
+def test_a_network_that_could_not_be_read_back_is_refused(local, weights, reason, monkeypatch):
+    monkeypatch.setattr(trial_file, "LARGEST_NETWORK", 2**14)
+    with pytest.raises(ValueError, match=reason):
+        local.commit(result(network=weights))
+    assert not local.exists()
+
+
+def test_outcomes_of_different_lengths_are_refused(local):
+    with pytest.raises(ValueError, match="different numbers of inputs"):
+        local.commit(result(outcomes=outcomes(12, extra=range(3))))
 
 
 def test_outcomes_are_compact_and_precise_enough(local):
@@ -215,7 +217,7 @@ def test_outcomes_are_compact_and_precise_enough(local):
     columns = {"success": share, "majority_30": random.binomial(3, 0.99, inputs) / 3, "loss": loss}
     columns |= {"sampled": random.uniform(0, 1, inputs), "variance": random.gamma(3, 0.05, inputs)}
     local.commit(result(outcomes=outcomes(inputs, **columns)))
-    assert file(local, "outcomes").stat().st_size < 1.3e6
+    assert file(local).stat().st_size < 1.4e6
 
     table = local.outcomes([FINISHED])
     assert table["success"].to_numpy().tolist() == share.astype(np.float32).tolist(), "shares are kept exactly"
@@ -271,12 +273,19 @@ def test_only_a_better_row_or_another_failure_replaces_one(results, first, secon
     assert results.trials().num_rows == 1
 
 
-def test_a_refused_row_leaves_curves_and_outcomes_alone(results):
+def test_a_refused_result_changes_nothing(results):
     results.commit(result())
-    results.commit(result(curves=[(1, "train_loss", 9.0)], outcomes=outcomes(3)))
-    results.commit(failure())
-    assert results.curves().num_rows == 2
-    assert results.outcomes().num_rows == 12
+    before = results.read_bytes(relative())
+    assert not results.commit(result(curves=[(1, "train_loss", 9.0)], outcomes=outcomes(3)))
+    assert not results.commit(failure())
+    assert results.read_bytes(relative()) == before
+
+
+def test_of_two_stopped_runs_the_longer_stands(results):
+    for steps, replaces in ((100, True), (50, False), (100, False), (200, True)):
+        stopped = result(status="stopped", timings={"steps_done": steps})
+        assert results.commit(stopped) == replaces
+    assert results.trials()["steps_done"].to_pylist() == [200]
 
 
 def test_a_new_failure_takes_nothing_of_the_old_attempt(local):
@@ -284,7 +293,6 @@ def test_a_new_failure_takes_nothing_of_the_old_attempt(local):
     assert local.outcomes().num_rows == 12
     local.commit(failure())
     assert local.outcomes().num_rows == 0
-    assert not file(local, "outcomes").exists()
 
 
 def test_of_racing_writers_the_finished_one_wins_and_its_row_is_whole(local):
@@ -294,125 +302,22 @@ def test_of_racing_writers_the_finished_one_wins_and_its_row_is_whole(local):
             list(pool.map(local.commit, attempts))
         assert local.committed() == {FINISHED: "finished"}
         assert local.trials()["success"].to_pylist() == [0.75]
-        file(local, "trials").unlink()
+        file(local).unlink()
 
 
-def test_the_check_and_the_replacement_of_a_row_are_one_step(local, monkeypatch):
-    """A finished row that appears after a failing writer first looked must not be lost."""
-    monkeypatch.setattr(local.files, "read", lambda relative: None)
-    late = failure()
-    local.commit(result())
-    monkeypatch.undo()
-    first_look, looked = local.files.read, []
+def test_the_check_and_the_replacement_of_a_file_are_one_step(local, monkeypatch):
+    """A finished trial that appears while a failing writer writes must not be lost."""
+    fsync, late = os.fsync, []
 
-    def read(relative):
-        looked.append(relative)
-        return None if len(looked) == 1 else first_look(relative)
+    def committed_meanwhile(descriptor):
+        if not late:
+            late.append(True)
+            local.commit(result())
+        fsync(descriptor)
 
-    monkeypatch.setattr(local.files, "read", read)
-    assert not local.commit(late)
-    monkeypatch.undo()
+    monkeypatch.setattr(local_files.os, "fsync", committed_meanwhile)
+    assert not local.commit(failure())
     assert local.committed() == {FINISHED: "finished"}
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Two runs of one trial
-# --------------------------------------------------------------------------------------------------------------------
-
-
-def other_run():
-    """The same trial with other numbers, in files of the same sizes."""
-    return result(curves=[(100, "train_loss", 0.3), (200, "train_loss", 0.4)], outcomes=outcomes(success=[0.5] * 12))
-
-
-def give_back(local, row):
-    """Put a row beside the details that lie in its place, as if it were younger than they."""
-    file(local, "trials").write_bytes(row)
-    later = time.time_ns() + 10**9
-    os.utime(file(local, "trials"), ns=(later, later))
-
-
-@pytest.mark.parametrize("ids", [(), ([FINISHED],)])
-def test_curves_and_outcomes_of_another_run_are_not_taken_for_its_own(local, ids):
-    local.commit(result())
-    row = file(local, "trials").read_bytes()
-    file(local, "trials").unlink()
-    local.commit(other_run())
-    give_back(local, row)
-    assert local.committed() == {FINISHED: "finished"}
-    assert local.curves(*ids).num_rows == local.outcomes(*ids).num_rows == 0
-    for kind in ("curves", "outcomes"):
-        assert local.verify(kind) == [FINISHED]
-    assert local.committed() == {FINISHED: "finished"}, "the row is as good as before"
-
-
-@pytest.mark.parametrize("kind", ["curves", "outcomes"])
-def test_old_files_of_another_run_are_set_aside_by_a_start(local, kind, caplog):
-    local.commit(result())
-    row = file(local, "trials").read_bytes()
-    file(local, "trials").unlink()
-    local.commit(result(curves=[(5, "train_loss", 0.5)], outcomes=outcomes(3)))
-    file(local, "trials").write_bytes(row)
-    assert local.committed() == {FINISHED: "finished"}
-    assert file(local, kind).exists(), "its row may be about to come"
-    past = time.time() - 2 * files.LEFTOVER_SECONDS
-    os.utime(file(local, kind), (past, past))
-    assert local.committed() == {FINISHED: "finished"}
-    assert not file(local, kind).exists()
-    assert f"{kind}/{PLACE}/{FINISHED}.parquet" in caplog.text
-    assert local.read_bytes(f"quarantine/{kind}/{PLACE}/{FINISHED}.parquet") is not None
-
-
-def test_whoever_publishes_the_row_has_its_own_curves_and_outcomes(results, monkeypatch):
-    """Another run writes over them in the last moment, and dies before its row."""
-    write = results.files.write
-
-    def interrupted(relative, data, keep=None):
-        if relative.startswith("trials/"):
-            monkeypatch.setattr(results.files, "write", dying)
-            with pytest.raises(PowerCut):
-                results.commit(other_run())
-            monkeypatch.setattr(results.files, "write", write)
-        return write(relative, data, keep)
-
-    def dying(relative, data, keep=None):
-        if relative.startswith("trials/"):
-            raise PowerCut
-        return write(relative, data, keep)
-
-    monkeypatch.setattr(results.files, "write", interrupted)
-    assert results.commit(result())
-    assert results.curves()["value"].to_pylist() == [0.2, 0.1]
-    assert results.outcomes()["loss"].to_numpy() == pytest.approx(outcomes()["loss"].to_numpy())
-    assert results.verify("curves") == results.verify("outcomes") == []
-
-
-@pytest.mark.parametrize("late", [result(), other_run()], ids=["of the same bits", "of other bits"])
-def test_whoever_is_refused_takes_back_what_is_not_the_rows(local, monkeypatch, late):
-    """A run that looked before the first row was there writes over the first one's files, and is then refused."""
-    local.commit(result())
-    read, looked = local.files.read, []
-
-    def looking_too_early(relative):
-        looked.append(relative)
-        return None if len(looked) == 1 else read(relative)
-
-    monkeypatch.setattr(local.files, "read", looking_too_early)
-    assert not local.commit(late)
-    monkeypatch.undo()
-    same = late == result()
-    assert file(local, "curves").exists() == file(local, "outcomes").exists() == same
-    assert local.verify("curves") == local.verify("outcomes") == []
-    assert (local.curves().num_rows, local.outcomes().num_rows) == ((2, 12) if same else (0, 0))
-
-
-def test_a_row_that_keeps_no_outcomes_takes_none(local):
-    local.commit(result(outcomes=None))
-    row = file(local, "trials").read_bytes()
-    file(local, "trials").unlink()
-    local.commit(other_run())
-    give_back(local, row)
-    assert local.outcomes().num_rows == local.outcomes([FINISHED]).num_rows == 0
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -465,24 +370,24 @@ def test_a_crash_at_any_moment_of_a_commit_loses_only_that_commit(tmp_path, monk
         assert results.curves([OTHER]).num_rows == 2
         if now.get(FINISHED) == "finished":
             assert results.outcomes([FINISHED]).num_rows == 12
-            (entry,) = results.entries([FINISHED])
-            assert stored_weights(results, entry).keys() == WEIGHTS.keys()
+            assert same(network(results))
         results.commit(result())
         assert results.committed() == {OTHER: "finished", FINISHED: "finished"}
         assert results.outcomes().num_rows == 24
         if survived:
             break
-    assert moment > 20
+    assert moment > 8
 
 
 def test_leftovers_of_crashes_are_swept_once_nobody_can_own_them(local):
     local.commit(result())
-    old, young, foreign = (file(local, "trials").with_name(name) for name in
+    old, young, foreign = (file(local).with_name(name) for name in
                            (f".x.{'0' * 16}.tmp", f".x.{'1' * 16}.tmp", ".keep"))  # fmt: skip
     for path in (old, young, foreign):
         path.write_bytes(b"half")
         past = time.time() - (0 if path == young else 2 * files.LEFTOVER_SECONDS)
         os.utime(path, (past, past))
+    local.files.remove_leftovers()
     assert local.committed() == {FINISHED: "finished"}
     assert [path.exists() for path in (old, young, foreign)] == [False, True, True]
 
@@ -530,192 +435,155 @@ DAMAGES = {
     "emptied": lambda data: b"",
     "truncated": lambda data: data[: len(data) // 2],
     "cut by a byte": lambda data: data[:-1],
+    "cut in front": lambda data: data[1:],
     "longer": lambda data: data + b"\0",
-    "flipped": lambda data: data[:40] + bytes([data[40] ^ 4]) + data[41:],
+    "longer in front": lambda data: b"\0" + data,
+    "flipped in the row": lambda data: data[:-6000] + bytes([data[-6000] ^ 4]) + data[-5999:],
     "flipped in the footer": lambda data: data[:-200] + bytes([data[-200] ^ 1]) + data[-199:],
     "foreign": lambda data: b"PAR1" + b"x" * 100 + b"PAR1",
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_row_is_set_aside_and_its_trial_is_pending(results, damage, caplog):
+def test_a_damaged_trial_is_set_aside_and_its_trial_is_pending(results, damage, caplog):
     results.commit(result())
     results.commit(result({"seed": 1}))
-    overwrite(results, "trials", FINISHED, DAMAGES[damage])
+    overwrite(results, FINISHED, DAMAGES[damage])
     assert results.trials()["trial_id"].to_pylist() == [OTHER], "the other rows stay readable"
     assert FINISHED in caplog.text
     assert "quarantine" in caplog.text
     assert results.committed() == {OTHER: "finished"}
-    assert results.read_bytes(f"quarantine/trials/{PLACE}/{FINISHED}.parquet") is not None
+    assert results.read_bytes(f"quarantine/{relative()}") is not None
     caplog.clear()
     assert results.commit(result())
     assert results.committed() == {FINISHED: "finished", OTHER: "finished"}
     assert not caplog.records
 
 
-def test_every_flipped_bit_of_a_row_is_found(local):
+def test_every_flipped_bit_of_a_trial_is_found(local):
     local.commit(result())
-    whole = file(local, "trials").read_bytes()
+    whole = file(local).read_bytes()
+    head = trial_file.parts(whole, relative(), ["status"]) and int(seal._proof(whole)[0])
     for position in range(0, len(whole), 37):
         damaged = bytearray(whole)
         damaged[position] ^= 1 << (position % 8)
-        file(local, "trials").write_bytes(damaged)
+        file(local).write_bytes(damaged)
+        if position < head:  # a start reads the tail; who reads outcomes or the network reads all
+            assert local.verify() == [FINISHED], position
         assert local.committed() == {}, position
-    file(local, "trials").write_bytes(whole)
+    file(local).write_bytes(whole)
     assert local.committed() == {FINISHED: "finished"}
 
 
-@pytest.mark.parametrize("kind", ["curves", "outcomes"])
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_curves_and_outcomes_are_found_when_read(results, kind, damage, caplog):
-    results.commit(result())
-    results.commit(result({"seed": 1}))
-    overwrite(results, kind, FINISHED, DAMAGES[damage])
-    assert results.verify(kind) == [FINISHED]
-    assert f"{kind}/{PLACE}/{FINISHED}" in caplog.text
-    assert getattr(results, kind)().num_rows == (2 if kind == "curves" else 12)
+@pytest.mark.parametrize("read", ["outcomes", "network", "sql"])
+def test_damage_in_the_head_costs_its_own_trial_when_it_is_read(results, read, caplog):
+    results.commit(result(outcomes=outcomes(5000)))
+    results.commit(result({"seed": 1}, outcomes=outcomes(5000)))
+    overwrite(results, FINISHED, lambda data: data[:5000] + bytes([data[5000] ^ 4]) + data[5001:])
+    assert results.committed() == {FINISHED: "finished", OTHER: "finished"}
+    if read == "outcomes":
+        assert set(results.outcomes()["trial_id"].to_pylist()) == {OTHER}
+    elif read == "sql":
+        counts = sql.table("select trial_id, count(success) as n from outcomes group by all", results).to_pylist()
+        assert counts == [{"trial_id": OTHER, "n": 5000}]
+    else:
+        with pytest.raises(NoNetworkError, match="damaged"):
+            network(results)
+    assert relative() in caplog.text
     assert results.committed() == {OTHER: "finished"}
     assert results.commit(result())
-    assert results.committed() == {FINISHED: "finished", OTHER: "finished"}
+    assert results.verify() == []
 
 
-@pytest.mark.parametrize("kind", ["curves", "outcomes"])
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_start_finds_damage_done_since_the_commit(local, kind, damage):
-    local.commit(result())
-    later = file(local, "trials").stat().st_mtime_ns + 1_000_000
-    overwrite(local, kind, FINISHED, DAMAGES[damage])
-    os.utime(file(local, kind), ns=(later, later))
-    assert local.committed() == {}
-
-
-@pytest.mark.parametrize("kind", ["curves", "outcomes"])
-def test_a_start_finds_lost_bytes_whatever_the_clock_says(results, kind):
-    results.commit(result())
-    overwrite(results, kind, FINISHED, DAMAGES["truncated"])
-    assert results.committed() == {}
-
-
-def test_a_start_reads_only_rows(local, monkeypatch):
+def test_a_start_reads_only_tails(local, monkeypatch):
     for seed in range(3):
-        local.commit(result({"seed": seed}))
-    read = []
-    original = local.files.read
-    monkeypatch.setattr(local.files, "read", lambda name: read.append(name) or original(name))
-    assert len(local.committed()) == 3
-    assert [name for name in read if not name.startswith("trials/")] == []
+        local.commit(result({"seed": seed}, outcomes=outcomes(200_000, loss=np.random.default_rng(0).random(200_000))))
+    read, original = [], local.files.read_end
+    monkeypatch.setattr(local.files, "read", lambda name: pytest.fail(name))
+    monkeypatch.setattr(local.files, "read_end", lambda name, count: read.append(count) or original(name, count))
+    assert len(local.seals()) == local.trials().num_rows == 3
+    assert local.curves().num_rows == 6
+    assert set(read) == {seal.END} < {file(local).stat().st_size, seal.END}
 
 
-@pytest.mark.parametrize("damage", ["emptied", "truncated", "flipped"])
-def test_reading_goes_on_past_a_damaged_file(results, damage):
-    results.commit(result(outcomes=outcomes(5000)))
-    results.commit(result({"seed": 1}))
-    overwrite(results, "outcomes", FINISHED, DAMAGES[damage])
-    assert set(results.outcomes()["trial_id"].to_pylist()) == {OTHER}
-
-
-@pytest.mark.parametrize("kind", ["curves", "outcomes"])
-def test_details_deleted_by_hand_cost_nothing_but_themselves(results, kind):
-    results.commit(result())
-    results.delete(f"{kind}/{PLACE}/{FINISHED}.parquet")
-    assert results.committed() == {FINISHED: "finished"}
-    assert getattr(results, kind)().num_rows == getattr(results, kind)([FINISHED]).num_rows == 0
-
-
-def test_details_without_a_row_are_invisible(results):
-    results.commit(result())
-    results.delete(f"trials/{PLACE}/{FINISHED}.parquet")
-    assert results.committed() == {}
-    assert results.curves().num_rows == results.outcomes([FINISHED]).num_rows == 0
+def test_a_tail_that_is_longer_than_most_is_read_as_well(local):
+    curve = [(step, f"curve {step % 7}", math.sin(step)) for step in range(20_000)]
+    local.commit(result(curves=curve))
+    assert file(local).stat().st_size > 2 * seal.END
+    assert sorted(local.curves()["value"].to_pylist()) == sorted(value for _, _, value in curve)
 
 
 def test_a_whole_file_in_the_wrong_place_is_damage(local):
     local.commit(result())
-    other = file(local, "trials", OTHER)
-    other.write_bytes(file(local, "trials").read_bytes())
+    other = file(local, OTHER)
+    other.write_bytes(file(local).read_bytes())
     assert local.committed() == {FINISHED: "finished"}
     assert not other.exists()
 
 
-def resealed(table, change):
-    """A row with another seal, and the digest that belongs to it."""
-    seal = Seal("trials", 1, FINISHED, "coloring", "Aq_R", "finished")
-    return sealed_parquet.sealed([table], change(seal), ENCODINGS["trials"](table)).data
+SEAL = TrialSeal(
+    trial_id=FINISHED, task="coloring", baseline="Aq_R", status="finished", outcomes=("success", "loss"),
+    network=trial_file.network_digest(trial_file.network_bytes(WEIGHTS)),
+)  # fmt: skip
+
+
+def resealed(table, **changes):
+    """A file of a table with another seal, and the digests that belong to it."""
+    return seal.sealed(table, dataclasses.replace(SEAL, **changes), {"compression": "zstd"}, table.column_names[0])
+
+
+def place(local, data):
+    file(local).parent.mkdir(parents=True, exist_ok=True)
+    file(local).write_bytes(data)
 
 
 def test_a_newer_store_is_refused_and_not_touched(local):
-    local.commit(result())
-    newer = resealed(pa.table({"trial_id": [FINISHED]}), lambda seal: dataclasses.replace(seal, schema_version=2))
-    file(local, "trials").write_bytes(newer)
+    newer = resealed(pa.table({"trial_id": [FINISHED]}), schema_version=2)
+    place(local, newer)
     for ask in (local.committed, local.trials, lambda: local.curves([FINISHED]), lambda: local.commit(result())):
         with pytest.raises(StoreError, match="schema version 2"):
             ask()
-    assert file(local, "trials").read_bytes() == newer
+    assert file(local).read_bytes() == newer
 
 
-def test_a_seal_is_canonical_json_with_a_version(local):
+def test_a_seal_is_json_in_the_footer(local):
     local.commit(result())
-    (value,) = [
-        json.loads(value)
-        for key, value in pq.read_metadata(file(local, "trials")).metadata.items()
-        if key == b"sweeper"
-    ]
-    (entry,) = local.entries()
-    curves, kept = (sealed_parquet.digest_of(file(local, kind).read_bytes()) for kind in ("curves", "outcomes"))
-    network = file(local, "networks").with_suffix(".safetensors").read_bytes()
+    value = json.loads(pq.read_metadata(file(local)).metadata[b"sweeper"])
+    size, *digests = value.pop("proof").split("-")
     assert value == {
-        "version": 3, "kind": "trials", "schema_version": 1, "trial_id": FINISHED, "task": "coloring",
-        "baseline": "Aq_R", "status": "finished", "outcome_columns": ["success", "loss"],
-            "fingerprint": None,
-        "curves": {"bytes": file(local, "curves").stat().st_size, "digest": curves},
-        "outcomes": {"bytes": file(local, "outcomes").stat().st_size, "digest": kept},
-        "networks": {"bytes": len(network), "digest": network_digest(network)},
+        "kind": "trial", "schema_version": 1, "trial_id": FINISHED, "task": "coloring", "baseline": "Aq_R",
+        "status": "finished", "steps": 250, "fingerprint": None, "outcomes": ["success", "loss"],
+        "network": trial_file.network_digest(trial_file.network_bytes(WEIGHTS)),
     }  # fmt: skip
-    text = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
-    assert text in entry.data, "one spelling: sorted keys, no spaces"
+    assert 0 < int(size) < file(local).stat().st_size
+    assert [len(digest) for digest in digests] == [32, 32]
 
 
-def test_programs_from_before_keyed_seals_refuse_the_store(local):
-    """They read a list whose second entry is the schema version, and know versions up to 1."""
+def test_a_file_without_the_newest_column_is_read_with_nulls(local, monkeypatch):
     local.commit(result())
-    metadata = pq.read_metadata(file(local, "trials")).metadata
-    older = re.fullmatch(rb'\{"digest":"[0-9a-f]{32}","seal":(\[[^{}]*\])\}', metadata[b"digest"])
-    assert older is not None
-    assert json.loads(older[1])[1] > 1
-
-
-def test_a_newer_form_of_seal_is_refused_and_not_touched(local, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(sealed_parquet, "SEAL_VERSION", 4)
-        patch.setattr("sweeper.store.seal.SEAL_VERSION", 4)
-        local.commit(result())
-    with pytest.raises(StoreError, match="seal version 4"):
-        local.committed()
-    assert file(local, "trials").exists()
-
-
-def test_a_row_without_the_newest_columns_is_read_with_nulls(local, monkeypatch):
-    local.commit(result())
-    newer = pa.schema([*store.TRIALS, ("mood", pa.string())])
-    monkeypatch.setattr(trials_table, "TRIALS", newer)
-    monkeypatch.setitem(schema.IN_FILE, "trials", pa.schema([*schema.IN_FILE["trials"], ("mood", pa.string())]))
-    assert local.trials()["mood"].to_pylist() == [None]
-    assert local.trials()["q"].to_pylist() == [3.0]
+    newer = pa.schema([*schema.TRIAL_FILE, ("mood", pa.string())])
+    monkeypatch.setattr(trial_file, "TRIAL_FILE", newer)
+    row = trial_file.decoded(pa.py_buffer(file(local).read_bytes()), local.seals()[FINISHED], ["mood", "q"])
+    assert row.to_pylist() == [{"mood": None, "q": 3.0}]
 
 
 @pytest.mark.parametrize(
-    "table", [pa.table({"trial_id": [FINISHED] * 2}), pa.table({"trial_id": [1]}), pa.table({"evil": [FINISHED]})]
-)
-def test_a_well_sealed_row_of_another_form_is_set_aside(local, table):
+    "table",
+    [
+        pa.table({"trial_id": [FINISHED] * 2}), pa.table({"trial_id": [1]}), pa.table({"evil": [FINISHED]}),
+        pa.table({"trial_id": pa.array([], pa.string())}),
+    ],
+)  # fmt: skip
+def test_a_well_sealed_file_of_another_form_is_set_aside(local, table):
     local.commit(result({"seed": 1}))
-    file(local, "trials").write_bytes(resealed(table, lambda seal: seal))
+    place(local, resealed(table) if table.num_rows else resealed(pa.table({"trial_id": [None]})))
     assert local.trials()["trial_id"].to_pylist() == [OTHER]
     assert local.committed() == {OTHER: "finished"}
 
 
 def row_table(**changes):
-    """The row of the finished trial with other values."""
-    table = trial_table(FINISHED, result())
+    """The file of the finished trial as a table, with other values."""
+    table = pq.ParquetFile(pa.py_buffer(trial_file.trial_file(result())[1])).read().replace_schema_metadata(None)
     for name, value in changes.items():
         place = table.schema.get_field_index(name)
         table = table.set_column(place, table.schema.field(place), pa.array([value], table.schema.field(place).type))
@@ -743,100 +611,119 @@ CONTRADICTIONS = {
 @pytest.mark.parametrize("change", CONTRADICTIONS)
 def test_a_row_that_contradicts_its_seal_or_itself_is_damaged(local, change, caplog):
     local.commit(result({"seed": 1}))
-    file(local, "trials").write_bytes(resealed(row_table(**CONTRADICTIONS[change]), lambda seal: seal))
-    assert local.trials()["trial_id"].to_pylist() == [OTHER]
+    place(local, resealed(row_table(**CONTRADICTIONS[change])))
     assert local.committed() == {OTHER: "finished"}
+    assert local.trials()["trial_id"].to_pylist() == [OTHER]
     assert sum(FINISHED in record.getMessage() for record in caplog.records) == 1, "one line a file"
     assert all("\n" not in record.getMessage() for record in caplog.records)
 
 
-@pytest.mark.parametrize("change", ["another trial", "another status", "another task", "another baseline"])
-def test_a_start_finds_rows_that_contradict_their_seal(local, change):
-    file(local, "trials").parent.mkdir(parents=True)
-    file(local, "trials").write_bytes(resealed(row_table(**CONTRADICTIONS[change]), lambda seal: seal))
+CONTRADICTING_DETAILS = {
+    "another network": {"network": trial_file.network_bytes({"w": np.zeros(3, np.float32)})},
+    "no network": {"network": None},
+    "other outcomes": {"outcomes": [("success", [0.5])]},
+    "no outcomes": {"outcomes": None},
+}
+
+
+@pytest.mark.parametrize("change", CONTRADICTING_DETAILS)
+def test_details_that_contradict_the_seal_are_damage(local, change):
+    place(local, resealed(row_table(**CONTRADICTING_DETAILS[change])))
+    assert local.committed() == {FINISHED: "finished"}
+    assert local.verify() == [FINISHED]
     assert local.committed() == {}
 
 
+HOSTILE_NETWORKS = {
+    "a tensor beyond the end": lambda data: data.replace(b"[2,3]", b"[9,9]"),
+    "a header of gigabytes": lambda data: (2**63).to_bytes(8, "little") + data[8:],
+    "an unknown type": lambda data: data.replace(b'"F32"', b'"F00"'),
+    "a type that numpy lacks": lambda data: data.replace(b'"F32"', b'"BF16"').replace(b"[2,3]", b"[4,3]"),
+    "no safetensors": lambda data: b"x" * 100,
+}
+
+
+@pytest.mark.parametrize("hostile", HOSTILE_NETWORKS)
+def test_a_hostile_network_costs_itself_and_one_line(local, hostile, caplog):
+    local.commit(result({"seed": 1}))
+    data = HOSTILE_NETWORKS[hostile](trial_file.network_bytes(WEIGHTS))
+    place(local, resealed(row_table(network=data), network=trial_file.network_digest(data)))
+    assert local.verify() == [FINISHED]
+    (line,) = [text for record in caplog.records if FINISHED in (text := record.getMessage())]
+    assert line.isprintable()
+    assert local.committed() == {OTHER: "finished"}
+
+
 def test_a_row_may_have_no_further_metrics(local):
-    file(local, "trials").parent.mkdir(parents=True)
-    file(local, "trials").write_bytes(resealed(row_table(extra_metrics=None), lambda seal: seal))
+    place(local, resealed(row_table(extra_metrics=None)))
     assert local.committed() == {FINISHED: "finished"}
     assert sql.table("select success from trials", local).to_pylist() == [{"success": 0.75}]
 
 
 def test_columns_of_a_newer_program_are_left_out(local):
-    file(local, "trials").parent.mkdir(parents=True)
-    newer = row_table().append_column("mood", pa.array(["good"]))
-    file(local, "trials").write_bytes(resealed(newer, lambda seal: seal))
-    assert local.trials().schema == store.TRIALS
+    place(local, resealed(row_table().append_column("mood", pa.array(["good"]))))
+    assert local.trials().schema == schema.TRIALS
     assert local.trials()["q"].to_pylist() == [3.0]
 
 
-def sealed_by_hand(data, text, word=b"seal"):
-    """A file with another text in the place of the seal's list, and the digest that belongs to it."""
-    seal = re.compile(rb'\{"digest":"([0-9a-f]{32})","' + word + rb'":(\["keyed",3\])\}')
-    place = seal.search(data)
-    assert place is not None
-    changed = data[: place.start(2)] + text + data[place.end(2) :]
-    footer = int.from_bytes(data[-8:-4], "little") + len(text) - (place.end(2) - place.start(2))
-    changed = changed[:-8] + footer.to_bytes(4, "little") + b"PAR1"
-    start = place.start(1)
-    zeroed = changed[:start] + b"0" * 32 + changed[start + 32 :]
-    digest = hashlib.blake2b(zeroed, digest_size=16).hexdigest().encode()
-    return changed[:start] + digest + changed[start + 32 :]
+SEALS = {
+    "nested": lambda text: text.replace(
+        b'"outcomes":["success","loss"]', b'"outcomes":' + b"[" * 20_000 + b"]" * 20_000
+    ),
+    "no version": lambda text: text.replace(b'"schema_version":1,', b""),
+    "text as version": lambda text: text.replace(b'"schema_version":1,', b'"schema_version":"1",'),
+    "truth as version": lambda text: text.replace(b'"schema_version":1,', b'"schema_version":true,'),
+    "another kind": lambda text: text.replace(b'"kind":"trial"', b'"kind":"snapshot"'),
+    "a path as task": lambda text: text.replace(b'"task":"coloring"', b'"task":"../../x"'),
+    "a further key": lambda text: text.replace(b'"steps":0', b'"steps":0,"more":0'),
+    "no JSON": lambda text: text.replace(b'"steps":0', b'"steps":'),
+}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [b"[" * 200_000 + b"]", b"[]", b'["keyed"]', b'["keyed","2"]', b'["keyed",true]', b'["trials",1,2]', b"[[],1]"],
-    ids=["nested", "empty", "no version", "text as version", "truth as version", "too short", "no text"],
-)
-def test_a_seal_that_makes_no_sense_costs_its_own_file(local, text, caplog):
-    local.commit(result())
+@pytest.mark.parametrize("change", SEALS)
+def test_a_seal_that_makes_no_sense_costs_its_own_file(local, change, caplog, monkeypatch):
     local.commit(result({"seed": 1}))
-    file(local, "trials").write_bytes(sealed_by_hand(file(local, "trials").read_bytes(), text))
+    dumps = json.dumps
+    text = SEALS[change](dumps(dataclasses.asdict(SEAL), separators=(",", ":")).encode()).decode()
+    monkeypatch.setattr(seal.json, "dumps", lambda *arguments, **options: text)
+    data = resealed(row_table())
+    monkeypatch.undo()
+    place(local, data)
     assert local.committed() == {OTHER: "finished"}
     assert len([record for record in caplog.records if FINISHED in record.getMessage()]) == 1
 
 
-def test_a_seal_of_a_member_cannot_name_a_file_elsewhere(local):
-    seal = CompactedSeal(
-        "trials", 1, f"compacted-{'0' * 20}", "coloring", "Aq_R", None,
-        (Member("../../../../x", "finished", None, None, ()),),
-    )  # fmt: skip
-    data = sealed_parquet.sealed([row_table()], seal, {}).data
-    local.write_bytes(f"trials/{seal.name}", data)
+@pytest.mark.parametrize("head", [b"999999999999", b"-00000000001", b"xxxxxxxxxxxx"])
+def test_a_proof_that_makes_no_sense_costs_its_own_file(local, head):
+    local.commit(result())
+    overwrite(local, FINISHED, lambda data: re.sub(rb'"proof":"\d{12}', b'"proof":"' + head, data))
     assert local.committed() == {}
-
-
-def bomb(table, column, size):
-    """The table with a text of so many bytes, which compresses to next to nothing."""
-    place = table.schema.get_field_index(column)
-    return table.set_column(place, table.schema.field(place), pa.array(["x" * size]))
 
 
 def test_a_small_row_that_expands_to_gigabytes_is_not_decoded(local, caplog):
     local.commit(result({"seed": 1}))
-    seal = Seal("trials", 1, FINISHED, "coloring", "Aq_R", "finished")
-    table = bomb(row_table(), "command", decoded_size.ROWS_LIMIT + 1)
-    data = sealed_parquet.sealed([table], seal, {"compression": "zstd", "use_dictionary": False}).data
+    data = resealed(row_table(command="x" * (trial_file.ROW_LIMIT + 1)))
     assert len(data) < 100_000
-    file(local, "trials").write_bytes(data)
+    place(local, data)
     assert local.trials()["trial_id"].to_pylist() == [OTHER]
     assert local.committed() == {OTHER: "finished"}
-    assert "too many for rows" in caplog.text
+    assert "too many for a row" in caplog.text
 
 
-@pytest.mark.parametrize("kind", ["curves", "outcomes"])
-def test_small_curves_and_outcomes_that_expand_to_gigabytes_are_left_out(local, kind, monkeypatch, caplog):
-    local.commit(result())
-    local.commit(result({"seed": 1}, curves=[], outcomes=outcomes(3)))
-    size = decoded_size.decoded_bytes(pq.read_metadata(file(local, kind)))
-    assert size > 12 * 4 * decoded_size._VALUE if kind == "outcomes" else 2 * 4 * decoded_size._VALUE
-    monkeypatch.setattr(details, "DETAIL_LIMIT", size - 1)
-    assert set(getattr(local, kind)()["trial_id"].to_pylist()) <= {OTHER}
-    assert f"{FINISHED}.parquet' would take {size:,} bytes: left out" in caplog.text
-    assert len(local.committed()) == 2
+@pytest.mark.parametrize("first", ["network", "trial_id"])
+def test_small_outcomes_that_expand_to_gigabytes_are_not_decoded(local, first, caplog, monkeypatch):
+    """Equal values take next to nothing in a file."""
+    monkeypatch.setattr(trial_file, "DETAIL_LIMIT", 2**23)
+    numbers = pa.ListArray.from_arrays([0, 2**20], pa.repeat(pa.scalar(0.0, pa.float32()), 2**20))
+    bomb = pa.MapArray.from_arrays([0, 1], pa.array(["success"]), numbers).cast(schema.OUTCOMES_COLUMN.type)
+    table = row_table()
+    table = table.set_column(1, schema.OUTCOMES_COLUMN, bomb)
+    names = [first, *(name for name in table.column_names if name != first)]
+    data = resealed(table.select(names), outcomes=("success",))
+    assert len(data) < 100_000
+    place(local, data)
+    assert local.outcomes().num_rows == 0
+    assert "too many for a trial" in caplog.text
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -849,9 +736,9 @@ def test_links_below_the_root_are_neither_read_nor_written_through(local, tmp_pa
     outside = tmp_path / "outside"
     outside.mkdir()
     secret = outside / "secret.parquet"
-    secret.write_bytes(file(local, "trials").read_bytes())
+    secret.write_bytes(file(local).read_bytes())
 
-    file(local, "trials", OTHER).symlink_to(secret)
+    file(local, OTHER).symlink_to(secret)
     Path(local.root, "trials", "task=linked").symlink_to(outside)
     Path(local.root, "checkpoints").symlink_to(outside)
     assert local.committed() == {FINISHED: "finished"}
@@ -865,8 +752,8 @@ def test_links_below_the_root_are_neither_read_nor_written_through(local, tmp_pa
     local.delete("checkpoints/secret.parquet")
     assert os.listdir(outside) == ["secret.parquet"]
 
-    Path(local.root, "outcomes").rename(outside / "outcomes")
-    Path(local.root, "outcomes").symlink_to(outside / "outcomes")
+    Path(local.root, "trials").rename(outside / "trials")
+    Path(local.root, "trials").symlink_to(outside / "trials")
     with pytest.raises(StoreError, match="symbolic link"):
         local.commit(result({"seed": 2}))
 
@@ -888,7 +775,7 @@ def test_names_that_climb_out_are_refused(results, name):
 
 def test_strange_files_are_ignored_loudly(local, caplog):
     local.commit(result())
-    folder = file(local, "trials").parent
+    folder = file(local).parent
     names = [
         "'; drop table trials; --.parquet",
         'q"uote.parquet',
@@ -907,20 +794,20 @@ def test_strange_files_are_ignored_loudly(local, caplog):
     assert local.curves().num_rows == 2
 
 
-def test_a_huge_row_is_not_even_read(local, monkeypatch):
-    local.commit(result())
-    with file(local, "trials", OTHER).open("wb") as huge:
-        huge.truncate(committed_rows.LARGEST_ROW + 1)
-    read = []
-    original = local.files.read
-    monkeypatch.setattr(local.files, "read", lambda name: read.append(name) or original(name))
-    assert local.committed() == {FINISHED: "finished"}
-    assert not any(OTHER in name for name in read)
+def test_a_huge_tail_is_not_even_read(local, caplog):
+    local.commit(result({"seed": 1}))
+    place(local, resealed(row_table(command="é" * 100)))
+    with file(local).open("r+b") as huge:
+        data = huge.read()
+        huge.seek(2**40)
+        huge.write(re.sub(rb'"proof":"\d{12}', b'"proof":"000000000000', data))
+    assert local.committed() == {OTHER: "finished"}
+    assert "bytes, too many" in caplog.text
 
 
 def test_a_store_that_cannot_be_tidied_is_still_read(local, monkeypatch, caplog):
     local.commit(result())
-    overwrite(local, "trials", FINISHED, DAMAGES["flipped"])
+    overwrite(local, FINISHED, DAMAGES["truncated"])
     local.commit(result({"seed": 1}))
 
     def refuse(relative, target):
@@ -1027,10 +914,10 @@ def test_other_files_are_written_read_and_deleted(results):
 
 def test_files_are_plain_parquet_with_page_checksums(local):
     local.commit(result())
-    for kind in ("trials", "curves", "outcomes"):
-        data = bytearray(file(local, kind).read_bytes())
-        whole = pq.ParquetFile(pa.BufferReader(bytes(data)), page_checksum_verification=True).read()
-        assert "task" not in whole.column_names, "hive partitions must not be repeated inside"
-        data[60] ^= 1
-        with pytest.raises((OSError, pa.ArrowInvalid)):
-            pq.ParquetFile(pa.BufferReader(bytes(data)), page_checksum_verification=True).read()
+    data = bytearray(file(local).read_bytes())
+    whole = pq.ParquetFile(pa.BufferReader(bytes(data)), page_checksum_verification=True).read()
+    assert whole.schema.remove_metadata() == schema.TRIAL_FILE
+    assert "task" not in whole.column_names, "hive partitions must not be repeated inside"
+    data[60] ^= 1
+    with pytest.raises((OSError, pa.ArrowInvalid)):
+        pq.ParquetFile(pa.BufferReader(bytes(data)), page_checksum_verification=True).read()

@@ -20,7 +20,7 @@ from sweeper.analysis.results import Results
 from sweeper.messages import counted
 from sweeper.space.panel_series import CurveSeries
 from sweeper.space.panels import CurvePanel
-from sweeper.store.store import TIMINGS
+from sweeper.trial.columns import TIMINGS
 
 
 class Curves(lines.Lines[CurvePanel]):

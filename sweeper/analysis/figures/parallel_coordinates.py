@@ -22,7 +22,7 @@ from sweeper.analysis.results import is_number
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted
 from sweeper.space.sweep_spec import SweepSpec
-from sweeper.store.entry_names import entry_names
+from sweeper.trial.entry_names import entry_names
 
 MAX_AXES = 12
 """Largest number of axes that a reader can distinguish on one canvas."""

@@ -16,7 +16,7 @@ import pandas as pd
 from sweeper.analysis.figures import bins
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.results import Results, task_of
-from sweeper.store.entry_names import entries
+from sweeper.trial.entry_names import entries
 
 
 def metric(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from sweeper.analysis.table import value_text
 from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.space.panel import Panel
 from sweeper.space.panel_series import Best, Series, Where
-from sweeper.store.entry_names import entries, entry_names, last_part, varying
+from sweeper.trial.entry_names import entries, entry_names, last_part, varying
 
 SeriesT = TypeVar("SeriesT", bound=Series)
 DrawnT = TypeVar("DrawnT")

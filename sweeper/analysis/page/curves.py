@@ -21,8 +21,8 @@ from sweeper.analysis.thinning import spread_out
 from sweeper.messages import counted, inflected
 from sweeper.packs.unfinished_curves import unfinished_curves
 from sweeper.space.search import ListedSearch
-from sweeper.store.entry_names import entries, entries_of, named_values, varying_names
 from sweeper.store.store import Store, SweepRecord
+from sweeper.trial.entry_names import entries, entries_of, named_values, varying_names
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
 METRIC = "train_loss"

@@ -26,7 +26,7 @@ from sweeper.analysis.table import (
 )
 from sweeper.messages import redacted
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
-from sweeper.store.entry_names import entries, varying
+from sweeper.trial.entry_names import entries, varying
 
 MAX_TRIALS = 2_000
 """Trials listed on a page. A browser lays out some thousand rows at once; the store answers for the others."""

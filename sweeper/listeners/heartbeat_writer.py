@@ -1,0 +1,161 @@
+"""Heartbeats of a driver in the store, and its answer to requests to stop (`sweeper.listeners.heartbeats`).
+
+A thread of its own writes the latest progress that the driver's loop has reported. So a loop that waits for Ray counts
+as alive, and a slow store does not delay the loop.
+"""
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Callable
+
+from sweeper import events
+from sweeper.events import Event
+from sweeper.listeners.driver_process import life, this_process
+from sweeper.listeners.heard_start import HeardStart
+from sweeper.listeners.heartbeats import (
+    MOST_PACKS,
+    Heartbeat,
+    PackProgress,
+    heartbeats,
+    is_asked_to_stop,
+    new_driver,
+    remove_heartbeat,
+    write_heartbeat,
+)
+from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
+from sweeper.store.files import StoreError
+from sweeper.store.store import Store
+
+SECONDS = 5.0
+"""Between two heartbeats, and between two looks for a request to stop."""
+
+GOODBYE_SECONDS = 10.0
+"""How long an end waits for a store that does not answer."""
+
+
+def listener(start: HeardStart) -> "HeartbeatWriter | None":
+    """heartbeats of a start that can be asked to stop."""
+    return None if start.ask_to_stop is None else HeartbeatWriter(start.store, start.command, start.ask_to_stop)
+
+
+class HeartbeatWriter:
+    """Tells the store that a driver lives, and how far it is."""
+
+    def __init__(
+        self,
+        store: Store,
+        command: str,
+        stop: Callable[[], None],
+        seconds: float = SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """Nothing is written yet.
+
+        Args:
+            store: Where to.
+            command: The command line that carries on.
+            stop: Called once, in another thread, when there is a request that the driver stop.
+            seconds: Between two heartbeats.
+            clock: Seconds since some moment.
+        """
+        self._store, self._command, self._stop, self._seconds = store, command, stop, seconds
+        self._driver, self._process = new_driver(), this_process()
+        self._clock, self._begun = clock, clock()
+        self._progress = SweepProgress(clock)
+        self._state = "starting"
+        self._told: Heartbeat | None = None
+        self._next = 0.0
+        self._asked = False
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def hear(self, event: Event) -> None:
+        """Take note of what the next heartbeat is to say."""
+        self._progress.hear(event)
+        match event:
+            case events.SweepStarted():
+                self._state = "running"
+            case events.SweepStopping():
+                self._state = "stopping"
+            case events.SweepEnded():
+                self._end()
+                return
+            case _:
+                pass
+        if not isinstance(event, events.Ticked) or self._clock() >= self._next:
+            self._next = self._clock() + 1.0
+            self._told = self._heartbeat()
+        if isinstance(event, events.SweepPlanned) and self._thread is None:
+            self._thread = threading.Thread(target=self._beat, daemon=True)
+            self._thread.start()
+
+    def _heartbeat(self) -> Heartbeat:
+        progress = self._progress
+        return Heartbeat(
+            driver=self._driver,
+            process=self._process,
+            command=self._command,
+            state=self._state,
+            every=self._seconds,
+            elapsed=self._clock() - self._begun,
+            trials=progress.plan.trials,
+            done=progress.done,
+            failed=progress.failed,
+            steps_per_second=progress.steps_per_second,
+            seconds_left=progress.seconds_left,
+            running=len(progress.packs),
+            packs=tuple(map(_pack_progress, list(progress.packs.values())[:MOST_PACKS])),
+        )
+
+    def _beat(self) -> None:
+        sweep, files = self._progress.plan.name, self._store.files
+        first = True
+        while not self._ended.is_set():
+            assert self._told is not None  # the thread starts after the first heartbeat
+            try:
+                write_heartbeat(files, sweep, self._told)
+                if first:
+                    _bury(self._store, sweep)
+                    first = False
+                if not self._asked and is_asked_to_stop(files, sweep, self._driver):
+                    self._asked = True
+                    self._stop()
+            except StoreError:
+                pass  # the next heartbeat may come through
+            self._ended.wait(self._seconds)
+
+    def _end(self) -> None:
+        if self._thread is None or self._ended.is_set():
+            return
+        self._ended.set()
+
+        def goodbye(thread: threading.Thread = self._thread) -> None:
+            thread.join()  # its last heartbeat must not come after the goodbye
+            with contextlib.suppress(StoreError):  # then it looks as if the driver had died
+                remove_heartbeat(self._store.files, self._progress.plan.name, self._driver)
+
+        last = threading.Thread(target=goodbye, daemon=True)
+        last.start()
+        last.join(GOODBYE_SECONDS)
+
+
+def _bury(store: Store, sweep: str) -> None:
+    """Removes the heartbeats of drivers of a sweep that died on this machine: another one carries on."""
+    for stored in heartbeats(store.files):
+        if stored.sweep == sweep and life(stored.heartbeat.process) == "dead":
+            remove_heartbeat(store.files, stored.sweep, stored.heartbeat.driver)
+
+
+def _pack_progress(pack: RunningPack) -> PackProgress:
+    now = pack.progress
+    return PackProgress(
+        label=pack.started.label,
+        phase="waiting" if now is None else now.phase,
+        step=0 if now is None else now.step,
+        steps=pack.started.steps,
+        lanes=pack.lanes,
+        train_loss=None if now is None or not math.isfinite(now.train_loss) else now.train_loss,
+        node=pack.node,
+    )

@@ -1,0 +1,169 @@
+"""Heartbeats of drivers, and requests to stop, as small files of the store.
+
+drivers/<sweep>/<driver>.json     how far the driver is; written anew every few seconds, removed when it ends
+drivers/<sweep>/<driver>.stop     a request to stop
+
+A file that its driver has left behind is the sign that it died. Clocks of machines are never compared: the age of a
+heartbeat is the time between two modifications of files by the clock of the store, of its file and of a file written
+now.
+"""
+
+import re
+import secrets
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from sweeper.listeners.driver_process import DriverProcess
+from sweeper.store.files import DurableFiles, StoreError
+
+LARGEST_HEARTBEAT = 2**20
+"""Bytes of the largest file that is read as a heartbeat."""
+
+MOST_PACKS = 100
+"""Running packs of which a heartbeat says more than their number."""
+
+_SIGN = re.compile(r"drivers/([A-Za-z0-9_][\w.-]*)/([0-9a-f]{16})\.json", re.ASCII)
+
+
+class PackProgress(BaseModel):
+    """A running pack in a heartbeat.
+
+    Attributes:
+        label: What it trains, in a few words.
+        phase: `waiting` (its worker starts), `compiling`, `training`, `evaluating` or `done`.
+        step: Training steps done.
+        steps: Training steps of each of its trials.
+        lanes: Number of trials that are trained at once.
+        train_loss: Latest mean loss; None before the first.
+        node: Where its worker is; None before the first report of the worker.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    label: str
+    phase: str
+    step: int
+    steps: int
+    lanes: int
+    train_loss: float | None
+    node: str | None
+
+
+class Heartbeat(BaseModel):
+    """A heartbeat of a driver.
+
+    Attributes:
+        driver: Sixteen hexadecimal digits, drawn by the driver.
+        process: Which process it is.
+        command: The command line that carries on.
+        state: `starting`, `running` or `stopping`.
+        every: Seconds between two heartbeats.
+        elapsed: Seconds since its start.
+        trials: Number of trials planned.
+        done: Number of trials with a row that did not fail.
+        failed: Number of trials with a failed row.
+        steps_per_second: Training steps a second of all lanes.
+        seconds_left: An estimate; None where there is none.
+        running: Number of running packs.
+        packs: The first of them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    driver: str
+    process: DriverProcess
+    command: str
+    state: str
+    every: float
+    elapsed: float
+    trials: int
+    done: int
+    failed: int
+    steps_per_second: float
+    seconds_left: float | None
+    running: int
+    packs: tuple[PackProgress, ...]
+
+
+class StoredHeartbeat(NamedTuple):
+    """A heartbeat in a store.
+
+    Attributes:
+        sweep: The sweep.
+        heartbeat: What it says.
+        modified: When it was written, in nanoseconds by the clock of the store.
+    """
+
+    sweep: str
+    heartbeat: Heartbeat
+    modified: int
+
+
+def new_driver() -> str:
+    """The id of a driver."""
+    return secrets.token_hex(8)
+
+
+def write_heartbeat(files: DurableFiles, sweep: str, heartbeat: Heartbeat) -> None:
+    """Publish a heartbeat in place of the earlier one.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    files.write(f"drivers/{sweep}/{heartbeat.driver}.json", heartbeat.model_dump_json().encode())
+
+
+def remove_heartbeat(files: DurableFiles, sweep: str, driver: str) -> None:
+    """Forget a driver, and requests to it."""
+    files.delete(f"drivers/{sweep}/{driver}.json")
+    files.delete(f"drivers/{sweep}/{driver}.stop")
+
+
+def heartbeats(files: DurableFiles) -> list[StoredHeartbeat]:
+    """The heartbeats of all drivers, by sweep; files that make no sense are passed over.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    stored = []
+    for name, state in sorted(files.listing("drivers").items()):
+        match = _SIGN.fullmatch(name)
+        data = files.read(name) if match and state.size <= LARGEST_HEARTBEAT else None
+        if match and data is not None:
+            try:
+                heartbeat = Heartbeat.model_validate_json(data)
+            except ValidationError:
+                continue
+            if heartbeat.driver == match[2]:
+                stored.append(StoredHeartbeat(match[1], heartbeat, state.modified))
+    return stored
+
+
+def store_clock(files: DurableFiles) -> int | None:
+    """The time now by the clock of the store, in nanoseconds: the time of a file that is written to learn it.
+
+    None if the store cannot be written.
+    """
+    name = f"drivers/clock-{secrets.token_hex(8)}"
+    try:
+        files.write(name, b"")
+        state = files.listing("drivers").get(name)
+        files.delete(name)
+    except StoreError:
+        return None
+    return None if state is None else state.modified
+
+
+def ask_to_stop(files: DurableFiles, sweep: str, driver: str) -> None:
+    """Ask a driver to stop; it looks with its next heartbeat.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    files.write(f"drivers/{sweep}/{driver}.stop", b"")
+
+
+def is_asked_to_stop(files: DurableFiles, sweep: str, driver: str) -> bool:
+    """Whether there is a request that the driver stop."""
+    return files.read(f"drivers/{sweep}/{driver}.stop") is not None

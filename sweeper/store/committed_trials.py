@@ -1,0 +1,169 @@
+"""The committed trials of a store: rows and curves of all of them, or of some.
+
+Each trial is one file, and its tail holds the row and the curves. A reading of the whole store lists the files, takes
+from snapshots what they hold of exactly these files, and decodes the tails of the others; if those are many, it leaves
+a new snapshot for the next reader. Nothing else is moved or deleted here: damaged files are reported.
+"""
+
+import itertools
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from sweeper.store import snapshots
+from sweeper.store.file_names import named_trial
+from sweeper.store.files import DurableFiles, FileState, StoreError
+from sweeper.store.quarantine import Damage
+from sweeper.store.schema import TRIAL_FILE
+from sweeper.store.seal import DamagedError, TrialSeal, tail_of, text_of, unsealed
+from sweeper.store.threads import in_threads
+from sweeper.store.trial_file import decoded
+
+logger = logging.getLogger(__name__)
+
+FEW = 16
+"""Largest number of trials whose files are tried in every partition, which is then cheaper than listing the store."""
+
+SOME = 300
+"""Largest number of trials whose files are read although snapshots may hold them."""
+
+ENOUGH = 500
+"""Number of files without a snapshot from which a reading of the whole store leaves one."""
+
+JOINED = 1000
+"""Files whose rows are joined at a time; a table of a single row takes tens of kilobytes."""
+
+
+class Reading(NamedTuple):
+    """The result of reading committed trials.
+
+    Attributes:
+        rows: One row for each, with the columns that were asked for, sorted by trial id if that is among them.
+        damage: Damaged files.
+    """
+
+    rows: pa.Table
+    damage: list[Damage]
+
+
+def read(files: DurableFiles, columns: Sequence[str], trial_ids: Iterable[str] | None = None) -> Reading:
+    """Read the committed trials, or those listed.
+
+    Args:
+        files: The files of the store.
+        columns: Some of `snapshots.COLUMNS`.
+        trial_ids: Ids of trials; None for all.
+
+    Raises:
+        StoreError: the store cannot be read, or a newer version of this program wrote it.
+    """
+    wanted = None if trial_ids is None else set(trial_ids)
+    if wanted is not None and len(wanted) <= FEW:
+        partitions = [inner for outer in files.folders("trials") for inner in files.folders(outer)]
+        names = [f"{folder}/{key}.parquet" for key in wanted for folder in partitions]
+        return _sorted(_decoded_files(files, [name for name in names if named_trial(name)], columns))
+    listed = _trials(files.listing("trials"), wanted)
+    if wanted is not None and len(listed) <= SOME:
+        return _sorted(_decoded_files(files, list(listed), columns))
+    covered = snapshots.covered(files, listed, columns)
+    left = [name for name in listed if name not in covered.names]
+    keep = wanted is None and len(left) >= ENOUGH
+    reading = _decoded_files(files, left, snapshots.COLUMNS.names if keep else columns)
+    if keep and reading.rows.num_rows:
+        try:
+            snapshots.add(files, listed, reading.rows)
+        except StoreError as error:
+            logger.info("a snapshot could not be written: %s", error)
+    return _sorted(reading._replace(rows=pa.concat_tables([*covered.rows, reading.rows.select(columns)])))
+
+
+def compact(files: DurableFiles) -> Reading:
+    """Write a snapshot of the trials that have none; these trials.
+
+    Raises:
+        StoreError: the store cannot be read or written, or a newer version of this program wrote it.
+    """
+    listed = _trials(files.listing("trials"), None)
+    covered = snapshots.covered(files, listed, ["trial_id"])
+    reading = _decoded_files(files, [name for name in listed if name not in covered.names], snapshots.COLUMNS.names)
+    if reading.rows.num_rows:
+        snapshots.add(files, listed, reading.rows)
+    return reading
+
+
+def _sorted(reading: Reading) -> Reading:
+    rows = reading.rows.combine_chunks()
+    return reading._replace(rows=rows.sort_by("trial_id") if "trial_id" in rows.column_names else rows)
+
+
+def _trials(listed: Mapping[str, FileState], wanted: Collection[str] | None) -> dict[str, FileState]:
+    """The listed files of trials; others are warned of."""
+    names = {}
+    for name, state in listed.items():
+        trial = named_trial(name)
+        if trial is None:
+            logger.warning("%r is not a file of this store: ignored", name)
+        elif wanted is None or trial[2] in wanted:
+            names[name] = state
+    return names
+
+
+def _decoded_files(files: DurableFiles, names: Sequence[str], columns: Sequence[str]) -> Reading:
+    """The rows in the files of trials; files that are gone are left out."""
+    tables, damage = [snapshots.COLUMNS.empty_table().select(columns)], []
+    waiting = iter(names)
+    while group := list(itertools.islice(waiting, JOINED)):
+        found = in_threads(lambda name: row_in(files, name, columns), group)
+        damage += [each for each in found if isinstance(each, Damage)]
+        rows = [each for each in found if isinstance(each, Row)]
+        tables += [_joined(rows, columns)] if rows else []
+    return Reading(pa.concat_tables(tables), damage)
+
+
+class Row(NamedTuple):
+    """What was read from the file of a trial.
+
+    Attributes:
+        seal: Its seal.
+        values: Columns of `schema.TRIAL_FILE` in one row.
+        size: Bytes of the file.
+        digest: The digest of its tail.
+    """
+
+    seal: TrialSeal
+    values: pa.Table
+    size: int
+    digest: str
+
+
+def row_in(files: DurableFiles, name: str, columns: Iterable[str]) -> Row | Damage | None:
+    """The row in a file, with those of the columns that a tail has; None if the file is gone."""
+    try:
+        tail = tail_of(files, name)
+        if tail is None:
+            return None
+        seal = unsealed(tail, TrialSeal, name)
+        values = decoded(tail.padded(), seal, [column for column in columns if column in TRIAL_FILE.names])
+    except DamagedError as error:
+        return Damage(name, str(error))
+    return Row(seal, values, tail.size, tail.digest or "")
+
+
+def _joined(rows: Sequence[Row], columns: Sequence[str]) -> pa.Table:
+    """The rows as one table with these columns of `snapshots.COLUMNS`."""
+    values = pa.concat_tables([row.values for row in rows]).combine_chunks()
+    further = {
+        "file": lambda row: row.seal.name, "size": lambda row: row.size, "digest": lambda row: row.digest,
+        "seal": lambda row: text_of(row.seal), "task": lambda row: row.seal.task,
+        "baseline": lambda row: row.seal.baseline, "version": lambda row: "",
+    }  # fmt: skip
+    arrays = [
+        values[name] if name in TRIAL_FILE.names else pa.array([further[name](row) for row in rows], COLUMN_TYPES[name])
+        for name in columns
+    ]
+    return pa.table(arrays, list(columns))
+
+
+COLUMN_TYPES = {field.name: field.type for field in snapshots.COLUMNS}

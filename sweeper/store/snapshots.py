@@ -1,0 +1,211 @@
+"""Snapshots: copies of the rows and curves of many trials in one file, so that a large store is read fast.
+
+    snapshots/<digits>.parquet
+
+A snapshot says of each trial which file it has copied: name, size, version (time of modification, or ETag) and digest.
+A reader takes a row from a snapshot only if the file in the store is that file. So a snapshot that is damaged, stale,
+half there or deleted costs time and nothing else: it needs no lock, no order of operations, and no repair.
+
+Where times of modification were lost (git, cp), the digest at the end of the file decides. It also decides where a time
+says too little: a file that was written within `TICK` of the newest file of a listing could have been replaced since,
+in the same tick of a clock, so the snapshot has no version of it.
+
+A new snapshot takes in those that are not much larger than itself, so that a store has few, and rows are copied rarely.
+"""
+
+import contextlib
+import hashlib
+import logging
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sweeper.store.file_names import trial_file_name
+from sweeper.store.files import DurableFiles, FileState, StoreError
+from sweeper.store.schema import CURVES_COLUMN, TRIALS
+from sweeper.store.seal import DamagedError, SnapshotSeal, sealed, tail_of, unsealed
+from sweeper.store.threads import in_threads
+from sweeper.store.trial_file import check_metrics, check_specs
+
+logger = logging.getLogger(__name__)
+
+COLUMNS = pa.schema([
+    ("file", pa.string()), ("size", pa.int64()), ("version", pa.string()), ("digest", pa.string()),
+    ("seal", pa.string()), *TRIALS, CURVES_COLUMN,
+])  # fmt: skip
+"""Columns of a snapshot: the file that was copied, its seal, and its row and curves."""
+
+TICK = 2 * 10**9
+"""Nanoseconds: no clock of a file system or an object store is coarser."""
+
+ROWS = 10_000
+"""Rows of a row group."""
+
+DECODED_LIMIT = 16 * 2**30
+"""Bytes that the columns of a snapshot may take when they are decoded; a million trials take about five billion."""
+
+
+class Covered(NamedTuple):
+    """What snapshots hold of the files of a store.
+
+    Attributes:
+        names: The files.
+        rows: Tables of their rows.
+    """
+
+    names: set[str]
+    rows: list[pa.Table]
+
+
+def covered(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence[str]) -> Covered:
+    """What snapshots hold of the listed files of trials; unreadable snapshots are passed over with a warning.
+
+    Args:
+        files: The files of the store.
+        listed: The files of trials and their states.
+        columns: The columns of the rows.
+    """
+    answer = Covered(set(), [])
+    for name in _names(files):
+        try:
+            snapshot = _Snapshot(files, name)
+            current = snapshot.current(listed, answer.names)
+            rows = snapshot.rows(columns, current)
+        except FileNotFoundError:
+            continue  # a newer snapshot has taken its place
+        except (StoreError, *_UNREADABLE) as error:
+            logger.warning("%r is not used (%s)", name, " ".join(str(error).split()))
+            continue
+        answer.names.update(current)
+        answer.rows.append(rows)
+    return answer
+
+
+def add(files: DurableFiles, listed: Mapping[str, FileState], rows: pa.Table) -> None:
+    """Write a snapshot of further rows.
+
+    Args:
+        files: The files of the store.
+        listed: The files of all trials and their states, as they were before the rows were read.
+        rows: Rows that no snapshot has, with the columns `COLUMNS`.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    newest = max(state.modified for state in listed.values())
+    states = [listed[name] for name in rows["file"].to_pylist()]
+    versions = [state.version if state.etag or state.modified < newest - TICK else "" for state in states]
+    tables = [rows.set_column(COLUMNS.get_field_index("version"), "version", pa.array(versions, pa.string()))]
+    replaced = _joined(files, listed, tables)
+    table = pa.concat_tables(tables).combine_chunks().sort_by("trial_id")
+    data = sealed(table, SnapshotSeal(), _OPTIONS, None, ROWS)
+    name = f"snapshots/{hashlib.blake2b(data, digest_size=10).hexdigest()}.parquet"
+    files.write(name, data)
+    for each in replaced:
+        if each != name:
+            files.delete(each)
+
+
+def _joined(files: DurableFiles, listed: Mapping[str, FileState], tables: list[pa.Table]) -> list[str]:
+    """Adds the rows of snapshots that are not much larger than `tables` to these; returns which can be deleted."""
+    count, taken = tables[0].num_rows, set(tables[0]["file"].to_pylist())
+    replaced, readable = [], []
+    for name in _names(files):
+        try:
+            snapshot = _Snapshot(files, name)
+            readable.append((snapshot, snapshot.current(listed, taken)))
+        except StoreError:
+            continue
+        except _UNREADABLE:
+            replaced.append(name)
+        else:
+            taken.update(readable[-1][1])
+    for snapshot, current in sorted(readable, key=lambda each: len(each[1])):
+        if len(current) <= 2 * count or 2 * len(current) < snapshot.count:
+            replaced.append(snapshot.name)
+            with contextlib.suppress(*_UNREADABLE):
+                tables.append(snapshot.rows(COLUMNS.names, current))
+                count += len(current)
+    return replaced
+
+
+_NAME = re.compile(r"snapshots/[0-9a-f]{20}\.parquet")
+_UNREADABLE = (DamagedError, pa.ArrowException, OSError)
+_POINTS = [f"curves.key_value.value.list.element.{field}" for field in ("step", "value")]
+_UNIQUE = {"file", "digest", "seal", "trial_id", "spec", "extra_metrics"}
+_OPTIONS: dict[str, Any] = {
+    "write_statistics": False,
+    "use_dictionary": ["curves.key_value.key", *(name for name in COLUMNS.names if name not in _UNIQUE)],
+    "column_encoding": dict(zip(_POINTS, ("DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"), strict=True)),
+    "compression": "zstd",
+}
+
+
+def _names(files: DurableFiles) -> list[str]:
+    """The snapshots of a store."""
+    return [name for name in files.listing("snapshots") if _NAME.fullmatch(name)]
+
+
+class _Snapshot:
+    """An open snapshot, whose footer is proven."""
+
+    def __init__(self, files: DurableFiles, name: str) -> None:
+        """Open it.
+
+        Raises:
+            FileNotFoundError: it is gone.
+            DamagedError, pyarrow.ArrowException, OSError: it is damaged.
+            StoreError: the store cannot be read, or a newer version of this program wrote it.
+        """
+        self.name, self._files = name, files
+        tail, source = tail_of(files, name), files.opened(name)
+        if tail is None or source is None:
+            raise FileNotFoundError(name)
+        unsealed(tail, SnapshotSeal, name)
+        self._file = pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
+        metadata = self._file.metadata
+        size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+        self.count = metadata.num_rows
+        if size + 8 * self.count * metadata.num_columns > DECODED_LIMIT or not self._file.schema_arrow.equals(COLUMNS):
+            raise DamagedError("does not have the columns of a snapshot")
+
+    def current(self, listed: Mapping[str, FileState], taken: Collection[str]) -> dict[str, int]:
+        """Positions of the rows of listed files as they are now, by file, without those that were taken already."""
+        index = self._file.read(["file", "size", "version", "digest"])
+        names, sizes, versions, digests = (column.to_pylist() for column in index.columns)
+        current, doubtful = {}, []
+        for place, name in enumerate(names):
+            state = listed.get(name)
+            if state is not None and state.size == sizes[place] and name not in taken:
+                if state.version == versions[place]:
+                    current[name] = place
+                else:
+                    doubtful.append(place)
+        same = in_threads(lambda place: self._digest(names[place]) == digests[place], doubtful)
+        return current | {names[place]: place for place, equal in zip(doubtful, same, strict=True) if equal}
+
+    def _digest(self, name: str) -> str | None:
+        """The digest that the file of a trial carries."""
+        tail = tail_of(self._files, name)
+        return None if tail is None else tail.digest
+
+    def rows(self, columns: Sequence[str], positions: Mapping[str, int]) -> pa.Table:
+        """The rows at these positions.
+
+        Raises:
+            DamagedError: they contradict themselves.
+        """
+        table = self._file.read(list(dict.fromkeys([*columns, "file", "trial_id", "task", "baseline"])))
+        if len(positions) < table.num_rows:
+            table = table.take(pa.array(sorted(positions.values()), pa.int64()))
+        names, ids, tasks, baselines = (table[name].to_pylist() for name in ("file", "trial_id", "task", "baseline"))
+        if names != list(map(trial_file_name, tasks, baselines, ids)):
+            raise DamagedError("has rows of other trials than their files")
+        if "spec" in columns:
+            check_specs(table["spec"].to_pylist(), zip(tasks, baselines, strict=True))
+        if "extra_metrics" in columns:
+            check_metrics(table["extra_metrics"].to_pylist())
+        return table.select(columns)

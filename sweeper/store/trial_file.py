@@ -1,0 +1,423 @@
+"""The file of a trial: from the result that a worker commits to one parquet file, and from the file back to its parts.
+
+The file has one row (`schema.TRIAL_FILE`). Its head holds the network and the outcomes, its tail the curves and the
+columns of `trials` (`seal`). A file may be whole, with the digests that belong to its bytes, and still make no sense:
+values of another trial or status than the seal says, a specification that is no JSON, or a few kilobytes that would be
+decoded to gigabytes. All of that is damage.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import safetensors.numpy
+from pydantic_core import from_json
+from safetensors import SafetensorError
+
+from sweeper.store.schema import (
+    CURVES,
+    CURVES_COLUMN,
+    NETWORK_COLUMN,
+    OUTCOMES_COLUMN,
+    ROW,
+    SCHEMA_VERSION,
+    TRIAL_FILE,
+    TrialResult,
+)
+from sweeper.store.seal import DamagedError, TrialSeal, proven_whole, sealed
+from sweeper.trial import trial_spec
+from sweeper.trial.columns import METRICS, TIMINGS
+
+LARGEST_NETWORK = 2**30
+"""Bytes of the largest network that is kept."""
+
+ROW_LIMIT = 64 * 2**20
+"""Bytes that the columns of `trials` in a file may take when they are decoded; they take about four thousand."""
+
+DETAIL_LIMIT = LARGEST_NETWORK + 2**30
+"""Bytes that all columns of a file may take when they are decoded; outcomes of a colouring trial take eight million."""
+
+COMPARED = ("trial_id", "status", "spec", "extra_metrics")
+"""Columns that must agree with the seal, or be readable."""
+
+_DETAILS = (NETWORK_COLUMN.name, OUTCOMES_COLUMN.name, CURVES_COLUMN.name)
+_KEYS = [f"{name}.key_value.key" for name in _DETAILS[1:]]
+_OUTCOME = "outcomes.key_value.value.list.element"
+_POINTS = [f"curves.key_value.value.list.element.{field}" for field in ("step", "value")]
+_LISTS = len([NETWORK_COLUMN.name, *_KEYS, _OUTCOME, *_POINTS])
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Write
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def trial_file(result: TrialResult) -> tuple[TrialSeal, bytes]:
+    """The file of a trial, and its seal.
+
+    Raises:
+        ValueError: the network is too large to be kept, or has numbers of a type that could not be read back.
+    """
+    trial, trial_id = result.trial, trial_spec.trial_id(result.trial)
+    network = None if result.network is None else network_bytes(result.network)
+    outcomes = {} if result.outcomes is None else _outcomes(result.outcomes)
+    seal = TrialSeal(
+        trial_id=trial_id,
+        task=trial.task.name,
+        baseline=trial.baseline,
+        status=result.status,
+        steps=int(result.timings.get("steps_done", 0)),
+        fingerprint=result.provenance.fingerprint(trial),
+        outcomes=tuple(outcomes),
+        network=None if network is None else network_digest(network),
+    )
+    return seal, sealed_row(seal, _row(trial_id, result), _curves(result.curves), outcomes, network)
+
+
+def sealed_row(
+    seal: TrialSeal,
+    row: Mapping[str, Any],
+    curves: pa.Array,
+    outcomes: Mapping[str, np.ndarray],
+    network: bytes | None,
+) -> bytes:
+    """The file with these parts.
+
+    Args:
+        seal: The seal of the file.
+        row: Value by column of `ROW`.
+        curves: One value of the column `curves`.
+        outcomes: Values by name, which are rounded already.
+        network: The bytes of a safetensors file.
+    """
+    columns = {
+        "network": pa.array([network], NETWORK_COLUMN.type),
+        "outcomes": _one_map(outcomes, OUTCOMES_COLUMN),
+        "curves": curves,
+    }
+    columns |= {field.name: pa.array([row.get(field.name)], field.type) for field in ROW}
+    return sealed(pa.table(columns, TRIAL_FILE), seal, _OPTIONS, first_of_tail="curves")
+
+
+_OPTIONS: dict[str, Any] = {
+    # For single values dictionaries, statistics and compression cost more than they save, in bytes and in time.
+    "write_statistics": False,
+    "use_dictionary": [_OUTCOME],
+    "column_encoding": dict(zip(_POINTS, ("DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"), strict=True)),
+    "compression": dict.fromkeys(["network", *ROW.names], "none") | dict.fromkeys([*_KEYS, _OUTCOME, *_POINTS], "zstd"),
+}
+
+
+def _row(trial_id: str, result: TrialResult) -> dict[str, Any]:
+    """The value of every column of `ROW`; a column without a value may be left out."""
+    trial, provenance = result.trial, result.provenance
+    metrics = {name: float(value) for name, value in result.metrics.items()}
+    error = result.error or {}
+    return {
+        "trial_id": trial_id,
+        "status": result.status,
+        "model": trial.model.name,
+        "objective": trial.objective.name,
+        "q": getattr(trial.objective, "q", None),
+        "m": trial.objective.m,
+        "seed": trial.seed,
+        "steps": trial.steps,
+        "batch_size": trial.batch_size,
+        "optimizer": trial.optimizer.name,
+        "learning_rate": getattr(trial.optimizer, "learning_rate", None),
+        "spec": json_text(trial_spec.canonical(trial)),
+        **{name: metrics.get(name) for name in METRICS},
+        "extra_metrics": json_text(spelt_out({k: value for k, value in metrics.items() if k not in METRICS})),
+        **{
+            name: int(result.timings[name]) if kind == "int64" else float(result.timings[name])
+            for name, kind in TIMINGS.items()
+            if name in result.timings
+        },
+        "error_kind": error.get("kind"),
+        "error_message": error.get("message"),
+        "error_step": error.get("step"),
+        "pack_id": result.pack_id,
+        "lanes": result.lanes,
+        "device": result.device,
+        **provenance.model_dump(include={"commit", "dirty", "lock_hash", "command"}),
+        "versions": json_text(provenance.versions),
+        "started": result.started,
+        "finished": result.finished,
+        "schema_version": SCHEMA_VERSION,
+        "fingerprint": provenance.fingerprint(trial),
+        **{f"{part}_version": version for part, version in trial_spec.versions(trial)._asdict().items()},
+    }
+
+
+def json_text(values: Mapping[str, Any]) -> str:
+    """The values of a column that holds JSON, always in one form.
+
+    Raises:
+        ValueError: a number is infinite or NaN.
+    """
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def spelt_out(metrics: Mapping[str, float]) -> dict[str, float | str]:
+    """Metrics for JSON, which has no infinity and no NaN: they are spelt out, as in the canonical spec."""
+    return {name: value if math.isfinite(value) else str(value) for name, value in metrics.items()}
+
+
+def _curves(points: Sequence[tuple[int, str, float]]) -> pa.Array:
+    """One value of the column `curves`."""
+    curves: dict[str, list[dict[str, float]]] = {}
+    for step, name, value in points:
+        curves.setdefault(name, []).append({"step": step, "value": float(value)})
+    return pa.array([list(curves.items())], CURVES_COLUMN.type)
+
+
+def _one_map(values: Mapping[str, np.ndarray], field: pa.Field) -> pa.Array:
+    """One value of a column of lists by name."""
+    offsets = np.cumsum([0, *map(len, values.values())], dtype=np.int32)
+    numbers = np.concatenate([np.zeros(0, np.float32), *values.values()])
+    lists = pa.ListArray.from_arrays(offsets, pa.array(numbers, field.type.item_type.value_type))
+    return pa.MapArray.from_arrays([0, len(values)], pa.array(list(values), pa.string()), lists).cast(field.type)
+
+
+DISTINCT = 4096
+"""An outcome of more different values than this is continuous: it is rounded."""
+
+MANTISSA_BITS = 12
+"""Of the 23 bits of a single-precision mantissa; a relative error of at most 2^-13, far below that of 100 seeds."""
+
+
+def _outcomes(values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Outcomes as they are stored: of few values first, which share a small dictionary; continuous ones rounded.
+
+    Raises:
+        ValueError: the outcomes are of different numbers of inputs.
+    """
+    single = {name: np.ascontiguousarray(column, np.float32) for name, column in values.items()}
+    if len({len(column) for column in single.values()}) > 1:
+        raise ValueError(f"outcomes of different numbers of inputs: { {name: len(c) for name, c in single.items()} }")
+    distinct = {name: len(np.unique(column)) for name, column in single.items()}
+    return {
+        name: single[name] if distinct[name] <= DISTINCT else _rounded(single[name])
+        for name in sorted(single, key=lambda name: distinct[name] > DISTINCT)
+    }
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """Single-precision values with a short mantissa."""
+    drop = 23 - MANTISSA_BITS
+    bits = values.view(np.uint32)
+    rounded = ((bits + np.uint32(1 << (drop - 1))) & np.uint32(0xFFFFFFFF << drop & 0xFFFFFFFF)).view(np.float32)
+    return np.where(np.isfinite(values) & np.isfinite(rounded), rounded, values)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Networks
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def network_bytes(weights: Mapping[str, np.ndarray]) -> bytes:
+    """The weights of a network as a safetensors file; equal weights give equal bytes.
+
+    Raises:
+        ValueError: the network is larger than networks may be, or has numbers of a type that numpy lacks.
+    """
+    tensors = {name: np.ascontiguousarray(values).reshape(np.shape(values)) for name, values in weights.items()}
+    try:
+        data = safetensors.numpy.save(tensors)
+        safetensors.numpy.load(data)
+    except (SafetensorError, KeyError, ValueError, TypeError) as error:
+        raise ValueError(f"the network cannot be kept (resources.networks: false leaves it out): {error}") from error
+    if len(data) > LARGEST_NETWORK:
+        raise ValueError(
+            f"a network of {len(weights):,} tensors and {len(data):,} bytes is too large to be kept: "
+            "resources.networks: false leaves it out"
+        )
+    return data
+
+
+def network_digest(network: bytes) -> str:
+    """What names the content of a network's bytes: BLAKE2b of 16 bytes, in hexadecimal digits."""
+    return hashlib.blake2b(network, digest_size=16).hexdigest()
+
+
+def weights_of(network: bytes) -> dict[str, np.ndarray]:
+    """The weights in the bytes of a network, by name; the arrays can only be read.
+
+    Raises:
+        DamagedError: they are no safetensors file of known types of numbers.
+    """
+    try:
+        return safetensors.numpy.load(network)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise DamagedError(f"has a network that is no safetensors file: {error}") from error
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Read
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def parts(data: bytes, name: str, columns: Collection[str]) -> tuple[TrialSeal, pa.Table]:
+    """The seal and some columns of the file of a trial, which is proven to the last byte.
+
+    Args:
+        data: The file.
+        name: Its name.
+        columns: The columns.
+
+    Raises:
+        DamagedError: the file is damaged or makes no sense.
+        StoreError: a newer version of this program wrote it.
+    """
+    seal = proven_whole(data, TrialSeal, name)
+    row = decoded(pa.py_buffer(data), seal, columns)
+    if OUTCOMES_COLUMN.name in columns and tuple(outcome_values(row)) != seal.outcomes:
+        raise DamagedError("has other outcomes than its seal")
+    if NETWORK_COLUMN.name in columns:
+        network = row[NETWORK_COLUMN.name][0].as_py()
+        if seal.network != (None if network is None else network_digest(network)):
+            raise DamagedError("has another network than its seal")
+        if network is not None:
+            weights_of(network)
+    return seal, row
+
+
+def decoded(file: pa.Buffer, seal: TrialSeal, columns: Iterable[str]) -> pa.Table:
+    """Some columns of `TRIAL_FILE`, in one row; a column that an older program did not know is null.
+
+    Args:
+        file: The file, or its padded tail if only columns of the tail are wanted.
+        seal: Its seal.
+        columns: The columns.
+
+    Raises:
+        DamagedError: the row contradicts its seal, has other types, or would take too much memory.
+    """
+    wanted = list(dict.fromkeys(columns))
+    try:
+        parquet = pq.ParquetFile(file)
+        stored = parquet.schema_arrow
+        _check_size(parquet.metadata, stored.names == TRIAL_FILE.names)
+        known = [name for name in dict.fromkeys([*COMPARED, *wanted]) if name in stored.names]
+        if any(stored.field(name).type != TRIAL_FILE.field(name).type for name in known):
+            raise DamagedError("has columns of other types than a trial's row")
+        row = parquet.read(columns=known, use_threads=False).replace_schema_metadata(None)
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedError(" ".join(str(error).split())) from error
+    check_agreement(row, seal)
+    for name in wanted:
+        if name not in known:
+            row = row.append_column(TRIAL_FILE.field(name), pa.nulls(1, TRIAL_FILE.field(name).type))
+    return row.select(wanted).cast(pa.schema([TRIAL_FILE.field(name) for name in wanted]))
+
+
+def _check_size(metadata: pq.FileMetaData, ours: bool) -> None:
+    """Refuse a file that is no single row, or that would take too much memory.
+
+    Args:
+        metadata: Its footer.
+        ours: Whether it has the columns of `TRIAL_FILE`: then only the first ones hold lists, and need a look.
+
+    Raises:
+        DamagedError: it is to be refused.
+    """
+    if metadata.num_rows != 1 or metadata.num_row_groups != 1:
+        raise DamagedError("does not hold the row of a trial")
+    group = metadata.row_group(0)
+    chunks = [group.column(place) for place in range(_LISTS if ours else group.num_columns)]
+    if group.total_byte_size > ROW_LIMIT:
+        size = group.total_byte_size - sum(
+            chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.partition(".")[0] in _DETAILS
+        )
+        if size > ROW_LIMIT:
+            raise DamagedError(f"would take {size:,} bytes, too many for a row")
+    # Equal values of a list take next to nothing in the file.
+    size = group.total_byte_size + 8 * sum(chunk.num_values for chunk in chunks)
+    if size > DETAIL_LIMIT:
+        raise DamagedError(f"would take {size:,} bytes, too many for a trial")
+
+
+def check_agreement(row: pa.Table, seal: TrialSeal) -> None:
+    """Compare a row with its seal.
+
+    Raises:
+        DamagedError: the row disagrees with its seal, or with itself.
+    """
+    if missing := {"trial_id", "status", "spec"}.difference(row.column_names):
+        raise DamagedError(f"has no column {min(missing)!r}")
+    for column in ("trial_id", "status"):
+        if row[column][0].as_py() != getattr(seal, column):
+            raise DamagedError(f"has another {column} than its seal")
+    check_specs(row["spec"].to_pylist(), [(seal.task, seal.baseline)])
+    check_metrics(row["extra_metrics"].to_pylist() if "extra_metrics" in row.column_names else [])
+
+
+def check_specs(specs: Iterable[str | None], named: Iterable[tuple[str, str]]) -> None:
+    """Whether specifications are JSON, and of these tasks and baselines.
+
+    Raises:
+        DamagedError: one is not.
+    """
+    for spec, (task, baseline) in zip(specs, named, strict=True):
+        try:
+            values = from_json(spec or "")
+            same = (values["task"]["name"], values["baseline"]) == (task, baseline)
+        except (ValueError, TypeError, LookupError):
+            raise DamagedError("has no readable specification") from None
+        if not same:
+            raise DamagedError("has the specification of another task or baseline")
+
+
+def check_metrics(metrics: Iterable[str | None]) -> None:
+    """Whether metrics without a column of their own are JSON.
+
+    Raises:
+        DamagedError: they are not.
+    """
+    for text in metrics:
+        try:
+            readable = text is None or isinstance(from_json(text), dict)
+        except ValueError:
+            readable = False
+        if not readable:
+            raise DamagedError("has no readable metrics")
+
+
+def points(rows: pa.Table) -> pa.Table:
+    """The curves of trials with one row a point, as the view `curves` has them.
+
+    Args:
+        rows: The columns `trial_id`, `task`, `baseline` and `curves` of trials.
+    """
+    if not rows.num_rows:
+        return CURVES.empty_table()
+    maps = rows["curves"].combine_chunks()
+    offsets = maps.offsets.to_numpy()
+    lists = maps.items.slice(offsets[0], offsets[-1] - offsets[0])
+    names = maps.keys.slice(offsets[0], offsets[-1] - offsets[0])
+    lengths = lists.value_lengths().fill_null(0).to_numpy()
+    curve = np.repeat(np.arange(len(lists)), lengths)
+    trial = np.repeat(np.arange(rows.num_rows), np.diff(offsets))[curve]
+    values = lists.flatten()
+    whose = rows.select(["trial_id", "task", "baseline"]).take(pa.array(trial))
+    columns = [*whose.columns, values.field("step"), names.take(pa.array(curve)), values.field("value")]
+    return pa.table(columns, CURVES)
+
+
+def outcome_values(row: pa.Table) -> dict[str, np.ndarray]:
+    """The outcomes of a trial by name, float32, one value for every input.
+
+    Args:
+        row: The column `outcomes` of the trial.
+    """
+    maps = row["outcomes"].combine_chunks()
+    if not maps.is_valid()[0].as_py():
+        return {}
+    start, stop = maps.offsets[0].as_py(), maps.offsets[1].as_py()
+    lists, names = maps.items, maps.keys.to_pylist()
+    return {names[place]: lists[place].values.to_numpy() for place in range(start, stop)}

@@ -1,0 +1,31 @@
+"""The columns of a trial's row, by name and type: the one list from which the schema of a store is made.
+
+Rooms that know no store use the names, for instance to check the names in a panel.
+"""
+
+METRICS = (
+    "success", "success_p5", "success_worst5", "failed_inputs", "sampled", "sampled_p5", "majority_5", "majority_5_p5",
+    "majority_30", "majority_30_p5", "any_seed", "any_seed_p5", "loss", "loss_p95", "variance", "train_loss",
+)  # fmt: skip
+"""Metrics with a column of their own; any other metric is kept in `extra_metrics`."""
+
+TIMINGS = {
+    "steps_done": "int64", "wall_seconds": "double", "compile_seconds": "double", "train_seconds": "double",
+    "evaluation_seconds": "double", "cpu_seconds": "double", "steps_per_second": "double", "peak_memory_bytes": "int64",
+}  # fmt: skip
+"""The work and the costs of a trial."""
+
+COLUMNS = {
+    "trial_id": "string", "status": "string", "task": "string", "baseline": "string", "model": "string",
+    "q": "double", "m": "int64", "seed": "int64", "steps": "int64", "batch_size": "int64", "optimizer": "string",
+    "learning_rate": "double", "spec": "string",
+    **dict.fromkeys(METRICS, "double"), "extra_metrics": "string",
+    **TIMINGS,
+    "error_kind": "string", "error_message": "string", "error_step": "int64",
+    "pack_id": "string", "lanes": "int64", "device": "string",
+    "commit": "string", "dirty": "bool", "lock_hash": "string", "versions": "string", "command": "string",
+    "started": "timestamp", "finished": "timestamp", "schema_version": "int64",
+    "fingerprint": "string", "task_version": "int64", "model_version": "int64", "numerics_version": "int64",
+    "objective": "string", "objective_version": "int64",
+}  # fmt: skip
+"""All columns, in the order of a row. Times are in microseconds, in UTC."""

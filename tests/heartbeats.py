@@ -1,0 +1,33 @@
+"""heartbeats of drivers."""
+
+import time
+
+from sweeper.listeners.driver_process import this_process
+from sweeper.listeners.heartbeats import Heartbeat, PackProgress, new_driver
+
+PACK = PackProgress(
+    label="coloring Aq_R", phase="training", step=100, steps=250, lanes=4, train_loss=0.25, node="seven"
+)
+
+
+def heartbeat(**changes):
+    """A heartbeat of this process as a driver; `changes` replace fields."""
+    fields = {
+        "driver": new_driver(), "process": this_process(), "command": "python -m sweeper.run x.yaml",
+        "state": "running", "every": 5.0, "elapsed": 60.0, "trials": 8, "done": 3, "failed": 0,
+        "steps_per_second": 1234.0, "seconds_left": 300.0, "running": 1, "packs": (PACK,),
+    }  # fmt: skip
+    return Heartbeat(**(fields | changes))
+
+
+ELSEWHERE = this_process().model_copy(update={"machine": "another", "host": "far"})
+
+
+DEAD = this_process().model_copy(update={"born": 1})
+
+
+def until(condition):
+    """The first true value of the condition."""
+    while not (value := condition()):
+        time.sleep(0.005)
+    return value

@@ -1,0 +1,109 @@
+"""A driver tells the store that it lives, stops when it is asked to, and says goodbye."""
+
+import threading
+
+import pytest
+
+from sweeper import events
+from sweeper.listeners import heartbeat_writer, heartbeats
+from sweeper.listeners.heartbeat_writer import HeartbeatWriter
+from sweeper.store.files import StoreError
+from sweeper.store.store import Store
+from tests.heartbeats import heartbeat, until
+
+PLANNED = events.SweepPlanned("quick", trials=8, done=1, failed=1, steps=2000)
+STARTED = events.PackStarted("0123456789", "coloring Aq_R seed=0…3", ("a", "b", "c", "d"), 250)
+PROGRESSED = events.PackProgressed("0123456789", "training", 120, 250, 4, {}, 0.25, 40.0)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.open(tmp_path / "results")
+
+
+def told(store):
+    return [stored.heartbeat for stored in heartbeats.heartbeats(store.files)]
+
+
+def test_a_sign_says_what_runs_where_and_goes_at_the_end(store):
+    stops = []
+    heart = HeartbeatWriter(store, "python -m sweeper.run x.yaml", lambda: stops.append(1), seconds=0.01)
+    heart.hear(PLANNED)
+    first = until(lambda: told(store))[0]
+    assert (first.state, first.trials, first.done, first.failed, first.packs) == ("starting", 8, 1, 1, ())
+    for event in (events.SweepStarted(None), STARTED):
+        heart.hear(event)
+    (pack,) = until(lambda: told(store)[0].packs)
+    assert (pack.label, pack.phase, pack.node, pack.train_loss) == (STARTED.label, "waiting", None, None)
+    for event in (events.PackPlaced(STARTED.pack_id, "seven"), PROGRESSED):
+        heart.hear(event)
+    now = until(lambda: told(store)[0].packs[0].step and told(store)[0])
+    (pack,) = now.packs
+    assert (now.state, now.running, now.steps_per_second) == ("running", 1, 40.0)
+    assert (pack.phase, pack.step, pack.steps, pack.lanes, pack.train_loss, pack.node) == (
+        "training", 120, 250, 4, 0.25, "seven",
+    )  # fmt: skip
+    heart.hear(events.SweepStopping("interrupted", 1))
+    until(lambda: told(store)[0].state == "stopping")
+    heart.hear(events.SweepEnded())
+    assert store.listing("drivers") == []
+    assert not stops
+
+
+def test_a_request_stops_once(store, monkeypatch):
+    stops, written, write = [], [], heartbeats.write_heartbeat
+    monkeypatch.setattr(heartbeat_writer, "write_heartbeat", lambda *arguments: written.append(write(*arguments)))
+
+    def look():
+        """Wait for a whole look of the driver for requests, which follows a heartbeat."""
+        before = len(written)
+        until(lambda: len(written) >= before + 2)
+
+    heart = HeartbeatWriter(store, "", lambda: stops.append(1), seconds=0.01)
+    heart.hear(PLANNED)
+    driver = until(lambda: told(store))[0].driver
+    heartbeats.ask_to_stop(store.files, "quick", "0" * 16)
+    look()
+    assert not stops, "another driver was asked"
+    heartbeats.ask_to_stop(store.files, "quick", driver)
+    until(lambda: stops)
+    look()
+    heart.hear(events.SweepEnded())
+    assert stops == [1]
+    assert store.listing("drivers") == ["drivers/quick/" + "0" * 16 + ".stop"]
+
+
+def test_a_store_in_trouble_costs_signs_only(store, monkeypatch):
+    failed = threading.Event()
+    write = heartbeats.write_heartbeat
+
+    def refused(*arguments):
+        failed.set()
+        raise StoreError("no space left")
+
+    monkeypatch.setattr(heartbeat_writer, "write_heartbeat", refused)
+    heart = HeartbeatWriter(store, "", lambda: None, seconds=0.01)
+    heart.hear(PLANNED)
+    failed.wait()
+    monkeypatch.setattr(heartbeat_writer, "write_heartbeat", write)
+    until(lambda: told(store))
+    heart.hear(events.SweepEnded())
+    assert not told(store)
+
+
+def test_a_start_that_found_no_work_writes_nothing(store):
+    HeartbeatWriter(store, "", lambda: None).hear(events.SweepEnded())
+    assert not store.exists()
+
+
+def test_a_driver_carries_on_for_dead_ones_of_its_sweep(store):
+    dead = heartbeat(process=heartbeat().process.model_copy(update={"born": 1}))
+    elsewhere = heartbeat(process=heartbeat().process.model_copy(update={"machine": "another"}))
+    for sweep, each in (("quick", dead), ("other", dead), ("quick", elsewhere)):
+        heartbeats.write_heartbeat(store.files, sweep, each)
+    heart = HeartbeatWriter(store, "", lambda: None, seconds=0.01)
+    heart.hear(PLANNED)
+    until(lambda: len(told(store)) == 3)
+    heart.hear(events.SweepEnded())
+    left = {(stored.sweep, stored.heartbeat.driver) for stored in heartbeats.heartbeats(store.files)}
+    assert left == {("other", dead.driver), ("quick", elsewhere.driver)}

@@ -1,0 +1,108 @@
+"""Heartbeats: which process a driver is, how old a heartbeat is, and files that make no sense."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from sweeper.listeners.driver_process import DriverProcess, life, this_process
+from sweeper.listeners.heartbeats import (
+    ask_to_stop,
+    heartbeats,
+    is_asked_to_stop,
+    remove_heartbeat,
+    store_clock,
+    write_heartbeat,
+)
+from sweeper.store.store import Store
+from sweeper.trial import plugins
+from tests.heartbeats import heartbeat
+
+
+@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
+def files(request, tmp_path):
+    if request.param == "disk":
+        return Store.open(tmp_path / "results").files
+    return Store.open(request.getfixturevalue("s3").url(tmp_path.name)).files
+
+
+def test_a_sign_is_read_as_it_was_written_until_it_is_removed(files):
+    written = heartbeat(seconds_left=None)
+    write_heartbeat(files, "quick", written)
+    ask_to_stop(files, "quick", written.driver)
+    (stored,) = heartbeats(files)
+    assert (stored.sweep, stored.heartbeat) == ("quick", written)
+    assert is_asked_to_stop(files, "quick", written.driver)
+    remove_heartbeat(files, "quick", written.driver)
+    assert heartbeats(files) == []
+    assert not is_asked_to_stop(files, "quick", written.driver)
+    assert files.listing("drivers") == {}
+
+
+def test_the_clock_of_the_store_leaves_nothing(files, monkeypatch):
+    write_heartbeat(files, "quick", heartbeat())
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    (stored,) = heartbeats(files)
+    assert 0 <= store_clock(files) - stored.modified < 3600e9
+    assert len(files.listing("drivers")) == 1
+
+
+def test_a_store_that_cannot_be_written_tells_no_time(tmp_path):
+    (tmp_path / "results").write_text("a file")
+    assert store_clock(Store.open(tmp_path / "results").files) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"[]", b"{", b'{"driver": "x"}', heartbeat(driver="0" * 16).model_dump_json().encode(),
+        heartbeat(driver="f" * 16).model_dump_json().encode() + b" " * 2**20,
+    ],
+    ids=["empty", "list", "cut", "another record", "another driver", "too large"],
+)  # fmt: skip
+def test_files_that_make_no_sense_are_passed_over(tmp_path, data):
+    files = Store.open(tmp_path).files
+    files.write("drivers/quick/" + "f" * 16 + ".json", data)
+    files.write("drivers/strange/name.json", heartbeat().model_dump_json().encode())
+    assert heartbeats(files) == []
+
+
+def test_life_is_certain_on_this_machine(tmp_path):
+    program = tmp_path / "a) Z ("  # the system tells names of programs among the states of processes
+    program.symlink_to(sys.executable)
+    says = (
+        "from sweeper.listeners.driver_process import this_process; "
+        "print(this_process().model_dump_json(), flush=True); input()"
+    )
+    child = subprocess.Popen(
+        [program, "-c", says], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, cwd=plugins.ROOT,
+    )  # fmt: skip
+    process = DriverProcess.model_validate_json(child.stdout.readline())
+    assert (process.pid, process.machine) == (child.pid, this_process().machine)
+    assert life(process) == "alive"
+    assert life(process.model_copy(update={"born": process.born - 1})) == "dead", "another process has the number now"
+    assert life(process.model_copy(update={"machine": "another boot"})) == "elsewhere"
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert life(process) == "dead", "a process that nobody has waited for"
+    child.wait()
+    assert life(process) == "dead"
+    child.stdin.close()
+    child.stdout.close()
+
+
+def test_without_proc_a_number_is_all_there_is(monkeypatch):
+    mine = this_process().model_copy(update={"born": None})
+    assert life(mine) == "alive"
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert life(mine.model_copy(update={"pid": child.pid})) == "dead"
+
+    def refused(pid, signum):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refused)
+    assert life(mine) == "alive", "the process of another user"
