@@ -120,7 +120,7 @@ def add_tags(store: Store, choice: Chosen, words: list[str]) -> str:
         StoreError: the store cannot be read or written.
     """
     for word in words:
-        if not TAG.fullmatch(word):
+        if not re.fullmatch(TAG, word):
             raise BadAnnotation(f"{word!r} cannot be a tag: a word of at most 100 characters without blanks and commas")
     had = [set(each.tags) for each in _own(store, choice.subject)]
     new = [word for word in dict.fromkeys(words) if not had or any(word not in tags for tags in had)]

@@ -19,6 +19,7 @@ from sweeper.analysis.table import Column, Form, Table, narrowed, terminal, text
 from sweeper.messages import printable
 from sweeper.store.store import TRIALS
 from sweeper.trial.columns import METRICS, TIMINGS
+from sweeper.trial.entry_names import entries
 
 PROVENANCE = (
     "pack_id", "lanes", "device", "commit", "dirty", "lock_hash", "versions", "command", "started", "finished",
@@ -115,7 +116,7 @@ def _own_metrics(answer: pa.Table) -> set[str]:
     if not {"spec", "extra_metrics"} <= {*answer.column_names}:
         return set()
     specs = [spec for spec in answer["spec"].to_pylist() if isinstance(spec, str)]
-    return {*names_of(specs, map(extra_metrics, answer["extra_metrics"].to_pylist())).metrics.values()}
+    return {*names_of(map(entries, specs), map(extra_metrics, answer["extra_metrics"].to_pylist())).metrics.values()}
 
 
 def _order(name: str, own_metrics: Collection[str]) -> int:

@@ -19,6 +19,7 @@ from sweeper.messages import counted
 from sweeper.store.store import TRIALS, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
+from sweeper.trial.entry_names import entries
 
 SHOWN_STEPS = 40
 """Largest number of points of a curve that are shown to people."""
@@ -122,7 +123,7 @@ def show(store: Store, prefix: str) -> Answer:
     lists = programs.column_names[row.num_columns :]
     (values,) = programs.to_pylist()
     own = [name for name in row.column_names if name not in TRIALS.names]
-    further = names_of([values["spec"]], [extra_metrics(values["extra_metrics"])]).metrics
+    further = names_of([entries(values["spec"])], [extra_metrics(values["extra_metrics"])]).metrics
     metrics = [*METRICS, *further.values()]
     sections = {
         "trial": ["trial_id", "status", *lists, "error_kind", "error_message", "error_step"],

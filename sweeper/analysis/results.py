@@ -24,6 +24,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from sweeper.analysis.evaluations import evaluation_rows
 from sweeper.store.store import TRIALS, Store
@@ -54,11 +55,13 @@ def current(rows: pa.Table) -> pa.Table:
     model_versions = {name: _version("model", name) for name in set(models)}
     objective_versions = {name: _version("objective", name or plugins.DEFAULT_OBJECTIVE) for name in set(objectives)}
     columns = [rows[f"{part}_version"].to_pylist() for part in trial_spec.Versions._fields]
-    agree = []
-    for task, model, objective, *written in zip(tasks, models, objectives, *columns, strict=True):
+    programs = list(zip(tasks, models, objectives, *columns, strict=True))
+    agree = {}
+    for program in set(programs):
+        task, model, objective, *written = program
         here = (task_versions[task], model_versions[model], trial_spec.NUMERICS_VERSION, objective_versions[objective])
-        agree.append(all(now is None or (then or 1) == now for then, now in zip(written, here, strict=True)))
-    return rows.filter(pa.array(agree, pa.bool_()))
+        agree[program] = all(now is None or (then or 1) == now for then, now in zip(written, here, strict=True))
+    return rows if all(agree.values()) else rows.filter(pa.array(map(agree.__getitem__, programs), pa.bool_()))
 
 
 def _version(kind: plugins.Kind, name: str) -> int | None:
@@ -90,8 +93,8 @@ def named_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _further(present: Collection[str], specs: Iterable[str], extras: Iterable[str | None]) -> dict[str, list[Any]]:
     """The values of the added columns by name, for rows that have the columns `present`."""
-    specs, metrics = list(specs), [extra_metrics(extra) for extra in extras]
-    names, records = names_of(specs, metrics, present), [entries(spec) for spec in specs]
+    records, metrics = [entries(spec) for spec in specs], [extra_metrics(extra) for extra in extras]
+    names = names_of(records, metrics, present)
     further = {
         name: [record.get(path) for record in records] for path, name in names.entries.items() if name not in present
     }
@@ -111,16 +114,18 @@ class ColumnNames(NamedTuple):
 
 
 def names_of(
-    specs: Iterable[str], metrics: Iterable[Mapping[str, float]], present: Collection[str] = TRIALS.names
+    records: Iterable[Mapping[str, Any]],
+    metrics: Iterable[Mapping[str, float]],
+    present: Collection[str] = TRIALS.names,
 ) -> ColumnNames:
     """The columns of rows with these specifications and these `extra_metrics`.
 
     Args:
-        specs: JSON, as in the store.
+        records: The entries of the specifications.
         metrics: The metrics of each row that have no column in the store.
         present: Columns that the rows have already.
     """
-    of_entries = entry_names([entries(spec) for spec in specs], {*present, *TAKEN})
+    of_entries = entry_names(records, {*present, *TAKEN})
     taken = {name.lower() for name in (*TAKEN, *present, *of_entries.values())}
     of_metrics = {}
     for metric in dict.fromkeys(metric for record in metrics for metric in record):
@@ -178,7 +183,7 @@ def value_order(value: Any) -> tuple[int, float, str]:
 
 def extra_metrics(text: str | None) -> dict[str, float]:
     """The metrics of a row that have no column of their own."""
-    return {name: decoded(value) for name, value in json.loads(text).items()} if isinstance(text, str) else {}
+    return {name: decoded(value) for name, value in from_json(text).items()} if isinstance(text, str) else {}
 
 
 def _spelled_out(value: Any) -> Any:

@@ -12,9 +12,9 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
-from pyarrow.fs import LocalFileSystem
 
 from sweeper.space.sweep_spec import SweepSpec
+from sweeper.store.local_files import LocalFiles
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 from sweeper.trial.provenance import Provenance
@@ -33,7 +33,7 @@ def figure_lines(spec: SweepSpec, store: Store, rows: pa.Table, origin: Provenan
     """
     if not spec.panels:
         return []
-    local = isinstance(store.files.filesystem, LocalFileSystem)
+    local = isinstance(store.files, LocalFiles)
     folder = (Path(store.root) / "figures" if local else Path("figures").resolve()) / spec.name
     # Evaluations have rows of their own, which are not among those of the trials: their panels are always drawn.
     of_evaluations = any(panel.draws_evaluations for panel in spec.panels)

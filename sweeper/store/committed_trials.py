@@ -16,8 +16,8 @@ from sweeper.store import snapshots
 from sweeper.store.file_names import named_trial
 from sweeper.store.files import DurableFiles, FileState, StoreError
 from sweeper.store.quarantine import Damage
-from sweeper.store.schema import TRIAL_FILE
-from sweeper.store.seal import DamagedError, TrialSeal, tail_of, text_of, unsealed
+from sweeper.store.schema import TRIAL_FILE, Status
+from sweeper.store.seal import DamagedError, Tail, TrialSeal, tail_of, text_of, unsealed
 from sweeper.store.threads import in_threads
 from sweeper.store.trial_file import decoded
 
@@ -114,8 +114,11 @@ def _decoded_files(files: DurableFiles, names: Sequence[str], columns: Sequence[
     """The rows in the files of trials; files that are gone are left out."""
     tables, damage = [snapshots.COLUMNS.empty_table().select(columns)], []
     waiting = iter(names)
+    stored = [name for name in columns if name in _STORED]
     while group := list(itertools.islice(waiting, JOINED)):
-        found = in_threads(lambda name: row_in(files, name, columns), group)
+        # Threads wait for files; they would only get into each other's way while they decode.
+        tails = in_threads(lambda name: _tail(files, name), group)
+        found = [row_in(name, tail, stored) for name, tail in zip(group, tails, strict=True)]
         damage += [each for each in found if isinstance(each, Damage)]
         rows = [each for each in found if isinstance(each, Row)]
         tables += [_joined(rows, columns)] if rows else []
@@ -138,17 +141,34 @@ class Row(NamedTuple):
     digest: str
 
 
-def row_in(files: DurableFiles, name: str, columns: Iterable[str]) -> Row | Damage | None:
-    """The row in a file, with those of the columns that a tail has; None if the file is gone."""
+def _tail(files: DurableFiles, name: str) -> Tail | Damage | None:
+    """The tail of a file, unproven; None if the file is gone."""
     try:
-        tail = tail_of(files, name)
-        if tail is None:
-            return None
-        seal = unsealed(tail, TrialSeal, name)
-        values = decoded(tail.padded(), seal, [column for column in columns if column in TRIAL_FILE.names])
+        return tail_of(files, name)
     except DamagedError as error:
         return Damage(name, str(error))
-    return Row(seal, values, tail.size, tail.digest or "")
+
+
+def row_in(name: str, tail: Tail | Damage | None, columns: Sequence[str]) -> Row | Damage | None:
+    """The row in the tail of a file, with some columns of `schema.TRIAL_FILE`."""
+    if not isinstance(tail, Tail):
+        return tail
+    try:
+        seal = unsealed(tail, TrialSeal, name)
+        return Row(seal, decoded(tail.padded(), seal, columns), tail.size, tail.digest or "")
+    except DamagedError as error:
+        return Damage(name, str(error))
+
+
+def statuses(files: DurableFiles, names: Sequence[str]) -> dict[str, Status]:
+    """Status, by trial id, of the trials in these files; those that are gone or damaged are left out.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    tails = in_threads(lambda name: _tail(files, name), names)
+    rows = (row_in(name, tail, ()) for name, tail in zip(names, tails, strict=True))
+    return {row.seal.trial_id: row.seal.status for row in rows if isinstance(row, Row)}
 
 
 def _joined(rows: Sequence[Row], columns: Sequence[str]) -> pa.Table:
@@ -160,10 +180,11 @@ def _joined(rows: Sequence[Row], columns: Sequence[str]) -> pa.Table:
         "baseline": lambda row: row.seal.baseline, "version": lambda row: "",
     }  # fmt: skip
     arrays = [
-        values[name] if name in TRIAL_FILE.names else pa.array([further[name](row) for row in rows], COLUMN_TYPES[name])
+        values[name] if name in _STORED else pa.array([further[name](row) for row in rows], COLUMN_TYPES[name])
         for name in columns
     ]
     return pa.table(arrays, list(columns))
 
 
 COLUMN_TYPES = {field.name: field.type for field in snapshots.COLUMNS}
+_STORED = frozenset(TRIAL_FILE.names)

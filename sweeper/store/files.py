@@ -9,16 +9,12 @@ A results folder may come from a stranger. Names are relative to the root of the
 import abc
 import contextlib
 import errno
-import posixpath
-import re
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
-
-from sweeper.messages import redacted
 
 LEFTOVER_SECONDS = 3600
 """Age in seconds after which the writer of an unfinished file counts as dead: writing takes seconds at most."""
@@ -56,13 +52,11 @@ class DurableFiles(abc.ABC):
 
     Attributes:
         url: Absolute address that another process can open.
-        filesystem: The pyarrow file system.
-        root: Path of the store inside that file system.
+        root: The place in words, for messages; on a disk the folder.
     """
 
-    def __init__(self, url: str, filesystem: fs.FileSystem, root: str) -> None:
+    def __init__(self, url: str, root: str) -> None:
         self.url = url
-        self.filesystem = filesystem
         self.root = root
 
     def __reduce__(self) -> tuple[Callable[[str], "DurableFiles"], tuple[str]]:
@@ -74,16 +68,10 @@ class DurableFiles(abc.ABC):
     def at(cls, address: Any) -> "DurableFiles":
         """The files at an address of this kind; nothing is read or made."""
 
-    def path(self, relative: str) -> str:
-        """The file's path inside the file system.
-
-        Raises:
-            StoreError: the name is absolute or climbs out of the root.
-        """
-        parts = PurePosixPath(relative).parts
-        if not parts or relative.startswith("/") or ".." in parts or "\0" in relative:
-            raise StoreError(f"{relative!r} is not the name of a file inside a store")
-        return posixpath.join(self.root, *parts)
+    @property
+    @abc.abstractmethod
+    def filesystem(self) -> fs.FileSystem:
+        """A file system of pyarrow in which the files lie below `root`, for readers that scan them in place."""
 
     @abc.abstractmethod
     def exists(self) -> bool:
@@ -116,8 +104,8 @@ class DurableFiles(abc.ABC):
         Args:
             relative: Name relative to the root; folders are made as needed.
             data: The content.
-            keep: Called with the content of a file that has the name already. If it returns True, that file stays. On
-                a local disk the answer and the replacement are one step; object stores offer no such step.
+            keep: Called with the content of a file that has the name already. If it returns True, that file stays. The
+                answer and the replacement are one step, but in object stores without conditional PUT.
 
         Returns:
             Whether `data` was published.
@@ -125,6 +113,20 @@ class DurableFiles(abc.ABC):
         Raises:
             StoreError: the file system refused, for instance because it is full or read-only. Nothing is left behind.
         """
+
+    def update(self, relative: str, change: Callable[[bytes | None], bytes | None]) -> None:
+        """Replace a file by what `change` makes of its content (None without a file), or leave it if that is None.
+
+        If another process writes the file meanwhile, `change` is called again with what that has written.
+
+        Raises:
+            StoreError: the store cannot be read or written.
+        """
+        done = False
+        while not done:
+            present = self.read(relative)
+            new = change(present)
+            done = new is None or self.write(relative, new, keep=lambda now, present=present: now != present)
 
     @abc.abstractmethod
     def delete(self, relative: str) -> None:
@@ -139,21 +141,31 @@ class DurableFiles(abc.ABC):
         """Delete the files that crashed writers left behind; files that a writer still holds stay."""
 
 
+def within(relative: str) -> str:
+    """The name of a file inside a store, in its plain form.
+
+    Raises:
+        StoreError: the name is absolute or climbs out of the root.
+    """
+    parts = PurePosixPath(relative).parts
+    if not parts or relative.startswith("/") or ".." in parts or "\0" in relative:
+        raise StoreError(f"{relative!r} is not the name of a file inside a store")
+    return "/".join(parts)
+
+
 @contextlib.contextmanager
 def explained(action: str, what: str) -> Iterator[None]:
     """Turn an operating system's error into one sentence.
 
     Raises:
         StoreTrouble: the same operation may succeed later.
-        StoreError: instead of any other OSError or Arrow error inside the context.
+        StoreError: instead of any other OSError inside the context.
     """
     try:
         yield
-    except (OSError, pa.ArrowException) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        # Some of pyarrow's own sentences repeat the URL.
-        passing = (isinstance(error, OSError) and error.errno in _PASSING) or _BUSY.search(str(error)) is not None
-        raise (StoreTrouble if passing else StoreError)(redacted(f"cannot {action} {what}: {reason}")) from None
+    except OSError as error:
+        passing = error.errno in _PASSING
+        raise (StoreTrouble if passing else StoreError)(f"cannot {action} {what}: {error.strerror or error}") from None
 
 
 _PASSING = {
@@ -161,9 +173,3 @@ _PASSING = {
     errno.ENETRESET, errno.ECONNABORTED, errno.ECONNRESET, errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH,
 }  # fmt: skip
 """Errors of network file systems whose server is away. A full or read-only disk is not among them."""
-
-_BUSY = re.compile(
-    r"HTTP status (429|5\d\d)|"
-    "NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT|THROTTLING"
-)
-"""How pyarrow words the answers of an object store that is busy or cannot be reached."""

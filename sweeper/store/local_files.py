@@ -10,9 +10,11 @@ import contextlib
 import errno
 import fcntl
 import logging
+import operator
 import os
 import re
 import secrets
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +22,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles, FileState, StoreError, explained
+from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles, FileState, StoreError, explained, within
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +34,19 @@ class LocalFiles(DurableFiles):
     def at(cls, address: str | Path) -> "LocalFiles":
         """The files below a folder, which need not exist."""
         root = os.path.realpath(Path(address).expanduser())
-        return cls(root, fs.LocalFileSystem(), root)
+        return cls(root, root)
+
+    @property
+    def filesystem(self) -> fs.FileSystem:
+        return fs.LocalFileSystem()
+
+    def path(self, relative: str) -> str:
+        """The file's path.
+
+        Raises:
+            StoreError: the name is absolute or climbs out of the root.
+        """
+        return os.path.join(self.root, within(relative))
 
     def exists(self) -> bool:
         return os.path.isdir(self.root)
@@ -49,23 +63,25 @@ class LocalFiles(DurableFiles):
     def _list(self, folder: str, listed: dict[str, FileState]) -> list[str]:
         """Adds the files directly inside a folder to `listed`; returns the folders inside it."""
         try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+            entries = sorted(os.scandir(folder), key=operator.attrgetter("name"))
         except FileNotFoundError:
             return []
-        folders = []
+        folders, place = [], folder[len(self.root) + 1 :]
         for entry in entries:
-            if entry.name.startswith("."):
+            name = entry.name
+            if name[0] == ".":
                 continue
             if entry.is_symlink():
                 logger.warning("%r is a symbolic link: ignored", entry.path)
-            elif entry.is_dir():
+            elif entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
             else:
-                # The file may have been set aside or replaced since the folder was read.
-                with contextlib.suppress(FileNotFoundError):
-                    if entry.is_file():
-                        status = entry.stat(follow_symlinks=False)
-                        listed[entry.path[len(self.root) + 1 :]] = FileState(status.st_size, status.st_mtime_ns)
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue  # set aside or replaced since the folder was read
+                if stat.S_ISREG(status.st_mode):
+                    listed[f"{place}/{name}" if place else name] = FileState(status.st_size, status.st_mtime_ns)
         return folders
 
     def folders(self, folder: str) -> list[str]:

@@ -1,131 +1,203 @@
 """Files in a bucket that are whole or not there: the one PUT to the final key is the publication.
 
-Object stores have no locks. Operations that a local disk does in one step (compare and replace, compare and delete) are
-two steps here; the base class names them.
+A check before a replacement is part of the PUT, which names the object that may be replaced (`If-Match`), or says that
+there is to be none (`If-None-Match`). A server that does not know these headers ignores them; there the check and the
+replacement are two steps.
 """
 
 import contextlib
+import datetime
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
+import obstore
 import pyarrow as pa
+from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError, PreconditionError
 from pyarrow import fs
 
-from sweeper.messages import redacted
-from sweeper.store.files import DurableFiles, FileState, StoreError, explained
+from sweeper.messages import did_you_mean, nearest_name, redacted
+from sweeper.store.files import DurableFiles, FileState, StoreError, StoreTrouble, within
 
-_ABSENT = re.compile("NO_SUCH_KEY|RESOURCE_NOT_FOUND")
-"""The names of an answer 404 in Amazon's client, with and without a text."""
-
+PART = 10_000_000
+"""Bytes from which a file that replaces any other goes up in parts."""
 
 ANSWER_SECONDS = 60.0
-"""The longest silence of an S3 server within one request. Its client gives up after 3 s unless told otherwise, and a
-busy server takes longer to list a hundred thousand files."""
+"""The longest silence of a server within one request: a busy one takes long to list a hundred thousand files."""
 
+_PARAMETERS = {"endpoint_override": "endpoint", "region": "region"}
+"""What a URL may say of an S3 server, beside `scheme`, and the client's name for it."""
 
-def _patient(filesystem: fs.S3FileSystem) -> fs.S3FileSystem:
-    """The same file system with `ANSWER_SECONDS`, which a URL cannot carry."""
-    _, (settings,) = filesystem.__reduce__()  # as for a copy by pickle: every setting by its name
-    return fs.S3FileSystem(**settings | {"request_timeout": ANSWER_SECONDS})
+_REFUSED = re.compile(r"status code: 4(?!29|08)\d\d")
+"""How the client words an answer that will stay the same; all others may pass."""
 
 
 class ObjectFiles(DurableFiles):
-    """Objects of a bucket, by any file system of pyarrow whose writes appear as a whole when they are closed."""
+    """Objects of a bucket, by any store that obstore knows."""
+
+    def __init__(self, url: str, bucket: str, prefix: str, options: Mapping[str, Any]) -> None:
+        super().__init__(url, f"{bucket}/{prefix}".rstrip("/"))
+        self._scheme, self._options = urlsplit(url).scheme, dict(options)
+        with _explained("open", url):
+            self._store = obstore.store.from_url(f"{self._scheme}://{bucket}", **self._options)
+        self._prefix = f"{prefix}/" if prefix else ""
 
     @classmethod
     def at(cls, address: str) -> "ObjectFiles":
         """The files below a URL such as `s3://bucket/results`.
 
         Raises:
-            StoreError: the scheme is unknown, or the address names no bucket.
+            StoreError: the scheme is unknown, the address names no bucket, or has a parameter that makes no sense.
         """
-        opened = address
-        if address.startswith("s3://"):
-            if not address.removeprefix("s3://").partition("?")[0].partition("/")[0]:
-                raise StoreError(f"{redacted(address)} names no bucket: write s3://bucket/folder")
-            if "allow_delayed_open=" not in address:
-                # Without it pyarrow opens a multipart upload even for a kilobyte; with it a small file is a single PUT.
-                opened += "&allow_delayed_open=true" if "?" in address else "?allow_delayed_open=true"
-        with explained("open", address):
-            filesystem, root = fs.FileSystem.from_uri(opened)
-            if isinstance(filesystem, fs.S3FileSystem):
-                filesystem = _patient(filesystem)
-        if not root.strip("/"):
-            raise StoreError(f"{redacted(address)} names no bucket")
-        return cls(address, filesystem, root.rstrip("/"))
+        parts = urlsplit(address)
+        bucket, prefix = parts.netloc.rpartition("@")[2], unquote(parts.path).strip("/")
+        if not bucket:
+            raise StoreError(f"{redacted(address)} names no bucket: write {parts.scheme}://bucket/folder")
+        client: dict[str, Any] = {"timeout": datetime.timedelta(seconds=ANSWER_SECONDS)}
+        options: dict[str, Any] = {}
+        query = dict(parse_qsl(parts.query))
+        scheme = query.pop("scheme", "https")
+        for name, value in query.items():
+            if name not in _PARAMETERS:
+                hint = did_you_mean(nearest_name(name, ["scheme", *_PARAMETERS]))
+                raise StoreError(f"{redacted(address)}: unknown parameter {name!r}{hint}")
+            options[_PARAMETERS[name]] = value
+        if "endpoint" in options and "://" not in options["endpoint"]:
+            options["endpoint"] = f"{scheme}://{options['endpoint']}"
+        if options.get("endpoint", "").startswith("http://"):
+            client["allow_http"] = True
+        if parts.scheme == "s3":
+            if parts.username is not None:
+                options |= {
+                    "access_key_id": unquote(parts.username),
+                    "secret_access_key": unquote(parts.password or ""),
+                }
+            elif "AWS_ACCESS_KEY_ID" not in os.environ and _has_profile():
+                options["credential_provider"] = _credentials_of_profile(address)
+        retries = {"max_retries": 3, "retry_timeout": datetime.timedelta(seconds=ANSWER_SECONDS)}
+        return cls(address, bucket, prefix, options | {"client_options": client, "retry_config": retries})
+
+    @property
+    def filesystem(self) -> fs.FileSystem:
+        from obstore.fsspec import FsspecStore  # for the few readers that scan files in place
+
+        protocol: Any = self._scheme
+        return fs.PyFileSystem(fs.FSSpecHandler(FsspecStore(protocol, **self._options)))
+
+    def _key(self, relative: str) -> str:
+        return self._prefix + within(relative)
 
     def exists(self) -> bool:
-        with explained("open", self.root):
-            selector = fs.FileSelector(self.root, allow_not_found=True)
-            return bool(self.filesystem.get_file_info(selector))
-
-    def _infos(self, folder: str, recursive: bool) -> list[tuple[str, fs.FileInfo]]:
-        selector = fs.FileSelector(self.path(folder), allow_not_found=True, recursive=recursive)
-        with explained("list", selector.base_dir):
-            infos = self.filesystem.get_file_info(selector)
-        prefix = len(self.root) + 1
-        return sorted((info.path[prefix:], info) for info in infos)
+        with _explained("open", self.root):
+            return bool(next(iter(obstore.list(self._store, self._prefix or None, chunk_size=1)), ()))
 
     def listing(self, folder: str) -> dict[str, FileState]:
-        return {
-            name: FileState(info.size, info.mtime_ns or 0)
-            for name, info in self._infos(folder, recursive=True)
-            if info.type == fs.FileType.File and not any(part.startswith(".") for part in name.split("/"))
-        }
+        listed: dict[str, FileState] = {}
+        with _explained("list", f"{self.root}/{folder}"):
+            for chunk in obstore.list(self._store, self._key(folder), chunk_size=1000):
+                for each in chunk:
+                    name = each["path"].removeprefix(self._prefix)
+                    if not any(part.startswith(".") for part in name.split("/")):
+                        modified = int(each["last_modified"].timestamp() * 1e9)
+                        listed[name] = FileState(each["size"], modified, each["e_tag"] or "")
+        return dict(sorted(listed.items()))
 
     def folders(self, folder: str) -> list[str]:
-        return [name for name, info in self._infos(folder, recursive=False) if info.type == fs.FileType.Directory]
+        with _explained("list", f"{self.root}/{folder}"):
+            found = obstore.list_with_delimiter(self._store, self._key(folder))["common_prefixes"]
+        return sorted(name.removeprefix(self._prefix).rstrip("/") for name in found)
 
     def read(self, relative: str) -> bytes | None:
-        found = self._read(relative, None)
-        return None if found is None else found[0]
-
-    def read_end(self, relative: str, count: int) -> tuple[bytes, int] | None:
-        return self._read(relative, count)
-
-    def _read(self, relative: str, end: int | None) -> tuple[bytes, int] | None:
-        """All bytes of an object, or the last ones, and its size."""
-        path = self.path(relative)
-        with explained("read", path):
-            try:
-                with self.filesystem.open_input_file(path) as file:
-                    size = file.size()
-                    if end is not None:
-                        file.seek(max(0, size - end))
-                    return file.read(), size
-            except FileNotFoundError:
-                return None
-            except OSError as error:
-                # Opening and reading are two requests. An object that is deleted in between is no FileNotFoundError,
-                # and may be there again by now.
-                if _ABSENT.search(str(error)) or self.filesystem.get_file_info(path).type == fs.FileType.NotFound:
-                    return None
-                raise
-
-    def opened(self, relative: str) -> pa.NativeFile | None:
-        path = self.path(relative)
-        with explained("read", path), contextlib.suppress(FileNotFoundError):
-            return self.filesystem.open_input_file(path)
+        with _explained("read", f"{self.root}/{relative}"), contextlib.suppress(FileNotFoundError):
+            return bytes(obstore.get(self._store, self._key(relative)).bytes())
         return None
 
+    def read_end(self, relative: str, count: int) -> tuple[bytes, int] | None:
+        key = self._key(relative)
+        try:
+            found = obstore.get(self._store, key, options={"range": {"suffix": count}})
+            return bytes(found.bytes()), found.meta["size"]
+        except FileNotFoundError:
+            return None
+        except (BaseError, ValueError):
+            data = self.read(relative)  # an empty object has no range, and some stores know no range from the end
+            return None if data is None else (data[-count:], len(data))
+
+    def opened(self, relative: str) -> pa.NativeFile | None:
+        data = self.read(relative)
+        return None if data is None else pa.BufferReader(data)
+
     def write(self, relative: str, data: bytes, keep: Callable[[bytes], bool] | None = None) -> bool:
-        if keep is not None and (present := self.read(relative)) is not None and keep(present):
-            return False
-        path = self.path(relative)
-        with explained("write", path), self.filesystem.open_output_stream(path, compression=None) as stream:
-            stream.write(data)
-        return True
+        key = self._key(relative)
+        while True:
+            with _explained("write", f"{self.root}/{relative}"):
+                if keep is None:
+                    obstore.put(self._store, key, data, chunk_size=PART)
+                    return True
+                mode: Any = "create"
+                with contextlib.suppress(FileNotFoundError):
+                    present = obstore.get(self._store, key)
+                    versions = {name: present.meta[name] for name in ("e_tag", "version")}
+                    mode = {name: version for name, version in versions.items() if version is not None}
+                    if keep(bytes(present.bytes())):
+                        return False
+                try:
+                    obstore.put(self._store, key, data, mode=mode, use_multipart=False)
+                except (AlreadyExistsError, PreconditionError):
+                    continue  # another writer came first: look again
+                except NotSupportedError:
+                    obstore.put(self._store, key, data, chunk_size=PART)
+                return True
 
     def delete(self, relative: str) -> None:
-        path = self.path(relative)
-        with explained("delete", path), contextlib.suppress(FileNotFoundError):
-            self.filesystem.delete_file(path)
+        with _explained("delete", f"{self.root}/{relative}"), contextlib.suppress(FileNotFoundError):
+            obstore.delete(self._store, self._key(relative))
 
     def move(self, relative: str, target: str) -> None:
-        path, final = self.path(relative), self.path(target)
-        with explained("move", path):
-            if self.filesystem.get_file_info(path).type == fs.FileType.File:
-                self.filesystem.move(path, final)
+        with _explained("move", f"{self.root}/{relative}"), contextlib.suppress(FileNotFoundError):
+            obstore.rename(self._store, self._key(relative), self._key(target))
 
     def remove_leftovers(self) -> None:
         """Does nothing: an object appears whole or not at all."""
+
+
+@contextlib.contextmanager
+def _explained(action: str, what: str) -> Iterator[None]:
+    """Turn an error of the client into one sentence; that a file is not there is for the caller, except in a PUT.
+
+    Raises:
+        StoreTrouble: the server is busy or cannot be reached.
+        StoreError: instead of any other error.
+    """
+    try:
+        yield
+    except (AlreadyExistsError, PreconditionError, NotSupportedError):
+        raise
+    except (BaseError, ValueError, OSError) as error:
+        if isinstance(error, FileNotFoundError) and action not in ("write", "list", "open"):
+            raise
+        reason = " ".join(str(error).partition("Debug source:")[0].split())
+        passing = type(error).__name__ == "GenericError" and _REFUSED.search(str(error)) is None
+        raise (StoreTrouble if passing else StoreError)(redacted(f"cannot {action} {what}: {reason}")) from None
+
+
+def _has_profile() -> bool:
+    """Whether keys are in a file of the user, as the tools of AWS keep them."""
+    file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
+    return "AWS_PROFILE" in os.environ or Path(file).expanduser().is_file()
+
+
+def _credentials_of_profile(address: str) -> Any:
+    """The keys in the user's file.
+
+    Raises:
+        StoreError: boto3 is not installed, which reads that file.
+    """
+    try:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError:
+        raise StoreError(f"{redacted(address)}: keys of a profile need boto3 (pip install boto3)") from None
+    return Boto3CredentialProvider()

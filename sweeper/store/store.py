@@ -4,7 +4,7 @@
     evaluations/…/<trial_id>-<protocol>.parquet       an evaluation of its network by another protocol
     snapshots/                                        copies of many rows and curves, to be read fast
     sweeps/<name>/                                    the planned trials, one record per start
-    annotations/                                      notes and tags on sweeps and trials
+    annotations.json                                  notes and tags on sweeps and trials
     checkpoints/                                      of unfinished packs
     quarantine/                                       damaged files, set aside
     superseded/                                       trials that are computed again, set aside
@@ -22,17 +22,18 @@ columns, `trial_file` the file of a trial, `committed_trials` and `snapshots` re
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
-from pyarrow import fs
 
 from sweeper.messages import redacted
 from sweeper.store import committed_trials, trial_file
 from sweeper.store.file_names import named_trial, trial_file_name
-from sweeper.store.files import DurableFiles, StoreError, explained
+from sweeper.store.files import DurableFiles, StoreError
 from sweeper.store.local_files import LocalFiles
 from sweeper.store.object_files import ObjectFiles
 from sweeper.store.quarantine import Damage, set_aside
@@ -54,6 +55,9 @@ from sweeper.store.seal import DamagedError, Tail, TrialSeal, seal_of, unsealed
 from sweeper.store.sweep_records import SweepRecord, read_records, write_record
 from sweeper.store.threads import in_threads
 from sweeper.trial.trial_spec import TrialSpec, trial_id
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 __all__ = [
     "CURVES", "OUTCOMES", "SCHEMA_VERSION", "TRIALS",
@@ -93,8 +97,7 @@ class Store:
         """
         text = str(url)
         if text.startswith("file://"):
-            with explained("open", text):
-                text = fs.FileSystem.from_uri(text)[1]
+            text = url2pathname(urlsplit(text).path)
         return cls(ObjectFiles.at(text) if "://" in text else LocalFiles.at(text), retries)
 
     @classmethod
@@ -121,7 +124,7 @@ class Store:
 
     @property
     def root(self) -> str:
-        """Path of the store inside the filesystem of `files`."""
+        """Where the store is, in words; on a disk the folder."""
         return self._files.root
 
     def __repr__(self) -> str:
@@ -203,8 +206,7 @@ class Store:
     def statuses(self, trials: Iterable[TrialSpec]) -> dict[str, Status]:
         """Status, by id, of those of the trials that are committed, from their files alone; raises as `committed`."""
         names = [trial_file_name(trial.task.name, trial.baseline, trial_id(trial)) for trial in trials]
-        rows = in_threads(lambda name: committed_trials.row_in(self._files, name, ()), names)
-        return {row.seal.trial_id: row.seal.status for row in rows if isinstance(row, committed_trials.Row)}
+        return committed_trials.statuses(self._files, names)
 
     def seals(self, trial_ids: Iterable[str] | None = None) -> dict[str, TrialSeal]:
         """The seals of all committed trials, or of those listed, by id; raises as `committed`."""
@@ -240,23 +242,25 @@ class Store:
         columns = dict(zip(OUTCOMES.names, [*whose, pa.array(np.arange(count), pa.int32())], strict=True))
         return pa.table(columns | values)
 
-    def outcomes_dataset(self) -> tuple[ds.Dataset, list[str]]:
+    def outcomes_dataset(self) -> "tuple[ds.Dataset, list[str]]":
         """The outcomes of all trials as they are stored, to be scanned in place, and their names.
 
         The columns are `trial_id`, `task`, `baseline` and the map `outcomes`, one row a trial. A filter on the first
         three leaves out whole files without opening them. Pages are checked as they are read.
         """
+        import pyarrow.dataset as ds  # imports pandas, which takes a quarter of a second
+
         schema = pa.schema([("trial_id", pa.string()), *PARTITION, OUTCOMES_COLUMN])
         options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
         form = ds.ParquetFileFormat(default_fragment_scan_options=options)
-        fragments, names = [], dict[str, None]()
+        fragments, names, filesystem = [], dict[str, None](), self._files.filesystem
         for seal in self.seals().values():
             if seal.outcomes:
                 partition = (pc.field("task") == seal.task) & (pc.field("baseline") == seal.baseline)
                 within = partition & (pc.field("trial_id") == seal.trial_id)
-                fragments.append(form.make_fragment(self._files.path(seal.name), self._files.filesystem, within))
+                fragments.append(form.make_fragment(f"{self._files.root}/{seal.name}", filesystem, within))
                 names |= dict.fromkeys(seal.outcomes)
-        return ds.FileSystemDataset(fragments, schema, form, self._files.filesystem), list(names)
+        return ds.FileSystemDataset(fragments, schema, form, filesystem), list(names)
 
     def network(self, seal: TrialSeal) -> bytes:
         """The network of a committed trial as a safetensors file; `trial_file.weights_of` reads it.

@@ -17,9 +17,7 @@ from sweeper.messages import redacted
 from sweeper.store.files import StoreError, explained
 from sweeper.store.store import Store
 
-_MEMBER = re.compile(
-    r"(?:trials|curves|outcomes|networks|evaluations|annotations|sweeps)(?:/[A-Za-z0-9_=-][\w.=-]*)+", re.ASCII
-)
+_MEMBER = re.compile(r"annotations\.json|(?:trials|evaluations|sweeps)(?:/[A-Za-z0-9_=-][\w.=-]*)+", re.ASCII)
 """Names of files that are taken out of a tar file."""
 
 
@@ -82,8 +80,6 @@ def _unpack(path: Path, folder: Path) -> None:
                     assert data is not None  # a plain file
                     with data, target.open("wb") as file:
                         shutil.copyfileobj(data, file)
-                    # A start reads details that are newer than their row once more.
-                    os.utime(target, (member.mtime, member.mtime))
     except tarfile.TarError as error:
         raise StoreError(f"{path} is no tar file: {error}") from None
 

@@ -302,18 +302,20 @@ def decoded(file: pa.Buffer, seal: TrialSeal, columns: Iterable[str]) -> pa.Tabl
     try:
         parquet = pq.ParquetFile(file)
         stored = parquet.schema_arrow
-        _check_size(parquet.metadata, stored.names == TRIAL_FILE.names)
-        known = [name for name in dict.fromkeys([*COMPARED, *wanted]) if name in stored.names]
-        if any(stored.field(name).type != TRIAL_FILE.field(name).type for name in known):
-            raise DamagedError("has columns of other types than a trial's row")
-        row = parquet.read(columns=known, use_threads=False).replace_schema_metadata(None)
+        ours = stored.equals(TRIAL_FILE)
+        _check_size(parquet.metadata, ours)
+        known = list(dict.fromkeys([*COMPARED, *wanted]))
+        if not ours:  # of another version, or of a stranger
+            known = [name for name in known if name in stored.names]
+            if any(stored.field(name).type != TRIAL_FILE.field(name).type for name in known):
+                raise DamagedError("has columns of other types than a trial's row")
+        row = parquet.read(columns=known, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise DamagedError(" ".join(str(error).split())) from error
     check_agreement(row, seal)
-    for name in wanted:
-        if name not in known:
-            row = row.append_column(TRIAL_FILE.field(name), pa.nulls(1, TRIAL_FILE.field(name).type))
-    return row.select(wanted).cast(pa.schema([TRIAL_FILE.field(name) for name in wanted]))
+    for name in set(wanted).difference(known):
+        row = row.append_column(TRIAL_FILE.field(name), pa.nulls(1, TRIAL_FILE.field(name).type))
+    return row.select(wanted).replace_schema_metadata(None)
 
 
 def _check_size(metadata: pq.FileMetaData, ours: bool) -> None:

@@ -151,7 +151,7 @@ def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
         {path: "inf" if value == math.inf else value for path, value in entries(spec).items()} for spec in specs
     ]
     names = varying_names(specifications)
-    renamed = names_of(specs, further).metrics
+    renamed = names_of(specifications, further).metrics
     metrics = [{renamed[metric]: value for metric, value in record.items()} for record in further]
     runs = tuple(_run(*parts, names) for parts in zip(rows.to_pylist(), specifications, metrics, strict=True))
     space = recorded_space(record)

@@ -10,11 +10,12 @@ Values: numbers are numbers, also the infinities and NaN that JSON spells out, a
 
 import collections
 import functools
-import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
+
+from pydantic_core import from_json
 
 from sweeper.trial.columns import COLUMNS
 from sweeper.trial.trial_spec import leaf_values, with_unwritten
@@ -54,14 +55,22 @@ def entries(spec: str) -> Mapping[str, Any]:
     Args:
         spec: JSON, as in the column `spec` of the store.
     """
-    return MappingProxyType(entries_of(json.loads(spec)))
+    return MappingProxyType(entries_of(from_json(spec)))
 
 
 def entries_of(spec: Mapping[str, Any]) -> dict[str, Any]:
     """As `entries`, of a specification as nested mappings."""
-    return {path: decoded(value) for path, value in leaf_values(with_unwritten(spec))}
+    record = {}
+    for part, value in with_unwritten(spec).items():
+        if isinstance(value, Mapping):
+            for path, leaf in leaf_values(value, f"{part}."):
+                record[path] = decoded(leaf) if type(leaf) in _CODED else leaf
+        else:
+            record[part] = decoded(value) if type(value) in _CODED else value
+    return record
 
 
+_CODED = (str, list)
 _SPELLED = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 

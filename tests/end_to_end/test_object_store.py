@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+import obstore
 import pytest
 from typer.testing import CliRunner
 
@@ -73,39 +74,6 @@ def test_nobody_sees_a_part_of_a_file(s3):
     assert seen <= {None, len(content)}
 
 
-class DeletedAfterOpening:
-    """A file system on which another process deletes every object between its opening and its reading."""
-
-    def __init__(self, filesystem):
-        self._filesystem = filesystem
-
-    def __getattr__(self, name):
-        return getattr(self._filesystem, name)
-
-    def open_input_file(self, path):
-        opened = self._filesystem.open_input_file(path)
-        self._filesystem.delete_file(path)
-        return opened
-
-
-class WrittenAgainAfterOpening(DeletedAfterOpening):
-    """As above, and the object is there again after its reading has failed with an answer of 404."""
-
-    def open_input_file(self, path):
-        raise OSError(
-            f"When reading {path}: AWS Error RESOURCE_NOT_FOUND during GetObject operation: No response body."
-        )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("between", [DeletedAfterOpening, WrittenAgainAfterOpening])
-def test_an_object_that_is_deleted_while_it_is_read_is_absent(s3, between):
-    store = Store.open(s3.url("deleted"))
-    store.write_bytes("checkpoints/pack.ckpt", b"state")
-    store.files.filesystem = between(store.files.filesystem)
-    assert store.read_bytes("checkpoints/pack.ckpt") is None
-
-
 @pytest.mark.slow
 def test_a_server_that_thinks_for_long_gets_the_time(s3):
     """The client's own limit is three seconds of silence."""
@@ -116,6 +84,27 @@ def test_a_server_that_thinks_for_long_gets_the_time(s3):
         assert store.listing("trials")
     finally:
         s3.slow.unlink()
+
+
+@pytest.mark.slow
+def test_a_finished_trial_that_comes_between_a_look_and_a_put_stays(s3):
+    """The check is part of the PUT: another writer has published between the two."""
+    store, other = Store.open(s3.url("between")), Store.open(s3.url("between"))
+    for earlier in (None, failure()):
+        if earlier is not None:
+            store.delete(NAME)
+            store.commit(earlier)
+        put = obstore.put
+        with pytest.MonkeyPatch.context() as patch:
+
+            def put_after_another(*arguments, put=put, patch=patch, **options):
+                patch.undo()
+                assert other.commit(result(metrics={"success": 0.25}))
+                return put(*arguments, **options)
+
+            patch.setattr(obstore, "put", put_after_another)
+            assert not store.commit(result(status="stopped"))
+        assert store.trials()["success"].to_pylist() == [0.25]
 
 
 @pytest.mark.slow

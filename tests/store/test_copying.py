@@ -266,7 +266,7 @@ def test_a_hostile_tar_file_is_only_data(source, local, tmp_path):
         archive.addfile(holes)
     with tar_stores.source_store(str(file)) as opened:
         (unpacked,) = [path for path in Path(opened.root).rglob("*") if path.is_file()]
-        assert (unpacked.name, unpacked.stat().st_mtime) == (good.name, int(good.stat().st_mtime))
+        assert unpacked.name == good.name
         assert copy(opened, local) == Copied(trials=1, present=0, evaluations=0, damaged=[])
     assert not list(tmp_path.rglob("*evil*"))
 

@@ -67,13 +67,13 @@ def only(results):
 @pytest.fixture
 def decoded(monkeypatch):
     """The files of trials whose rows are decoded."""
-    names, row_in = [], committed_trials.row_in
+    names, tail_of = [], committed_trials.tail_of
 
-    def noted(files, name, columns):
+    def noted(files, name):
         names.append(name)
-        return row_in(files, name, columns)
+        return tail_of(files, name)
 
-    monkeypatch.setattr(committed_trials, "row_in", noted)
+    monkeypatch.setattr(committed_trials, "tail_of", noted)
     return names
 
 
@@ -429,7 +429,7 @@ def test_a_file_that_is_replaced_beside_a_compaction_is_not_taken_for_the_old_on
     fill(results, [5])
     key = trial_id(failure({"seed": 5}).trial)
     steps = iter(["stopped", "finished"])
-    row_in, write = committed_trials.row_in, results.files.write
+    tail_of, write = committed_trials.tail_of, results.files.write
 
     def better():
         status = next(steps, None)
@@ -437,16 +437,16 @@ def test_a_file_that_is_replaced_beside_a_compaction_is_not_taken_for_the_old_on
             time.sleep(0.01)
             assert results.commit(result({"seed": 5}, status=status, metrics={"success": len(status) / 10}))
 
-    def replaced_before(files, name, columns):
+    def replaced_before(files, name):
         better()
-        return row_in(files, name, columns)
+        return tail_of(files, name)
 
     def replaced_then(relative, data, keep=None):
         if relative.startswith("snapshots/"):
             better()
         return write(relative, data, keep)
 
-    monkeypatch.setattr(committed_trials, "row_in", replaced_before)
+    monkeypatch.setattr(committed_trials, "tail_of", replaced_before)
     monkeypatch.setattr(results.files, "write", replaced_then)
     results.compact()
     assert results.committed() == {key: "finished"}

@@ -5,9 +5,10 @@ import os
 import re
 
 import pytest
+from obstore.exceptions import GenericError, PermissionDeniedError
 
 from sweeper.packs import checkpoint
-from sweeper.store import files
+from sweeper.store import object_files
 from sweeper.store.files import StoreError, StoreTrouble
 from sweeper.store.retries import Retries
 from sweeper.store.store import Store
@@ -85,19 +86,19 @@ def test_a_network_disk_that_is_away_is_waited_for(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "passing"),
+    ("error", "passing"),
     [
-        ("AWS Error UNKNOWN (HTTP status 503) during HeadObject operation: No response body.", True),
-        ("AWS Error UNKNOWN (HTTP status 429) during PutObject operation", True),
-        ("AWS Error NETWORK_CONNECTION during PutObject operation: curlCode: 28, Timeout was reached", True),
-        ("AWS Error SLOW_DOWN during PutObject operation", True),
-        ("AWS Error ACCESS_DENIED during PutObject operation: No response body.", False),
-        ("AWS Error NO_SUCH_BUCKET during PutObject operation", False),
+        (GenericError("Server returned non-2xx status code: 503 Service Unavailable"), True),
+        (GenericError("Error after 3 retries: HTTP error: error sending request"), True),
+        (GenericError("Client error with status code: 429 Too Many Requests"), True),
+        (GenericError("Client error with status code: 400 Bad Request"), False),
+        (PermissionDeniedError("not yours"), False),
+        (FileNotFoundError("no such bucket"), False),
     ],
 )
-def test_answers_of_an_object_store(text, passing):
-    with pytest.raises(StoreError) as caught, files.explained("write", "it"):
-        raise OSError(text)
+def test_answers_of_an_object_store(error, passing):
+    with pytest.raises(StoreError, match=r"^cannot write it: ") as caught, object_files._explained("write", "it"):
+        raise error
     assert isinstance(caught.value, StoreTrouble) == passing
 
 

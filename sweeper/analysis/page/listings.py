@@ -100,7 +100,7 @@ def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple
     """
     listed = sorted(rows, key=lambda row: (row["status"] != "failed", _newest_first(row)))[:MAX_TRIALS]
     listed.sort(key=lambda row: (*kind_of(row), row["q"] or 0.0, row["m"], row["steps"], row["seed"], row["trial_id"]))
-    names = names_of((row["spec"] for row in rows), (extra_metrics(row["extra_metrics"]) for row in rows))
+    names = names_of((entries(row["spec"]) for row in rows), (extra_metrics(row["extra_metrics"]) for row in rows))
     differing = _differing(listed)
     fields: tuple[Field[Row], ...] = (
         _column("trial_id", "trial", CODE),
