@@ -94,8 +94,10 @@ def compact(files: DurableFiles) -> Reading:
 
 
 def _sorted(reading: Reading) -> Reading:
-    rows = reading.rows.combine_chunks()
-    return reading._replace(rows=rows.sort_by("trial_id") if "trial_id" in rows.column_names else rows)
+    ids = reading.rows["trial_id"].to_pylist() if "trial_id" in reading.rows.column_names else []
+    if ids == sorted(ids):  # as one snapshot has them
+        return reading
+    return reading._replace(rows=reading.rows.combine_chunks().sort_by("trial_id"))
 
 
 def _trials(listed: Mapping[str, FileState], wanted: Collection[str] | None) -> dict[str, FileState]:

@@ -221,20 +221,27 @@ def trial_id(trial: TrialSpec) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
+NAMED_PARTS = (*plugins.KINDS, "optimizer")
+"""Parts of a specification whose name decides which fields they have."""
+
+
 def with_unwritten(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A canonical specification with the values at which `Unwritten` fields are not written.
 
     So a trial from before a field has the value that it was trained with. A field that is not written where it equals
     another field, such as `final_q`, stays away there, and so do fields of a plug-in that this checkout lacks.
     """
-    whole = _completed(spec, TrialSpec)
-    for part in (*plugins.KINDS, "optimizer"):
-        written = whole.get(part, {})
-        whole[part] = _completed(written, _record(part, written.get("name")))
-    return whole
+    whole = completed(spec, TrialSpec)
+    return whole | {part: with_unwritten_of(part, whole.get(part, {})) for part in NAMED_PARTS}
 
 
-def _completed(written: Mapping[str, Any], record: type[Spec] | None) -> dict[str, Any]:
+def with_unwritten_of(part: str, written: Mapping[str, Any]) -> dict[str, Any]:
+    """As `with_unwritten`, of one of the `NAMED_PARTS`."""
+    return completed(written, _record(part, written.get("name")))
+
+
+def completed(written: Mapping[str, Any], record: type[Spec] | None) -> dict[str, Any]:
+    """The written fields of a record with the values of its `Unwritten` fields; see `with_unwritten`."""
     missing = {name: value for name, value in _as_before(record).items() if name not in written}
     return {**written, **missing}
 
