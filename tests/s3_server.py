@@ -50,6 +50,16 @@ class Server:
         """Address of a store in the bucket."""
         return f"s3://bucket/{folder}?endpoint_override={self._address}&scheme=http&region=us-east-1"
 
+    @property
+    def options(self) -> dict[str, str]:
+        """What polars needs to reach the server."""
+        keys = {name.lower(): ENVIRONMENT[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+        return keys | {
+            "aws_endpoint_url": f"http://{self._address}",
+            "aws_region": "us-east-1",
+            "aws_allow_http": "true",
+        }
+
     def requests(self) -> list[tuple[str, str]]:
         """Method and path with query of every request so far, in the order in which they were answered."""
         return [(request[1], request[2]) for request in _REQUEST.finditer(self._log.read_text())]

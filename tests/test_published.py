@@ -1,6 +1,7 @@
 """The shipped store of finished runs: sound, small and complete, and the document's tables are those of the store."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pyarrow.compute as pc

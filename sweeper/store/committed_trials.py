@@ -37,12 +37,7 @@ JOINED = 1000
 
 
 class Reading(NamedTuple):
-    """The result of reading committed trials.
-
-    Attributes:
-        rows: One row for each, with the columns that were asked for, sorted by trial id if that is among them.
-        damage: Damaged files.
-    """
+    """Rows of committed trials, sorted by trial id if that was asked for, and damaged files."""
 
     rows: pa.Table
     damage: list[Damage]
@@ -128,14 +123,7 @@ def _decoded_files(files: DurableFiles, names: Sequence[str], columns: Sequence[
 
 
 class Row(NamedTuple):
-    """What was read from the file of a trial.
-
-    Attributes:
-        seal: Its seal.
-        values: Columns of `schema.TRIAL_FILE` in one row.
-        size: Bytes of the file.
-        digest: The digest of its tail.
-    """
+    """What was read from the file of a trial: columns of `schema.TRIAL_FILE` in one row, and the digest of its tail."""
 
     seal: TrialSeal
     values: pa.Table

@@ -29,14 +29,8 @@ from sweeper.trial.provenance import without_folders
 
 
 class Copied(NamedTuple):
-    """What a copy did.
-
-    Attributes:
-        trials: Number of trials that the target has now and had not before.
-        present: Number of trials that the target had.
-        evaluations: Number of evaluations copied.
-        damaged: Ids of damaged trials of the source, which were not copied.
-    """
+    """How many trials the target has now that it had not before, how many it had, how many evaluations were copied, and
+    the ids of damaged trials, which were not copied."""
 
     trials: int
     present: int

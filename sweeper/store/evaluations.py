@@ -44,18 +44,8 @@ IN_FILE = pa.schema([
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationResult:
-    """The result of an evaluation, as a worker commits it.
-
-    Attributes:
-        trial: The trial.
-        protocol: How its network was evaluated.
-        network: Digest of the network.
-        metrics: Value by name.
-        costs: `evaluation_seconds`, `cpu_seconds` and `peak_memory_bytes`.
-        provenance: Where the result comes from.
-        device: The device of the evaluation.
-        finished: Time at which the evaluation ended.
-    """
+    """The result of an evaluation of the network with a digest, as a worker commits it; `costs` are
+    `evaluation_seconds`, `cpu_seconds` and `peak_memory_bytes`."""
 
     trial: TrialSpec
     protocol: Evaluation
@@ -68,13 +58,7 @@ class EvaluationResult:
 
 
 class StoredEvaluation(NamedTuple):
-    """An evaluation in the store.
-
-    Attributes:
-        seal: The seal of its file.
-        data: The bytes of its file.
-        row: Its row, with the columns `IN_FILE`.
-    """
+    """An evaluation in the store: its seal, its file, and its row with the columns `IN_FILE`."""
 
     seal: EvaluationSeal
     data: bytes

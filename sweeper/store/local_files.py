@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -97,27 +98,19 @@ class LocalFiles(DurableFiles):
         return os.path.realpath(path) == path
 
     def read(self, relative: str) -> bytes | None:
-        found = self._read(relative, None)
+        found = self.read_end(relative, sys.maxsize)
         return None if found is None else found[0]
 
     def read_end(self, relative: str, count: int) -> tuple[bytes, int] | None:
-        return self._read(relative, count)
-
-    def _read(self, relative: str, end: int | None) -> tuple[bytes, int] | None:
-        """All bytes of a file, or the last ones, and its size."""
         path = self.path(relative)
-        with explained("read", path):
+        with explained("read", path), contextlib.suppress(FileNotFoundError):
             # A pipe or a device would block or never end.
-            if not self._is_plain(path) or not os.path.isfile(path):
-                return None
-            try:
+            if self._is_plain(path) and os.path.isfile(path):
                 with open(path, "rb") as file:
                     size = os.fstat(file.fileno()).st_size
-                    if end is not None:
-                        file.seek(max(0, size - end))
+                    file.seek(max(0, size - count))
                     return file.read(), size
-            except FileNotFoundError:
-                return None
+        return None
 
     def opened(self, relative: str) -> pa.NativeFile | None:
         path = self.path(relative)

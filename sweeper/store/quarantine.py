@@ -14,12 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class Damage(NamedTuple):
-    """A damaged file, as reading reports it.
-
-    Attributes:
-        file: Its name relative to the root of the store.
-        reason: The damage in words, such as "is empty".
-    """
+    """A damaged file, as reading reports it, and the damage in words, such as "is empty"."""
 
     file: str
     reason: str

@@ -30,6 +30,9 @@ from sweeper.store.schema import SCHEMA_VERSION, Status
 LARGEST_TAIL = 16 * 2**20
 """Bytes of the largest tail that is read."""
 
+LARGEST_FILE = 2**32
+"""Bytes of the largest file that is read."""
+
 END = 64 * 2**10
 """Bytes that are read from the end of a file at first; nearly every tail is smaller."""
 
@@ -48,20 +51,8 @@ class DamagedError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSeal:
-    """The seal of the file of a trial.
-
-    Attributes:
-        kind: "trial".
-        schema_version: Version of the columns.
-        trial_id: The trial.
-        task: Name of its task.
-        baseline: Its baseline.
-        status: How it ended.
-        steps: Training steps that were done.
-        fingerprint: Fingerprint of the code that computed the trial; None where it is not known.
-        outcomes: Names of the outcomes in the file.
-        network: Digest of the network in the file; None without a network.
-    """
+    """The seal of the file of a trial: how it ended, after how many steps, computed by which code (None if that is not
+    known), with which outcomes, and with which network (its digest; None without one)."""
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
@@ -84,18 +75,7 @@ class TrialSeal:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationSeal:
-    """The seal of the file of an evaluation of a stored network.
-
-    Attributes:
-        kind: "evaluation".
-        schema_version: Version of the columns.
-        trial_id: The trial.
-        task: Name of its task.
-        baseline: Its baseline.
-        protocol: Id of the protocol.
-        network: Digest of the network that was evaluated.
-        fingerprint: Fingerprint of the code that evaluated it; None where it is not known.
-    """
+    """The seal of an evaluation: by which protocol (its id), of which network (its digest), by which code."""
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
@@ -116,12 +96,7 @@ class EvaluationSeal:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotSeal:
-    """The seal of a snapshot.
-
-    Attributes:
-        kind: "snapshot".
-        schema_version: Version of the columns.
-    """
+    """The seal of a snapshot."""
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
@@ -214,12 +189,7 @@ def _digest(*parts: Any) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tail:
-    """The tail of a file, or the whole file, not proven yet.
-
-    Attributes:
-        data: Its bytes; if it has more bytes than the tail, the last ones are the tail.
-        size: Bytes of the whole file.
-    """
+    """The tail of a file, not proven yet: bytes that end with the tail, and the number of bytes of the whole file."""
 
     data: bytes
     size: int
@@ -231,9 +201,13 @@ class Tail:
         return None if proof is None else proof[2]
 
     def padded(self) -> pa.Buffer:
-        """A file of the same size for parquet readers, with zeros in place of what is not here."""
-        if self.size == len(self.data):
-            return pa.py_buffer(self.data)
+        """A file of the same size for parquet readers, with zeros in place of what is not here.
+
+        Raises:
+            DamagedError: the file is larger than a file of a store can be.
+        """
+        if self.size > LARGEST_FILE:
+            raise DamagedError(f"has {self.size:,} bytes, too many for a trial")
         padded = np.zeros(self.size, np.uint8)  # of which the system gives memory only to what is written
         padded[self.size - len(self.data) :] = np.frombuffer(self.data, np.uint8)
         return pa.py_buffer(padded)

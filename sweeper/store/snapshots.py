@@ -49,12 +49,7 @@ DECODED_LIMIT = 16 * 2**30
 
 
 class Covered(NamedTuple):
-    """What snapshots hold of the files of a store.
-
-    Attributes:
-        names: The files.
-        rows: Tables of their rows.
-    """
+    """The files that snapshots hold, and their rows."""
 
     names: set[str]
     rows: list[pa.Table]

@@ -5,6 +5,7 @@ The snippets are those of docs/store.md, on `published/`.
 
 import itertools
 import re
+import subprocess
 import threading
 from pathlib import Path
 
@@ -15,7 +16,9 @@ import pyarrow.dataset as ds
 import pytest
 
 from sweeper.analysis.view_files import write_view
+from sweeper.store.copying import copy
 from sweeper.store.store import Store
+from sweeper.store.tar_stores import target_store
 from tests.power_cuts import survived
 from tests.results import failure, outcomes, result
 
@@ -105,6 +108,28 @@ def test_nested_columns_are_read_by_all(store, tmp_path):
     frame = pd.read_parquet(trials, columns=["trial_id", "curves"])
     points = {key: dict(curves or []) for key, curves in zip(frame["trial_id"], frame["curves"], strict=True)}
     assert sorted(points[key]["train_loss"][0]["value"] for key in points if points[key])[:2] == [0.0, 0.2]
+
+
+def test_a_store_in_a_tar_is_a_folder_of_the_same_files(store, tmp_path):
+    with target_store(str(tmp_path / "all.tar")) as target:
+        copy(store, target)
+    subprocess.run(
+        ["tar", "--extract", "--file", tmp_path / "all.tar", "--one-top-level=by_hand"], cwd=tmp_path, check=True
+    )
+    assert counts(tmp_path / "by_hand" / "trials") == [(8, 8)] * 4
+
+
+@pytest.mark.slow
+def test_a_store_in_a_bucket_is_read_by_all(store, s3):
+    copy(store, Store.open(s3.url("tools")))
+    folder = "bucket/tools/trials"
+    by_polars = pl.read_parquet(f"s3://{folder}/", storage_options=s3.options).select("trial_id", "baseline").rows()
+    by_pandas = pd.read_parquet(folder, filesystem=s3.filesystem)[["trial_id", "baseline"]]
+    dataset = ds.dataset(folder, filesystem=s3.filesystem, partitioning="hive")
+    by_pyarrow = dataset.to_table().to_pandas()
+    rows = duckdb.from_arrow(dataset).select("trial_id", "baseline").fetchall()  # of its own it needs an extension
+    for answer in (rows, by_polars, by_pandas.values.tolist(), by_pyarrow[["trial_id", "baseline"]].values.tolist()):
+        assert sorted(map(tuple, answer)) == sorted((key, "Aq_R") for key in store.committed())
 
 
 def test_a_view_as_a_file_has_every_trial_once(store, tmp_path):

@@ -794,6 +794,20 @@ def test_strange_files_are_ignored_loudly(local, caplog):
     assert local.curves().num_rows == 2
 
 
+def test_a_file_of_half_a_terabyte_takes_no_memory(local, caplog):
+    """Only holes: the tail is that of a trial, and the seal says so."""
+    local.commit(result({"seed": 1}))
+    data = re.sub(rb'"proof":"\d{12}', b'"proof":"%012d' % 2**39, resealed(row_table()))
+    digits = seal._place(data)[1] - 34
+    digest = seal._digest(data[:digits], b"0" * 32, data[digits + 32 :]).encode()
+    place(local, b"")
+    with file(local).open("r+b") as huge:
+        huge.seek(2**39)
+        huge.write(data[:digits] + digest + data[digits + 32 :])
+    assert local.committed() == {OTHER: "finished"}
+    assert "has 549,755," in caplog.text
+
+
 def test_a_huge_tail_is_not_even_read(local, caplog):
     local.commit(result({"seed": 1}))
     place(local, resealed(row_table(command="é" * 100)))
