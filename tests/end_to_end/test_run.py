@@ -273,8 +273,8 @@ def test_a_sweep_is_watched_and_stopped_through_its_store(checkout):
 @pytest.mark.long
 def test_a_store_that_takes_nothing_ends_the_sweep_with_one_sentence(checkout):
     store = checkout / "refusing"
-    (store / "curves").mkdir(parents=True)
-    (store / "curves" / "task=coloring").write_text("a file where a folder should be")
+    (store / "trials").mkdir(parents=True)
+    (store / "trials" / "task=coloring").write_text("a file where a folder should be")
     arguments = ("tiny.yaml", "--results", str(store), "--address", "local", "--set", "resources.lanes=1")
     code, text = Command(checkout, *arguments).wait()
     assert code == 1
@@ -287,7 +287,7 @@ def test_a_store_that_takes_nothing_ends_the_sweep_with_one_sentence(checkout):
     assert 3 <= int(lost[1]) < 8, "packs that Tune had asked for already did not run"
     assert f"{8 - int(lost[1])} x not run, as nothing could be committed any more" in text
 
-    (store / "curves" / "task=coloring").unlink()
+    (store / "trials" / "task=coloring").unlink()
     code, text = Command(checkout, *arguments).wait()
     assert code == 0, text
     assert "8 of 8 trials committed" in text
