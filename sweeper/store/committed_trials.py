@@ -170,11 +170,12 @@ def _joined(rows: Sequence[Row], columns: Sequence[str]) -> pa.Table:
         "baseline": lambda row: row.seal.baseline, "version": lambda row: "",
     }  # fmt: skip
     arrays = [
-        values[name] if name in _STORED else pa.array([further[name](row) for row in rows], COLUMN_TYPES[name])
+        values[name]
+        if name in _STORED
+        else pa.array([further[name](row) for row in rows], snapshots.COLUMNS.field(name).type)
         for name in columns
     ]
     return pa.table(arrays, list(columns))
 
 
-COLUMN_TYPES = {field.name: field.type for field in snapshots.COLUMNS}
 _STORED = frozenset(TRIAL_FILE.names)

@@ -109,7 +109,7 @@ Seal = TypeVar("Seal", TrialSeal, EvaluationSeal, SnapshotSeal)
 _FORMS: dict[type, TypeAdapter[Any]] = {form: TypeAdapter(form) for form in (TrialSeal, EvaluationSeal, SnapshotSeal)}
 
 
-def text_of(seal: TrialSeal) -> str:
+def text_of(seal: TrialSeal | EvaluationSeal | SnapshotSeal) -> str:
     """The seal as JSON, without the proof."""
     return json.dumps(dataclasses.asdict(seal), separators=(",", ":"))
 
@@ -145,7 +145,7 @@ def sealed(
         rows: Number of rows of a row group; by default all rows are one.
     """
     place = "0" * _PROOF_LENGTH
-    text = json.dumps(dataclasses.asdict(seal), separators=(",", ":"))[:-1] + f',"proof":"{place}"}}'
+    text = text_of(seal)[:-1] + f',"proof":"{place}"}}'
     buffer = pa.BufferOutputStream()
     with pq.ParquetWriter(buffer, table.schema, store_schema=False, write_page_checksum=True, **options) as writer:
         writer.write_table(table, rows)
@@ -154,8 +154,7 @@ def sealed(
     head = _footer_start(data) if first_of_tail is None else _column_start(data, first_of_tail)
     start = data.rindex(_PROOF) + len(_PROOF)
     digits = start + _PROOF_LENGTH - _DIGEST_DIGITS
-    data[start : digits - 1] = f"{head:0{_SIZE_DIGITS}}-{_digest(memoryview(data)[:head])}".encode()
-    data[digits - 1 : digits] = b"-"
+    data[start:digits] = f"{head:0{_SIZE_DIGITS}}-{_digest(memoryview(data)[:head])}-".encode()
     data[digits : digits + _DIGEST_DIGITS] = _digest(memoryview(data)[head:]).encode()
     return bytes(data)
 

@@ -28,7 +28,7 @@ from sweeper.store.files import DurableFiles, FileState, StoreError
 from sweeper.store.schema import CURVES_COLUMN, TRIALS
 from sweeper.store.seal import DamagedError, SnapshotSeal, sealed, tail_of, unsealed
 from sweeper.store.threads import in_threads
-from sweeper.store.trial_file import check_metrics, check_specs
+from sweeper.store.trial_file import POINT_ENCODING, check_metrics, check_specs
 
 logger = logging.getLogger(__name__)
 
@@ -129,12 +129,11 @@ def _joined(files: DurableFiles, listed: Mapping[str, FileState], tables: list[p
 
 _NAME = re.compile(r"snapshots/[0-9a-f]{20}\.parquet")
 _UNREADABLE = (DamagedError, pa.ArrowException, OSError)
-_POINTS = [f"curves.key_value.value.list.element.{field}" for field in ("step", "value")]
 _UNIQUE = {"file", "digest", "seal", "trial_id", "spec", "extra_metrics"}
 _OPTIONS: dict[str, Any] = {
     "write_statistics": False,
     "use_dictionary": ["curves.key_value.key", *(name for name in COLUMNS.names if name not in _UNIQUE)],
-    "column_encoding": dict(zip(_POINTS, ("DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"), strict=True)),
+    "column_encoding": POINT_ENCODING,
     "compression": "zstd",
 }
 

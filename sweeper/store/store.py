@@ -165,9 +165,9 @@ class Store:
         Raises:
             StoreError: the store cannot be read or written.
         """
+        there = self._files.listing("superseded")
         for seal in self.seals(trial_ids).values():
             target = f"superseded/{seal.fingerprint or 'unknown'}/{seal.name}"
-            there = self._files.listing(target.rpartition("/")[0])
             number, free = 1, target
             while free in there:
                 number += 1
@@ -234,7 +234,7 @@ class Store:
 
     def _outcomes(self, seal: TrialSeal) -> pa.Table | None:
         parts = self._parts(seal, OUTCOMES_COLUMN.name)
-        values = {} if parts is None else trial_file.outcome_values(parts)
+        values = {} if parts is None else trial_file.outcome_values(parts[1])
         if not values:
             return None
         count = len(next(iter(values.values())))
@@ -274,20 +274,19 @@ class Store:
         if seal.network is None:
             raise NoNetworkError("has no network: it was trained with resources.networks: false")
         parts = self._parts(seal, NETWORK_COLUMN.name)
-        network = None if parts is None else parts[NETWORK_COLUMN.name][0].as_py()
-        if network is None or trial_file.network_digest(network) != seal.network:
+        if parts is None or parts[0].network != seal.network:
             raise NoNetworkError("has no network any more: its file is damaged, or was replaced")
-        return network
+        return parts[1][NETWORK_COLUMN.name][0].as_py()
 
     def weights(self, seal: TrialSeal) -> dict[str, np.ndarray]:
         """The weights of a committed trial's network by name, which can only be read; raises as `network` does."""
         return trial_file.weights_of(self.network(seal))
 
-    def _parts(self, seal: TrialSeal, *columns: str) -> pa.Table | None:
-        """Columns of a trial from its file, proven to the last byte; None if it is gone or damaged and set aside."""
+    def _parts(self, seal: TrialSeal, *columns: str) -> tuple[TrialSeal, pa.Table] | None:
+        """Seal and columns of a trial's file, proven to the last byte; None if it is gone, or damaged and set aside."""
         data = self._files.read(seal.name)
         try:
-            return None if data is None else trial_file.parts(data, seal.name, columns)[1]
+            return None if data is None else trial_file.parts(data, seal.name, columns)
         except DamagedError as error:
             set_aside(self._files, [Damage(seal.name, str(error))])
             return None

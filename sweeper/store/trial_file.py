@@ -48,8 +48,11 @@ COMPARED = ("trial_id", "status", "spec", "extra_metrics")
 _DETAILS = (NETWORK_COLUMN.name, OUTCOMES_COLUMN.name, CURVES_COLUMN.name)
 _KEYS = [f"{name}.key_value.key" for name in _DETAILS[1:]]
 _OUTCOME = "outcomes.key_value.value.list.element"
-_POINTS = [f"curves.key_value.value.list.element.{field}" for field in ("step", "value")]
-_LISTS = len([NETWORK_COLUMN.name, *_KEYS, _OUTCOME, *_POINTS])
+_POINT = "curves.key_value.value.list.element"
+POINT_ENCODING = {f"{_POINT}.step": "DELTA_BINARY_PACKED", f"{_POINT}.value": "BYTE_STREAM_SPLIT"}
+"""How the points of curves are encoded, by the path of their columns."""
+
+_LISTS = len([NETWORK_COLUMN.name, *_KEYS, _OUTCOME, *POINT_ENCODING])
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -108,8 +111,9 @@ _OPTIONS: dict[str, Any] = {
     # For single values dictionaries, statistics and compression cost more than they save, in bytes and in time.
     "write_statistics": False,
     "use_dictionary": [_OUTCOME],
-    "column_encoding": dict(zip(_POINTS, ("DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"), strict=True)),
-    "compression": dict.fromkeys(["network", *ROW.names], "none") | dict.fromkeys([*_KEYS, _OUTCOME, *_POINTS], "zstd"),
+    "column_encoding": POINT_ENCODING,
+    "compression": dict.fromkeys(["network", *ROW.names], "none")
+    | dict.fromkeys([*_KEYS, _OUTCOME, *POINT_ENCODING], "zstd"),
 }
 
 
