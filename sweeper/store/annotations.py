@@ -17,7 +17,7 @@ from typing import Annotated, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from sweeper.store.file_names import TRIAL_ID
+from sweeper.store.file_names import TRIAL_ID, sweep_file
 from sweeper.store.files import DurableFiles, StoreError
 from sweeper.store.schema import SCHEMA_VERSION
 from sweeper.store.seal import check_version
@@ -85,11 +85,7 @@ class AllAnnotations(NamedTuple):
 
 
 def read_annotations(files: DurableFiles) -> AllAnnotations:
-    """What every sweep and every trial of a store has; a file that makes no sense is left out with a warning.
-
-    Raises:
-        StoreError: the store cannot be read, or a newer version of this program wrote it.
-    """
+    """What every sweep and every trial of a store has; a file that makes no sense is left out with a warning."""
     try:
         every = _annotations(files.read(FILE))
     except ValueError as error:
@@ -117,11 +113,17 @@ def _united(annotations: Sequence[Annotation]) -> Annotations:
 
 
 def annotate(files: DurableFiles, subject: Subject, note: str = "", tags: Collection[str] = ()) -> None:
-    """Put a note or tags on a sweep or on trials."""
+    """Put a note or tags on a sweep or on trials; also refused if the sweep is renamed or deleted meanwhile."""
     made = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
     ids = tuple(sorted(subject.trial_ids))
     new = Annotation(sweep=subject.sweep, trial_ids=ids, note=note, tags=tuple(tags), made=made)
     _change(files, lambda every: [*every, new])
+    if subject.sweep is None or files.read(sweep_file(subject.sweep)) is not None:
+        return
+    # A renaming has taken the annotation along, or has looked before it came.
+    if new in _annotations(files.read(FILE)):
+        _change(files, lambda every: [each for each in every if each != new])
+        raise StoreError(f"{subject.sweep} was renamed or deleted meanwhile")
 
 
 def remove_tags(files: DurableFiles, subject: Subject, tags: Collection[str]) -> None:

@@ -50,9 +50,6 @@ def read(files: DurableFiles, columns: Sequence[str], trial_ids: Iterable[str] |
         files: The files of the store.
         columns: Some of `snapshots.COLUMNS`.
         trial_ids: Ids of trials; None for all.
-
-    Raises:
-        StoreError: the store cannot be read, or a newer version of this program wrote it.
     """
     wanted = None if trial_ids is None else set(trial_ids)
     if wanted is not None and len(wanted) <= FEW:
@@ -75,11 +72,7 @@ def read(files: DurableFiles, columns: Sequence[str], trial_ids: Iterable[str] |
 
 
 def compact(files: DurableFiles) -> Reading:
-    """Write a snapshot of the trials that have none; these trials.
-
-    Raises:
-        StoreError: the store cannot be read or written, or a newer version of this program wrote it.
-    """
+    """Write a snapshot of the trials that have none; these trials."""
     listed = _trials(files.listing("trials"), None)
     covered = snapshots.covered(files, listed, ["trial_id"])
     reading = _decoded_files(files, [name for name in listed if name not in covered.names], snapshots.COLUMNS.names)
@@ -151,11 +144,7 @@ def row_in(name: str, tail: Tail | Damage | None, columns: Sequence[str]) -> Row
 
 
 def statuses(files: DurableFiles, names: Sequence[str]) -> dict[str, Status]:
-    """Status, by trial id, of the trials in these files; those that are gone or damaged are left out.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """Status, by trial id, of the trials in these files; those that are gone or damaged are left out."""
     tails = in_threads(lambda name: _tail(files, name), names)
     rows = (row_in(name, tail, ()) for name, tail in zip(names, tails, strict=True))
     return {row.seal.trial_id: row.seal.status for row in rows if isinstance(row, Row)}

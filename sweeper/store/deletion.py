@@ -4,26 +4,18 @@ Notes and tags of a trial go before its file, as afterwards nobody knows that th
 So a deletion that is killed leaves trials that are there as a whole or pending. Evaluations that such a deletion has
 left are invisible, and the next deletion removes them.
 
-The records of a sweep go at the end, the latest start after all others: until then the same deletion can be asked for
-again.
+The file of a sweep goes at the end: until then the same deletion can be asked for again.
 """
 
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from sweeper.store.annotations import Subject, remove_annotations
-from sweeper.store.file_names import evaluated_trial, named_trial
+from sweeper.store.file_names import evaluated_trial, named_trial, sweep_file
 from sweeper.store.files import StoreError
 from sweeper.store.schema import Status
 from sweeper.store.store import Store
-from sweeper.store.sweep_records import (
-    SweepRecord,
-    check_name,
-    latest_starts,
-    remove_records,
-    unknown_sweep,
-    unreadable_records,
-)
+from sweeper.store.sweep_records import SweepRecord, latest_starts, unknown_sweep, unreadable_records
 
 
 class Deletion(NamedTuple):
@@ -56,9 +48,8 @@ def of_sweep(store: Store, sweep: str, statuses: Collection[Status] = ()) -> Del
         StoreError: there is no such sweep, or the store cannot be read.
     """
     records = _records(store)
-    check_name(sweep)
-    if not store.listing(f"sweeps/{sweep}"):  # a deletion that was killed may have left plans without a start
-        raise unknown_sweep(sweep, (record.name for record in records))
+    if sweep not in (names := {record.name for record in records}):
+        raise unknown_sweep(sweep, names)
     planned = _planned(record for record in records if record.name == sweep)
     others = _planned(record for record in records if record.name != sweep)
     chosen = _chosen(store, planned, statuses)
@@ -102,7 +93,7 @@ def delete(store: Store, deletion: Deletion) -> int:
             left += trial_id not in deletion.planned
     if deletion.sweep is not None:
         remove_annotations(files, Subject(deletion.sweep))
-        remove_records(files, deletion.sweep)
+        files.delete(sweep_file(deletion.sweep))
     return left
 
 

@@ -79,11 +79,7 @@ def _id_of_text(protocol: str) -> str:
 
 
 def commit_evaluation(store: Store, result: EvaluationResult) -> None:
-    """Publish an evaluation, in place of an earlier one of the same trial and protocol.
-
-    Raises:
-        StoreError: the store cannot be written.
-    """
+    """Publish an evaluation, in place of an earlier one of the same trial and protocol."""
     trial, fingerprint = result.trial, result.provenance.fingerprint(result.trial)
     seal = _seal(trial, result.protocol, result.network, fingerprint)
     row = {
@@ -137,9 +133,6 @@ def stored_evaluations(store: Store, networks: Mapping[str, str | None]) -> list
     Args:
         store: The store.
         networks: Digest of the network by trial id; None for a trial without one.
-
-    Raises:
-        StoreError: the store cannot be read.
     """
     names, damages = [], []
     for name, state in sorted(store.files.listing("evaluations").items()):

@@ -1,7 +1,8 @@
-"""Names of the files of trials and evaluations, relative to the root of a store.
+"""Names of the files of trials, evaluations and sweeps, relative to the root of a store.
 
 trials/task=<t>/baseline=<b>/<trial_id>.parquet                  a trial
 evaluations/task=<t>/baseline=<b>/<trial_id>-<protocol>.parquet  an evaluation of its network
+sweeps/<name>.json                                               a sweep
 """
 
 import re
@@ -12,6 +13,13 @@ TRIAL_ID = r"[0-9a-f]{20}"
 _PLACE = rf"task=({IDENTIFIER})/baseline=({IDENTIFIER})"
 _TRIAL = re.compile(rf"trials/{_PLACE}/({TRIAL_ID})\.parquet")
 _EVALUATION = re.compile(rf"evaluations/{_PLACE}/({TRIAL_ID})-{TRIAL_ID}\.parquet")
+
+SWEEP_FILE = re.compile(r"sweeps/([A-Za-z0-9_][\w.-]*)\.json", re.ASCII)
+
+
+def sweep_file(name: str) -> str:
+    """The file of a sweep."""
+    return f"sweeps/{name}.json"
 
 
 def trial_file_name(task: str, baseline: str, trial_id: str) -> str:

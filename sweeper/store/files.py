@@ -21,7 +21,10 @@ LEFTOVER_SECONDS = 3600
 
 
 class StoreError(RuntimeError):
-    """A store that cannot be opened, read or written; the message is written for its user."""
+    """A store that cannot be opened, read or written, or that a newer program wrote; the message is for its user.
+
+    All that reads or writes a store may raise it.
+    """
 
 
 class StoreTrouble(StoreError):
@@ -98,14 +101,15 @@ class DurableFiles(abc.ABC):
         """A file to read parts of; None where there is none."""
 
     @abc.abstractmethod
-    def write(self, relative: str, data: bytes, keep: Callable[[bytes], bool] | None = None) -> bool:
+    def write(self, relative: str, data: bytes, keep: Callable[[bytes | None], bool] | None = None) -> bool:
         """Publish a whole file and make it last.
 
         Args:
             relative: Name relative to the root; folders are made as needed.
             data: The content.
-            keep: Called with the content of a file that has the name already. If it returns True, that file stays. The
-                answer and the replacement are one step, but in object stores without conditional PUT.
+            keep: Called with the content of the file that has the name already, None without one. If it returns True,
+                all stays as it is. The answer and the replacement are one step, but in object stores without
+                conditional PUT.
 
         Returns:
             Whether `data` was published.
@@ -118,15 +122,12 @@ class DurableFiles(abc.ABC):
         """Replace a file by what `change` makes of its content (None without a file), or leave it if that is None.
 
         If another process writes the file meanwhile, `change` is called again with what that has written.
-
-        Raises:
-            StoreError: the store cannot be read or written.
         """
         done = False
         while not done:
             present = self.read(relative)
             new = change(present)
-            done = new is None or self.write(relative, new, keep=lambda now, present=present: now != present)
+            done = new in (None, present) or self.write(relative, new, keep=lambda now, present=present: now != present)
 
     @abc.abstractmethod
     def delete(self, relative: str) -> None:

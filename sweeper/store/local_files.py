@@ -1,6 +1,6 @@
 """Files of a local disk that are whole or not there.
 
-A file is written under a hidden temporary name, flushed to the disk, renamed to its final name, and its folder is
+A file is written in a hidden folder, flushed to the disk, renamed to its final name, and the folder of that name is
 flushed too. Locks belong to the operating system, which releases them when their owner dies.
 
 Symbolic links below the root are neither read nor written through. (The root itself may be a link: the user gave it.)
@@ -12,7 +12,6 @@ import fcntl
 import logging
 import operator
 import os
-import re
 import secrets
 import stat
 import sys
@@ -119,12 +118,15 @@ class LocalFiles(DurableFiles):
                 return pa.OSFile(path)
         return None
 
-    def write(self, relative: str, data: bytes, keep: Callable[[bytes], bool] | None = None) -> bool:
+    def write(self, relative: str, data: bytes, keep: Callable[[bytes | None], bool] | None = None) -> bool:
         path = self.path(relative)
         folder, name = os.path.split(path)
-        temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
+        # Some tools read hidden files as well: what is not yet whole lies beside the folders that they read.
+        unfinished = os.path.join(self.root, _UNFINISHED)
+        temporary = os.path.join(unfinished, f"{name}.{secrets.token_hex(8)}")
         with explained("write", path):
             self._make_folder(folder)
+            self._make_folder(unfinished)
             try:
                 with open(temporary, "xb") as file, _locked(file.fileno()):
                     # The lock shows `remove_leftovers`, also after jumps of clocks, that the file still has its writer.
@@ -133,7 +135,7 @@ class LocalFiles(DurableFiles):
                     os.fsync(file.fileno())
                 with _folder(folder) as descriptor:
                     with _locked(descriptor):
-                        if keep is not None and (present := self.read(relative)) is not None and keep(present):
+                        if keep is not None and keep(self.read(relative)):
                             return False
                         os.replace(temporary, path)
                     os.fsync(descriptor)
@@ -172,17 +174,17 @@ class LocalFiles(DurableFiles):
 
     def remove_leftovers(self) -> None:
         limit = time.time() - LEFTOVER_SECONDS
-        for folder, _, names in os.walk(self.root):
-            for name in names:
-                if _TEMPORARY.fullmatch(name):
-                    path = os.path.join(folder, name)
-                    # Another process may remove them too, and a read-only store keeps its leftovers.
-                    with contextlib.suppress(OSError):
-                        if os.lstat(path).st_mtime < limit and not _held(path):
-                            os.unlink(path)
+        folder = os.path.join(self.root, _UNFINISHED)
+        # Another process may remove them too, and a read-only store keeps its leftovers.
+        with contextlib.suppress(OSError):
+            for path in [entry.path for entry in os.scandir(folder)] if self._is_plain(folder) else []:
+                with contextlib.suppress(OSError):
+                    if os.lstat(path).st_mtime < limit and not _held(path):
+                        os.unlink(path)
 
 
-_TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")
+_UNFINISHED = ".unfinished"
+"""Folder of files that are being written."""
 
 
 def _held(path: str) -> bool:

@@ -130,7 +130,7 @@ class ObjectFiles(DurableFiles):
         data = self.read(relative)
         return None if data is None else pa.BufferReader(data)
 
-    def write(self, relative: str, data: bytes, keep: Callable[[bytes], bool] | None = None) -> bool:
+    def write(self, relative: str, data: bytes, keep: Callable[[bytes | None], bool] | None = None) -> bool:
         key = self._key(relative)
         while True:
             with _explained("write", f"{self.root}/{relative}"):
@@ -138,12 +138,14 @@ class ObjectFiles(DurableFiles):
                     obstore.put(self._store, key, data, chunk_size=PART)
                     return True
                 mode: Any = "create"
+                content: bytes | None = None
                 with contextlib.suppress(FileNotFoundError):
                     present = obstore.get(self._store, key)
                     versions = {name: present.meta[name] for name in ("e_tag", "version")}
                     mode = {name: version for name, version in versions.items() if version is not None}
-                    if keep(bytes(present.bytes())):
-                        return False
+                    content = bytes(present.bytes())
+                if keep(content):
+                    return False
                 try:
                     obstore.put(self._store, key, data, mode=mode, use_multipart=False)
                 except (AlreadyExistsError, PreconditionError):

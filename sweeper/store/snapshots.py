@@ -86,9 +86,6 @@ def add(files: DurableFiles, listed: Mapping[str, FileState], rows: pa.Table) ->
         files: The files of the store.
         listed: The files of all trials and their states, as they were before the rows were read.
         rows: Rows that no snapshot has, with the columns `COLUMNS`.
-
-    Raises:
-        StoreError: the store cannot be written.
     """
     newest = max(state.modified for state in listed.values())
     states = [listed[name] for name in rows["file"].to_pylist()]

@@ -3,7 +3,7 @@
     trials/task=<t>/baseline=<b>/<trial_id>.parquet   a trial: its row, curves, outcomes and network
     evaluations/…/<trial_id>-<protocol>.parquet       an evaluation of its network by another protocol
     snapshots/                                        copies of many rows and curves, to be read fast
-    sweeps/<name>/                                    the planned trials, one record per start
+    sweeps/<name>.json                                the starts of a sweep, and the trials that they planned
     annotations.json                                  notes and tags on sweeps and trials
     checkpoints/                                      of unfinished packs
     quarantine/                                       damaged files, set aside
@@ -161,9 +161,6 @@ class Store:
         """Move trials below `superseded/<fingerprint>/`, so that they are pending again.
 
         A trial that was superseded before under the same fingerprint is kept as well, under a name with a number.
-
-        Raises:
-            StoreError: the store cannot be read or written.
         """
         there = self._files.listing("superseded")
         for seal in self.seals(trial_ids).values():
@@ -175,11 +172,7 @@ class Store:
             self._files.move(seal.name, free)
 
     def compact(self) -> int:
-        """Write a snapshot of the trials that have none; returns how many these are.
-
-        Raises:
-            StoreError: the store cannot be read or written.
-        """
+        """Write a snapshot of the trials that have none; returns how many these are."""
         reading = committed_trials.compact(self._files)
         set_aside(self._files, reading.damage)
         return reading.rows.num_rows
@@ -195,11 +188,7 @@ class Store:
         return reading.rows
 
     def committed(self, trial_ids: Iterable[str] | None = None) -> dict[str, Status]:
-        """Status of every committed trial, or of those listed, by id.
-
-        Raises:
-            StoreError: the store cannot be read, or a newer version of this program wrote it.
-        """
+        """Status of every committed trial, or of those listed, by id."""
         rows = self._read(["trial_id", "status"], trial_ids)
         return dict(zip(rows["trial_id"].to_pylist(), rows["status"].to_pylist(), strict=True))
 
@@ -338,8 +327,10 @@ class Store:
         self._retries.until_done(lambda: self._files.delete(relative))
 
 
-def _stands(present: bytes, new: TrialSeal) -> bool:
+def _stands(present: bytes | None, new: TrialSeal) -> bool:
     """Whether a file of a trial that is already there stays when another arrives."""
+    if present is None:
+        return False
     try:
         old = unsealed(Tail(present, len(present)), TrialSeal, new.name)
     except DamagedError:

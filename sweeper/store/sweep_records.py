@@ -1,35 +1,32 @@
-"""Starts of sweeps: numbered records that are never overwritten, and the lists of the trials that they planned.
+"""Sweeps: a file each, with all starts of the sweep and the trials that each of them planned.
 
-sweeps/<name>/<number>-<random>.json     one start
-sweeps/<name>/plans/<hash>.txt           trial ids, one a line; starts of an unchanged sweep share a list
+    sweeps/<name>.json
+
+A start is added at the end: the file is read and replaced, unless another process has replaced it meanwhile, and then
+read again. Starts of an unchanged sweep share a list of trials, which is named by its digest.
 """
 
-import contextlib
 import hashlib
 import json
 import logging
-import re
-import secrets
-from collections.abc import Iterable, Mapping
-from typing import Annotated
+from collections.abc import Iterable, Sequence
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import from_json
 
 from sweeper.messages import did_you_mean, nearest_name, printable
 from sweeper.store.annotations import rename_annotations
-from sweeper.store.files import DurableFiles, FileState, StoreError
+from sweeper.store.file_names import SWEEP_FILE, sweep_file
+from sweeper.store.files import DurableFiles, StoreError
+from sweeper.store.quarantine import Damage, set_aside
 from sweeper.store.schema import SCHEMA_VERSION
 from sweeper.store.seal import check_version
 from sweeper.trial.provenance import Provenance, without_folders
 
 logger = logging.getLogger(__name__)
 
-LARGEST_RECORD = 64 * 2**20
-"""Bytes of the largest file that is read as a record or as a list of trials; a million trials take 21 million."""
-
-_SWEEP = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
-_START = re.compile(r"sweeps/([A-Za-z0-9_][\w.-]*)/(\d{6,})-[0-9a-f]{8}\.json", re.ASCII)
+LARGEST_FILE = 256 * 2**20
+"""Bytes of the largest file that is read; a list of a million trials takes 24 million."""
 
 
 class SweepRecord(BaseModel):
@@ -53,12 +50,12 @@ class SweepRecord(BaseModel):
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that cannot be the name of a folder below `sweeps/`.
+    """Refuse a name that cannot be the name of a file below `sweeps/`.
 
     Raises:
         StoreError: the name has other characters than letters, digits, `_`, `-` and `.`, or begins with one of these.
     """
-    if not _SWEEP.fullmatch(name):
+    if not SWEEP_FILE.fullmatch(sweep_file(name)):
         raise StoreError(f"{name!r} cannot name a sweep: letters, digits, '_', '-' and '.' only")
 
 
@@ -86,53 +83,74 @@ def latest_starts(records: Iterable[SweepRecord], needed: Iterable[str] = ()) ->
     return latest
 
 
-class _Written(BaseModel):
-    """A record as its file holds it."""
+class _Start(BaseModel):
+    """One start as a file holds it, with the digest that names its plan."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    schema_version: int
-    name: str
     text: str
     overrides: tuple[str, ...]
     provenance: Provenance
-    plan: Annotated[str, Field(pattern="^[0-9a-f]{20}$")]
+    plan: str
+
+
+class _File(BaseModel):
+    """The file of a sweep: its starts in order, the lists of trials by digest, and the name that it is about to get."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    schema_version: int = SCHEMA_VERSION
+    renamed: str = ""
+    starts: tuple[_Start, ...] = ()
+    plans: dict[str, tuple[str, ...]] = {}
+
+    def with_starts(self, others: Sequence[_Start], plans: dict[str, tuple[str, ...]]) -> "_File":
+        starts = (*self.starts, *others)
+        every = self.plans | plans
+        return _File(starts=starts, plans={start.plan: every[start.plan] for start in starts})
+
+    def encoded(self) -> bytes:
+        return json.dumps(self.model_dump(), indent=1).encode()
 
 
 def write_record(files: DurableFiles, record: SweepRecord) -> None:
-    """Add one start to the history of the sweep that the record names.
+    """Add one start to the history of the sweep that the record names; a file that cannot be read is set aside.
 
     Raises:
-        StoreError: the name cannot be the name of a folder, or the store cannot be written.
+        StoreError: the name cannot be that of a file, the sweep is being renamed, or the store cannot be written.
     """
     check_name(record.name)
-    folder = f"sweeps/{record.name}"
-    plan = "\n".join(record.trial_ids).encode()
-    plan_hash = _hash(plan)
-    files.write(f"{folder}/plans/{plan_hash}.txt", plan)
-    entry = {"schema_version": SCHEMA_VERSION, **record.model_dump(exclude={"trial_ids"}), "plan": plan_hash}
-    # Numbers order the starts, since clocks jump; the random part keeps two drivers that start at once apart.
-    starts = map(_START.fullmatch, files.listing(folder))
-    number = max((int(start[2]) for start in starts if start), default=0) + 1
-    data = json.dumps(entry, indent=1).encode()
-    files.write(f"{folder}/{number:06d}-{secrets.token_hex(4)}.json", data)
+    name, plan = sweep_file(record.name), _digest(record.trial_ids)
+    start = _Start(plan=plan, **record.model_dump(include={"text", "overrides"}), provenance=record.provenance)
+
+    def added(present: bytes | None) -> bytes:
+        try:
+            sweep = _sweep(present, name)
+        except ValueError as error:
+            set_aside(files, [Damage(name, _one_line(error))])
+            sweep = _File()
+        _check_stays(record.name, sweep)
+        return sweep.with_starts([start], {plan: record.trial_ids}).encoded()
+
+    files.update(name, added)
 
 
 def read_records(files: DurableFiles) -> list[SweepRecord]:
-    """Every start of every sweep, by name and then in order; a record that cannot be read is left out with a warning.
-
-    Raises:
-        StoreError: the store cannot be read, or a newer version of this program wrote it.
-    """
+    """Every start of every sweep, by name and then in order; a file that cannot be read is left out with a warning."""
     records = []
-    listed = files.listing("sweeps")
-    for name in sorted(listed):
-        if start := _START.fullmatch(name):
-            try:
-                records.append(_record(files, name, start[1], listed))
-            except ValueError as error:
-                logger.warning("%r is not the record of a sweep: %s", name, _one_line(error))
+    for name, sweep in _sweeps(files).items():
+        if isinstance(sweep, ValueError):
+            logger.warning("%r is not the file of a sweep: %s", sweep_file(name), _one_line(sweep))
+            continue
+        for start in sweep.starts:
+            fields = {key: getattr(start, key) for key in ("text", "overrides", "provenance")}
+            records.append(SweepRecord(name=name, trial_ids=sweep.plans[start.plan], **fields))
     return records
+
+
+def unreadable_records(files: DurableFiles) -> list[str]:
+    """Files of sweeps that cannot be read."""
+    return [sweep_file(name) for name, sweep in _sweeps(files).items() if isinstance(sweep, ValueError)]
 
 
 def copy_records(source: DurableFiles, target: DurableFiles, names: Iterable[str], hide_folders: bool = False) -> None:
@@ -144,120 +162,120 @@ def copy_records(source: DurableFiles, target: DurableFiles, names: Iterable[str
         StoreError: the target has a sweep of the same name with another history, whose latest start planned other
             trials. Nothing was copied then.
     """
-    copies: list[tuple[str, bytes]] = []
-    for name in names:
-        ours, theirs = (_starts(files, name) for files in (source, target))
-        if theirs and not (theirs.keys() <= ours.keys() or ours.keys() <= theirs.keys()):
-            latest = [starts[max(starts)].trial_ids for starts in (ours, theirs)]
-            if set(latest[0]) != set(latest[1]):
+
+    def united(name: str, present: bytes | None) -> bytes | None:
+        ours, theirs = (_readable(data, sweep_file(name)) for data in (source.read(sweep_file(name)), present))
+        _check_stays(name, theirs)
+        count = min(len(ours.starts), len(theirs.starts))
+        if list(map(_hidden, ours.starts[:count])) != list(map(_hidden, theirs.starts[:count])):
+            latest = [set(each.plans[each.starts[-1].plan]) for each in (ours, theirs)]
+            if latest[0] != latest[1]:
                 raise StoreError(
                     f"both stores have a sweep {name!r}, and their latest starts planned other trials "
                     f"({len(latest[0]):,} here, {len(latest[1]):,} there): rename one of the two"
                 )
-            continue
-        for start in sorted(ours.keys() - theirs.keys()):
-            plan = "\n".join(ours[start].trial_ids).encode()
-            copies.append((f"sweeps/{name}/plans/{_hash(plan)}.txt", plan))
-            data = source.read(start) or b""
-            copies.append((start, _hidden(data) if hide_folders else data))
-    for path, data in copies:
-        target.write(path, data)
+            return None
+        missing = ours.starts[count:]
+        return theirs.with_starts(list(map(_hidden, missing)) if hide_folders else missing, ours.plans).encoded()
+
+    names = list(names)
+    for name in names:
+        united(name, target.read(sweep_file(name)))
+    for name in names:
+        target.update(sweep_file(name), lambda present, name=name: united(name, present))
 
 
-def _hidden(data: bytes) -> bytes:
-    """A record whose command has no folders."""
-    values = from_json(data)
-    values["provenance"]["command"] = without_folders(values["provenance"]["command"])
-    return json.dumps(values, indent=1).encode()
+def _check_stays(name: str, sweep: _File) -> None:
+    """Refuses to add a start to a sweep that is about to have another name."""
+    if sweep.renamed:
+        raise StoreError(
+            f"{name} is being renamed, or was killed at it: python -m sweeper rename {name} {sweep.renamed}"
+        )
 
 
-def unreadable_records(files: DurableFiles) -> list[str]:
-    """Files of starts that cannot be read."""
-    listed = files.listing("sweeps")
-    names = {start[1] for start in map(_START.fullmatch, listed) if start}
-    readable = {path for name in names for path in _starts(files, name)}
-    return sorted(path for path in listed if _START.fullmatch(path) and path not in readable)
-
-
-def remove_records(files: DurableFiles, name: str) -> None:
-    """Delete all starts of a sweep: the latest after all others, and each plan after the starts that name it.
-
-    Raises:
-        StoreError: the store cannot be written.
-    """
-    in_order = sorted(files.listing(f"sweeps/{name}"))
-    for path in sorted(in_order, key=lambda path: _START.fullmatch(path) is None):
-        files.delete(path)
+def _hidden(start: _Start) -> _Start:
+    """A start whose command has no folders."""
+    command = without_folders(start.provenance.command)
+    return start.model_copy(update={"provenance": start.provenance.model_copy(update={"command": command})})
 
 
 def rename_records(files: DurableFiles, old: str, new: str) -> None:
-    """Give a sweep another name: its starts, notes and tags are written under the new name, then deleted under the old.
+    """Give a sweep another name, with its notes and tags.
+
+    From the first step on, the old name takes no start any more. A renaming that was killed is carried on by the same
+    call.
 
     Raises:
-        StoreError: the new name cannot be the name of a folder or is another sweep's, a start cannot be read and would
-            be lost, or the store cannot be written. A renaming that was killed is carried on by the same call.
+        StoreError: the new name cannot be that of a file or is another sweep's, the sweep cannot be read and would be
+            lost, or the store cannot be written.
     """
     check_name(new)
-    unreadable = [path for path in unreadable_records(files) if path.startswith(f"sweeps/{old}/")]
-    if unreadable:
-        raise StoreError(f"{unreadable[0]!r} cannot be read, and would be lost: mend or remove it first")
-    ours, theirs = _starts(files, old), _starts(files, new)
 
-    def renamed(path: str) -> str:
-        return f"sweeps/{new}/{path.rpartition('/')[2]}"
+    def marked(present: bytes | None) -> bytes:
+        sweep = _readable(present, sweep_file(old))
+        if not sweep.starts:
+            raise StoreError(f"the store has no sweep {old!r}")
+        there = _readable(files.read(sweep_file(new)), sweep_file(new))
+        carried_on = sweep.renamed == new and there.starts[: len(sweep.starts)] == sweep.starts
+        if there.starts and not carried_on:
+            raise StoreError(f"there is a sweep {new!r} already")
+        return sweep.model_copy(update={"renamed": new}).encoded()
 
-    moved = {renamed(path): record.model_copy(update={"name": new}) for path, record in ours.items()}
-    # Names of starts hold random digits: starts of both names are those of a renaming that was killed.
-    if theirs and not (moved.items() <= theirs.items() or theirs.items() <= moved.items()):
-        raise StoreError(f"there is a sweep {new!r} already")
-    for path, record in ours.items():
-        plan = "\n".join(record.trial_ids).encode()
-        files.write(f"sweeps/{new}/plans/{_hash(plan)}.txt", plan)
-        values = from_json(files.read(path) or b"{}") | {"name": new}
-        files.write(renamed(path), json.dumps(values, indent=1).encode())
+    files.update(sweep_file(old), marked)
+    sweep = _readable(files.read(sweep_file(old)), sweep_file(old))
+    files.write(
+        sweep_file(new), sweep.model_copy(update={"renamed": ""}).encoded(), keep=lambda there: there is not None
+    )
     rename_annotations(files, old, new)
-    remove_records(files, old)
+    files.delete(sweep_file(old))
+    rename_annotations(files, old, new)
 
 
-def _starts(files: DurableFiles, name: str) -> dict[str, SweepRecord]:
-    """The starts of a sweep by the name of their file."""
-    listed = files.listing(f"sweeps/{name}")
-    starts = {}
-    for path in sorted(listed):
-        if start := _START.fullmatch(path):
-            with contextlib.suppress(ValueError):  # `read_records` has warned of a record that cannot be read
-                starts[path] = _record(files, path, start[1], listed)
-    return starts
+def _sweeps(files: DurableFiles) -> dict[str, _File | ValueError]:
+    """The sweeps by name; an error instead of one that cannot be read."""
+    sweeps: dict[str, _File | ValueError] = {}
+    for path, state in files.listing("sweeps").items():
+        if found := SWEEP_FILE.fullmatch(path):
+            try:
+                if state.size > LARGEST_FILE:
+                    raise ValueError(f"it has {state.size:,} bytes, too many")
+                sweeps[found[1]] = _sweep(files.read(path), path)
+            except ValueError as error:
+                sweeps[found[1]] = error
+    return dict(sorted(sweeps.items()))
 
 
-def _record(files: DurableFiles, name: str, sweep: str, listed: Mapping[str, FileState]) -> SweepRecord:
-    """The record in a file.
+def _sweep(data: bytes | None, file: str) -> _File:
+    """The sweep in a file; one without starts if there is none.
 
     Raises:
-        ValueError: the file is no record, or its list of trials is not whole.
+        ValueError: the file holds no sweep, or a list of trials is not whole.
         StoreError: a newer version of this program wrote it.
     """
-    text = _read(files, name, listed)
-    entry = from_json(text)
-    if not isinstance(entry, dict):
-        raise ValueError("it holds no record")
-    check_version(entry.get("schema_version"), name)
-    written = _Written.model_validate_json(text)
-    plan = _read(files, f"sweeps/{sweep}/plans/{written.plan}.txt", listed)
-    if _hash(plan) != written.plan:
-        raise ValueError("its list of planned trials is missing or damaged")
-    if written.name != sweep:
-        raise ValueError("it is the record of another sweep")
-    fields = written.model_dump(exclude={"schema_version", "plan"})
-    return SweepRecord.model_validate(fields | {"trial_ids": tuple(plan.decode().split())})
+    if data is None:
+        return _File()
+    values = from_json(data)
+    if not isinstance(values, dict):
+        raise ValueError("it holds no sweep")
+    check_version(values.get("schema_version"), file)
+    sweep = _File.model_validate_json(data)
+    if any(start.plan not in sweep.plans for start in sweep.starts):
+        raise ValueError("a list of planned trials is missing")
+    if any(_digest(trial_ids) != digest for digest, trial_ids in sweep.plans.items()):
+        raise ValueError("a list of planned trials is damaged")
+    return sweep
 
 
-def _read(files: DurableFiles, name: str, listed: Mapping[str, FileState]) -> bytes:
-    """A file; empty if it is not there."""
-    size = listed[name].size if name in listed else 0
-    if size > LARGEST_RECORD:
-        raise ValueError(f"{name!r} has {size:,} bytes, too many for a record")
-    return files.read(name) or b""
+def _readable(data: bytes | None, file: str) -> _File:
+    """The sweep in a file that is about to be changed.
+
+    Raises:
+        StoreError: it cannot be read, and would be lost.
+    """
+    try:
+        return _sweep(data, file)
+    except ValueError as error:
+        raise StoreError(f"{file!r} cannot be read, and would be lost: mend or remove it first") from error
 
 
 def _one_line(error: ValueError) -> str:
@@ -268,5 +286,5 @@ def _one_line(error: ValueError) -> str:
     return printable(text)
 
 
-def _hash(plan: bytes) -> str:
-    return hashlib.sha256(plan).hexdigest()[:20]
+def _digest(trial_ids: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(trial_ids).encode()).hexdigest()[:20]

@@ -41,7 +41,7 @@ def test_phases_are_seen_in_the_words_and_files_of_a_start(tmp_path):
     printed += "\n".join(sentences(SweepStarted(None)))
     assert list(reached(printed, tmp_path)) == [PLANNED, RAY]
     first, second = (trial_file_name("coloring", "Aq_R", digit * 20) for digit in "ab")
-    files("checkpoints/abc.ckpt", f"{first}.0123456789abcdef.tmp")
+    files("checkpoints/abc.ckpt", f".unfinished/{first}.0123456789abcdef")
     assert list(reached(printed, tmp_path)) == [PLANNED, RAY, CHECKPOINT]
     files(first)
     assert list(reached(printed, tmp_path)) == [PLANNED, RAY, CHECKPOINT, FIRST]

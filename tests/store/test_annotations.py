@@ -20,7 +20,7 @@ from sweeper.store.deletion import delete, of_status, of_sweep
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import rename_records
 from sweeper.store.tar_stores import source_store, target_store
-from tests.filled_stores import IDS, filled
+from tests.filled_stores import IDS, filled, record
 from tests.power_cuts import survived
 
 QUICK = Subject("quick")
@@ -39,6 +39,8 @@ def store(request, tmp_path):
 
 def annotated(store):
     """Tags on both sweeps, on trials 0 to 2 together and on trial 1 alone; notes on quick and on trials 0 and 4."""
+    for name in {"quick", "other"} - {each.name for each in store.sweeps()}:
+        store.record_sweep(record(name, IDS[:1]))
     annotate(store.files, QUICK, tags=["first"])
     annotate(store.files, Subject("other"), tags=["second"])
     annotate(store.files, QUICK, note="too short")
@@ -104,8 +106,8 @@ def test_two_changes_at_once_are_one_after_the_other(store, monkeypatch):
 def test_notes_are_in_the_order_of_their_writing(tmp_path):
     store = Store.open(tmp_path)
     for text in ("one", "two", "three"):
-        annotate(store.files, QUICK, note=text)
-    assert read_annotations(store.files).sweeps["quick"].texts == ["one", "two", "three"]
+        annotate(store.files, of_trials(0), note=text)
+    assert read_annotations(store.files).trials[IDS[0]].texts == ["one", "two", "three"]
 
 
 BROKEN = [b"", b"[]", b"{}", b'{"schema_version": 1, "annotations": [{"sweep": "quick"}]}', b"[" * 200_000, b"\xff"]
@@ -125,7 +127,7 @@ def test_a_broken_file_is_left_out_loudly_and_never_written_over(tmp_path, caplo
 
 def test_a_huge_file_is_not_decoded(tmp_path, monkeypatch):
     store = Store.open(tmp_path)
-    annotate(store.files, QUICK, tags=["first"])
+    annotate(store.files, of_trials(0), tags=["first"])
     monkeypatch.setattr("sweeper.store.annotations.LARGEST_FILE", 10)
     assert said(store) == {}
 
@@ -184,7 +186,7 @@ def test_a_renamed_sweep_keeps_them_also_under_crashes(tmp_path, monkeypatch):
     for moment in itertools.count():
         store = annotated(filled(tmp_path / str(moment)))
         ended = survived(moment, rename_records, store.files, "quick", "slow")
-        if store.listing("sweeps/quick"):
+        if store.read_bytes("sweeps/quick.json") is not None:
             rename_records(store.files, "quick", "slow")
         others = {name: text for name, text in EVERYTHING.items() if name != "quick"}
         assert said(store) == others | {"slow": EVERYTHING["quick"]}, moment
@@ -194,8 +196,8 @@ def test_a_renamed_sweep_keeps_them_also_under_crashes(tmp_path, monkeypatch):
 
 def test_a_copy_has_those_of_its_sweeps_and_trials(tmp_path):
     source, target = annotated(filled(tmp_path / "source")), Store.open(tmp_path / "target")
-    annotate(target.files, Subject("quick"), note="mine")
     copy(source, target, ["quick"])
+    annotate(target.files, Subject("quick"), note="mine")
     part = {"quick": "first too short mine", 0: "keep stuck look here", 1: "best keep stuck", 4: "look here"}
     assert said(target) == part
     copy(source, target)

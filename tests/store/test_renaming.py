@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from sweeper.store import local_files
+from sweeper.store.annotations import Subject, annotate, read_annotations
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import rename_records
 from tests.filled_stores import IDS, record
@@ -35,7 +36,7 @@ def test_all_starts_are_under_the_new_name_in_their_order(store):
     before = store.sweeps()
     rename_records(store.files, "quick", "best")
     assert store.sweeps() == renamed(before)
-    assert store.listing("sweeps/quick") == []
+    assert store.read_bytes("sweeps/quick.json") is None
     store.record_sweep(record("best", IDS))
     assert [each for each in store.sweeps() if each.name == "best"][-1].trial_ids == tuple(IDS)
 
@@ -48,14 +49,57 @@ def test_a_name_that_is_taken_or_none_is_refused(store, name):
     assert store.sweeps() == before
 
 
-def test_a_start_that_cannot_be_read_is_not_lost(store):
-    (name, *_) = [path for path in store.listing("sweeps/quick") if path.endswith(".json")]
-    store.write_bytes(name, b"{}")
-    before = store.listing("sweeps")
-    with pytest.raises(StoreError, match=f"'{name}' cannot be read, and would be lost"):
+def test_a_sweep_that_cannot_be_read_is_not_lost(store):
+    store.write_bytes("sweeps/quick.json", b"{}")
+    with pytest.raises(StoreError, match=r"'sweeps/quick\.json' cannot be read, and would be lost"):
         rename_records(store.files, "quick", "best")
-    assert store.listing("sweeps") == before
+    assert store.listing("sweeps") == ["sweeps/other.json", "sweeps/quick.json"]
     rename_records(store.files, "other", "more")
+
+
+def quick_begins(store):
+    store.record_sweep(record("quick", IDS))
+    return lambda: [each.trial_ids for each in store.sweeps() if each.name in ("best", "quick")][-1] == tuple(IDS)
+
+
+def quick_is_noted(store):
+    annotate(store.files, Subject("quick"), note="meanwhile")
+    return lambda: read_annotations(store.files).sweeps["best"].texts == ["meanwhile"]
+
+
+@pytest.mark.parametrize("write", [quick_begins, quick_is_noted])
+def test_what_another_process_writes_meanwhile_is_kept_or_refused(tmp_path, monkeypatch, write):
+    """Before each operation of a renaming."""
+    answers = []
+    for moment in itertools.count():
+        store = with_sweeps(tmp_path / str(moment))
+        other, counter, kept, within = Store.open(store.url), itertools.count(), [], []
+
+        def meanwhile(operation, moment=moment, other=other, counter=counter, kept=kept, within=within):
+            def done(*arguments, **options):
+                if not within and next(counter) == moment:
+                    try:
+                        kept.append(write(other))
+                    except StoreError:
+                        kept.append(lambda: "refused")
+                within.append(operation)  # an operation that reads in the middle holds a lock
+                try:
+                    return operation(*arguments, **options)
+                finally:
+                    within.pop()
+
+            return done
+
+        for name in ("read", "write", "delete"):
+            monkeypatch.setattr(store.files, name, meanwhile(getattr(store.files, name)))
+        rename_records(store.files, "quick", "best")
+        if not kept:
+            break
+        assert kept[0](), moment
+        answers.append(kept[0]())
+        assert read_annotations(other.files).sweeps.keys() <= {"best"}
+    assert set(answers) == {True, "refused"}
+    assert len(answers) > 6
 
 
 def test_a_crash_at_every_operation_keeps_every_start(tmp_path, monkeypatch):
@@ -69,9 +113,9 @@ def test_a_crash_at_every_operation_keeps_every_start(tmp_path, monkeypatch):
         last = {name: [each for each in now if each.name == name][-1:] for name in ("quick", "best")}
         assert any(each and {each[0].trial_ids} == latest for each in last.values()), moment
         assert all({each.trial_ids} == latest for each in last["quick"]), "no earlier start counts meanwhile"
-        if store.listing("sweeps/quick"):
+        if store.read_bytes("sweeps/quick.json") is not None:
             rename_records(store.files, "quick", "best")
         assert store.sweeps() == renamed(before), moment
         if ended:
             break
-    assert moment > 10
+    assert moment >= 4

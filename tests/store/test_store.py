@@ -5,7 +5,6 @@ import dataclasses
 import errno
 import itertools
 import json
-import logging
 import math
 import os
 import pickle
@@ -381,8 +380,8 @@ def test_a_crash_at_any_moment_of_a_commit_loses_only_that_commit(tmp_path, monk
 
 def test_leftovers_of_crashes_are_swept_once_nobody_can_own_them(local):
     local.commit(result())
-    old, young, foreign = (file(local).with_name(name) for name in
-                           (f".x.{'0' * 16}.tmp", f".x.{'1' * 16}.tmp", ".keep"))  # fmt: skip
+    folder = Path(local.root, ".unfinished")
+    old, young, foreign = folder / "x.0", folder / "x.1", file(local).with_name(".keep")
     for path in (old, young, foreign):
         path.write_bytes(b"half")
         past = time.time() - (0 if path == young else 2 * files.LEFTOVER_SECONDS)
@@ -403,7 +402,7 @@ def test_a_full_disk_is_one_clear_message_and_no_damage(local, monkeypatch):
         with pytest.raises(StoreError, match=r"cannot write .*No space left on device"):
             local.commit(result({"seed": 1}))
     assert local.committed() == {FINISHED: "finished"}
-    assert not [name for _, _, names in os.walk(local.root) for name in names if name.endswith(".tmp")]
+    assert os.listdir(Path(local.root, ".unfinished")) == []
     assert local.commit(result({"seed": 1}))
 
 
@@ -848,70 +847,76 @@ def test_the_history_of_a_sweep_is_kept_in_order_whatever_the_clock_says(results
         results.record_sweep(start)
     results.record_sweep(record("other"))
     assert results.sweeps() == [record("other"), *starts]
-    plans = [name for name in results.files.listing("sweeps/quick") if "/plans/" in name]
-    assert len(plans) == 2, "equal plans are stored once"
+    assert len(json.loads(results.read_bytes("sweeps/quick.json"))["plans"]) == 2, "equal plans are stored once"
+
+
+def test_two_starts_at_once_are_both_kept(results, monkeypatch):
+    """Between the reading and the replacement of the one comes the other."""
+    results.record_sweep(record())
+    other, read = Store.open(results.url), results.files.read
+
+    def started_meanwhile(relative):
+        data = read(relative)
+        monkeypatch.undo()
+        other.record_sweep(record(captured="2027"))
+        return data
+
+    monkeypatch.setattr(results.files, "read", started_meanwhile)
+    results.record_sweep(record(captured="2028"))
+    assert results.sweeps() == [record(), record(captured="2027"), record(captured="2028")]
 
 
 def test_a_record_from_before_objectives_were_plug_ins_is_read(local):
     written = record().model_copy(update={"provenance": PROVENANCE.model_copy(update={"code": fingerprint.captured()})})
     local.record_sweep(written)
-    (name,) = [name for name in local.listing("sweeps") if name.endswith(".json")]
-    entry = json.loads(local.read_bytes(name))
-    del entry["provenance"]["code"]["objectives"]
-    local.write_bytes(name, json.dumps(entry).encode())
+    entry = json.loads(local.read_bytes("sweeps/quick.json"))
+    del entry["starts"][0]["provenance"]["code"]["objectives"]
+    local.write_bytes("sweeps/quick.json", json.dumps(entry).encode())
     assert [each.trial_ids for each in local.sweeps()] == [written.trial_ids]
 
 
-def test_a_damaged_record_is_left_out_loudly(local, caplog):
-    local.record_sweep(record())
-    local.record_sweep(record("other"))
-    local.record_sweep(record("third"))
-    (start,) = Path(local.root, "sweeps", "quick").glob("*.json")
-    start.write_text("{")
-    (plan,) = Path(local.root, "sweeps", "third", "plans").iterdir()
-    plan.write_text("changed")
-    with caplog.at_level(logging.WARNING):
-        assert local.sweeps() == [record("other")]
-    assert "quick" in caplog.text
-    assert "missing or damaged" in caplog.text
+def first_start(entry, **changes):
+    return json.dumps(entry | {"starts": [entry["starts"][0] | changes]}).encode()
 
 
 BROKEN = {
+    "cut off": lambda entry: json.dumps(entry).encode()[:-1],
     "nested": lambda entry: b"[" * 200_000,
     "a list": lambda entry: b"[]",
     "a text": lambda entry: b'"x"',
     "not UTF-8": lambda entry: b'{"name":"\xff"}',
-    "a plan elsewhere": lambda entry: json.dumps(entry | {"plan": "../../../../etc/passwd"}).encode(),
-    "a plan with a zero": lambda entry: json.dumps(entry | {"plan": "a\0b"}).encode(),
-    "no plan": lambda entry: json.dumps(entry | {"plan": None}).encode(),
+    "a plan that is not there": lambda entry: first_start(entry, plan="f" * 20),
+    "no plan": lambda entry: first_start(entry, plan=None),
+    "another plan": lambda entry: json.dumps(entry | {"plans": {entry["starts"][0]["plan"]: ["a" * 20]}}).encode(),
     "no version": lambda entry: json.dumps({key: entry[key] for key in entry if key != "schema_version"}).encode(),
-    "another name": lambda entry: json.dumps(entry | {"name": "other"}).encode(),
     "unknown keys": lambda entry: json.dumps(entry | {"x\n\x1b[2J": 1}).encode(),
-    "text of another type": lambda entry: json.dumps(entry | {"text": 3}).encode(),
+    "text of another type": lambda entry: first_start(entry, text=3),
 }
 
 
 @pytest.mark.parametrize("change", BROKEN)
-def test_a_broken_record_costs_itself_and_one_line(local, change, caplog):
+def test_a_broken_sweep_costs_itself_and_one_line(local, change, caplog):
     local.record_sweep(record())
     local.record_sweep(record("other"))
-    (start,) = Path(local.root, "sweeps", "quick").glob("*.json")
-    start.write_bytes(BROKEN[change](json.loads(start.read_text())))
+    broken = BROKEN[change](json.loads(local.read_bytes("sweeps/quick.json")))
+    local.write_bytes("sweeps/quick.json", broken)
     assert local.sweeps() == [record("other")]
     (line,) = [text for each in caplog.records if "quick" in (text := each.getMessage())]
     assert line.isprintable()
-
-
-def test_a_huge_record_is_not_read(local, monkeypatch, caplog):
     local.record_sweep(record())
-    local.record_sweep(record("other", ids=()))
-    monkeypatch.setattr(sweep_records, "LARGEST_RECORD", 50)
+    assert local.sweeps() == [record("other"), record()], "the next start is not hindered"
+    assert local.read_bytes("quarantine/sweeps/quick.json") == broken
+
+
+def test_a_huge_file_of_a_sweep_is_not_read(local, monkeypatch, caplog):
+    local.record_sweep(record())
+    monkeypatch.setattr(sweep_records, "LARGEST_FILE", 50)
     assert local.sweeps() == []
-    assert "too many for a record" in caplog.text
+    assert "bytes, too many" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "a b"])
-def test_a_sweep_needs_a_name_that_can_be_a_folder(local, name):
+def test_a_sweep_needs_a_name_that_can_be_a_file(local, name):
     with pytest.raises(StoreError, match="cannot name a sweep"):
         local.record_sweep(record(name))
 
