@@ -221,7 +221,7 @@ def test_a_crash_at_every_operation_takes_in_whole_trials_only(tmp_path, monkeyp
         assert target.sweeps() == source.sweeps()
         if ended:
             break
-    assert moment > 20
+    assert moment > 15
 
 
 # --------------------------------------------------------------------------------------------------------------------
