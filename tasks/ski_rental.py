@@ -87,7 +87,7 @@ class Task(contracts.Task):
         chance_to_wait = (1 - 1 / self.price) ** self.price
         return contracts.Abilities(
             differentiable=False,
-            measures={"ratio": "high"},
+            measures=(contracts.Metric("ratio", high_is_good=False),),
             tail="ratio",
             groups=contracts.Groups(self.longest, lambda inputs: inputs - 1),
             exact_values=lambda: {

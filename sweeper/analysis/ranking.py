@@ -21,12 +21,13 @@ from sweeper.space.search import AdaptiveSearch, Search
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.contracts import Abilities
+from sweeper.trial.metrics import LOSS, SUCCESS
 
 SHOWN_SETTINGS = 20
 """Largest number of settings that are shown to people."""
 
-TIE_BREAKERS = {"success_worst5": -1, "success": -1, "loss": 1}
-"""Settings of equal metric are ordered by these metrics in turn, higher (-1) or lower (1) first."""
+TIE_BREAKERS = (SUCCESS._replace(statistic="worst5"), SUCCESS, LOSS)
+"""Settings of equal metric are ordered by these metrics in turn, the better first."""
 
 
 class Goal(NamedTuple):
@@ -105,8 +106,8 @@ def _complete(setting: Setting, column: str) -> Mean | None:
 
 
 def _tie(setting: Setting) -> list[float]:
-    means = [(sign, setting.mean(metric)) for metric, sign in TIE_BREAKERS.items()]
-    return [math.inf if mean is None else sign * mean.mean for sign, mean in means]
+    means = [(metric.mode, setting.mean(metric.name)) for metric in TIE_BREAKERS]
+    return [math.inf if mean is None else -mean.mean if mode == "max" else mean.mean for mode, mean in means]
 
 
 def ranked_settings(sweep: str, ranked: Ranking, most: int = SHOWN_SETTINGS) -> Table:
@@ -162,7 +163,8 @@ def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
         return Goal(search.metric, search.mode)
     task = task_of(trials["spec"].iloc[0])
     abilities = Abilities() if task is None else task.abilities()
-    if abilities.tail == "success":
-        # Rows of programs before `success_worst5` have the percentile only.
-        return Goal("success_worst5" if trials["success_worst5"].notna().any() else "success_p5", "max")
-    return Goal(abilities.tail_metric, "min" if abilities.tail_is_high else "max")
+    metric, steady = abilities.tail_metric, SUCCESS._replace(statistic="worst5")
+    # Rows of programs before `success_worst5` have the percentile only.
+    if metric == SUCCESS.tail and trials[steady.name].notna().any():
+        metric = steady
+    return Goal(metric.name, metric.mode)

@@ -16,41 +16,10 @@ import pandas as pd
 from sweeper.analysis.results import Results, task_of
 from sweeper.analysis.shared_entries import SETTING_COLUMNS, SharedEntries, randomised
 from sweeper.analysis.table import TEXT, Column, Form, Table, without_empty_columns
-from sweeper.trial.contracts import Task
+from sweeper.trial.metrics import SUCCESS, Metric
 
 NEARLY = 0.98
 """A tail within 1 - NEARLY of the best tail, relative to its size, counts as equally good."""
-
-
-@dataclass(frozen=True)
-class Tail:
-    """The column by which models are ranked, and whether its high values are the bad ones."""
-
-    metric: str
-    high_is_bad: bool
-
-    def better(self, value: float) -> float:
-        """A number that is the larger, the better the tail is."""
-        return -value if self.high_is_bad else value
-
-    def as_good(self, value: float, best: float) -> bool:
-        """Whether a tail is nearly the best one."""
-        return self.better(value) >= self.better(best) - (1 - NEARLY) * abs(best)
-
-    def shown(self, value: float) -> str:
-        """A tail as text: success as per cent, any other metric by its name."""
-        return f"{100 * value:.1f} %" if self == SUCCESS else f"{self.metric} {value:.2f}"
-
-
-SUCCESS = Tail("success_p5", high_is_bad=False)
-
-
-def tail_of(task: Task | None) -> Tail:
-    """The tail by which the trials of a task are ranked; the tail of success if this checkout lacks the task."""
-    if task is None:
-        return SUCCESS
-    abilities = task.abilities()
-    return Tail(abilities.tail_metric, abilities.tail_is_high)
 
 
 @dataclass(frozen=True)
@@ -72,7 +41,7 @@ class EnoughSeeds:
     """
 
     setting: SharedEntries
-    tail: Tail
+    tail: Metric
     tried: tuple[AtM, ...]
     best: AtM
     enough: AtM | None
@@ -83,18 +52,26 @@ def enough_seeds(results: Results) -> list[EnoughSeeds]:
     """The smallest sufficient m of every group of trials that tried several."""
     advice = []
     for setting, rows in randomised(results.trials, free=["objective.m"]):
-        tail = tail_of(task_of(rows["spec"].iloc[0]))
-        if tail.metric not in rows:
+        task = task_of(rows["spec"].iloc[0])
+        tail = SUCCESS.tail if task is None else task.abilities().tail_metric
+        if tail.name not in rows:
             continue
-        measured = rows.dropna(subset=[tail.metric])
-        tried = tuple(_at_m(int(m), group, tail.metric) for m, group in measured.groupby("m"))  # pyright: ignore[reportArgumentType]
+        measured = rows.dropna(subset=[tail.name])
+        tried = tuple(_at_m(int(m), group, tail.name) for m, group in measured.groupby("m"))  # pyright: ignore[reportArgumentType]
         if len(tried) > 1:
-            best = max(tried, key=lambda at: tail.better(at.tail))
+            sign = 1 if tail.high_is_good else -1
+            best = max(tried, key=lambda at: sign * at.tail)
             telling = any(at.tail != 0 for at in tried)
-            enough = next(at for at in tried if tail.as_good(at.tail, best.tail)) if telling else None
+            enough = next(at for at in tried if as_good(tail, at.tail, best.tail)) if telling else None
             remarks = _remarks(tried, best, enough, rows["device"].nunique())
             advice.append(EnoughSeeds(setting, tail, tried, best, enough, remarks))
     return advice
+
+
+def as_good(tail: Metric, value: float, best: float) -> bool:
+    """Whether a tail is nearly the best one."""
+    sign = 1 if tail.high_is_good else -1
+    return sign * value >= sign * best - (1 - NEARLY) * abs(best)
 
 
 def _at_m(m: int, rows: pd.DataFrame, tail: str) -> AtM:
@@ -129,12 +106,13 @@ class MAndTail(NamedTuple):
     """A value of m with its tail."""
 
     m: int
-    tail: Tail
+    tail: Metric
     value: float
 
     def text(self) -> str:
-        """Such as "10 (49.1 %)"."""
-        return f"{self.m} ({self.tail.shown(self.value)})"
+        """Such as "10 (49.1 %)"; success is shown as per cent, any other metric by its name."""
+        tail = f"{100 * self.value:.1f} %" if self.tail == SUCCESS.tail else f"{self.tail.name} {self.value:.2f}"
+        return f"{self.m} ({tail})"
 
 
 def _listed(values: Sequence[int]) -> str:

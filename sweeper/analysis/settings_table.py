@@ -9,7 +9,6 @@ training, so the cell then says "0 to 1". Where any percentile is 0 or 1, the ta
 """
 
 import math
-import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed,
 from sweeper.messages import counted
 from sweeper.trial.contracts import Abilities
 from sweeper.trial.entry_names import entry_names, varying
+from sweeper.trial.metrics import LOSS, SUCCESS, Metric, estimate_of, metric_named
 
 MAX_ROWS = 100
 """Largest number of settings in a table."""
@@ -95,7 +95,7 @@ def mean_of(metric: str, values: Iterable[float]) -> Mean | None:
         return None
     lowest, highest = min(known), max(known)
     deviation = statistics.stdev(known) if len(known) > 1 and math.isfinite(highest - lowest) else None
-    jumps = metric.endswith("_p5") and {0.0, 1.0} <= set(known)
+    jumps = metric_named(metric).jumps and {0.0, 1.0} <= set(known)
     return Mean(statistics.fmean(known), deviation, lowest, highest, jumps)
 
 
@@ -158,20 +158,25 @@ def metrics_of(trials: pd.DataFrame) -> list[str]:
 
 
 def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:
-    percentile = abilities.tail_metric
-    extreme = percentile == "success_p5" and percentile in trials and trials[percentile].isin([0, 1]).any()
-    steady = ["success_worst5", "failed_inputs"] if extreme else []
-    return [abilities.tail, percentile, *steady, *_vote(trials), "success", "loss"]
+    tail = abilities.tail_metric
+    extreme = tail == SUCCESS.tail and tail.name in trials and trials[tail.name].isin([0, 1]).any()
+    steady = [SUCCESS._replace(statistic=statistic).name for statistic in ("worst5", "failed")] if extreme else []
+    return [abilities.tail, tail.name, *steady, *_vote(trials), SUCCESS.name, LOSS.name]
 
 
 def _vote(trials: pd.DataFrame) -> list[str]:
     """The metric of the largest vote that all trials took: estimated from all seeds r, or of disjoint groups."""
-    sizes = [int(match[1]) for name in trials if (match := re.fullmatch(r"majority_(\d+)", str(name)))]
-    if not sizes:
+    votes = [metric for metric in map(metric_named, map(str, trials)) if _is_vote(metric)]
+    if not votes:
         return []
-    disjoint, estimated = f"majority_{max(sizes)}", f"votes_{max(sizes)}"
+    most = max(votes, key=lambda metric: metric.votes or 0)
+    disjoint, estimated = most.name, most._replace(quantity=estimate_of(most.quantity)).name
     everywhere = estimated in trials and bool((trials[estimated].notna() | trials[disjoint].isna()).all())
     return [estimated if everywhere else disjoint]
+
+
+def _is_vote(metric: Metric) -> bool:
+    return (metric.quantity, metric.statistic) == ("majority", "mean") and metric.votes is not None
 
 
 def fitting(table: Table, most: int) -> Table:

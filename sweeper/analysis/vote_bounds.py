@@ -34,8 +34,9 @@ bound.
 import math
 
 from sweeper.trial.contracts import Voting, VotingRule
+from sweeper.trial.metrics import Metric
 
-MARGINS: dict[VotingRule, str] = {"joint": "margin_p5", "partwise": "part_margin_p5"}
+MARGINS: dict[VotingRule, str] = {"joint": Metric("margin").tail.name, "partwise": Metric("part_margin").tail.name}
 """The metric of the margin that decides a vote, by the rule of the vote: its 5th percentile over the inputs."""
 
 

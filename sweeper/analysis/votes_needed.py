@@ -21,9 +21,10 @@ from sweeper.analysis.results import Results, task_of
 from sweeper.analysis.shared_entries import SETTING_COLUMNS, SharedEntries, randomised
 from sweeper.analysis.table import VALUE, Column, Form, Table, without_empty_columns
 from sweeper.analysis.vote_bounds import MARGINS, partwise_votes_needed, rivals_of, votes_needed
-from sweeper.training.voting import estimate_name, sizes_of
+from sweeper.training.voting import sizes_of
 from sweeper.trial.contracts import Voting, VotingRule
 from sweeper.trial.entry_names import entries
+from sweeper.trial.metrics import Metric, estimate_of
 
 FAILURE = 0.05
 """Probability with which a vote may be wrong."""
@@ -76,8 +77,8 @@ def votes_of_networks(results: Results) -> list[Votes]:
         for vote, rule in sorted(voting.rules.items(), key=lambda named: named[1]):  # joint first
             reached = {}
             for size in sorted({*groups, *sizes_of(evaluation_seeds, groups)}):
-                for name in (f"{estimate_name(vote)}_{size}", f"{vote}_{size}"):
-                    average, tail = _mean(rows, name), _mean(rows, f"{name}_p5")
+                for metric in (Metric(estimate_of(vote), votes=size), Metric(vote, votes=size)):
+                    average, tail = _mean(rows, metric.name), _mean(rows, metric.tail.name)
                     if average is not None and tail is not None:
                         reached.setdefault(size, (average, tail))
             # Shares of single precision may exceed 1 by a rounding error; so may margins of a perfect model.

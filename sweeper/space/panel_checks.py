@@ -4,7 +4,6 @@ A panel is drawn when all trials are done, which is too late to learn that a nam
 the start of a sweep. A report does not check names: it draws what the rows of the store have.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import Node, descendant
 from sweeper.trial.columns import COLUMNS, METRICS
+from sweeper.trial.metrics import metric_named
 
 _OF_SOME_TRIALS = {*METRICS, "extra_metrics", "error_kind", "error_message", "error_step"} - {"train_loss"}
 
@@ -46,7 +46,8 @@ def _problem(names: TrialNames, name: str, source: MetricSource) -> str | None:
 
 
 def _votes_problem(names: TrialNames, name: str) -> str | None:
-    known = dict.fromkeys(_NUMBERED.sub(r"\1", metric) for metric in names.metrics if _NUMBERED.search(metric))
+    metrics = map(metric_named, names.metrics)
+    known = dict.fromkeys(metric._replace(votes=None).name for metric in metrics if metric.votes is not None)
     if name in known:
         return None
     return f"unknown votes {shown(name)}{did_you_mean(nearest_name(name, known))} (known: {', '.join(known)})"
@@ -62,10 +63,6 @@ def _column_problem(names: TrialNames, name: str) -> str | None:
         return f"'{name}' could be {' or '.join(sorted(ends))}"
     known = [*ROW_COLUMNS, *names.metrics, *names.paths, *(path.rpartition(".")[2] for path in names.paths)]
     return f"unknown column {shown(name)}{did_you_mean(nearest_name(name, known))}"
-
-
-_NUMBERED = re.compile(r"_\d+(_p5)?$")
-"""The end of the name of a metric of votes: the number of votes, and the statistic."""
 
 
 def check(spec: SweepSpec) -> None:

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from sweeper.space.holes import MAX_SETTINGS, Hole, holes_in
 from sweeper.space.problems import Problem
 from sweeper.space.yaml_tree import Node
+from sweeper.trial.metrics import SUCCESS
 from sweeper.trial.record import Spec
 from sweeper.trial.trial_spec import Count, TrialSpec
 
@@ -53,7 +54,7 @@ class Search(Spec, abc.ABC):
     method: str
     trials: Annotated[int, Field(ge=1, le=MAX_SETTINGS)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
-    metric: str = "success_p5"
+    metric: str = SUCCESS.tail.name
     mode: Literal["min", "max"] = "max"
     early_stopping: Asha | None = None
 

@@ -44,6 +44,7 @@ from sweeper.space.yaml_tree import (
     plain,
     signature,
 )
+from sweeper.trial.metrics import metric_named
 from sweeper.trial.trial_spec import TrialSpec
 
 ANCHORS = "x-"
@@ -253,7 +254,7 @@ def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> list[
     metric, problems = shown(search.metric), []
     if search.metric not in known:
         # Tails and errors of a listed metric would make the list three times as long.
-        plain_names = [name for name in dict.fromkeys(known) if name.rpartition("_")[0] not in known]
+        plain_names = [name for name in dict.fromkeys(known) if metric_named(name).statistic in ("mean", "failed")]
         names = f"{', '.join(plain_names)}; most of them also with _p5 or _p95"
         hint = did_you_mean(nearest_name(search.metric, known))
         problems.append(Problem(at.path, f"unknown metric {metric}{hint} (known: {names})", at.where))

@@ -10,8 +10,8 @@ Seeds r come from the trial's own evaluation stream, and the groups that vote ar
 evaluation of a trial does not depend on where the trial was trained.
 """
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -21,7 +21,8 @@ from sweeper.training import compilation, voting
 from sweeper.training.best_seed import best_seed
 from sweeper.training.voting import Share
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import Network, Outcomes
+from sweeper.trial.contracts import Abilities, Network, Outcomes
+from sweeper.trial.metrics import SUCCESS, Metric, estimate_of, metric_named
 from sweeper.trial.trial_spec import TrialSpec
 
 Column = Share | Float[Array, " input"]
@@ -60,7 +61,12 @@ def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict
     columns, only_metrics = _values(measured.columns), _values(measured.only_metrics)
     abilities = trial.task.abilities()
     protocol = metrics(columns | only_metrics, abilities.measures, measured.groups)
-    return protocol | abilities.own_metrics(protocol), columns | measured.kept
+    return protocol | _own(abilities, protocol), columns | measured.kept
+
+
+def _own(abilities: Abilities, protocol: Mapping[str, float]) -> dict[str, float]:
+    """The task's own metrics by name."""
+    return {metric.name: value for metric, value in abilities.own_metrics(protocol).items()}
 
 
 def program(trial: TrialSpec, network: Network) -> Any:
@@ -92,7 +98,7 @@ def names(trial: TrialSpec) -> Names:
     nothing = {name: np.zeros(1) for name in {**shapes.columns, **shapes.only_metrics}}
     abilities = trial.task.abilities()
     protocol = metrics(nothing, abilities.measures, {name: np.zeros((1, 2)) for name in shapes.groups})
-    return Names([*protocol, *abilities.own_metrics(protocol)], [*shapes.columns, *shapes.kept])
+    return Names([*protocol, *_own(abilities, protocol)], [*shapes.columns, *shapes.kept])
 
 
 def _shapes(trial: TrialSpec) -> Measured:
@@ -111,7 +117,7 @@ def _values(columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 def metrics(
     columns: Mapping[str, np.ndarray],
-    measures: Mapping[str, Literal["low", "high"]] = {},
+    measures: Sequence[Metric] = (),
     groups: Mapping[str, np.ndarray] = {},
 ) -> dict[str, float]:
     """Averages and bad tails of the per-input columns; `wrong_entropy` over the inputs on which some seed is wrong.
@@ -123,30 +129,29 @@ def metrics(
 
     Args:
         columns: One entry per input.
-        measures: Which of the columns are measures of the task, and whether their low or high values are bad.
+        measures: Those of the columns that the task measures itself.
         groups: For some columns the average success of every group of voters, `[shuffle, group]`; these columns get a
             standard error of the average, such as `votes_30_se`.
     """
-    bad = {"success": "low", "loss": "high", "best_seed": "low", "best_seed_loss": "high", **measures}
-    values_by_name: dict[str, float] = {}
+    own = {measure.quantity: measure for measure in measures}
+    with_worst = {"success", "loss", "best_seed", "best_seed_loss", *own}
+    values_by_metric: dict[Metric, float] = {}
     for name, column in columns.items():
-        values = column.astype(np.float64)
+        metric, values = metric_named(name, own), column.astype(np.float64)
         if name == "wrong_entropy":
             # Without a wrong answer there is no entropy to average, and no number is better than 0.
             if (wrong := columns["success"] < 1).any():
-                values_by_name[name] = float(values[wrong].mean())
+                values_by_metric[metric] = float(values[wrong].mean())
             continue
-        values_by_name[name] = float(values.mean())
-        high = name == "variance" or bad.get(name) == "high"
-        values_by_name[f"{name}_p95" if high else f"{name}_p5"] = float(np.percentile(values, 95 if high else 5))
-        if name in bad:
-            values_by_name[f"{name}_worst"] = float(values.max() if high else values.min())
+        made = [metric, metric.tail]
+        if name in with_worst:
+            made.append(metric._replace(statistic="worst"))
+        if metric == SUCCESS:
+            made += [SUCCESS._replace(statistic="worst5"), SUCCESS._replace(statistic="failed")]
+        values_by_metric |= {each: each.over_inputs(values) for each in made}
         if name in groups:
-            values_by_name[f"{name}_se"] = voting.standard_error(groups[name])
-    success = np.sort(columns["success"].astype(np.float64))
-    values_by_name["success_worst5"] = float(success[: max(1, round(0.05 * len(success)))].mean())
-    values_by_name["failed_inputs"] = float((success == 0).mean())
-    return values_by_name
+            values_by_metric[metric._replace(statistic="error")] = voting.standard_error(groups[name])
+    return {metric.name: value for metric, value in values_by_metric.items()}
 
 
 def _measured(trial: TrialSpec, network: Network) -> Measured:
@@ -192,9 +197,9 @@ def _add_votes(measured: Measured, trial: TrialSpec, inputs: Any, outcomes: Outc
     for name, rule in rules.rules.items():
         for group in named:
             votes = voting.vote_success(rules, inputs, outcomes.answers, group, rule)
-            measured.columns[f"{name}_{group}"] = votes
+            measured.columns[Metric(name, votes=group).name] = votes
         for size in sizes:
             estimate = voting.single_votes(outcomes.correct) if size == 1 else estimates[rule][size]
-            column = f"{voting.estimate_name(name)}_{size}"
+            column = Metric(estimate_of(name), votes=size).name
             (measured.columns if size in named else measured.only_metrics)[column] = estimate.by_input
             measured.groups[column] = estimate.by_group

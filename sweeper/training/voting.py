@@ -163,11 +163,6 @@ class VoterGroups(NamedTuple):
         return sizes
 
 
-def estimate_name(vote: str) -> str:
-    """The beginning of the names of a vote's estimates: `votes` for `majority`, `votes_tuple` for `majority_tuple`."""
-    return f"votes{vote.removeprefix('majority')}" if vote.startswith("majority") else f"votes_{vote}"
-
-
 def sizes_of(seeds: int, named: tuple[int, ...]) -> tuple[int, ...]:
     """The numbers of votes whose success is estimated: `SIZES` and the named sizes, up to half the number of seeds."""
     return tuple(size for size in sorted({*SIZES, *named}) if 2 * size <= seeds)

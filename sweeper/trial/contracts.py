@@ -18,6 +18,7 @@ from typing import ClassVar, Literal, NamedTuple
 import jax
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, PyTree
 
+from sweeper.trial.metrics import Metric
 from sweeper.trial.record import Spec
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -189,7 +190,7 @@ class Voting:
         return self.right_parts(inputs, answers).all(axis=-1)
 
 
-def _no_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
+def _no_metrics(metrics: Mapping[str, float]) -> dict[Metric, float]:
     return {}
 
 
@@ -217,30 +218,30 @@ class Abilities:
     Attributes:
         voting: How seeds r vote; None if there are no answers to vote on.
         differentiable: Whether `losses` has a useful gradient; without a gradient only evolution trains the task.
-        measures: Quantities that only this task measures, and which of their values are bad.
+        measures: Quantities that only this task measures of every pair, each as its mean.
         tail: `success` or one of `measures`: the quantity whose bad tail is compared between trials.
-        own_metrics: Metrics that only this task knows, computed from the metrics of the evaluation protocol.
+        own_metrics: Metrics that only this task knows, computed from the metrics of the evaluation protocol by name.
         groups: A division of the inputs into groups; None if the task has no such division.
         exact_values: Exact values of the best that any model can reach, on the scale of the loss, by name.
     """
 
     voting: Voting | None = None
     differentiable: bool = True
-    measures: Mapping[str, Literal["low", "high"]] = field(default_factory=dict)
+    measures: tuple[Metric, ...] = ()
     tail: str = "success"
-    own_metrics: Callable[[Mapping[str, float]], dict[str, float]] = _no_metrics
+    own_metrics: Callable[[Mapping[str, float]], Mapping[Metric, float]] = _no_metrics
     groups: Groups | None = None
     exact_values: Callable[[], dict[str, float]] = _no_values
 
     @property
-    def tail_is_high(self) -> bool:
-        """Whether high values of `tail` are the bad ones."""
-        return self.measures.get(self.tail) == "high"
+    def quantities(self) -> dict[str, Metric]:
+        """`measures` by name."""
+        return {measure.quantity: measure for measure in self.measures}
 
     @property
-    def tail_metric(self) -> str:
+    def tail_metric(self) -> Metric:
         """The metric of the bad tail: a percentile of `tail` over the inputs, the 95th or the 5th."""
-        return f"{self.tail}_{'p95' if self.tail_is_high else 'p5'}"
+        return self.quantities.get(self.tail, Metric(self.tail)).tail
 
 
 class Task(Spec, abc.ABC):

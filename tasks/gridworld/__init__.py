@@ -122,20 +122,25 @@ class Task(contracts.Task):
         """No votes and no gradient; rewards and visits as measures, each treasure a group, and exact values."""
         return contracts.Abilities(
             differentiable=False,
-            measures={"reward": "low", "text_reward": "low", "first_visit": "high", "second_episode": "high"},
+            measures=(
+                contracts.Metric("reward"),
+                contracts.Metric("text_reward"),
+                contracts.Metric("first_visit", high_is_good=False),
+                contracts.Metric("second_episode", high_is_good=False),
+            ),
             tail="reward",
             own_metrics=self._exploitability,
             groups=contracts.Groups(self.grid.cells - 1, lambda inputs: inputs - 1),
             exact_values=self._exact_values,
         )
 
-    def _exploitability(self, metrics: Mapping[str, float]) -> dict[str, float]:
+    def _exploitability(self, metrics: Mapping[str, float]) -> dict[contracts.Metric, float]:
         """`exploitability`: steps on the worst treasure beyond the exact randomised min-max, where that is known."""
         try:
             least = minmax.randomised(self.grid).value
         except minmax.UncertifiedError:
             return {}
-        return {"exploitability": -metrics["reward_worst"] - least}
+        return {contracts.Metric("exploitability", high_is_good=False): -metrics["reward_worst"] - least}
 
     def _exact_values(self) -> dict[str, float]:
         """Steps T1 + T2: `best_average`, and of the worst treasure `best_deterministic` and `randomised_minmax`.

@@ -131,9 +131,9 @@ class Task(contracts.Task):
     ) -> Bool[Array, "input voter part"]:
         return answers == self._target(inputs)[:, None]
 
-    def _stored_items(self, metrics: Mapping[str, float]) -> dict[str, float]:
+    def _stored_items(self, metrics: Mapping[str, float]) -> dict[contracts.Metric, float]:
         """Success times N: the number of keys whose value a network could hold to succeed so often."""
-        return {"stored_items": metrics["success"] * self.keys}
+        return {contracts.Metric("stored_items"): metrics["success"] * self.keys}
 
     def _outcomes(self, logits: Float[Array, "input seed bit"], inputs: Inputs) -> contracts.Outcomes:
         cross_entropy = _cross_entropy(logits, self._target(inputs)[:, None])

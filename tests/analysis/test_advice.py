@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 
 from sweeper.analysis.results import Results
-from sweeper.analysis.seeds_needed import Tail, enough_seeds, seeds_table
+from sweeper.analysis.seeds_needed import as_good, enough_seeds, seeds_table
 from sweeper.analysis.table import entries_text, texts
 from sweeper.analysis.vote_bounds import partwise_votes_needed, votes_needed
 from sweeper.analysis.votes_needed import votes_of_networks, votes_table
+from sweeper.trial.metrics import metric_named
 from tests.trials import coloring_trial
 
 
@@ -103,9 +104,8 @@ def test_nearly_means_two_per_cent_of_the_best_tail():
         (one,) = enough_seeds(results(*tails({1: tail, 2: 0.5})))
         assert one.enough.m == enough
     for tail, enough in ((20.39, 1), (20.41, 2)):  # of steps, where little is good, and of rewards, below zero
-        high = Tail("first_visit_p95", high_is_bad=True)
-        assert high.as_good(tail, 20.0) == (enough == 1)
-        assert Tail("reward_p5", high_is_bad=False).as_good(-tail, -20.0) == (enough == 1)
+        assert as_good(metric_named("first_visit_p95"), tail, 20.0) == (enough == 1)
+        assert as_good(metric_named("reward_p5"), -tail, -20.0) == (enough == 1)
     assert "within 2 % of the best" in seeds_table([one]).note
 
 
@@ -145,12 +145,11 @@ def test_a_task_is_ranked_by_the_tail_that_it_names():
         for seed in range(2)
     ]
     (one,) = enough_seeds(results(*walks))
-    assert (one.enough.m, one.best.m, one.tail.metric) == (5, 10, "reward_p5")
+    assert (one.enough.m, one.best.m, one.tail.name) == (5, 10, "reward_p5")
     (row,) = cells(seeds_table([one]))
     assert row["enough m (tail)"] == "5 (reward_p5 -26.40)"
-    high = Tail("first_visit_p95", high_is_bad=True)
-    assert high.as_good(10.1, 10.0)
-    assert not high.as_good(10.3, 10.0)
+    assert as_good(metric_named("first_visit_p95"), 10.1, 10.0)
+    assert not as_good(metric_named("first_visit_p95"), 10.3, 10.0)
 
 
 # --------------------------------------------------------------------------------------------------------------------

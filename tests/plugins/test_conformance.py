@@ -90,7 +90,7 @@ def test_outcomes_agree_with_losses_and_with_the_judgement_of_answers(task, mode
     if outcomes.variance is not None:
         assert outcomes.variance.shape == (count,)
         assert bool((outcomes.variance >= 0).all())
-    assert set(outcomes.measures) == set(task.abilities().measures)
+    assert set(outcomes.measures) == set(task.abilities().quantities)
     assert all(values.shape == (count, SEEDS) for values in outcomes.measures.values())
     assert all(values.shape == (count,) for values in outcomes.kept.values())
 
@@ -139,7 +139,7 @@ def test_a_network_is_made_again_of_its_named_weights(model):
 
 @task_cases
 def test_a_task_is_ranked_by_success_or_by_a_measure_of_its_own(task):
-    assert task.abilities().tail in {"success", *task.abilities().measures}
+    assert task.abilities().tail in {"success", *task.abilities().quantities}
 
 
 # --------------------------------------------------------------------------------------------------------------------

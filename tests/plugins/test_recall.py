@@ -11,6 +11,7 @@ from jax.extend.core import jaxprs_in_params
 from models.transformer import Model
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Task as BaseTask
+from sweeper.trial.metrics import Metric
 from tasks import recall
 from tasks.recall import FILLINGS, Inputs, Task
 from tasks.recall.polynomial_logits import table_logits
@@ -245,7 +246,7 @@ def test_without_seed_bits_a_token_is_value_and_key():
 
 
 def test_stored_items_are_success_times_keys():
-    assert Task(keys=20).abilities().own_metrics({"success": 0.57}) == pytest.approx({"stored_items": 11.4})
+    assert Task(keys=20).abilities().own_metrics({"success": 0.57}) == pytest.approx({Metric("stored_items"): 11.4})
     assert Task(value_bits=5).abilities().voting.wrong_answers == 31
 
 

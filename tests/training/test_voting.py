@@ -14,7 +14,6 @@ from sweeper.training.voting import (
     GROUPS,
     VoterGroups,
     count_ballots,
-    estimate_name,
     part_margin,
     partwise_estimates,
     random_groups,
@@ -25,6 +24,7 @@ from sweeper.training.voting import (
 )
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Voting
+from sweeper.trial.metrics import estimate_of
 
 ONLY_ZEROS = Voting(lambda inputs, answers: answers == 0, wrong_answers=8, parts=2)
 SOME = random_groups(12, (3,))
@@ -226,7 +226,7 @@ def test_the_standard_error_is_that_of_all_disjoint_pairs():
 
 
 def test_estimates_are_named_after_their_vote():
-    assert [estimate_name(vote) for vote in ("majority", "majority_tuple", "poll")] == [
+    assert [estimate_of(vote) for vote in ("majority", "majority_tuple", "poll")] == [
         "votes",
         "votes_tuple",
         "votes_poll",

@@ -5,7 +5,6 @@ colour, also of series of which nothing is measured yet.
 """
 
 import abc
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -22,6 +21,7 @@ from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.space.panel_series import CurveSeries
 from sweeper.space.panels import LinesPanel, RowLinesPanel
+from sweeper.trial.metrics import metric_named
 
 WIDTH = 2.75
 """Width of the axes, in inches."""
@@ -243,7 +243,8 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
             if label not in labels and any(reference.series == label for reference in self.panel.published)
         ]
         lines = [line for series in drawn for line in series.lines]
-        tails = dict.fromkeys(tail_name(line.metric, self.panel.y.factor) for line in lines if line.tail)
+        flipped = self.panel.y.factor < 0
+        tails = dict.fromkeys(metric_named(line.metric).label(flipped) for line in lines if line.tail)
         if tails and not all(line.tail for line in lines):
             entries.append(("average", Line2D([], [], color=style.FAINT, linewidth=1.2)))
         if tails:
@@ -252,13 +253,3 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
         if self.panel.published:
             entries.append(("published", crosses.handle()))
         return [*entries, *exact_values.legend(self.panel, self.content, look)]
-
-
-def tail_name(metric: str, factor: float) -> str:
-    """What a dashed line shows, such as "5th percentile"; a negative factor turns high values into low ones."""
-    percentile = 95 if metric == "tail_loss" else None
-    if suffix := re.search(r"_p(\d+)$", metric):
-        percentile = int(suffix[1])
-    if percentile is None:
-        return metric
-    return f"{100 - percentile if factor < 0 else percentile}th percentile"

@@ -7,7 +7,6 @@ A metric that a task derives from others (`Abilities.own_metrics`), and that a r
 it, is derived here by the same function.
 """
 
-import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -17,6 +16,7 @@ from sweeper.analysis.figures import bins
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.results import Results, task_of
 from sweeper.trial.entry_names import entries
+from sweeper.trial.metrics import metric_named
 
 
 def metric(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
@@ -49,13 +49,14 @@ def metric_of_votes(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     Raises:
         NoData: no trial has the metric for any number of votes.
     """
-    tail = next((suffix for suffix in ("_p5", "_se") if name.endswith(suffix)), "")
-    base = name.removesuffix(tail)
-    named = re.compile(rf"{re.escape(base)}_(\d+){tail}")
-    columns = {match[0]: int(match[1]) for match in map(named.fullmatch, rows.columns) if match}
-    measured = {column: size for column, size in columns.items() if rows[column].notna().any()}
+    wanted, measured = metric_named(name), dict[str, int]()
+    for column_name in rows.columns:
+        size = metric_named(column_name).votes
+        if size is not None and wanted._replace(votes=size).name == column_name and rows[column_name].notna().any():
+            measured[column_name] = size
     if not measured:
-        raise NoData(f"'{base}_<k>{tail}' was not measured for any number k of votes")
+        numbered = wanted._replace(quantity=f"{wanted.quantity}_<k>").name
+        raise NoData(f"'{numbered}' was not measured for any number k of votes")
     return pd.concat(
         [
             metric(most_seeds(rows[rows[column].notna()]).assign(votes=size), column, "votes")
@@ -95,7 +96,7 @@ def _own_metrics(trial: pd.Series) -> dict[str, float]:
         if isinstance(value, int | float | np.number) and not np.isnan(value)
     }
     try:
-        return task.abilities().own_metrics(numbers)
+        return {metric.name: value for metric, value in task.abilities().own_metrics(numbers).items()}
     except KeyError:
         return {}
 

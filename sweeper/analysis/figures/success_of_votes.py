@@ -24,7 +24,7 @@ from sweeper.analysis.vote_bounds import MARGINS, rivals_of, success_promised
 from sweeper.messages import counted
 from sweeper.space.panel_series import CurveSeries
 from sweeper.space.panels import VotesPanel
-from sweeper.training.voting import estimate_name
+from sweeper.trial.metrics import estimate_of, metric_named
 
 MOST = 300
 """Least number of votes at the end of the axis: bounds are above 0 only for many votes."""
@@ -132,25 +132,26 @@ class VoteCurves(lines.Lines[VotesPanel]):
 
 def _standard_errors(line: Line) -> dict[Any, float]:
     """Standard error of the average at each number of votes, where it was measured; training seeds are independent."""
+    if line.tail:
+        return {}
     try:
-        squares = per_seed.metric_of_votes(line.rows, f"{line.metric}_se") if not line.tail else None
+        errors = metric_named(line.metric)._replace(statistic="error")
+        squares = per_seed.metric_of_votes(line.rows, errors.name)
     except selection.NoData:
-        squares = None
-    if squares is None:
         return {}
     return {votes: float(np.sqrt((group["value"] ** 2).sum()) / len(group)) for votes, group in squares.groupby("x")}
 
 
 def _margins(series: LineSeries) -> Iterator[tuple[float, int]]:
     """Of every trial of a series the margin that decides its votes, with the number of rivals."""
-    votes = {line.metric.removesuffix("_p5") for line in series.lines}
+    votes = {metric_named(line.metric).quantity for line in series.lines}
     for _, trial in per_seed.most_seeds(series.lines[0].rows).iterrows():
         task = task_of(str(trial["spec"]))
         voting = task.abilities().voting if task else None
         if voting is None:
             continue
         for vote, rule in voting.rules.items():
-            if votes & {vote, estimate_name(vote)}:
+            if votes & {vote, estimate_of(vote)}:
                 margin = trial.get(MARGINS[rule])
                 if margin is not None and not np.isnan(float(margin)):
                     yield min(1.0, float(margin)), rivals_of(voting, rule)

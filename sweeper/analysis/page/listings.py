@@ -27,6 +27,7 @@ from sweeper.analysis.table import (
 from sweeper.messages import redacted
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.trial.entry_names import entries, varying
+from sweeper.trial.metrics import metric_named
 
 MAX_TRIALS = 2_000
 """Trials listed on a page. A browser lays out some thousand rows at once; the store answers for the others."""
@@ -44,9 +45,6 @@ METRICS = (
     "success", "success_p5", "success_worst5", "failed_inputs", "majority_30", "majority_30_p5", "loss", "loss_p95",
 )  # fmt: skip
 """Metrics listed with the trials, where any trial has them."""
-
-SHARES = ("success", "sampled", "majority", "any_seed", "failed_inputs")
-"""Beginnings of the names of metrics that are shares, shown as per cent."""
 
 SPEED = Form("{:,.4g}".format, numeric=True)
 
@@ -137,7 +135,7 @@ def _entry(path: str, name: str) -> Field[Row]:
 def _metrics(rows: Sequence[Row], names: Mapping[str, str]) -> list[Field[Row]]:
     """The metrics that any trial has; a task may have measured nothing but metrics of its own."""
     fields = [
-        _column(name, form=PER_CENT if name.startswith(SHARES) else NUMBER)
+        _column(name, form=PER_CENT if metric_named(name).is_share else NUMBER)
         for name in METRICS
         if any(row[name] is not None for row in rows)
     ]

@@ -1,0 +1,133 @@
+"""Metrics: what is measured of every input, and by which statistic over the inputs.
+
+A metric is a record. The name of its column is made from the record and read back into it here, and nowhere else:
+
+    success  success_p5  success_worst  success_worst5  failed_inputs  majority_30_p5  votes_30_se  loss_p95
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+Statistic = Literal["mean", "percentile", "worst", "worst5", "failed", "error"]
+
+_SUFFIXES: dict[str, Statistic] = {
+    "p5": "percentile", "p95": "percentile", "worst": "worst", "worst5": "worst5", "se": "error",
+}  # fmt: skip
+_NAME = re.compile(rf"(.+?)(?:_({'|'.join(_SUFFIXES)}))?")
+_OF_VOTES = re.compile(r"(.+)_(\d+)")
+
+
+class Metric(NamedTuple):
+    """A quantity that every input has, and a statistic over the inputs.
+
+    Attributes:
+        quantity: Such as `success` or `loss`; of votes the rule, such as `majority`.
+        statistic: The mean; the percentile of the bad tail, the 5th or the 95th; the worst input; the mean over the
+            worst 5 % of the inputs; the share of inputs of value 0; or the standard error of the mean.
+        votes: Number of seeds r that vote; None if none do.
+        high_is_good: Whether high values of the quantity are the good ones.
+    """
+
+    quantity: str
+    statistic: Statistic = "mean"
+    votes: int | None = None
+    high_is_good: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name of the metric's column."""
+        if self.statistic == "failed":
+            return FAILED_INPUTS
+        suffix = next((text for text, statistic in _SUFFIXES.items() if statistic == self.statistic), "")
+        if self.statistic == "percentile":
+            suffix = f"p{self.percentile}"
+        votes = "" if self.votes is None else str(self.votes)
+        return "_".join(filter(None, (self.quantity, votes, suffix)))
+
+    @property
+    def percentile(self) -> int:
+        """Which percentile is the bad tail."""
+        return 5 if self.high_is_good else 95
+
+    @property
+    def tail(self) -> "Metric":
+        """The bad tail of the same quantity."""
+        return self._replace(statistic="percentile")
+
+    @property
+    def mode(self) -> Literal["min", "max"]:
+        """Whether the metric is to become small or large."""
+        return "max" if self.high_is_good and self.statistic not in ("failed", "error") else "min"
+
+    @property
+    def jumps(self) -> bool:
+        """Whether the metric is 0 or 1 for a model that always gives the same answer."""
+        return self.statistic == "percentile" and self.high_is_good
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the metric is a share of inputs or of seeds, shown as per cent."""
+        return self.quantity.startswith(("success", "sampled", "majority", "votes", "any_seed"))
+
+    def label(self, flipped: bool = False) -> str:
+        """In words, such as "5th percentile"; `flipped` where a panel shows high values as low ones."""
+        if self.statistic != "percentile":
+            return self.name
+        return f"{100 - self.percentile if flipped else self.percentile}th percentile"
+
+    def over_inputs(self, values: np.ndarray) -> float:
+        """The statistic of float64 values, one per input; percentiles interpolate linearly."""
+        match self.statistic:
+            case "mean":
+                return float(values.mean())
+            case "percentile":
+                return float(np.percentile(values, self.percentile))
+            case "worst":
+                return float(values.min() if self.high_is_good else values.max())
+            case "worst5":
+                return float(np.sort(values)[: max(1, round(0.05 * len(values)))].mean())
+            case "failed":
+                return float((values == 0).mean())
+            case "error":
+                raise ValueError("a standard error is not made from the values of the inputs")
+
+
+FAILED_INPUTS = "failed_inputs"
+SUCCESS = Metric("success")
+LOSS = Metric("loss", high_is_good=False)
+LOW_IS_GOOD = {"loss", "best_seed_loss", "variance", "wrong_entropy", "train_loss"}
+"""Quantities of the protocol whose low values are the good ones; a task says it of its own."""
+
+_TRAINING = {"tail_loss": LOSS.tail}
+"""Training curves with names of their own."""
+
+
+def metric_named(name: str, own: Mapping[str, Metric] = {}) -> Metric:
+    """The metric with this name; a name without a known ending is a quantity of its own.
+
+    Args:
+        name: A column of the store, of votes also without their number.
+        own: The quantities of a task, by name.
+    """
+    if name == FAILED_INPUTS:
+        return SUCCESS._replace(statistic="failed")
+    if name in _TRAINING:
+        return _TRAINING[name]
+    match = _NAME.fullmatch(name)
+    assert match is not None, "a name has a character"
+    quantity, suffix = match.groups()
+    metric = own.get(quantity)
+    if metric is None:
+        of_votes = _OF_VOTES.fullmatch(quantity)
+        base, votes = (of_votes[1], int(of_votes[2])) if of_votes else (quantity, None)
+        metric = Metric(base, votes=votes, high_is_good=base not in LOW_IS_GOOD)
+    high_is_good = suffix == "p5" if suffix in ("p5", "p95") else metric.high_is_good
+    return metric._replace(statistic=_SUFFIXES.get(suffix, "mean"), high_is_good=high_is_good)
+
+
+def estimate_of(vote: str) -> str:
+    """The quantity of a vote's estimates: `votes` for `majority`, `votes_tuple` for `majority_tuple`."""
+    return f"votes{vote.removeprefix('majority')}" if vote.startswith("majority") else f"votes_{vote}"

@@ -1,0 +1,56 @@
+"""A metric's name is made from its record, and gives the record back."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweeper.trial.metrics import LOSS, SUCCESS, Metric, metric_named
+
+STATISTICS = ("mean", "percentile", "worst", "worst5", "error")
+WORDS = st.from_regex(r"[a-z]{1,8}(_[a-z]{1,8})?", fullmatch=True).filter(
+    lambda word: word not in ("failed_inputs", "tail_loss") and word.rpartition("_")[2] not in ("worst", "se")
+)
+
+
+@given(WORDS, st.sampled_from(STATISTICS), st.none() | st.integers(0, 1000), st.booleans())
+def test_a_name_gives_its_metric_back(quantity, statistic, votes, high_is_good):
+    metric = Metric(quantity, statistic, votes, high_is_good)
+    own = Metric(quantity, votes=votes, high_is_good=high_is_good)
+    assert metric_named(metric.name, {own.name: own}) == metric._replace(
+        quantity=quantity, votes=votes, high_is_good=high_is_good
+    )
+    assert metric_named(metric.name).name == metric.name, "also where the task is not known"
+
+
+NAMES = {
+    "success": (SUCCESS, "max", False),
+    "success_p5": (SUCCESS.tail, "max", True),
+    "failed_inputs": (SUCCESS._replace(statistic="failed"), "min", False),
+    "loss_p95": (LOSS.tail, "min", False),
+    "loss_worst": (LOSS._replace(statistic="worst"), "min", False),
+    "majority_tuple_30_p5": (Metric("majority_tuple", "percentile", 30), "max", True),
+    "votes_30_se": (Metric("votes", "error", 30), "min", False),
+    "wrong_entropy": (Metric("wrong_entropy", high_is_good=False), "min", False),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_the_protocol(name):
+    metric, mode, jumps = NAMES[name]
+    assert metric_named(name) == metric
+    assert metric.name == name
+    assert (metric.mode, metric.jumps) == (mode, jumps)
+
+
+def test_a_task_says_which_of_its_values_are_good():
+    cost = Metric("cost", high_is_good=False)
+    assert cost.tail.name == "cost_p95"
+    assert metric_named("cost_worst", {"cost": cost}).over_inputs(np.array([1.0, 3.0, 2.0])) == 3
+    assert metric_named("cost_worst").over_inputs(np.array([1.0, 3.0, 2.0])) == 1
+
+
+def test_labels_are_words_for_tails():
+    assert metric_named("tail_loss").label() == "95th percentile"
+    assert LOSS.tail.label(flipped=True) == "5th percentile"
+    assert SUCCESS.label() == "success"
