@@ -1,12 +1,19 @@
 """`sweeper.read_space`, `plan`, `train` and `sql`: what they return, and what they say of mistakes."""
 
+import threading
+
 import pytest
+from typer.testing import CliRunner
 
 import sweeper
+from sweeper import status
+from sweeper.commands import delete, rename, stop
+from sweeper.listeners import driver_stop, heartbeat_writer
 from sweeper.packs import pack_run
 from sweeper.space.problems import SearchSpaceError
 from sweeper.starts.from_python import SweepError
 from sweeper.store.store import Store
+from tests.heartbeats import until
 from tests.tiny_starts import with_seeds
 
 SHORT = {"trial.steps": 20, "trial.objective.q": {"choice": [1, float("inf")]}}
@@ -66,6 +73,40 @@ def test_ctrl_c_leaves_a_checkpoint_from_which_the_next_call_goes_on(space, tmp_
     assert sweeper.train(spec, tmp_path / "results", in_process=True)["status"].tolist() == ["finished"]
     assert begun[0] > 0
     assert not store.listing("checkpoints")
+
+
+@pytest.mark.slow  # trains
+def test_other_commands_see_a_training_in_this_process(space, tmp_path, monkeypatch):
+    """Nothing is deleted or renamed beside it, and it stops when it is asked to."""
+    spec, results = sweeper.read_space(space, {"trial.steps": 100_000}), str(tmp_path / "results")
+    store, advance, answers = Store.open(results), pack_run.PackRun.advance, []
+    monkeypatch.setattr(heartbeat_writer, "SECONDS", 0.01)
+    monkeypatch.setattr(driver_stop, "SECONDS", 0.01)
+
+    def said(command, *arguments):
+        return CliRunner().invoke(command.app, [*arguments, "--results", results])
+
+    asking = threading.Thread(target=lambda: answers.append(said(stop, "space")))
+
+    def watched(run):
+        if not answers:
+            until(lambda: store.listing("drivers"))
+            answers.extend([said(delete, "--unplanned", "--yes"), said(rename, "space", "other"), said(status)])
+            asking.start()
+        return advance(run)
+
+    monkeypatch.setattr(pack_run.PackRun, "advance", watched)
+    with pytest.raises(KeyboardInterrupt):
+        sweeper.train(spec, results, in_process=True)
+    asking.join()
+    deleted, renamed, shown, stopped = answers
+    assert (deleted.exit_code, renamed.exit_code, stopped.exit_code) == (2, 2, 0)
+    assert "stop it first" in deleted.output
+    assert "space runs: stop it first" in renamed.output
+    assert "space: running on" in shown.output
+    assert stopped.output.endswith("has stopped\n")
+    assert store.listing("checkpoints")
+    assert not store.listing("drivers")
 
 
 def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space, tmp_path, monkeypatch):
