@@ -77,7 +77,7 @@ def sentence(chosen: "Deletion") -> str:
 
 
 def _refuse_while_drivers_run(store: "Store") -> None:
-    """Refuses to delete beside drivers: an adaptive search says only at its end what it planned.
+    """Refuses to delete beside drivers: an adaptive search plans more meanwhile.
 
     Raises:
         StoreError: a driver runs.

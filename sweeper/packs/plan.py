@@ -150,6 +150,7 @@ class WorkSource(abc.ABC):
         steps: Training steps of all trials that were pending, together.
         finished: Ids of the packs that had nothing to run when they were planned.
         impossible: For each setting that cannot be trained, a message that says why.
+        grown: Called when more trials are planned, before they are handed out.
     """
 
     def __init__(self, done: frozenset[Status]) -> None:
@@ -158,6 +159,7 @@ class WorkSource(abc.ABC):
         self.steps = 0
         self.finished: frozenset[str] = frozenset()
         self.impossible: list[str] = []
+        self.grown: Callable[[], None] = lambda: None
         self._waiting: deque[Work] = deque()
 
     @property
@@ -188,7 +190,11 @@ class WorkSource(abc.ABC):
 
     @abc.abstractmethod
     def settle(self, pack_id: str) -> None:
-        """Take note that the pack has ended; the store says which of its trials are committed."""
+        """Take note that the pack has ended; the store says which of its trials are committed.
+
+        Raises:
+            StoreError: `grown` raised it.
+        """
 
     def _extend(self, plan: Plan) -> None:
         self.planned.update(plan.trials)
@@ -256,7 +262,10 @@ class AdaptiveWork(WorkSource):
     def settle(self, pack_id: str) -> None:
         for packs_of_setting in self._open:
             packs_of_setting.discard(pack_id)
+        before = len(self.planned)
         self._advance()
+        if len(self.planned) > before:
+            self.grown()
 
     def _advance(self) -> None:
         """Ask for settings and tell their values as far as the results allow."""

@@ -100,15 +100,13 @@ def run(sweep: PlannedSweep, interruption: Interruption, launcher: "Launcher | N
         return 0
 
     _record(sweep)
-    planned = len(source.planned)
+    source.grown = lambda: _record(sweep)
     launched = None if source.exhausted else (launcher or _launched)(sweep, interruption)
     if interruption.signum is not None:
         committed = store.committed()
         left = sum(committed.get(key) not in source.done for key in source.planned)
         output.say(f"interrupted with {counted(left, 'trial')} to go; this command carries on:\n  {origin.command}")
         return 128 + interruption.signum
-    if len(source.planned) > planned:
-        _record(sweep)  # some trials are known only now
     if launched is None or not launched.losses:
         checkpoint.remove_leftovers(store, source.finished)
     return _report(sweep, launched)
@@ -172,6 +170,7 @@ def _changes(earlier: Sequence[SweepRecord], planned: Mapping[str, TrialSpec]) -
 
 
 def _record(sweep: PlannedSweep) -> None:
+    """Write what is planned by now into the store."""
     record = SweepRecord(
         name=sweep.spec.name,
         text=sweep.spec.text,

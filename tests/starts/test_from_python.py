@@ -12,6 +12,7 @@ from sweeper.listeners import driver_stop, heartbeat_writer
 from sweeper.packs import pack_run
 from sweeper.space.problems import SearchSpaceError
 from sweeper.starts.from_python import SweepError
+from sweeper.store import deletion
 from sweeper.store.store import Store
 from tests.heartbeats import until
 from tests.tiny_starts import with_seeds
@@ -107,6 +108,27 @@ def test_other_commands_see_a_training_in_this_process(space, tmp_path, monkeypa
     assert stopped.output.endswith("has stopped\n")
     assert store.listing("checkpoints")
     assert not store.listing("drivers")
+
+
+@pytest.mark.slow  # trains
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_the_record_of_an_optuna_search_has_all_trials_before_they_are_committed(space, tmp_path, monkeypatch):
+    """So whatever ends the search, `delete --unplanned` deletes none of its rows."""
+    search = {"method": "optuna", "trials": 20, "metric": "loss", "mode": "min"}
+    changes = {"trial.steps": 20, "trial.objective.q": {"uniform": [1, 10]}, "search": search}
+    spec, store = sweeper.read_space(space, changes), Store.open(tmp_path / "results")
+    commit = Store.commit
+
+    def crashing(self, result):
+        if len(store.committed()) == 12:
+            raise MemoryError
+        return commit(self, result)
+
+    monkeypatch.setattr(Store, "commit", crashing)
+    with pytest.raises(MemoryError):
+        sweeper.train(spec, store.url, in_process=True)
+    assert len(store.committed()) == 12
+    assert deletion.of_no_sweep(store).trials == {}
 
 
 def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space, tmp_path, monkeypatch):
