@@ -66,6 +66,11 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+_ARCHIVES = (
+    ".tar", ".gz", ".tgz", ".bz2", ".tbz", ".tbz2", ".xz", ".txz", ".lzma", ".lz4", ".zst", ".tzst", ".zip", ".7z",
+)  # fmt: skip
+"""Ends of names that are no store's."""
+
 
 class NoNetworkError(StoreError):
     """A trial without a network in the store; the message ends a sentence that begins with its id."""
@@ -95,10 +100,14 @@ class Store:
         Raises:
             StoreError: the address makes no sense.
         """
-        text = str(url)
-        if text.startswith("file://"):
-            text = url2pathname(urlsplit(text).path)
-        return cls(ObjectFiles.at(text) if "://" in text else LocalFiles.at(text), retries)
+        local = local_path(url)
+        name = urlsplit(str(url)).path if local is None else local
+        if name.lower().endswith(_ARCHIVES) and not (local and Path(local).expanduser().is_dir()):
+            raise StoreError(
+                f"{redacted(str(url))} is named like an archive, and a store is a folder or a bucket; `sweeper copy` "
+                "writes and reads files on a disk that end in .tar, without compression, as parquet is compressed"
+            )
+        return cls(ObjectFiles.at(str(url)) if local is None else LocalFiles.at(local), retries)
 
     @classmethod
     def existing(cls, url: str | Path) -> "Store":
@@ -336,6 +345,14 @@ class Store:
     def delete(self, relative: str) -> None:
         """Remove a file below the root, if it is there."""
         self._retries.until_done(lambda: self._files.delete(relative))
+
+
+def local_path(url: str | Path) -> str | None:
+    """The path on this machine that an address means; None for an object store."""
+    text = str(url)
+    if text.startswith("file://"):
+        return url2pathname(urlsplit(text).path)
+    return None if "://" in text else text
 
 
 def _stands(present: bytes, new: TrialSeal) -> bool:
