@@ -148,7 +148,6 @@ class HalvingWork(WorkSource):
         return [length for length, count in zip(steps, ends, strict=True) for _ in range(count)]
 
     def _advance(self) -> None:
-        self.finished |= self._state.finished_packs()
         for search in self.searches:
             for keys, segment in self._due(search):
                 self._hand_out(keys, segment)

@@ -30,7 +30,6 @@ class HalvingState:
         rows: Status of the trials with a row that counts.
         losses: The losses of trials at the rungs, see `HalvingSearch.losses`.
         holders: Id of the pack whose checkpoint holds a trial, by trial.
-        lanes: The trials of each checkpoint that counts, by the id of its pack.
     """
 
     search: HalvingSearch
@@ -40,7 +39,6 @@ class HalvingState:
     rows: dict[str, Status] = field(default_factory=dict)
     losses: dict[str, tuple[float, ...]] = field(default_factory=lambda: defaultdict(tuple))
     holders: dict[str, str] = field(default_factory=dict)
-    lanes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def read_rows(self, trial_ids: Collection[str]) -> None:
         """Take the status and the losses of trials from their rows and curves.
@@ -67,7 +65,6 @@ class HalvingState:
         first = None if saved is None else self.planned.get(saved.trial_ids[0])
         if saved is None or first is None or saved.fingerprint != self.fingerprint(first):
             return
-        self.lanes[pack_id] = saved.trial_ids
         training = restored(None, saved.notes)
         for lane, key in enumerate(saved.trial_ids):
             if key in self.planned:
@@ -93,11 +90,3 @@ class HalvingState:
         self.store.supersede(trial_ids)
         for key in trial_ids:
             del self.rows[key]
-
-    def finished_packs(self) -> frozenset[str]:
-        """The checkpoints whose trials all have a row; those of failed trials stay, for a retry."""
-        return frozenset(
-            pack_id
-            for pack_id, lanes in self.lanes.items()
-            if all(self.rows.get(key) in ("finished", "stopped") for key in lanes)
-        )

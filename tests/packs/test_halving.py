@@ -245,22 +245,6 @@ def test_a_winner_that_fails_is_not_trained_again(space, tmp_path):
     assert source_of(spec, store).exhausted
 
 
-def test_a_checkpoint_that_has_outlived_its_trials_is_finished(space, tmp_path):
-    """Its worker died between the last commit and the removal."""
-    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
-    source = source_of(spec, store)
-    work = source.next()
-    assert work is not None
-    train(work, store)
-    (name,) = store.listing("checkpoints")
-    saved = store.read_bytes(name)
-    source.settle(work.pack.pack_id)
-    run(source, store, random.Random(0))
-    assert source_of(spec, store).finished == frozenset()
-    store.write_bytes(name, saved)
-    assert source_of(spec, store).finished == {work.pack.pack_id}
-
-
 def test_work_that_was_lost_is_for_the_next_start(space, tmp_path):
     store, spec = Store.open(tmp_path), space("trial.objective.q=2")
     source = source_of(spec, store)

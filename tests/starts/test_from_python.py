@@ -111,6 +111,37 @@ def test_other_commands_see_a_training_in_this_process(space, tmp_path, monkeypa
 
 
 @pytest.mark.slow  # trains
+def test_a_sweep_that_grows_after_an_interruption_goes_on_and_what_no_sweep_plans_is_removed(
+    space, tmp_path, monkeypatch, capsys
+):
+    results, advance, begun = tmp_path / "results", pack_run.PackRun.advance, {}
+
+    def interrupted(run):
+        if run.training.step:
+            raise KeyboardInterrupt
+        return advance(run)
+
+    def noted(run):
+        begun.setdefault(tuple(trial.seed for trial in run.pack.trials), run.training.step)
+        return advance(run)
+
+    def train(changes, seeds, by):
+        monkeypatch.setattr(pack_run.PackRun, "advance", by)
+        spec = sweeper.read_space(space, changes | {"trial.seed": {"seeds": seeds}})
+        return sweeper.train(spec, results, in_process=True)
+
+    abandoned, sweep = {"trial.steps": 500}, {"trial.steps": 300}
+    for changes in (abandoned, sweep):
+        with pytest.raises(KeyboardInterrupt):
+            train(changes, 3, interrupted)
+    assert len(Store.open(results).listing("checkpoints")) == 2
+    assert set(train(sweep, 4, noted)["status"]) == {"finished"}
+    assert begun == {(0, 1, 2): 100, (3,): 0}
+    assert not Store.open(results).listing("checkpoints")
+    assert "1 checkpoint was removed: damaged, or of trials that no sweep plans any more" in capsys.readouterr().out
+
+
+@pytest.mark.slow  # trains
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_the_record_of_an_optuna_search_has_all_trials_before_they_are_committed(space, tmp_path, monkeypatch):
     """So whatever ends the search, `delete --unplanned` deletes none of its rows."""
