@@ -124,6 +124,7 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         work = decoded(trial.config)
+        self._finished.discard(work.pack.pack_id)
         self._running.add(trial.trial_id)
         self.most_at_once = max(self.most_at_once, len(self._running))
         self._nodes.pop(work.pack.pack_id, None)
@@ -238,7 +239,7 @@ class SweepCallback(NotSaved, tune.Callback):
         pack_id = trial.config["pack_id"]
         self._leaving.discard(trial.trial_id)
         try:
-            self._job.source.settle(pack_id)
+            self._job.source.settle(pack_id, pack_id in self._finished)
         except (OSError, StoreError) as error:  # trials that no record names could be deleted while they run
             self.refused = True
             for work in self._job.source.upcoming():

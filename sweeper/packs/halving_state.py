@@ -11,9 +11,9 @@ from pathlib import PurePosixPath
 
 from sweeper.packs import checkpoint
 from sweeper.packs.pack_training import lane_curves, restored
-from sweeper.packs.rung_losses import stored_losses
+from sweeper.packs.rung_losses import StoredLosses, stored_losses
 from sweeper.space.halving_search import HalvingSearch
-from sweeper.store.store import Status, Store
+from sweeper.store.store import Store
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -27,7 +27,7 @@ class HalvingState:
         store: Where rows and checkpoints are.
         planned: The trials by id.
         fingerprint: Fingerprint of the code of this start, for a trial; checkpoints of other code do not count.
-        rows: Status of the trials with a row that counts.
+        rows: Status and losses of the trials with a row that counts.
         losses: The losses of trials at the rungs, see `HalvingSearch.losses`.
         holders: Id of the pack whose checkpoint holds a trial, by trial.
     """
@@ -36,7 +36,7 @@ class HalvingState:
     store: Store
     planned: Mapping[str, TrialSpec]
     fingerprint: Callable[[TrialSpec], str | None]
-    rows: dict[str, Status] = field(default_factory=dict)
+    rows: dict[str, StoredLosses] = field(default_factory=dict)
     losses: dict[str, tuple[float, ...]] = field(default_factory=lambda: defaultdict(tuple))
     holders: dict[str, str] = field(default_factory=dict)
 
@@ -47,7 +47,7 @@ class HalvingState:
             StoreError: the store cannot be read.
         """
         for key, stored in stored_losses(self.search, self.store, trial_ids).items():
-            self.rows[key] = stored.status
+            self.rows[key] = stored
             self._learn(key, stored.losses)
 
     def read_checkpoints(self) -> None:
@@ -80,13 +80,3 @@ class HalvingState:
         if news:
             self.losses[key] = losses
         return news
-
-    def give_up_rows(self, trial_ids: Collection[str]) -> None:
-        """Set the rows of trials aside, so that the trials can be trained further; their losses stay.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
-        self.store.supersede(trial_ids)
-        for key in trial_ids:
-            del self.rows[key]

@@ -197,8 +197,12 @@ class WorkSource(abc.ABC):
         self._waiting.appendleft(work)
 
     @abc.abstractmethod
-    def settle(self, pack_id: str) -> None:
+    def settle(self, pack_id: str, whole: bool = True) -> None:
         """Take note that the pack has ended; the store says which of its trials are committed.
+
+        Args:
+            pack_id: The pack.
+            whole: Whether its worker came to the end of the work. Lost work is not handed out again.
 
         Raises:
             StoreError: `grown` raised it.
@@ -230,7 +234,7 @@ class ListedWork(WorkSource):
     def exhausted(self) -> bool:
         return not self._waiting
 
-    def settle(self, pack_id: str) -> None:
+    def settle(self, pack_id: str, whole: bool = True) -> None:
         pass
 
 
@@ -268,7 +272,7 @@ class AdaptiveWork(WorkSource):
     def exhausted(self) -> bool:
         return not self._waiting and self._told == self._settings
 
-    def settle(self, pack_id: str) -> None:
+    def settle(self, pack_id: str, whole: bool = True) -> None:
         for packs_of_setting in self._open:
             packs_of_setting.discard(pack_id)
         before = len(self.planned)

@@ -222,9 +222,11 @@ def _report(sweep: PlannedSweep, launched: "launch.Launched | None") -> int:
         output.say(line)
     lost = [_lost(store, loss) for loss in launched.losses] if launched else []
     if source.held_up:
-        lost.append(events.TrialsLost("", source.held_up, "waits for other trials of its search, which have no row"))
+        reason = "has not come to its next rung, or waits for trials that have not"
+        lost.append(events.TrialsLost("", source.held_up, reason))
     refused = launched is not None and launched.refused
-    reasons = unfinished.unfinished(source.planned, frame, source.done - {"failed"}, lost, refused)
+    rows_that_count = frame[~frame["trial_id"].isin(source.held_up)]
+    reasons = unfinished.unfinished(source.planned, rows_that_count, source.done - {"failed"}, lost, refused)
     for text in source.impossible:
         output.complain(f"a setting that cannot be trained was left out: {text}")
     planned = counted(len(source.planned), "trial")

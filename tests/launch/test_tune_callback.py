@@ -119,7 +119,7 @@ def test_the_most_packs_at_once_are_counted_whatever_ends_them(driver):
 
 
 def test_trials_that_cannot_be_recorded_are_not_run(driver, monkeypatch):
-    def refuse(pack_id):
+    def refuse(pack_id, whole):
         raise StoreError("cannot write it: no space left")
 
     further = whole(coloring_trial(seed=2))

@@ -9,7 +9,7 @@ import sweeper
 from sweeper import status
 from sweeper.commands import delete, rename, stop
 from sweeper.listeners import driver_stop, heartbeat_writer
-from sweeper.packs import pack_run
+from sweeper.packs import halving, pack_run
 from sweeper.space.problems import SearchSpaceError
 from sweeper.starts.from_python import SweepError
 from sweeper.store import deletion
@@ -139,6 +139,18 @@ def test_a_sweep_that_grows_after_an_interruption_goes_on_and_what_no_sweep_plan
     assert begun == {(0, 1, 2): 100, (3,): 0}
     assert not Store.open(results).listing("checkpoints")
     assert "1 checkpoint was removed: damaged, or of trials that no sweep plans any more" in capsys.readouterr().out
+
+
+@pytest.mark.slow  # trains
+def test_a_search_without_winner_is_not_called_committed(space, tmp_path, monkeypatch, capsys):
+    """Every trial has a row, of a sweep that has compared them earlier."""
+    for step, said in ((100, "2 of 2 trials committed, 1 of them"), (200, "has not come to its next rung")):
+        search = {"method": "halving", "starts": 2, "rungs": [{"steps": step, "keep": 1}]}
+        spec = sweeper.read_space(space, {"trial.steps": 300, "search": search})
+        sweeper.train(spec, tmp_path / "results", in_process=True)
+        captured = capsys.readouterr()
+        assert said in captured.out + captured.err
+        monkeypatch.setattr(halving, "MOST_TIMES", 0)  # as if all work were lost
 
 
 @pytest.mark.slow  # trains

@@ -281,6 +281,16 @@ def test_a_refused_result_changes_nothing(results):
     assert results.read_bytes(relative()) == before
 
 
+def test_a_stopped_run_gives_way_to_a_longer_one_that_failed(results):
+    stopped = result(status="stopped", timings={"steps_done": 200})
+    results.commit(stopped)
+    for steps, replaces in ((200, False), (0, False), (300, True)):
+        error = {"kind": "x", "message": "y", "step": steps}
+        failed = result(status="failed", timings={"steps_done": steps}, error=error)
+        assert results.commit(failed) == replaces
+    assert results.commit(stopped)
+
+
 def test_of_two_stopped_runs_the_longer_stands(results):
     for steps, replaces in ((100, True), (50, False), (100, False), (200, True)):
         stopped = result(status="stopped", timings={"steps_done": steps})
