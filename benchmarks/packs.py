@@ -38,7 +38,7 @@ def measure(packs: int) -> float:
     """Packs a second, for so many packs."""
     template = TrialSpec.model_validate(TRIAL)
     work = tuple(plan.Work(Pack((template.model_copy(update={"seed": seed}),)), ()) for seed in range(packs))
-    source = plan.ListedWork(plan.Plan({}, {}, 1, packs, work, frozenset(), frozenset()))
+    source = plan.ListedWork(plan.Plan({}, {}, 1, packs, work, frozenset()))
     planned = SweepPlanned("benchmark", trials=packs, done=0, failed=0, steps=0)
     origin = provenance.capture(["benchmark"])
     heard = [log_lines.LogLines(Console(file=io.StringIO()))]

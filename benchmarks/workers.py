@@ -197,7 +197,7 @@ def measure(workers: int, seconds: float, forked: bool) -> list[str]:
     packs = [Pack((trial,)) for trial in trials]
     work = tuple(plan.Work(pack, pack.trial_ids) for pack in packs)
     planned = SweepPlanned("benchmark", trials=len(trials), done=0, failed=0, steps=0)
-    source = plan.ListedWork(plan.Plan({}, {}, 1, len(trials), work, frozenset(), frozenset()))
+    source = plan.ListedWork(plan.Plan({}, {}, 1, len(trials), work, frozenset()))
     environment = worker_environment(Resources()) | {"PYTHONPATH": os.getcwd()}
     interruption = Interruption()
     with contextlib.ExitStack() as ended:

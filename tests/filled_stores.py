@@ -30,7 +30,7 @@ def filled(path):
     store.commit(failure({"seed": 4}))
     store.commit(result({"seed": 5}, outcomes=None, network=None))
     store.record_sweep(record("quick", IDS[:1]))
-    store.record_sweep(record("quick", [*IDS[:2], IDS[4], "f" * 20]))
+    store.record_sweep(record("quick", [*IDS[:2], IDS[4], "f" * 20], captured="2027-01-01T00:00:00+00:00"))
     store.record_sweep(record("other", IDS[1:4]))
     evaluate(store)
     return store

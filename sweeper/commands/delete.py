@@ -57,9 +57,14 @@ def delete(
             print("nothing was deleted; --yes deletes")
             return
         _refuse_while_drivers_run(store)
+        checkpoints = store.listing("checkpoints")
         left = deletion.delete(store, chosen)
-        checkpoints = checkpoint.remove_of(store, chosen.planned) if chosen.sweep is not None else 0
-    also = [counted(checkpoints, "checkpoint")] if checkpoints else []
+        removed = []
+        if unplanned:
+            removed = checkpoint.remove_without(store, checkpoints, deletion.planned_trials(store).__contains__)
+        elif chosen.sweep is not None:
+            removed = checkpoint.remove_without(store, checkpoints, lambda key: key not in chosen.planned)
+    also = [counted(len(removed), "checkpoint")] if removed else []
     also += [f"{counted(left, 'evaluation')} of no trial"] if left else []
     print(f"deleted{', also ' + ' and '.join(also) if also else ''}")
 
@@ -77,7 +82,7 @@ def sentence(chosen: "Deletion") -> str:
 
 
 def _refuse_while_drivers_run(store: "Store") -> None:
-    """Refuses to delete beside drivers: an adaptive search says only at its end what it planned.
+    """Refuses to delete beside drivers: an adaptive search plans more meanwhile.
 
     Raises:
         StoreError: a driver runs.

@@ -124,6 +124,7 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         work = decoded(trial.config)
+        self._finished.discard(work.pack.pack_id)
         self._running.add(trial.trial_id)
         self.most_at_once = max(self.most_at_once, len(self._running))
         self._nodes.pop(work.pack.pack_id, None)
@@ -237,7 +238,12 @@ class SweepCallback(NotSaved, tune.Callback):
     def _end(self, trial: Trial) -> None:
         pack_id = trial.config["pack_id"]
         self._leaving.discard(trial.trial_id)
-        self._job.source.settle(pack_id)
+        try:
+            self._job.source.settle(pack_id, pack_id in self._finished)
+        except (OSError, StoreError) as error:  # trials that no record names could be deleted while they run
+            self.refused = True
+            for work in self._job.source.upcoming():
+                self._lose(work, f"the sweep's plan cannot be recorded: {reason(error)}")
         self._stream.emit(events.PackEnded(pack_id))
         if len(self._job.source.planned) != self._planned:
             self._planned = len(self._job.source.planned)

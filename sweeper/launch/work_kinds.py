@@ -15,6 +15,7 @@ from sweeper.packs.evaluation_run import EvaluationRun
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
+from sweeper.store.seal import TrialSeal
 from sweeper.store.store import Status, Store
 from sweeper.training.trainer import Trainer
 
@@ -74,11 +75,15 @@ class Training(WorkKind):
         return pack_run.opened(work.pack, work.pending, destination, trainer(work.pack), work.segment, device_share)
 
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
-        """The pending trials that have a row."""
+        """The pending trials that have a row as long as the work."""
         pending = work.pack.part(work.pending).trials if work.pending else ()
-        # A stopped row of another sweep may stand until this sweep has run its trial to the end.
-        statuses = store.statuses(pending)
-        return {key: status for key, status in statuses.items() if status in done and status != "failed"}
+        seals = store.seals_of(pending)
+        return {key: seal.status for key, seal in seals.items() if self._is_done(seal, work, done)}
+
+    def _is_done(self, seal: TrialSeal, work: Work, done: Collection[Status]) -> bool:
+        # A stopped row of another sweep may stand until this sweep has run its trial further.
+        ends_early = work.segment is None or (work.segment.ending == "stop" and seal.steps >= work.until)
+        return seal.status == "finished" or (seal.status == "stopped" and "stopped" in done and ends_early)
 
 
 @dataclass(frozen=True)

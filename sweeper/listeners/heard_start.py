@@ -15,11 +15,10 @@ class HeardStart(NamedTuple):
         console: Where the start prints.
         store: Its results store.
         command: The command line that carries on.
-        ask_to_stop: Asks the start to leave checkpoints and end, from any thread; None for a start that cannot be
-            asked.
+        ask_to_stop: Asks the start to leave checkpoints and end, from any thread.
     """
 
     console: Console
     store: Store
     command: str
-    ask_to_stop: Callable[[], None] | None
+    ask_to_stop: Callable[[], None]

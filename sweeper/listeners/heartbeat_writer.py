@@ -35,9 +35,9 @@ GOODBYE_SECONDS = 10.0
 """How long an end waits for a store that does not answer."""
 
 
-def listener(start: HeardStart) -> "HeartbeatWriter | None":
-    """heartbeats of a start that can be asked to stop."""
-    return None if start.ask_to_stop is None else HeartbeatWriter(start.store, start.command, start.ask_to_stop)
+def listener(start: HeardStart) -> "HeartbeatWriter":
+    """Heartbeats of a start."""
+    return HeartbeatWriter(start.store, start.command, start.ask_to_stop, SECONDS)
 
 
 class HeartbeatWriter:

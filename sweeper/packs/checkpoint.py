@@ -9,7 +9,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -95,7 +95,7 @@ def load(store: Store, pack_id: str) -> Checkpoint | None:
             header = json.loads(arrays["header"].tobytes())
             leaves = [arrays[f"leaf_{index}"] for index in range(len(arrays.files) - 1)]
         trial_ids = tuple(map(str, header["trial_ids"]))
-        if header["pack_id"] != pack_id:
+        if header["pack_id"] != pack_id or not isinstance(header["notes"].get("step", 0), int):
             return None
         return Checkpoint(trial_ids, header.get("fingerprint"), header["notes"], leaves)
     except _DAMAGE:
@@ -107,21 +107,22 @@ def remove(store: Store, pack_id: str) -> None:
     store.delete(_name(pack_id))
 
 
-def remove_of(store: Store, trial_ids: Collection[str]) -> int:
-    """Delete the checkpoints of packs all of whose trials are among these; returns the number of deleted ones."""
-    removed = 0
-    for name in store.listing("checkpoints"):
-        pack_id = PurePosixPath(name).stem
-        saved = load(store, pack_id)
-        if saved is not None and set(saved.trial_ids) <= set(trial_ids):
-            remove(store, pack_id)
-            removed += 1
+def remove_without(store: Store, names: Iterable[str], needed: Callable[[str], bool]) -> list[tuple[str, ...]]:
+    """Delete those of the checkpoints that have no trial that is needed.
+
+    Args:
+        store: The store.
+        names: Files of checkpoints, listed before it was known what is needed: later ones may be of another start.
+        needed: Whether a trial is needed, by its id.
+
+    Returns:
+        The trials of each deleted checkpoint; none of a damaged one.
+    """
+    removed = []
+    for name in names:
+        saved = load(store, PurePosixPath(name).stem)
+        trial_ids = () if saved is None else saved.trial_ids
+        if not any(map(needed, trial_ids)):
+            store.delete(name)
+            removed.append(trial_ids)
     return removed
-
-
-def remove_leftovers(store: Store, finished: Collection[str]) -> None:
-    """Delete checkpoints of packs whose worker died between the last commit and the removal of the checkpoint."""
-    for name in store.listing("checkpoints"):
-        pack_id = PurePosixPath(name).stem
-        if pack_id in finished:
-            remove(store, pack_id)

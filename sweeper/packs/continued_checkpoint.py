@@ -1,15 +1,51 @@
-"""The checkpoint from which the run of a pack goes on: its own, or the checkpoint of a larger pack with its trials."""
+"""The checkpoint from which the run of a pack goes on: its own, or the checkpoint of a larger pack with its trials.
+
+The name of a checkpoint is the hash of the trials that were planned as a pack. When seeds, values or lanes of the space
+change between two starts, other packs are planned. Then checkpoints are found by the trials that they hold.
+"""
 
 from collections.abc import Collection
+from pathlib import PurePosixPath
 
 from sweeper.packs import checkpoint
 from sweeper.packs.checkpoint import Checkpoint
 from sweeper.packs.pack_training import notes_of_lanes
-from sweeper.packs.packing import Pack
+from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment
 from sweeper.store.store import Store
+from sweeper.store.threads import in_threads
 from sweeper.training.trainers import trainer_of
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial_spec import TrialSpec, trial_id
+
+
+def holders(store: Store, trials: Collection[TrialSpec], lanes: int | None) -> dict[str, str]:
+    """Id of the checkpoint that is furthest with a trial, by trial id; of no planned trial if the packs are the same.
+
+    Only checkpoints of other packs are read, unless one of them has a planned trial.
+
+    Args:
+        store: Where checkpoints are.
+        trials: The planned trials, as far as they are known.
+        lanes: See `packing.packs`.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    names = {PurePosixPath(name).stem for name in store.listing("checkpoints")}
+    if not names:
+        return {}
+    others = _furthest(store, names - {pack.pack_id for pack in packs(trials, lanes)})
+    return _furthest(store, names) if any(trial_id(trial) in others for trial in trials) else others
+
+
+def _furthest(store: Store, names: Collection[str]) -> dict[str, str]:
+    """Which of these checkpoints is furthest with a trial, by trial id."""
+
+    def held(name: str) -> tuple[int, str, tuple[str, ...]]:
+        saved = checkpoint.load(store, name)
+        return (0, name, ()) if saved is None else (saved.notes.get("step", 0), name, saved.trial_ids)
+
+    return {key: name for _, name, trial_ids in sorted(in_threads(held, sorted(names))) for key in trial_ids}
 
 
 def continued_checkpoint(
@@ -32,8 +68,13 @@ def continued_checkpoint(
         if saved.fingerprint != fingerprint:
             refused = "is of other code"
             continue
-        if name != pack.pack_id and set(pack.trial_ids) <= set(saved.trial_ids):
-            saved = _part(saved, pack.trial_ids)
+        if name != pack.pack_id:
+            if not set(pack.trial_ids) <= set(saved.trial_ids):
+                continue
+            try:
+                saved = _part(saved, pack.trial_ids)
+            except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError):  # anybody may have written it
+                continue
         fits = set(pending) <= set(saved.trial_ids) <= set(pack.trial_ids)
         if fits and (segment.ending == "finish" or saved.notes["step"] <= last_step(pack.trials[0], segment.until)):
             return saved, None

@@ -10,12 +10,14 @@ Invariants:
     - The loss of a trial at a rung is a point of its stored curve. Stopped, finished and unfinished trainings have the
       same points, whichever sweep trained them.
     - Of equal losses the lower training seed goes on. A trial that fails later keeps its loss at the rung.
-    - No segment of a trial is handed out twice in one process. The next start of the sweep runs lost work.
+    - What has ended is looked up in the store. Another sweep that trains the same trials at once may have replaced or
+      removed a checkpoint there, or committed a trial at an earlier rung; then the segment is handed out again.
+    - Lost work is for the next start of the sweep.
 """
 
 import contextlib
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -30,6 +32,9 @@ from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec, trial_id
+
+MOST_TIMES = 20
+"""How often a segment of a trial is handed out. Other sweeps disturb it once for each of their own segments."""
 
 
 def halving_work(
@@ -98,7 +103,8 @@ class HalvingWork(WorkSource):
         cut = (pack for starts in searches for pack in packs(starts, lanes))
         self._pack = {key: number for number, pack in enumerate(cut) for key in pack.trial_ids}
         self._open: dict[str, Work] = {}
-        self._given: set[tuple[str, Segment]] = set()
+        self._given: Counter[tuple[str, Segment]] = Counter()
+        self._under_way: set[tuple[str, Segment]] = set()
         self.steps = sum(self._segments())
         self._advance()
 
@@ -106,27 +112,22 @@ class HalvingWork(WorkSource):
     def exhausted(self) -> bool:
         return not self._open
 
-    def next(self) -> Work | None:
-        work = super().next()
-        if work is not None and work.until < work.pack.trials[0].steps:
-            # A row of another sweep, or of the same one with other rungs, which ends before this segment does.
-            short = [key for key in work.pending if self._state.rows.get(key) == "stopped"]
-            if short:
-                self._state.give_up_rows(short)
-        return work
-
-    def settle(self, pack_id: str) -> None:
+    def settle(self, pack_id: str, whole: bool = True) -> None:
         work = self._open.pop(pack_id, None)
         if work is None:
             return
         with contextlib.suppress(OSError, StoreError):  # then the next start reads the pack's trials from the store
             self._state.read_rows(work.pack.trial_ids)
             self._state.read_checkpoint(pack_id)
+            if whole and work.segment is not None:
+                segment = replace(work.segment, parent=None)
+                self._under_way -= {(key, segment) for key in work.pack.trial_ids}
         self._advance()
 
     @property
     def held_up(self) -> tuple[str, ...]:
-        return tuple(key for key in self.planned if key not in self._state.rows)
+        due = {key for search in self.searches for keys, _ in self._due(search) for key in keys}
+        return tuple(key for key in self.planned if key in due or key not in self._state.rows)
 
     def expected(self, pending: Collection[str]) -> list[TrialSpec]:
         trials = []
@@ -148,30 +149,37 @@ class HalvingWork(WorkSource):
         return [length for length, count in zip(steps, ends, strict=True) for _ in range(count)]
 
     def _advance(self) -> None:
-        self.finished |= self._state.finished_packs()
         for search in self.searches:
             for keys, segment in self._due(search):
                 self._hand_out(keys, segment)
 
     def _due(self, search: Sequence[str]) -> list[tuple[list[str], Segment]]:
         """The work of a search, as far as its rungs are decided; trials that go on stand first."""
-        failed = [key for key in search if self._state.rows.get(key) == "failed"]
+        rows = self._state.rows
+        failed = [key for key in search if key in rows and rows[key].status == "failed"]
         now = decided(self._search, search, self._state.losses, failed)
         stops = [
-            ([key for key in losers if key not in self._state.rows], Segment(rung.steps, "stop"))
-            for rung, losers in zip(self._rungs, now.stopped, strict=False)
+            ([key for key in losers if not self._ends(key, number)], Segment(self._rungs[number].steps, "stop"))
+            for number, losers in enumerate(now.stopped)
         ]
         if now.missing:
             return [(list(now.missing), Segment(self._rungs[len(now.stopped)].steps, "pause")), *stops]
-        winners = [key for key in now.alive if self._state.rows.get(key) not in ("finished", "failed")]
+        winners = [key for key in now.alive if key not in rows or rows[key].status == "stopped"]
         return [(winners, Segment(self.planned[search[0]].steps, "finish")), *stops]
 
+    def _ends(self, key: str, number: int) -> bool:
+        """Whether the row of a trial has its loss at a rung, so that the trial may be stopped there."""
+        row = self._state.rows.get(key)
+        return row is not None and (row.status != "stopped" or len(row.losses) > number)
+
     def _hand_out(self, keys: Iterable[str], segment: Segment) -> None:
-        """Queue the segment for those of the trials that have not been given it yet, pack by pack."""
+        """Queue the segment for those of the trials that are not under way to its end, pack by pack."""
         parts: dict[tuple[int, str | None], list[str]] = defaultdict(list)
         for key in keys:
-            if (key, segment) not in self._given:
-                self._given.add((key, segment))
+            given = key, segment
+            if given not in self._under_way and self._given[given] < MOST_TIMES:
+                self._under_way.add(given)
+                self._given[given] += 1
                 parts[self._pack[key], self._state.holders.get(key)].append(key)
         for (_, parent), names in parts.items():
             pack = Pack(tuple(self.planned[key] for key in sorted(names, key=lambda key: self.planned[key].seed)))

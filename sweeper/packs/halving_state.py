@@ -11,9 +11,9 @@ from pathlib import PurePosixPath
 
 from sweeper.packs import checkpoint
 from sweeper.packs.pack_training import lane_curves, restored
-from sweeper.packs.rung_losses import stored_losses
+from sweeper.packs.rung_losses import StoredLosses, stored_losses
 from sweeper.space.halving_search import HalvingSearch
-from sweeper.store.store import Status, Store
+from sweeper.store.store import Store
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -27,20 +27,18 @@ class HalvingState:
         store: Where rows and checkpoints are.
         planned: The trials by id.
         fingerprint: Fingerprint of the code of this start, for a trial; checkpoints of other code do not count.
-        rows: Status of the trials with a row that counts.
+        rows: Status and losses of the trials with a row that counts.
         losses: The losses of trials at the rungs, see `HalvingSearch.losses`.
         holders: Id of the pack whose checkpoint holds a trial, by trial.
-        lanes: The trials of each checkpoint that counts, by the id of its pack.
     """
 
     search: HalvingSearch
     store: Store
     planned: Mapping[str, TrialSpec]
     fingerprint: Callable[[TrialSpec], str | None]
-    rows: dict[str, Status] = field(default_factory=dict)
+    rows: dict[str, StoredLosses] = field(default_factory=dict)
     losses: dict[str, tuple[float, ...]] = field(default_factory=lambda: defaultdict(tuple))
     holders: dict[str, str] = field(default_factory=dict)
-    lanes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def read_rows(self, trial_ids: Collection[str]) -> None:
         """Take the status and the losses of trials from their rows and curves.
@@ -49,7 +47,7 @@ class HalvingState:
             StoreError: the store cannot be read.
         """
         for key, stored in stored_losses(self.search, self.store, trial_ids).items():
-            self.rows[key] = stored.status
+            self.rows[key] = stored
             self._learn(key, stored.losses)
 
     def read_checkpoints(self) -> None:
@@ -67,7 +65,6 @@ class HalvingState:
         first = None if saved is None else self.planned.get(saved.trial_ids[0])
         if saved is None or first is None or saved.fingerprint != self.fingerprint(first):
             return
-        self.lanes[pack_id] = saved.trial_ids
         training = restored(None, saved.notes)
         for lane, key in enumerate(saved.trial_ids):
             if key in self.planned:
@@ -83,21 +80,3 @@ class HalvingState:
         if news:
             self.losses[key] = losses
         return news
-
-    def give_up_rows(self, trial_ids: Collection[str]) -> None:
-        """Set the rows of trials aside, so that the trials can be trained further; their losses stay.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
-        self.store.supersede(trial_ids)
-        for key in trial_ids:
-            del self.rows[key]
-
-    def finished_packs(self) -> frozenset[str]:
-        """The checkpoints whose trials all have a row; those of failed trials stay, for a retry."""
-        return frozenset(
-            pack_id
-            for pack_id, lanes in self.lanes.items()
-            if all(self.rows.get(key) in ("finished", "stopped") for key in lanes)
-        )

@@ -10,7 +10,8 @@ Invariants:
       without a checkpoint the lanes are the pending trials.
     - From a checkpoint of another network only the lanes are taken, and the training starts anew.
     - A checkpoint of other code is not continued: the pack starts anew, as without a checkpoint, with a message.
-    - A checkpoint has the name of the pack as planned, by which every later start looks for it.
+    - A checkpoint has the name of the pack as planned, by which every later start looks for it (and by its trials, if
+      it plans other packs: `continued_checkpoint`).
     - A segment of a training ends with the first stride that reaches the segment's last step. A checkpoint of a later
       step is not continued.
     - A device that is out of memory costs what a death costs: the pack goes on from its checkpoint, with half as many

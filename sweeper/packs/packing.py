@@ -2,7 +2,8 @@
 
 A cell is all trials of equal structure, as programs see them; it costs one compilation. A pack is some trials of one
 cell, stacked into the lanes of one program. The whole space decides how trials are packed, whatever is still to do, so
-that an interrupted sweep has the same packs when it goes on. The pack of a trial is no part of its identity.
+that an interrupted sweep has the same packs when it goes on. Where the space has changed meanwhile, the trials of a
+checkpoint stay together. The pack of a trial is no part of its identity.
 """
 
 import dataclasses
@@ -10,7 +11,7 @@ import functools
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -59,20 +60,24 @@ def cells(trials: Iterable[TrialSpec]) -> list[list[TrialSpec]]:
     return list(groups.values())
 
 
-def packs(trials: Iterable[TrialSpec], lanes: int | None) -> list[Pack]:
+def packs(trials: Iterable[TrialSpec], lanes: int | None, holders: Mapping[str, str] | None = None) -> list[Pack]:
     """The trials cut into packs, in order of first appearance.
 
     Args:
         trials: Distinct trials.
         lanes: Largest number of trials in a pack, which may then mix settings of one structure. None packs the training
             seeds of one setting.
+        holders: What trials are held by, by id; a pack has trials of one holder, or of none.
     """
-    if lanes is None:
-        groups: dict[str, list[TrialSpec]] = defaultdict(list)
-        for trial in trials:
-            groups[json.dumps(canonical(trial) | {"seed": None}, sort_keys=True)].append(trial)
-        return [Pack(tuple(group)) for group in groups.values()]
-    return [Pack(tuple(cell[start : start + lanes])) for cell in cells(trials) for start in range(0, len(cell), lanes)]
+    groups: dict[Any, list[TrialSpec]] = defaultdict(list)
+    for trial in trials:
+        kind = structure(trial) if lanes else json.dumps(canonical(trial) | {"seed": None}, sort_keys=True)
+        groups[kind, holders.get(trial_id(trial)) if holders else None].append(trial)
+    return [
+        Pack(tuple(group[start : start + (lanes or len(group))]))
+        for group in groups.values()
+        for start in range(0, len(group), lanes or len(group))
+    ]
 
 
 def stack(trials: Sequence[TrialSpec]) -> TrialSpec:

@@ -7,6 +7,7 @@ trials.
 
 Invariants:
     - Packs are cut from all planned trials, committed or not, so that a pack is the same at every start.
+    - A trial of which another pack has left a checkpoint, before the space was changed, goes on from there.
     - An adaptive search proposes setting n when exactly the values of the settings up to n - WINDOW have been given to
       it, in order. So the settings depend on the space and on the results alone, never on the number of workers or on
       interruptions.
@@ -84,7 +85,6 @@ class Plan:
         cells: Number of different structures, each compiled once.
         packs: Number of packs of all trials.
         work: The packs with pending trials.
-        finished: Ids of the packs whose trials are all done, and none of them failed.
         done: Statuses of rows whose trials need not run.
     """
 
@@ -93,7 +93,6 @@ class Plan:
     cells: int
     packs: int
     work: tuple[Work, ...]
-    finished: frozenset[str]
     done: frozenset[Status]
 
 
@@ -114,7 +113,11 @@ def done_statuses(early_stopping: bool, retry_failed: bool) -> frozenset[Status]
 
 
 def plan(
-    trials: Iterable[TrialSpec], lanes: int | None, committed: Mapping[str, Status], done: frozenset[Status]
+    trials: Iterable[TrialSpec],
+    lanes: int | None,
+    committed: Mapping[str, Status],
+    done: frozenset[Status],
+    holders: Mapping[str, str] | None = None,
 ) -> Plan:
     """The planned trials minus those that are done.
 
@@ -123,22 +126,29 @@ def plan(
         lanes: See `packing.packs`.
         committed: Status of every row in the store.
         done: See `done_statuses`.
+        holders: See `continued_checkpoint.holders`.
     """
     planned = {trial_id(trial): trial for trial in trials}
     settled: dict[str, Status] = {key: status for key, status in committed.items() if key in planned and status in done}
-    all_packs = packs(tuple(planned.values()), lanes)
-    work = (Work(pack, tuple(key for key in pack.trial_ids if key not in settled)) for pack in all_packs)
-    sound = {key for key, status in settled.items() if status != "failed"}
+    all_packs = packs(tuple(planned.values()), lanes, holders)
+    left = (tuple(key for key in pack.trial_ids if key not in settled) for pack in all_packs)
+    work = (_work(pack, pending, holders or {}) for pack, pending in zip(all_packs, left, strict=True))
     return Plan(
         trials=planned,
         committed=settled,
         cells=len(cells(tuple(planned.values()))),
         packs=len(all_packs),
         work=tuple(item for item in work if item.pending),
-        # A failed trial may be retried, from the checkpoint.
-        finished=frozenset(pack.pack_id for pack in all_packs if sound.issuperset(pack.trial_ids)),
         done=done,
     )
+
+
+def _work(pack: Pack, pending: tuple[str, ...], holders: Mapping[str, str]) -> Work:
+    """The work on a pack; of a checkpoint of another pack only the pending trials go on."""
+    holder = holders.get(pack.trial_ids[0])
+    if holder in (None, pack.pack_id) or not pending:
+        return Work(pack, pending)
+    return Work(pack.part(pending), pending, Segment(pack.trials[0].steps, "finish", parent=holder))
 
 
 class WorkSource(abc.ABC):
@@ -148,16 +158,16 @@ class WorkSource(abc.ABC):
         done: Statuses of rows whose trials need not run.
         planned: All trials known so far by id, committed ones included.
         steps: Training steps of all trials that were pending, together.
-        finished: Ids of the packs that had nothing to run when they were planned.
         impossible: For each setting that cannot be trained, a message that says why.
+        grown: Called when more trials are planned, before they are handed out.
     """
 
     def __init__(self, done: frozenset[Status]) -> None:
         self.done = done
         self.planned: dict[str, TrialSpec] = {}
         self.steps = 0
-        self.finished: frozenset[str] = frozenset()
         self.impossible: list[str] = []
+        self.grown: Callable[[], None] = lambda: None
         self._waiting: deque[Work] = deque()
 
     @property
@@ -187,12 +197,19 @@ class WorkSource(abc.ABC):
         self._waiting.appendleft(work)
 
     @abc.abstractmethod
-    def settle(self, pack_id: str) -> None:
-        """Take note that the pack has ended; the store says which of its trials are committed."""
+    def settle(self, pack_id: str, whole: bool = True) -> None:
+        """Take note that the pack has ended; the store says which of its trials are committed.
+
+        Args:
+            pack_id: The pack.
+            whole: Whether its worker came to the end of the work. Lost work is not handed out again.
+
+        Raises:
+            StoreError: `grown` raised it.
+        """
 
     def _extend(self, plan: Plan) -> None:
         self.planned.update(plan.trials)
-        self.finished |= plan.finished
         self.steps += sum(work.steps for work in plan.work)
         self._waiting.extend(plan.work)
 
@@ -217,7 +234,7 @@ class ListedWork(WorkSource):
     def exhausted(self) -> bool:
         return not self._waiting
 
-    def settle(self, pack_id: str) -> None:
+    def settle(self, pack_id: str, whole: bool = True) -> None:
         pass
 
 
@@ -230,6 +247,7 @@ class AdaptiveWork(WorkSource):
         done: See `done_statuses`.
         metric: Gives the values of `search.metric` for trials, without those that are not finished or have no finite
             value.
+        holders: See `continued_checkpoint.holders`.
     """
 
     def __init__(
@@ -238,11 +256,12 @@ class AdaptiveWork(WorkSource):
         committed: Mapping[str, Status],
         done: frozenset[Status],
         metric: Callable[[Iterable[TrialSpec]], list[float]],
+        holders: Mapping[str, str] | None = None,
     ):
         super().__init__(done)
         assert isinstance(spec.search, AdaptiveSearch)
         self._study = spec.search.study(spec.variants)
-        self._spec, self._committed, self._metric = spec, committed, metric
+        self._spec, self._committed, self._metric, self._holders = spec, committed, metric, holders
         self._settings = spec.search.trials or 0
         self._trials: list[tuple[TrialSpec, ...]] = []
         self._open: list[set[str]] = []
@@ -253,10 +272,13 @@ class AdaptiveWork(WorkSource):
     def exhausted(self) -> bool:
         return not self._waiting and self._told == self._settings
 
-    def settle(self, pack_id: str) -> None:
+    def settle(self, pack_id: str, whole: bool = True) -> None:
         for packs_of_setting in self._open:
             packs_of_setting.discard(pack_id)
+        before = len(self.planned)
         self._advance()
+        if len(self.planned) > before:
+            self.grown()
 
     def _advance(self) -> None:
         """Ask for settings and tell their values as far as the results allow."""
@@ -276,7 +298,7 @@ class AdaptiveWork(WorkSource):
             trials = ()
         # A trial that an earlier setting has planned is under way or done already.
         new = (trial for trial in trials if trial_id(trial) not in self.planned)
-        part = plan(new, self._spec.pack_lanes, self._committed, self.done)
+        part = plan(new, self._spec.pack_lanes, self._committed, self.done, self._holders)
         self._extend(part)
         self._trials.append(trials)
         self._open.append({work.pack.pack_id for work in part.work})

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from sweeper.messages import counted, inflected
+from sweeper.packs.continued_checkpoint import holders
 from sweeper.packs.halving import halving_work
 from sweeper.packs.packing import cells
 from sweeper.packs.plan import AdaptiveWork, ListedWork, WorkSource, plan
@@ -36,7 +37,7 @@ def work_source(
         StoreError: the store cannot be read.
     """
     if isinstance(spec.search, AdaptiveSearch):
-        study = AdaptiveWork(spec, committed, done, values)
+        study = AdaptiveWork(spec, committed, done, values, holders(store, (), None))
         searched = f"{spec.search.TITLE} of {counted(spec.search.trials or 0, 'setting')}"
         return study, f"{searched}, {counted(len(study.planned), 'trial')} so far"
     if isinstance(spec.search, HalvingSearch):
@@ -45,6 +46,7 @@ def work_source(
         structures = counted(len(cells(halving.planned.values())), "cell")
         return halving, f"{searches} of {spec.search.starts:,} trials · {structures}"
     expansion = spec.expand()
-    planned = plan(expansion.trials, spec.pack_lanes, committed, done)
+    trials = tuple(expansion.trials)
+    planned = plan(trials, spec.pack_lanes, committed, done, holders(store, trials, spec.pack_lanes))
     counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
     return ListedWork(planned), f"{expansion.summary} · {counts}"

@@ -18,23 +18,23 @@ def run_packs(sweep: PlannedSweep, interruption: Interruption) -> None:
 
     Args:
         sweep: What to run.
-        interruption: Not looked at: here Ctrl-C is an exception, as in any Python program.
+        interruption: Where a request to stop arrives; Ctrl-C is an exception here, as in any Python program.
     """
-    heard = HeardStart(sweep.output.out, sweep.store, sweep.origin.command, ask_to_stop=None)
+    heard = HeardStart(sweep.output.out, sweep.store, sweep.origin.command, interruption.ask)
     with events.Stream(listeners.listeners(heard), warn=sweep.output.complain) as stream:
         stream.emit(sweep.event())
         stream.emit(events.SweepStarted(address=None))
         names = varying(sweep.source.planned.values())
         # Without other packs under way the source always has the next pack, until it is exhausted.
-        while (work := sweep.source.next()) is not None:
+        while interruption.signum is None and (work := sweep.source.next()) is not None:
             stream.emit(events.PackStarted(work.pack.pack_id, label(work.pack, names), work.pending, work.until))
-            _run_pack(sweep, work, stream)
+            _run_pack(sweep, work, stream, interruption)
             sweep.source.settle(work.pack.pack_id)
             stream.emit(events.PackEnded(work.pack.pack_id))
             stream.emit(sweep.event())
 
 
-def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream) -> None:
+def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream, interruption: Interruption) -> None:
     destination = Destination.of(sweep.store, sweep.origin, sweep.spec.resources)
     share = sweep.spec.resources.device_share
     run = opened(work.pack, work.pending, destination, segment=work.segment, device_share=share)
@@ -44,6 +44,9 @@ def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream) -> None:
     try:
         done = False
         while not done:
+            if interruption.signum is not None:
+                run.checkpoint()
+                return
             progress = run.advance()
             told.tell(progress, lambda: work.pack.trial_ids)
             stream.emit(events.Ticked())

@@ -5,6 +5,7 @@ stream of events (`sweeper.events`), which `sweeper.listeners` shows.
 """
 
 import collections
+import contextlib
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ from sweeper.starts.drawn_figures import figure_lines
 from sweeper.starts.on_cluster import StartError
 from sweeper.starts.output import Output
 from sweeper.starts.planned_sweep import PlannedSweep, StartOptions, cost_of, planned_sweep
+from sweeper.store import deletion
 from sweeper.store.store import Status, Store, StoreError, SweepRecord
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -100,17 +102,15 @@ def run(sweep: PlannedSweep, interruption: Interruption, launcher: "Launcher | N
         return 0
 
     _record(sweep)
-    planned = len(source.planned)
+    source.grown = lambda: _record(sweep)
     launched = None if source.exhausted else (launcher or _launched)(sweep, interruption)
     if interruption.signum is not None:
         committed = store.committed()
         left = sum(committed.get(key) not in source.done for key in source.planned)
         output.say(f"interrupted with {counted(left, 'trial')} to go; this command carries on:\n  {origin.command}")
         return 128 + interruption.signum
-    if len(source.planned) > planned:
-        _record(sweep)  # some trials are known only now
     if launched is None or not launched.losses:
-        checkpoint.remove_leftovers(store, source.finished)
+        _remove_checkpoints(sweep)
     return _report(sweep, launched)
 
 
@@ -172,6 +172,7 @@ def _changes(earlier: Sequence[SweepRecord], planned: Mapping[str, TrialSpec]) -
 
 
 def _record(sweep: PlannedSweep) -> None:
+    """Write what is planned by now into the store."""
     record = SweepRecord(
         name=sweep.spec.name,
         text=sweep.spec.text,
@@ -180,6 +181,28 @@ def _record(sweep: PlannedSweep) -> None:
         provenance=sweep.origin,
     )
     sweep.store.record_sweep(record)
+
+
+def _remove_checkpoints(sweep: PlannedSweep) -> None:
+    """Delete the checkpoints that no sweep needs, and say so where steps were trained in vain.
+
+    These are checkpoints of trials that no latest start plans, and those that a worker left when it died after its last
+    commit. What a failed trial has left stays, for a retry.
+    """
+    store, source = sweep.store, sweep.source
+    with contextlib.suppress(StoreError):  # a checkpoint that stays does no harm
+        if names := store.listing("checkpoints"):
+            planned, statuses = deletion.planned_trials(store), store.committed()
+
+            def needed(trial_id: str) -> bool:
+                done = source.done - {"failed"} if trial_id in source.planned else {"finished"}
+                return trial_id in planned and statuses.get(trial_id) not in done
+
+            removed = checkpoint.remove_without(store, names, needed)
+            vain = sum(not trial_ids or not statuses.keys() >= set(trial_ids) for trial_ids in removed)
+            if vain:
+                counts = f"{counted(vain, 'checkpoint')} {inflected(vain, 'was', 'were')} removed"
+                sweep.output.say(f"{counts}: damaged, or of trials that no sweep plans any more")
 
 
 def _report(sweep: PlannedSweep, launched: "launch.Launched | None") -> int:
@@ -199,9 +222,11 @@ def _report(sweep: PlannedSweep, launched: "launch.Launched | None") -> int:
         output.say(line)
     lost = [_lost(store, loss) for loss in launched.losses] if launched else []
     if source.held_up:
-        lost.append(events.TrialsLost("", source.held_up, "waits for other trials of its search, which have no row"))
+        reason = "has not come to its next rung, or waits for trials that have not"
+        lost.append(events.TrialsLost("", source.held_up, reason))
     refused = launched is not None and launched.refused
-    reasons = unfinished.unfinished(source.planned, frame, source.done - {"failed"}, lost, refused)
+    rows_that_count = frame[~frame["trial_id"].isin(source.held_up)]
+    reasons = unfinished.unfinished(source.planned, rows_that_count, source.done - {"failed"}, lost, refused)
     for text in source.impossible:
         output.complain(f"a setting that cannot be trained was left out: {text}")
     planned = counted(len(source.planned), "trial")

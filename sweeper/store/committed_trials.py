@@ -16,7 +16,7 @@ from sweeper.store import snapshots
 from sweeper.store.file_names import named_trial
 from sweeper.store.files import DurableFiles, FileState, StoreError
 from sweeper.store.quarantine import Damage
-from sweeper.store.schema import TRIAL_FILE, Status
+from sweeper.store.schema import TRIAL_FILE
 from sweeper.store.seal import DamagedError, Tail, TrialSeal, tail_of, text_of, unsealed
 from sweeper.store.threads import in_threads
 from sweeper.store.trial_file import decoded
@@ -143,11 +143,11 @@ def row_in(name: str, tail: Tail | Damage | None, columns: Sequence[str]) -> Row
         return Damage(name, str(error))
 
 
-def statuses(files: DurableFiles, names: Sequence[str]) -> dict[str, Status]:
-    """Status, by trial id, of the trials in these files; those that are gone or damaged are left out."""
+def seals(files: DurableFiles, names: Sequence[str]) -> dict[str, TrialSeal]:
+    """The seals of the trials in these files, by trial id; those that are gone or damaged are left out."""
     tails = in_threads(lambda name: _tail(files, name), names)
     rows = (row_in(name, tail, ()) for name, tail in zip(names, tails, strict=True))
-    return {row.seal.trial_id: row.seal.status for row in rows if isinstance(row, Row)}
+    return {row.seal.trial_id: row.seal for row in rows if isinstance(row, Row)}
 
 
 def _joined(rows: Sequence[Row], columns: Sequence[str]) -> pa.Table:

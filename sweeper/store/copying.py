@@ -85,10 +85,8 @@ def copy(
 
 
 def _has(standing: TrialSeal | None, seal: TrialSeal) -> bool:
-    """Whether a store has a trial that is as good; of two failures the first will do."""
-    if standing is None:
-        return False
-    return standing.status == seal.status == "failed" or stands(standing, seal)
+    """Whether a store has a trial that is as good; a failure is no better than what is there."""
+    return standing is not None and (seal.status == "failed" or stands(standing, seal))
 
 
 def _check_names(seals: Mapping[str, TrialSeal], outcomes: Kept) -> None:

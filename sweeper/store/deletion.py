@@ -66,9 +66,18 @@ def of_status(store: Store, statuses: Collection[Status]) -> Deletion:
 
 def of_no_sweep(store: Store) -> Deletion:
     """The trials that the latest start of no sweep planned."""
-    planned = _planned(latest_starts(_records(store)).values())
+    planned = planned_trials(store)
     trials: dict[str, Status] = {key: status for key, status in store.committed().items() if key not in planned}
     return Deletion(None, trials, 0, frozenset(trials), _size(store, trials))
+
+
+def planned_trials(store: Store) -> set[str]:
+    """Ids of the trials that the latest start of any sweep planned.
+
+    Raises:
+        StoreError: the store cannot be read, or a record of a start.
+    """
+    return _planned(latest_starts(_records(store)).values())
 
 
 def delete(store: Store, deletion: Deletion) -> int:

@@ -10,7 +10,7 @@
     superseded/                                       trials that are computed again, set aside
 
 A file never moves while it counts and never changes its meaning. A `finished` trial is never replaced. A `stopped` one
-gives way to a finished one and to one that was stopped later, a `failed` one to any other.
+gives way to a finished one and to one that was trained longer, a `failed` one to any other.
 
 Every file is sealed (`seal`): its bytes alone show whether it is damaged. A damaged file of a trial is set aside with a
 warning, and the trial is pending again. Reading only reports damage; this module has the damaged files moved.
@@ -66,6 +66,11 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+_ARCHIVES = (
+    ".tar", ".gz", ".tgz", ".bz2", ".tbz", ".tbz2", ".xz", ".txz", ".lzma", ".lz4", ".zst", ".tzst", ".zip", ".7z",
+)  # fmt: skip
+"""Ends of names that are no store's."""
+
 
 class NoNetworkError(StoreError):
     """A trial without a network in the store; the message ends a sentence that begins with its id."""
@@ -95,10 +100,14 @@ class Store:
         Raises:
             StoreError: the address makes no sense.
         """
-        text = str(url)
-        if text.startswith("file://"):
-            text = url2pathname(urlsplit(text).path)
-        return cls(ObjectFiles.at(text) if "://" in text else LocalFiles.at(text), retries)
+        local = local_path(url)
+        name = urlsplit(str(url)).path if local is None else local
+        if name.lower().endswith(_ARCHIVES) and not (local and Path(local).expanduser().is_dir()):
+            raise StoreError(
+                f"{redacted(str(url))} is named like an archive, and a store is a folder or a bucket; `sweeper copy` "
+                "writes and reads files on a disk that end in .tar, without compression, as parquet is compressed"
+            )
+        return cls(ObjectFiles.at(str(url)) if local is None else LocalFiles.at(local), retries)
 
     @classmethod
     def existing(cls, url: str | Path) -> "Store":
@@ -192,10 +201,10 @@ class Store:
         rows = self._read(["trial_id", "status"], trial_ids)
         return dict(zip(rows["trial_id"].to_pylist(), rows["status"].to_pylist(), strict=True))
 
-    def statuses(self, trials: Iterable[TrialSpec]) -> dict[str, Status]:
-        """Status, by id, of those of the trials that are committed, from their files alone; raises as `committed`."""
+    def seals_of(self, trials: Iterable[TrialSpec]) -> dict[str, TrialSeal]:
+        """The seals of those of the trials that are committed, by id, from their files alone; raises as `committed`."""
         names = [trial_file_name(trial.task.name, trial.baseline, trial_id(trial)) for trial in trials]
-        return committed_trials.statuses(self._files, names)
+        return committed_trials.seals(self._files, names)
 
     def seals(self, trial_ids: Iterable[str] | None = None) -> dict[str, TrialSeal]:
         """The seals of all committed trials, or of those listed, by id; raises as `committed`."""
@@ -327,6 +336,14 @@ class Store:
         self._retries.until_done(lambda: self._files.delete(relative))
 
 
+def local_path(url: str | Path) -> str | None:
+    """The path on this machine that an address means; None for an object store."""
+    text = str(url)
+    if text.startswith("file://"):
+        return url2pathname(urlsplit(text).path)
+    return None if "://" in text else text
+
+
 def _stands(present: bytes | None, new: TrialSeal) -> bool:
     """Whether a file of a trial that is already there stays when another arrives."""
     if present is None:
@@ -341,9 +358,10 @@ def _stands(present: bytes | None, new: TrialSeal) -> bool:
 def stands(old: TrialSeal, new: TrialSeal) -> bool:
     """Whether a committed trial stays when another result of the same trial arrives.
 
-    The better status stays; of two that were stopped the longer one, of two that finished the first. A failure is
-    replaced by a later one.
+    The better status stays, of two that finished the first. A stopped one gives way to one that was trained longer,
+    even if that failed in the end: else a sweep that needs the later steps would train them at every start. A failure
+    is replaced by a later one.
     """
-    if old.status != new.status:
-        return RANK[old.status] > RANK[new.status]
-    return old.status == "finished" or (old.status == "stopped" and old.steps >= new.steps)
+    if old.status == "stopped" and new.status != "finished":
+        return old.steps >= new.steps
+    return old.status == "finished" or RANK[old.status] > RANK[new.status]

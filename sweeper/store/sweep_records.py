@@ -109,6 +109,13 @@ class _File(BaseModel):
         every = self.plans | plans
         return _File(starts=starts, plans={start.plan: every[start.plan] for start in starts})
 
+    def with_start(self, start: _Start, trial_ids: tuple[str, ...]) -> "_File":
+        *earlier, last = self.starts or (start,)
+        known = self.plans.get(last.plan, ())
+        grown = start == last.model_copy(update={"plan": start.plan}) and trial_ids[: len(known)] == known
+        sweep = self.model_copy(update={"starts": tuple(earlier)}) if grown else self
+        return sweep.with_starts([start], {start.plan: trial_ids})
+
     def encoded(self) -> bytes:
         return json.dumps(self.model_dump(), indent=1).encode()
 
@@ -116,12 +123,14 @@ class _File(BaseModel):
 def write_record(files: DurableFiles, record: SweepRecord) -> None:
     """Add one start to the history of the sweep that the record names; a file that cannot be read is set aside.
 
+    The latest start, recorded again with more trials, as an adaptive search does, stays one start.
+
     Raises:
         StoreError: the name cannot be that of a file, the sweep is being renamed, or the store cannot be written.
     """
     check_name(record.name)
-    name, plan = sweep_file(record.name), _digest(record.trial_ids)
-    start = _Start(plan=plan, **record.model_dump(include={"text", "overrides"}), provenance=record.provenance)
+    name, digest = sweep_file(record.name), _digest(record.trial_ids)
+    start = _Start(text=record.text, overrides=record.overrides, provenance=record.provenance, plan=digest)
 
     def added(present: bytes | None) -> bytes:
         try:
@@ -130,7 +139,7 @@ def write_record(files: DurableFiles, record: SweepRecord) -> None:
             set_aside(files, [Damage(name, _one_line(error))])
             sweep = _File()
         _check_stays(record.name, sweep)
-        return sweep.with_starts([start], {plan: record.trial_ids}).encoded()
+        return sweep.with_start(start, record.trial_ids).encoded()
 
     files.update(name, added)
 

@@ -4,13 +4,18 @@ Parameters are the entries in which the trials of the sweep differ, the value is
 ranked by, and the training loss is the intermediate value. A trial that failed or has no such value is FAIL, one that
 was stopped early PRUNED.
 
+A journal may end within a line, where a disk was full or a writer was killed. Optuna passes over such a line until the
+next is joined to it, and then reads nothing any more. So it is cut off before anything is added.
+
 A journal only grows, and Optuna compares trials only if their parameters have one distribution each. So a trial that
 was run again is added beside its earlier failure, and where new trials widen a range or a choice, the study is written
 anew under its name.
 """
 
+import json
+import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +27,7 @@ from optuna.distributions import (
     IntDistribution,
 )
 from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import FrozenTrial, TrialState
 
 from sweeper.trackers.runs import ExportError, Run, Sweep, Tracker
@@ -31,6 +36,46 @@ TRIAL, ROW = "trial_id", "row"
 
 WIDE = 100
 """A range of positive numbers with this ratio of its ends is drawn on a logarithmic axis."""
+
+
+_BEGINNING = b'{"op_code":'
+"""Of every journal."""
+
+
+class _Journal(JournalFileBackend):
+    """A journal that is added to only after its last whole line."""
+
+    def __init__(self, path: str):
+        super().__init__(path)
+        self._path, self._own_lock = path, JournalFileSymlinkLock(path)
+
+    def append_logs(self, logs: Sequence[dict[str, Any]]) -> None:
+        with open(self._path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - 1, 0))
+            if file.read() not in (b"", b"\n"):
+                self.cut_off()
+        super().append_logs(list(logs))
+
+    def cut_off(self) -> None:
+        """Cut off what follows the last whole line; nobody writes meanwhile, as writers hold the lock."""
+        self._own_lock.acquire()
+        try:
+            with open(self._path, "r+b") as file:
+                data = file.read()
+                end = data.rfind(b"\n") + 1
+                begin = data.rfind(b"\n", 0, max(end - 1, 0)) + 1
+                file.truncate(end if _is_json(data[begin:end]) else begin)
+        finally:
+            self._own_lock.release()
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 class OptunaTracker(Tracker):
@@ -115,4 +160,12 @@ def tracker(destination: str) -> OptunaTracker:
     path = Path(destination)
     if path.is_dir() or not path.parent.is_dir():
         raise ExportError(f"{destination!r} must be a file in a folder that exists, such as journal.log")
-    return OptunaTracker(JournalStorage(JournalFileBackend(str(path))))
+    journal = _Journal(str(path))
+    with path.open("rb") as file:
+        if not _BEGINNING.startswith(file.read(len(_BEGINNING))):
+            raise ExportError(f"{destination!r} is no journal of Optuna: name another file")
+    journal.cut_off()
+    try:
+        return OptunaTracker(JournalStorage(journal))
+    except (ValueError, KeyError) as error:
+        raise ExportError(f"{destination!r} is damaged, Optuna cannot read it ({error}): name another file") from None

@@ -7,12 +7,14 @@ already and whose trial was run again must be deleted on the server before it is
 
 import os
 import shutil
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
 os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # read at the import; nothing may be sent
 
 import wandb
+from wandb.proto.wandb_internal_pb2 import Record  # pyright: ignore[reportAttributeAccessIssue] - made when imported
 
 from sweeper.trackers.runs import ExportError, Run, Sweep, Tracker
 
@@ -71,7 +73,26 @@ class WandbTracker(Tracker):
         written.finish(exit_code=1 if run.status == "failed" else 0)
         # `finish` does not wait for W&B's service to close the file; the end of the service does, for .15 s a run.
         wandb.teardown()
+        if not any(record.HasField("exit") for record in records_of(folder / f"run-{run.trial_id}.wandb")):
+            # The service says nothing of a full disk.
+            raise ExportError(f"{folder} was not written to its end: is there room?")
         (folder / MARK).write_text(run.row)
+
+
+def records_of(path: Path) -> list[Record]:
+    """The whole records of a run: a LevelDB log, blocks of 32 KiB in which a header of 7 bytes precedes each piece."""
+    data, place, parts, records = path.read_bytes(), 7, [], []
+    while place + 7 <= len(data):
+        if 2**15 - place % 2**15 < 7:
+            place += 2**15 - place % 2**15
+            continue
+        _, length, kind = struct.unpack("<IHB", data[place : place + 7])
+        parts.append(data[place + 7 : place + 7 + length])
+        place += 7 + length
+        if kind in (1, 4) and place <= len(data):  # a whole record, or the last piece of one
+            records.append(Record.FromString(b"".join(parts)))
+            parts = []
+    return records
 
 
 def tracker(destination: str) -> WandbTracker:

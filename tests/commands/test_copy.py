@@ -44,6 +44,36 @@ def test_out_into_a_tar_file_and_in_again(source, local, tmp_path):
     assert done.output == f"0 trials copied to {local.url}; 3 were there\n"
 
 
+def test_a_tar_file_keeps_what_it_holds(source, tmp_path):
+    file = tmp_path / "both.tar"
+    assert run("quick", "--results", source.url, "--to", file).exit_code == 0
+    done = run("other", "--results", source.url, "--to", f"file://{file}")
+    assert (done.exit_code, done.output) == (0, f"2 trials copied to file://{file}; 1 were there\n")
+    run("--results", file, "--to", tmp_path / "again")
+    again = Store.open(tmp_path / "again")
+    assert {start.name for start in again.sweeps()} == {"quick", "other"}
+    assert contents(again) == contents(source, again.committed())
+    with tarfile.open(file, "a") as archive:
+        archive.add(__file__, "notes.py")
+    before = file.read_bytes()
+    done = run("other", "--results", source.url, "--to", file)
+    assert (done.exit_code, len(done.output.splitlines())) == (2, 1)
+    assert "also holds 'notes.py'" in done.output
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "name", ["x.tar.gz", "x.TGZ", "x.tar.zst", "x.zip", "s3://bucket/x.tar", "s3://bucket/x.tar.gz"]
+)
+def test_other_archives_are_refused(source, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["--results", source.url, "--to", name], ["--results", name, "--to", source.url]):
+        done = run(*arguments)
+        assert (done.exit_code, len(done.output.splitlines())) == (2, 1)
+        assert "without compression" in done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
 def test_what_is_no_store_is_one_sentence(tmp_path, source):
     (tmp_path / "text.tar").write_text("no tar file")
     with tarfile.open(tmp_path / "empty.tar", "w"):

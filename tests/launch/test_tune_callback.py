@@ -20,7 +20,7 @@ from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.packs import plan
 from sweeper.packs.evaluation_plan import ProtocolChanges
 from sweeper.space.resources import Resources
-from sweeper.store.store import Store
+from sweeper.store.store import Store, StoreError
 from sweeper.trial import provenance
 from tests.heard import Heard
 from tests.launch.workers import Worker, whole
@@ -116,6 +116,21 @@ def test_the_most_packs_at_once_are_counted_whatever_ends_them(driver):
     driver.callback.on_trial_start(0, [], last)
     driver.callback.on_trial_start(0, [], error)
     assert driver.callback.most_at_once == 3
+
+
+def test_trials_that_cannot_be_recorded_are_not_run(driver, monkeypatch):
+    def refuse(pack_id, whole):
+        raise StoreError("cannot write it: no space left")
+
+    further = whole(coloring_trial(seed=2))
+    driver.source.put_back(further)
+    monkeypatch.setattr(driver.source, "settle", refuse)
+    driver.callback.on_trial_complete(0, [], driver.trial)
+    assert driver.callback.stopping
+    (loss,) = driver.callback.losses
+    assert (loss.trial_ids, loss.reason) == (
+        further.pending, "the sweep's plan cannot be recorded: cannot write it: no space left",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("phase", "checkpoint"), [("training", True), ("compiling", False), ("done", False)])

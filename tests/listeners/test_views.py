@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-from collections.abc import Callable
 
 import pytest
 from rich.console import Console
@@ -34,12 +33,11 @@ class Clock:
 def test_a_terminal_gets_the_live_view_and_a_log_gets_lines(tmp_path):
     store = Store.open(tmp_path)
 
-    def names(console: Console, ask_to_stop: Callable[[], None] | None = None) -> list[str]:
-        return [type(listener).__name__ for listener in listeners(HeardStart(console, store, "", ask_to_stop))]
+    def names(console: Console) -> list[str]:
+        return [type(listener).__name__ for listener in listeners(HeardStart(console, store, "", bool))]
 
-    assert names(Console(file=io.StringIO(), force_terminal=True)) == ["LiveView"]
-    assert names(Console(file=io.StringIO())) == ["LogLines"]
-    assert names(Console(file=io.StringIO()), lambda: None) == ["LogLines", "HeartbeatWriter"]
+    assert names(Console(file=io.StringIO(), force_terminal=True)) == ["LiveView", "HeartbeatWriter"]
+    assert names(Console(file=io.StringIO())) == ["LogLines", "HeartbeatWriter"]
 
 
 def test_a_log_gets_the_counts_every_ten_seconds():
@@ -134,7 +132,7 @@ def test_what_an_exception_says_cannot_steer_the_terminal(tmp_path):
     for form in ({}, {"force_terminal": True}):
         out = io.StringIO()
         console = Console(file=out, width=200, **form)
-        for listener in listeners(HeardStart(console, Store.open(tmp_path), "", None)):
+        for listener in listeners(HeardStart(console, Store.open(tmp_path), "", bool)):
             listener.hear(events.TrialsLost("p", ("a",), reason))
             listener.hear(events.PackFailed("p", ("a",), reason, reason))
         assert "\x1b[2J" not in out.getvalue()

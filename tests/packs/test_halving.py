@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sweeper.analysis.halving_winners import winners_of
 from sweeper.packs import pack_run
 from sweeper.packs.halving import HalvingWork, halving_work
 from sweeper.packs.pack_run import Destination
-from sweeper.packs.plan import Work, done_statuses
+from sweeper.packs.plan import Segment, Work, done_statuses
 from sweeper.packs.rung_losses import stored_losses
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
@@ -164,7 +165,53 @@ def test_other_rungs_continue_from_the_rows(space, undisturbed, tmp_path):
     run(source_of(wider, fresh), fresh, random.Random(3))
     assert rows(store) == rows(fresh)
     assert source_of(wider, store).exhausted
-    assert store.listing("superseded")
+
+
+RUNGS = ("[{steps: 200, keep: 2}, {steps: 400, keep: 1}]", "[{steps: 200, keep: 3}, {steps: 300, keep: 2}]",
+         "[{steps: 400, keep: 1}]")  # fmt: skip
+
+
+@pytest.mark.parametrize("rungs", RUNGS)
+@pytest.mark.parametrize("seed", range(3))
+def test_two_sweeps_that_share_trials_and_run_at_once_have_their_winners(space, undisturbed, tmp_path, rungs, seed):
+    """Either may commit, replace and remove what the other is just using."""
+    rng, store = random.Random(seed), Store.open(tmp_path / "both")
+    ours, theirs = space(), space(f"search.rungs={rungs}")
+    alone = Store.open(tmp_path / "alone")
+    run(source_of(theirs, alone), alone, random.Random(0))
+    sources = [source_of(spec, store) for spec in (ours, theirs)]
+    running = []
+    while running or not all(source.exhausted for source in sources):
+        for source in sources:
+            while sum(each[0] is source for each in running) < 3 and (work := source.next()) is not None:
+                given = Destination(store, ORIGIN, checkpoint_seconds=0.0)
+                running.append((source, work, pack_run.opened(work.pack, work.pending, given, segment=work.segment)))
+        source, work, training = rng.choice(running)
+        if training.progress().phase == "done" or training.advance().phase == "done":
+            running.remove((source, work, training))
+            source.settle(work.pack.pack_id)
+    for spec, source, expected in zip((ours, theirs), sources, (undisturbed, alone), strict=True):
+        assert source.held_up == ()
+        assert source_of(spec, store).exhausted
+        won = winners_of(spec, source.searches, store)
+        assert won == winners_of(spec, source.searches, expected)
+        for key in won:
+            assert rows(store)[key] == rows(expected)[key]
+    assert not store.listing("superseded")
+
+
+def test_a_start_that_fails_after_another_sweep_has_stopped_it_is_not_trained_for_ever(space, tmp_path):
+    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
+    source = source_of(spec, store)
+    work = after_step(200, source, store)
+    train(dataclasses.replace(work, segment=Segment(200, "stop")), store)
+    assert [store.committed()[key] for key in work.pending] == ["stopped"]
+    _spoil(work, store, until=300)
+    source.settle(work.pack.pack_id)
+    run(source, store, random.Random(0))
+    assert source.held_up == ()
+    assert source_of(spec, store).exhausted
+    assert [store.committed()[key] for key in work.pending] == ["failed"]
 
 
 def test_narrower_rungs_stop_trials_where_a_fresh_sweep_does(space, tmp_path):
@@ -245,33 +292,27 @@ def test_a_winner_that_fails_is_not_trained_again(space, tmp_path):
     assert source_of(spec, store).exhausted
 
 
-def test_a_checkpoint_that_has_outlived_its_trials_is_finished(space, tmp_path):
-    """Its worker died between the last commit and the removal."""
-    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
-    source = source_of(spec, store)
-    work = source.next()
-    assert work is not None
-    train(work, store)
-    (name,) = store.listing("checkpoints")
-    saved = store.read_bytes(name)
-    source.settle(work.pack.pack_id)
-    run(source, store, random.Random(0))
-    assert source_of(spec, store).finished == frozenset()
-    store.write_bytes(name, saved)
-    assert source_of(spec, store).finished == {work.pack.pack_id}
-
-
 def test_work_that_was_lost_is_for_the_next_start(space, tmp_path):
     store, spec = Store.open(tmp_path), space("trial.objective.q=2")
     source = source_of(spec, store)
     lost = source.next()
     assert lost is not None
-    source.settle(lost.pack.pack_id)
+    source.settle(lost.pack.pack_id, whole=False)
     run(source, store, random.Random(0))
     assert source.exhausted
     assert set(source.held_up) == set(source.planned)
     again = source_of(spec, store)
     assert [work.pending for work in again.upcoming()] == [lost.pending]
+
+
+def test_a_lost_trial_that_another_sweep_has_stopped_is_held_up(space, tmp_path):
+    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
+    source = source_of(spec, store)
+    lost = after_step(200, source, store)
+    train(dataclasses.replace(lost, segment=Segment(200, "stop")), store)
+    source.settle(lost.pack.pack_id, whole=False)
+    run(source, store, random.Random(0))
+    assert set(source.held_up) >= set(lost.pending)
 
 
 def test_checkpoints_of_other_code_are_not_counted_on(space, tmp_path):

@@ -4,9 +4,11 @@ import dataclasses
 import hashlib
 import io
 import json
+import random
 import subprocess
 import sys
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import jax
@@ -14,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.packs import checkpoint, pack_run, process_memory
+from sweeper.packs import checkpoint, continued_checkpoint, pack_run, plan, process_memory
 from sweeper.packs.network_weights import network_of
 from sweeper.packs.pack_run import Destination, PackRun, run_pack
 from sweeper.packs.packing import Pack
@@ -128,6 +130,36 @@ def test_the_place_in_a_pack_changes_no_bit(undisturbed, tmp_path):
     assert _metrics(store) == _metrics(undisturbed)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_no_step_is_repeated_when_seeds_values_and_lanes_of_the_space_change(tmp_path, seed):
+    """Every start plans other trials in other packs, and dies while several of them train."""
+    rng, store = random.Random(seed), Store.open(tmp_path)
+    every = [coloring_trial(seed=n, objective={"q": q, "m": 2}) for q in (2.0, 3.0) for n in range(3)]
+    steps = Counter()
+
+    def start(planned, lanes, strides):
+        held = continued_checkpoint.holders(store, planned, lanes)
+        made = plan.plan(planned, lanes, store.committed(), plan.done_statuses(False, False), held)
+        for work in made.work:
+            run = pack_run.opened(
+                work.pack, work.pending, Destination(store, ORIGIN, checkpoint_seconds=0.0), segment=work.segment
+            )
+            for _ in range(strides()):
+                before = run.training.step
+                if run.progress().phase != "done":
+                    run.advance()
+                steps.update(dict.fromkeys(run.pack.trial_ids, run.training.step - before))
+
+    for _ in range(6):
+        planned = rng.sample(every, rng.randrange(1, 7)) if rng.random() < 0.5 else every
+        start(planned, rng.choice([None, 1, 2, 4, 6]), lambda: rng.randrange(3))
+    start(every, 6, lambda: 10)
+    assert steps == {trial_id(trial): 250 for trial in every}
+    for trial in TRIALS[:2]:
+        run_pack(Pack((trial,)), Destination(fresh := Store.open(tmp_path / "fresh"), ORIGIN))
+    assert {key: _metrics(store)[key] for key in fresh.committed()} == _metrics(fresh)
+
+
 def test_without_the_checkpoint_only_pending_trials_run(tmp_path):
     store = Store.open(tmp_path)
     pack = Pack(TRIALS)
@@ -182,12 +214,16 @@ def test_a_checkpoint_of_other_code_is_not_continued(undisturbed, tmp_path):
     assert rows == expected | {old["trial_id"]: before.fingerprint(TRIALS[0])}
 
 
-def test_checkpoints_of_finished_packs_are_swept(tmp_path):
-    store, pack = Store.open(tmp_path), Pack(TRIALS)
-    for name in (pack.pack_id, "other"):
-        checkpoint.save(store, name, [], None, {}, {})
-    checkpoint.remove_leftovers(store, {pack.pack_id, "unknown"})
-    assert [file.stem for file in tmp_path.glob("checkpoints/*")] == ["other"]
+def test_checkpoints_without_a_trial_that_is_needed_are_removed(tmp_path):
+    store = Store.open(tmp_path)
+    for name, trial_ids in {"one": ["a", "b"], "other": ["b", "c"], "empty": []}.items():
+        checkpoint.save(store, name, trial_ids, None, {}, {})
+    store.write_bytes("checkpoints/damaged.ckpt", b"x")
+    names = store.listing("checkpoints")
+    checkpoint.save(store, "later", [], None, {}, {})
+    removed = checkpoint.remove_without(store, names, {"a"}.__contains__)
+    assert sorted(removed) == [(), (), ("b", "c")]
+    assert sorted(file.stem for file in tmp_path.glob("checkpoints/*")) == ["later", "one"]
 
 
 def test_a_checkpoint_that_fails_is_a_warning(tmp_path, monkeypatch, caplog):

@@ -56,8 +56,6 @@ def test_what_runs_is_planned_minus_done(committed, lanes, early_stopping, retry
     # A pack keeps its name and its lanes when trials are committed, so that its checkpoint still fits.
     assert {work.pack.pack_id for work in made.work} <= {work.pack.pack_id for work in fresh.work}
     assert (made.cells, made.packs) == (fresh.cells, fresh.packs)
-    sound = {key for key in done if committed[key] != "failed"}
-    assert made.finished == {work.pack.pack_id for work in fresh.work if sound >= set(work.pack.trial_ids)}
     assert sum(work.steps for work in made.work) == 250 * (len(IDS) - len(done))
 
 

@@ -1,12 +1,20 @@
 """`sweeper.read_space`, `plan`, `train` and `sql`: what they return, and what they say of mistakes."""
 
+import threading
+
 import pytest
+from typer.testing import CliRunner
 
 import sweeper
-from sweeper.packs import pack_run
+from sweeper import status
+from sweeper.commands import delete, rename, stop
+from sweeper.listeners import driver_stop, heartbeat_writer
+from sweeper.packs import halving, pack_run
 from sweeper.space.problems import SearchSpaceError
 from sweeper.starts.from_python import SweepError
+from sweeper.store import deletion
 from sweeper.store.store import Store
+from tests.heartbeats import until
 from tests.tiny_starts import with_seeds
 
 SHORT = {"trial.steps": 20, "trial.objective.q": {"choice": [1, float("inf")]}}
@@ -66,6 +74,104 @@ def test_ctrl_c_leaves_a_checkpoint_from_which_the_next_call_goes_on(space, tmp_
     assert sweeper.train(spec, tmp_path / "results", in_process=True)["status"].tolist() == ["finished"]
     assert begun[0] > 0
     assert not store.listing("checkpoints")
+
+
+@pytest.mark.slow  # trains
+def test_other_commands_see_a_training_in_this_process(space, tmp_path, monkeypatch):
+    """Nothing is deleted or renamed beside it, and it stops when it is asked to."""
+    spec, results = sweeper.read_space(space, {"trial.steps": 100_000}), str(tmp_path / "results")
+    store, advance, answers = Store.open(results), pack_run.PackRun.advance, []
+    monkeypatch.setattr(heartbeat_writer, "SECONDS", 0.01)
+    monkeypatch.setattr(driver_stop, "SECONDS", 0.01)
+
+    def said(command, *arguments):
+        return CliRunner().invoke(command.app, [*arguments, "--results", results])
+
+    asking = threading.Thread(target=lambda: answers.append(said(stop, "space")))
+
+    def watched(run):
+        if not answers:
+            until(lambda: store.listing("drivers"))
+            answers.extend([said(delete, "--unplanned", "--yes"), said(rename, "space", "other"), said(status)])
+            asking.start()
+        return advance(run)
+
+    monkeypatch.setattr(pack_run.PackRun, "advance", watched)
+    with pytest.raises(KeyboardInterrupt):
+        sweeper.train(spec, results, in_process=True)
+    asking.join()
+    deleted, renamed, shown, stopped = answers
+    assert (deleted.exit_code, renamed.exit_code, stopped.exit_code) == (2, 2, 0)
+    assert "stop it first" in deleted.output
+    assert "space runs: stop it first" in renamed.output
+    assert "space: running on" in shown.output
+    assert stopped.output.endswith("has stopped\n")
+    assert store.listing("checkpoints")
+    assert not store.listing("drivers")
+
+
+@pytest.mark.slow  # trains
+def test_a_sweep_that_grows_after_an_interruption_goes_on_and_what_no_sweep_plans_is_removed(
+    space, tmp_path, monkeypatch, capsys
+):
+    results, advance, begun = tmp_path / "results", pack_run.PackRun.advance, {}
+
+    def interrupted(run):
+        if run.training.step:
+            raise KeyboardInterrupt
+        return advance(run)
+
+    def noted(run):
+        begun.setdefault(tuple(trial.seed for trial in run.pack.trials), run.training.step)
+        return advance(run)
+
+    def train(changes, seeds, by):
+        monkeypatch.setattr(pack_run.PackRun, "advance", by)
+        spec = sweeper.read_space(space, changes | {"trial.seed": {"seeds": seeds}})
+        return sweeper.train(spec, results, in_process=True)
+
+    abandoned, sweep = {"trial.steps": 500}, {"trial.steps": 300}
+    for changes in (abandoned, sweep):
+        with pytest.raises(KeyboardInterrupt):
+            train(changes, 3, interrupted)
+    assert len(Store.open(results).listing("checkpoints")) == 2
+    assert set(train(sweep, 4, noted)["status"]) == {"finished"}
+    assert begun == {(0, 1, 2): 100, (3,): 0}
+    assert not Store.open(results).listing("checkpoints")
+    assert "1 checkpoint was removed: damaged, or of trials that no sweep plans any more" in capsys.readouterr().out
+
+
+@pytest.mark.slow  # trains
+def test_a_search_without_winner_is_not_called_committed(space, tmp_path, monkeypatch, capsys):
+    """Every trial has a row, of a sweep that has compared them earlier."""
+    for step, said in ((100, "2 of 2 trials committed, 1 of them"), (200, "has not come to its next rung")):
+        search = {"method": "halving", "starts": 2, "rungs": [{"steps": step, "keep": 1}]}
+        spec = sweeper.read_space(space, {"trial.steps": 300, "search": search})
+        sweeper.train(spec, tmp_path / "results", in_process=True)
+        captured = capsys.readouterr()
+        assert said in captured.out + captured.err
+        monkeypatch.setattr(halving, "MOST_TIMES", 0)  # as if all work were lost
+
+
+@pytest.mark.slow  # trains
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_the_record_of_an_optuna_search_has_all_trials_before_they_are_committed(space, tmp_path, monkeypatch):
+    """So whatever ends the search, `delete --unplanned` deletes none of its rows."""
+    search = {"method": "optuna", "trials": 20, "metric": "loss", "mode": "min"}
+    changes = {"trial.steps": 20, "trial.objective.q": {"uniform": [1, 10]}, "search": search}
+    spec, store = sweeper.read_space(space, changes), Store.open(tmp_path / "results")
+    commit = Store.commit
+
+    def crashing(self, result):
+        if len(store.committed()) == 12:
+            raise MemoryError
+        return commit(self, result)
+
+    monkeypatch.setattr(Store, "commit", crashing)
+    with pytest.raises(MemoryError):
+        sweeper.train(spec, store.url, in_process=True)
+    assert len(store.committed()) == 12
+    assert deletion.of_no_sweep(store).trials == {}
 
 
 def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space, tmp_path, monkeypatch):

@@ -231,16 +231,52 @@ def test_a_crash_at_every_operation_takes_in_whole_trials_only(tmp_path, monkeyp
 
 def test_a_tar_file_appears_as_a_whole(source, tmp_path):
     file = tmp_path / "all.tar"
-    file.write_bytes(b"earlier")
 
-    def copy_into_the_file():
+    def copy_into_the_file(sweeps=()):
         with tar_stores.target_store(str(file)) as target:
-            copy(source, target)
+            copy(source, target, sweeps)
 
-    assert not survived(9, copy_into_the_file)
-    assert file.read_bytes() == b"earlier"
+    copy_into_the_file(["quick"])
+    earlier = file.read_bytes()
+    assert not survived(5, copy_into_the_file)
+    assert file.read_bytes() == earlier
     copy_into_the_file()
-    assert tarfile.is_tarfile(file)
+    with tar_stores.source_store(str(file)) as unpacked:
+        assert contents(unpacked) == contents(source)
+
+
+def test_of_two_copies_into_one_tar_file_at_once_none_is_lost(source, tmp_path):
+    file = str(tmp_path / "all.tar")
+    slow = tar_stores.target_store(file)
+    copy(source, slow.__enter__(), ["quick"])
+    with tar_stores.target_store(file) as fast:
+        copy(source, fast, ["other"])
+    with pytest.raises(StoreError, match="copy again"):
+        slow.__exit__(None, None, None)
+    with tar_stores.source_store(file) as unpacked:
+        assert [start.name for start in unpacked.sweeps()] == ["other"]
+
+
+def test_a_tar_file_that_was_cut_anywhere_is_refused(source, tmp_path):
+    file = tmp_path / "all.tar"
+    with tar_stores.target_store(str(file)) as target:
+        copy(source, target)
+    whole = file.read_bytes()
+    with tarfile.open(file) as archive:
+        begins = [member.offset for member in archive]
+        end = archive.offset
+    cuts = [*begins[1:], *(begin + 100 for begin in begins), *(begin + 600 for begin in begins), end, end + 512]
+    spoilt = [whole[:cut] for cut in cuts]
+    spoilt += [whole[: begins[3]] + b"x" * 512 + whole[begins[3] + 512 :], whole + whole]
+    for data in spoilt:
+        file.write_bytes(data)
+        for opened in (tar_stores.source_store, tar_stores.target_store):
+            with pytest.raises(StoreError, match=r"cut off or damaged|is no tar"):
+                opened(str(file)).__enter__()
+        assert file.read_bytes() == data
+    file.write_bytes(whole[: end + 1024])
+    with tar_stores.source_store(str(file)) as unpacked:
+        assert contents(unpacked) == contents(source)
 
 
 def test_a_hostile_tar_file_is_only_data(source, local, tmp_path):

@@ -15,7 +15,7 @@ from tests.power_cuts import survived
 def with_sweeps(url):
     store = Store.open(url)
     store.record_sweep(record("quick", IDS[:1]))
-    store.record_sweep(record("quick", IDS[:2]))
+    store.record_sweep(record("quick", IDS[:2], captured="2026-06-01T00:00:00+00:00"))
     store.record_sweep(record("quick", IDS[:3], captured="2027-01-01T00:00:00+00:00"))
     store.record_sweep(record("other", IDS[2:]))
     return store
@@ -58,7 +58,7 @@ def test_a_sweep_that_cannot_be_read_is_not_lost(store):
 
 
 def quick_begins(store):
-    store.record_sweep(record("quick", IDS))
+    store.record_sweep(record("quick", IDS, captured="2027-02-01T00:00:00+00:00"))
     return lambda: [each.trial_ids for each in store.sweeps() if each.name in ("best", "quick")][-1] == tuple(IDS)
 
 

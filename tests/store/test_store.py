@@ -280,6 +280,16 @@ def test_a_refused_result_changes_nothing(results):
     assert results.read_bytes(relative()) == before
 
 
+def test_a_stopped_run_gives_way_to_a_longer_one_that_failed(results):
+    stopped = result(status="stopped", timings={"steps_done": 200})
+    results.commit(stopped)
+    for steps, replaces in ((200, False), (0, False), (300, True)):
+        error = {"kind": "x", "message": "y", "step": steps}
+        failed = result(status="failed", timings={"steps_done": steps}, error=error)
+        assert results.commit(failed) == replaces
+    assert results.commit(stopped)
+
+
 def test_of_two_stopped_runs_the_longer_stands(results):
     for steps, replaces in ((100, True), (50, False), (100, False), (200, True)):
         stopped = result(status="stopped", timings={"steps_done": steps})
@@ -848,6 +858,14 @@ def test_the_history_of_a_sweep_is_kept_in_order_whatever_the_clock_says(results
     results.record_sweep(record("other"))
     assert results.sweeps() == [record("other"), *starts]
     assert len(json.loads(results.read_bytes("sweeps/quick.json"))["plans"]) == 2, "equal plans are stored once"
+
+
+def test_a_start_that_plans_more_and_more_is_one(results):
+    for count in (0, 1, 3):
+        results.record_sweep(record(ids=("a" * 20, "b" * 20, "c" * 20)[:count]))
+    assert [len(each.trial_ids) for each in results.sweeps()] == [3]
+    results.record_sweep(record(ids=("b" * 20,)))
+    assert [len(each.trial_ids) for each in results.sweeps()] == [3, 1], "another plan is another start"
 
 
 def test_two_starts_at_once_are_both_kept(results, monkeypatch):

@@ -5,7 +5,6 @@ import math
 import os
 import shutil
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -227,6 +226,47 @@ def test_optuna_and_its_dashboard_open_the_journal(store, tmp_path):
         dashboard.wait()
 
 
+@pytest.mark.parametrize("end", [0, 5, 11, 60, "after a line", "within the last", "zeros", "half a line more"])
+def test_a_journal_that_was_cut_off_is_carried_on(store, tmp_path, end):
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    journal = tmp_path / "journal.log"
+    exported(store, journal, "optuna")
+    whole = journal.read_bytes()
+    cut = {
+        "after a line": whole[: whole.rindex(b"\n", 0, -1) + 1], "within the last": whole[:-1],
+        "zeros": whole[:-20] + bytes(20), "half a line more": whole[:-20] + b"\n",
+    }  # fmt: skip
+    journal.write_bytes(cut[end] if isinstance(end, str) else whole[:end])
+    assert "added" in exported(store, journal, "optuna")
+    assert exported(store, journal, "optuna").endswith("2 were there already\n")
+    study = optuna.load_study(study_name="cycles", storage=JournalStorage(JournalFileBackend(str(journal))))
+    assert sorted(each.user_attrs["trial_id"] for each in study.get_trials()) == sorted(IDS[:2])
+
+
+def test_a_journal_that_another_writer_cuts_off_meanwhile_is_carried_on(store, tmp_path):
+    from sweeper.trackers import to_optuna
+
+    journal = tmp_path / "journal.log"
+    tracker = to_optuna.tracker(str(journal))
+    runs.export(store, tracker)
+    with journal.open("ab") as file:
+        file.write(b'{"op_code":4,"work')
+    store.commit(result(trial(2), metrics=METRICS))
+    assert runs.export(store, tracker).added == 3  # the range of q is wider now, and the study is written anew
+    assert runs.export(store, to_optuna.tracker(str(journal))).kept == 3
+
+
+@pytest.mark.parametrize("content", [b"hello", b"hello\n", b"[1, 2]\n", b'{"op_code":0}\n{"op_code"\n{"op_code":1}\n'])
+def test_what_is_no_journal_stays_as_it_is(store, tmp_path, content):
+    journal = tmp_path / "notes.txt"
+    journal.write_bytes(content)
+    assert "name another file" in exported(store, journal, "optuna", code=2)
+    assert journal.read_bytes() == content
+
+
 def _answer(url: str, server: subprocess.Popen) -> dict:
     """What the server says, as soon as it answers."""
     while True:
@@ -250,9 +290,11 @@ def test_a_study_is_minimised_where_the_sweep_is(store, tmp_path):
 
 
 def test_wandb_has_offline_runs_to_synchronise(store, tmp_path):
+    from sweeper.trackers.to_wandb import records_of
+
     exported(store, tmp_path / "offline", "wandb")
     (failed,) = (tmp_path / "offline" / "cycles" / "wandb").glob(f"offline-run-*-{IDS[1]}")
-    (left,) = (record.exit for record in _records(failed / f"run-{IDS[1]}.wandb") if record.HasField("exit"))
+    (left,) = (record.exit for record in records_of(failed / f"run-{IDS[1]}.wandb") if record.HasField("exit"))
     assert left.exit_code == 1
     shutil.rmtree(tmp_path / "offline")
     grown(store, tmp_path / "offline", "wandb")
@@ -265,7 +307,7 @@ def test_wandb_has_offline_runs_to_synchronise(store, tmp_path):
     )  # fmt: skip
     assert all(folder.name in listed.stdout + listed.stderr for folder in folders)
 
-    records = _records(folder / f"run-{IDS[0]}.wandb")
+    records = records_of(folder / f"run-{IDS[0]}.wandb")
     (run,) = (record.run for record in records if record.HasField("run"))
     assert (run.run_id, run.project, list(run.tags)) == (IDS[0], "cycles", ["finished"])
     assert run.display_name.startswith("coloring transformer Aq_R q=1")
@@ -286,24 +328,19 @@ def test_wandb_has_offline_runs_to_synchronise(store, tmp_path):
     assert summary["success_worst5"] == 0.25
 
 
-def _records(path: Path) -> list:
-    """The records of a run: a LevelDB log, blocks of 32 KiB in which a header of 7 bytes precedes each piece."""
-    from wandb.proto import wandb_internal_pb2
-
-    data, place, parts, records = path.read_bytes(), 7, [], []
-    while place < len(data):
-        if 2**15 - place % 2**15 < 7:
-            place += 2**15 - place % 2**15
-            continue
-        _, length, kind = struct.unpack("<IHB", data[place : place + 7])
-        parts.append(data[place + 7 : place + 7 + length])
-        place += 7 + length
-        if kind in (1, 4):  # a whole record, or the last piece of one
-            record = wandb_internal_pb2.Record()
-            record.ParseFromString(b"".join(parts))
-            records.append(record)
-            parts = []
-    return records
+def test_a_run_of_wandb_for_which_there_is_no_room_is_not_taken_for_whole(store, tmp_path):
+    points = [(step, "train_loss", 1 / step) for step in range(1, 300)]
+    store.commit(result(trial(2), metrics=METRICS, curves=points))
+    command = [sys.executable, "-m", "sweeper.export", str(tmp_path / "offline"), "--to", "wandb"]
+    command += ["--results", store.url]
+    limited = subprocess.run(
+        ["bash", "-c", 'ulimit -f 30; exec "$@"', "-", *command],
+        capture_output=True, text=True, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    assert (limited.returncode, limited.stderr.count("\n")) == (2, 1)
+    assert "was not written to its end" in limited.stderr
+    assert " added to …" in exported(store, tmp_path / "offline", "wandb")
+    assert exported(store, tmp_path / "offline", "wandb").endswith("3 were there already\n")
 
 
 def test_a_watched_store_is_exported_again_and_again_until_ctrl_c(store, tmp_path, monkeypatch):
