@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from sweeper.packs import checkpoint
 from sweeper.packs.checkpoint import Checkpoint
-from sweeper.packs.pack_training import notes_of_lanes
+from sweeper.packs.pack_training import makes_sense, notes_of_lanes
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Segment
 from sweeper.store.store import Store
@@ -27,12 +27,13 @@ def continued_checkpoint(
     refused = None
     for name in filter(None, (pack.pack_id, segment.parent)):
         saved = checkpoint.load(store, name)
-        if saved is None:
+        if saved is None or not makes_sense(saved, trainer_of(pack.trials[0])):
             continue
         if saved.fingerprint != fingerprint:
             refused = "is of other code"
             continue
-        if name != pack.pack_id and set(pack.trial_ids) <= set(saved.trial_ids):
+        whole = all(leaf.shape[:1] == (len(saved.trial_ids),) for leaf in saved.leaves)
+        if name != pack.pack_id and whole and set(pack.trial_ids) <= set(saved.trial_ids):
             saved = _part(saved, pack.trial_ids)
         fits = set(pending) <= set(saved.trial_ids) <= set(pack.trial_ids)
         if fits and (segment.ending == "finish" or saved.notes["step"] <= last_step(pack.trials[0], segment.until)):

@@ -98,6 +98,8 @@ class Store:
         text = str(url)
         if text.startswith("file://"):
             text = url2pathname(urlsplit(text).path)
+        if "\0" in text:
+            raise StoreError(f"{redacted(text)} names no folder: no path holds the character NUL")
         return cls(ObjectFiles.at(text) if "://" in text else LocalFiles.at(text), retries)
 
     @classmethod
