@@ -83,7 +83,7 @@ class Heartbeat(BaseModel):
     process: DriverProcess
     command: str
     state: str
-    every: Annotated[float, Field(gt=0, le=LONGEST_PAUSE)]
+    every: Annotated[float, Field(ge=0, le=LONGEST_PAUSE)]
     elapsed: Seconds
     trials: Amount
     done: Amount
