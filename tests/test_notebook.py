@@ -53,6 +53,6 @@ def test_the_program_of_the_readme_sweeps_asks_and_plots(tmp_path, monkeypatch):
     (program,) = re.findall(r"```python\n(.*?)```", (NOTEBOOK.parents[1] / "README.md").read_text(), re.DOTALL)
     names: dict[str, Any] = {}
     with mpl.rc_context({"backend": "agg"}):
-        exec(program.replace("2000", "200"), names)
+        exec(program.replace("2000}", '100, "trial.task.vertices": 7}'), names)
     assert set(names["curves"]["baseline"]) == {"AE_R", "AE_r0", "Aq_R", "Aq_r0"}
     assert (tmp_path / "loss.png").exists()
