@@ -14,11 +14,11 @@ READ = 20
 
 def computed_by_other_code(planned: Mapping[str, TrialSpec], seals: Mapping[str, TrialSeal], code: Code) -> list[str]:
     """Ids of the planned trials whose row has no fingerprint, or another than `code` gives the trial."""
-    fingerprints: dict[tuple[str, str], str] = {}
+    fingerprints: dict[tuple[str, ...], str] = {}
     others = []
     for key, trial in planned.items():
         if key in seals:
-            plugins = (trial.task.name, trial.model.name)
+            plugins = (trial.task.name, trial.model.name, trial.objective.name)
             if plugins not in fingerprints:
                 fingerprints[plugins] = code.fingerprint(trial)
             if seals[key].fingerprint != fingerprints[plugins]:
