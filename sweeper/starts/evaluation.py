@@ -17,7 +17,8 @@ from sweeper.analysis.evaluations import evaluation_rows
 from sweeper.analysis.results import named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
-from sweeper.messages import counted
+from sweeper.messages import counted, inflected
+from sweeper.packs import other_code
 from sweeper.packs.evaluation_plan import EvaluationPlan, ProtocolChanges, ProtocolError, evaluation_plan
 from sweeper.packs.plan import ListedWork
 from sweeper.space import search_space
@@ -159,6 +160,10 @@ def _say(planned: PlannedEvaluation) -> None:
     pending = sum(len(work.pending) for work in plan.work)
     counts = f"{len(plan.committed):,} evaluated · {pending:,} to evaluate"
     say(f"{planned.name}: {counted(len(plan.trials), 'network')} · {counts}")
+    if others := evaluation.other_networks:
+        commits = other_code.commits(planned.store, others, planned.store.seals(others))
+        verb = inflected(len(others), "was", "were")
+        say(f"  {counted(len(others), 'network')} {verb} trained by other code ({commits}) than evaluates now")
     if evaluation.other_code:
         again = planned.options.recompute_other_code
         happens = "made again" if again else "kept; --recompute-other-code makes them again"
