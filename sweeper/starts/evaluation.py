@@ -32,6 +32,7 @@ from sweeper.starts.output import Output
 from sweeper.store.evaluations import protocol_id
 from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.trial import provenance
+from sweeper.trial.fingerprint import LoadedCode, OtherCodeError
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial_spec import trial_id
 
@@ -105,7 +106,8 @@ def start(options: EvaluationOptions, interruption: Interruption) -> int:
         resources = Resources() if spec is None else spec.resources
         origin = provenance.capture(options.argv)
         plan = _plan(options, chosen, resources, store, origin)
-    except (SearchSpaceError, StoreError, sql.QueryError, ProtocolError) as error:
+        LoadedCode(plan.plan.trials.values()).require_unchanged()
+    except (SearchSpaceError, StoreError, sql.QueryError, ProtocolError, OtherCodeError) as error:
         output.complain(str(error))
         return 2
     name = "evaluation" if spec is None else spec.name

@@ -8,6 +8,7 @@ from sweeper.packs.pack_run import Destination, opened
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents
 from sweeper.starts.planned_sweep import PlannedSweep
+from sweeper.trial.fingerprint import LoadedCode
 
 
 def run_packs(sweep: PlannedSweep, interruption: Interruption) -> None:
@@ -19,6 +20,9 @@ def run_packs(sweep: PlannedSweep, interruption: Interruption) -> None:
     Args:
         sweep: What to run.
         interruption: Not looked at: here Ctrl-C is an exception, as in any Python program.
+
+    Raises:
+        OtherCodeError: code was edited meanwhile, and this process may import or read the rest of it only now.
     """
     heard = HeardStart(sweep.output.out, sweep.store, sweep.origin.command, ask_to_stop=None)
     with events.Stream(listeners.listeners(heard), warn=sweep.output.complain) as stream:
@@ -40,10 +44,11 @@ def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream) -> None:
     run = opened(work.pack, work.pending, destination, segment=work.segment, device_share=share)
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
-    told = ProgressEvents(stream)
+    told, loaded = ProgressEvents(stream), LoadedCode(work.pack.trials)
     try:
         done = False
         while not done:
+            loaded.require_unchanged()
             progress = run.advance()
             told.tell(progress, lambda: work.pack.trial_ids)
             stream.emit(events.Ticked())
