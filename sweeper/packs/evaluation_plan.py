@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from sweeper.packs.other_code import computed_by_other_code
 from sweeper.packs.plan import Plan, plan
 from sweeper.packs.trained_trial import LoadError, current_trial
 from sweeper.store.evaluations import protocol_id, stored_evaluations
@@ -57,11 +58,13 @@ class EvaluationPlan:
     Attributes:
         plan: The trials with a network, in packs; a trial is done when it has an evaluation.
         other_code: Ids of trials whose evaluation was made by other code than this, and counts as done.
+        other_networks: Ids of trials whose network was trained by other code than this.
         left_out: Why trials cannot be evaluated: the number of trials by reason.
     """
 
     plan: Plan
     other_code: tuple[str, ...]
+    other_networks: tuple[str, ...]
     left_out: Mapping[str, int]
 
 
@@ -115,7 +118,8 @@ def evaluation_plan(
                 continue
         done[seal.trial_id] = "finished"
     planned = plan(trials.values(), lanes, done, frozenset({"finished"}))
-    return EvaluationPlan(planned, tuple(other_code), left_out)
+    other_networks = computed_by_other_code(trials, seals, code)
+    return EvaluationPlan(planned, tuple(other_code), tuple(other_networks), left_out)
 
 
 def _without_network(seal: TrialSeal) -> str | None:

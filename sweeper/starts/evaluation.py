@@ -17,7 +17,8 @@ from sweeper.analysis.evaluations import evaluation_rows
 from sweeper.analysis.results import named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
-from sweeper.messages import counted
+from sweeper.messages import counted, inflected
+from sweeper.packs import other_code
 from sweeper.packs.evaluation_plan import EvaluationPlan, ProtocolChanges, ProtocolError, evaluation_plan
 from sweeper.packs.plan import ListedWork
 from sweeper.space import search_space
@@ -31,6 +32,7 @@ from sweeper.starts.output import Output
 from sweeper.store.evaluations import protocol_id
 from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.trial import plugins, provenance
+from sweeper.trial.fingerprint import LoadedCode, OtherCodeError
 from sweeper.trial.plugins import PluginError
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial_spec import trial_id
@@ -106,7 +108,8 @@ def start(options: EvaluationOptions, interruption: Interruption) -> int:
         resources = Resources() if spec is None else spec.resources
         origin = provenance.capture(options.argv)
         plan = _plan(options, chosen, resources, store, origin)
-    except (SearchSpaceError, StoreError, sql.QueryError, ProtocolError, PluginError) as error:
+        LoadedCode(plan.plan.trials.values()).require_unchanged()
+    except (SearchSpaceError, StoreError, sql.QueryError, ProtocolError, PluginError, OtherCodeError) as error:
         output.complain(str(error))
         return 2
     name = "evaluation" if spec is None else spec.name
@@ -161,6 +164,10 @@ def _say(planned: PlannedEvaluation) -> None:
     pending = sum(len(work.pending) for work in plan.work)
     counts = f"{len(plan.committed):,} evaluated · {pending:,} to evaluate"
     say(f"{planned.name}: {counted(len(plan.trials), 'network')} · {counts}")
+    if others := evaluation.other_networks:
+        commits = other_code.commits(planned.store, others, planned.store.seals(others))
+        verb = inflected(len(others), "was", "were")
+        say(f"  {counted(len(others), 'network')} {verb} trained by other code ({commits}) than evaluates now")
     if evaluation.other_code:
         again = planned.options.recompute_other_code
         happens = "made again" if again else "kept; --recompute-other-code makes them again"

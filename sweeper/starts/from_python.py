@@ -24,6 +24,7 @@ from sweeper.starts.on_cluster import StartError
 from sweeper.starts.output import Output
 from sweeper.starts.planned_sweep import PlannedSweep, StartOptions, planned_sweep
 from sweeper.store.store import Status, Store
+from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.record import canonical
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -87,7 +88,7 @@ def train(
         else:
             with _handlers_restored(), interruption.answered_by("raise"):
                 sweep.run(planned, interruption)
-    except StartError as error:
+    except (StartError, OtherCodeError) as error:
         raise SweepError(str(error)) from None
     if interruption.signum is not None:
         raise KeyboardInterrupt
@@ -125,7 +126,10 @@ def _planned(
         # The command line of a notebook's kernel would say nothing.
         argv=("sweeper.train", str(spec.path)),
     )
-    return planned_sweep(options, spec, Store.open(results), output)
+    try:
+        return planned_sweep(options, spec, Store.open(results), output)
+    except OtherCodeError as error:
+        raise SweepError(str(error)) from None
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents
 from sweeper.starts.planned_sweep import PlannedSweep
 from sweeper.trial import plugins
+from sweeper.trial.fingerprint import LoadedCode
 
 
 def run_packs(sweep: PlannedSweep, interruption: Interruption) -> None:
@@ -20,6 +21,9 @@ def run_packs(sweep: PlannedSweep, interruption: Interruption) -> None:
     Args:
         sweep: What to run.
         interruption: Where a request to stop arrives; Ctrl-C is an exception here, as in any Python program.
+
+    Raises:
+        OtherCodeError: code was edited meanwhile, and this process may import or read the rest of it only now.
     """
     heard = HeardStart(sweep.output.out, sweep.store, sweep.origin.command, interruption.ask)
     with events.Stream(listeners.listeners(heard), warn=sweep.output.complain) as stream:
@@ -42,13 +46,14 @@ def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream, interrupti
         run = opened(work.pack, work.pending, destination, segment=work.segment, device_share=share)
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
-    told = ProgressEvents(stream)
+    told, loaded = ProgressEvents(stream), LoadedCode(work.pack.trials)
     try:
         done = False
         while not done:
             if interruption.signum is not None:
                 run.checkpoint()
                 return
+            loaded.require_unchanged()
             with plugins.contained():
                 progress = run.advance()
             told.tell(progress, lambda: work.pack.trial_ids)

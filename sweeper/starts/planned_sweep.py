@@ -16,7 +16,7 @@ from sweeper.space.sweep_spec import SweepSpec
 from sweeper.starts.output import Output
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial import provenance
-from sweeper.trial.fingerprint import Code
+from sweeper.trial.fingerprint import Code, LoadedCode
 from sweeper.trial.trial_spec import TrialSpec
 
 
@@ -85,6 +85,7 @@ def planned_sweep(options: StartOptions, spec: SweepSpec, store: Store, output: 
     """The plan of a start, made from the committed rows and their fingerprints.
 
     Raises:
+        OtherCodeError: code was edited after this process had loaded it.
         SearchSpaceError: a panel names what no trial of the space will have.
         StoreError: the store cannot be read.
     """
@@ -105,6 +106,7 @@ def planned_sweep(options: StartOptions, spec: SweepSpec, store: Store, output: 
         return work_source(spec, store, committed, done, values, origin.fingerprint)
 
     source, sentence = planned()
+    LoadedCode(source.planned.values()).require_unchanged()
     output.say(f"{spec.name}: {sentence}")
     counting = {key: seal for key, seal in seals.items() if seal.status in done}
     others = other_code.computed_by_other_code(source.planned, counting, origin.code)

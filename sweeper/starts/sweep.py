@@ -33,6 +33,7 @@ from sweeper.starts.planned_sweep import PlannedSweep, StartOptions, cost_of, pl
 from sweeper.store import deletion
 from sweeper.store.store import Status, Store, StoreError, SweepRecord
 from sweeper.trial import plugins
+from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.plugins import PluginError
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -69,7 +70,7 @@ def start(options: StartOptions, interruption: Interruption) -> int:
     try:
         with plugins.contained():
             return run(planned_sweep(options, spec, store, output), interruption)
-    except (SearchSpaceError, PluginError) as error:
+    except (SearchSpaceError, PluginError, OtherCodeError) as error:
         output.complain(str(error))
         return 2
     except StoreError as error:

@@ -1,21 +1,34 @@
 """Fingerprints of the code and the libraries that compute the numbers of a trial.
 
-The fingerprint of a trial covers the source of its task, its model and its objective (of a package, every file), the
-source of the numerics (`NUMERICS`), all modules of this package, of the project and of the packages of plug-ins that
-these import, and the versions of `LIBRARIES`. Where the files lie does not count. Two trials of one specification and
-one fingerprint were computed by the same program.
+The fingerprint of a trial covers the numerics (`NUMERICS` and all modules of this package that these import), the
+versions of `LIBRARIES`, and for its task, its model and its objective
+
+- the file of the plug-in, or every file of its package, and the files beside it that are no Python;
+- what these name: a module that they import, and a file, a folder or a module of the project all words of whose name
+  stand in their texts. A folder counts with all of its files, and what these name counts as well;
+- the installed packages that all these import: by name and version if they come from an index, otherwise (installed
+  from a folder, or found in PYTHONPATH) with all of their files.
+
+Where the files lie does not count. Two trials of one specification and one fingerprint were computed by the same
+program. What is no file of the project (`sweeper.trial.project_files`) does not count, nor does a file of which no
+source that counts has the name.
 
 Comments, docstrings and formatting are no part of a fingerprint: it hashes the syntax tree of a module, without texts
-that stand alone as statements. Modules that are imported by a computed name are not seen.
+that stand alone as statements.
 
 A start takes the digests once, as `Code`. Rows and checkpoints bear the fingerprint, and a worker compares its own
-`Code` with that of the start before it trains.
+`Code` with that of the start before it trains. A process cannot forget what it has imported: once files were edited,
+neither fingerprint is that of its program, and `LoadedCode` refuses.
 """
 
+import contextlib
 import functools
 import importlib.metadata
 import importlib.util
+import itertools
 import json
+import os
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -23,6 +36,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from sweeper.trial import plugins, source_meaning
+from sweeper.trial.project_files import ProjectFiles
 from sweeper.trial.source_meaning import Meaning
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -34,6 +48,9 @@ NUMERICS = (
 
 LIBRARIES = ("evosax", "flax", "jax", "jaxlib", "optax")
 """Packages whose version is part of every fingerprint."""
+
+LIBRARY_FOLDERS = ("site-packages", "dist-packages")
+"""Names of the folders that packages are installed in."""
 
 NO_NUMERICS = ("sweeper.messages", "sweeper.trial.plugins", "sweeper.packs", "sweeper.starts", "sweeper.analysis")
 """Modules that compute no numbers although numerics import them: where code is, how its mistakes are worded, and what
@@ -53,6 +70,7 @@ class Code(BaseModel):
         models: The same for every model.
         objectives: The same for every objective; empty in records of programs from before objectives were plug-ins.
         versions: Versions of `LIBRARIES`; packages that are not installed are left out.
+        imported: Versions of the other libraries that plug-ins import, which are part of the digests of the plug-ins.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -62,6 +80,7 @@ class Code(BaseModel):
     models: dict[str, str]
     objectives: dict[str, str] = {}
     versions: dict[str, str]
+    imported: dict[str, str] = {}
 
     def fingerprint(self, trial: TrialSpec) -> str:
         """Twenty hexadecimal digits that stand for the program that computes this trial."""
@@ -90,9 +109,12 @@ class Code(BaseModel):
         ):
             if mine.get(name) != theirs.get(name):
                 differences.append(f"the {kind} {name}")
-        for name in sorted(self.versions.keys() | expected.versions.keys()):
-            if self.versions.get(name) != expected.versions.get(name):
-                differences.append(f"{name} ({self.versions.get(name)} instead of {expected.versions.get(name)})")
+        mine, theirs = self.versions, expected.versions
+        if differences:
+            mine, theirs = self.imported | mine, expected.imported | theirs
+        for name in sorted(mine.keys() | theirs.keys()):
+            if mine.get(name) != theirs.get(name):
+                differences.append(f"{name} ({mine.get(name)} instead of {theirs.get(name)})")
         if differences:
             raise OtherCodeError(f"the worker runs other code than this start; what differs: {', '.join(differences)}")
 
@@ -101,17 +123,23 @@ def captured() -> Code:
     """The code that this process imports, as its files are now, and the libraries."""
     sources = _Sources()
     numerics = sources.reached(NUMERICS)
+    if "sweeper" not in _loaded:
+        _loaded["sweeper"] = {file: _first.setdefault(file, sources.content(file).digest) for file in numerics.files}
     versions = {}
     for name in LIBRARIES:
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
+    imported: dict[str, str] = {}
 
     def digests(kind: plugins.Kind) -> dict[str, str]:
-        return {
-            name: sources.digest(sources.reached([module]) - numerics) for name, module in plugins.modules(kind).items()
-        }
+        found = {}
+        for name, module in plugins.modules(kind).items():
+            reached = sources.reached([module])
+            imported.update(reached.libraries)
+            found[name] = sources.digest(_Reached(reached.files - numerics.files, reached.libraries))
+        return found
 
     code = Code(
         numerics=sources.digest(numerics),
@@ -119,13 +147,90 @@ def captured() -> Code:
         models=digests("model"),
         objectives=digests("objective"),
         versions=versions,
+        imported=imported,
     )
     source_meaning.keep()
     return code
 
 
+# --------------------------------------------------------------------------------------------------------------------
+# Edits while a process lives
+# --------------------------------------------------------------------------------------------------------------------
+
+_first: dict["_File", str] = {}
+"""The digest that each file had when this process first looked at it."""
+
+_loaded: dict[str, dict["_File", str]] = {}
+"""For every plug-in that was loaded, by its module, and for `sweeper`: its files, each with the digest in `_first`."""
+
+
+@contextlib.contextmanager
+def noted(module: str) -> Iterator[None]:
+    """Note the files of a plug-in before this process loads it, in the context; after a failure it may be mended."""
+    sources = _Sources()
+    files = {file: sources.content(file).digest for file in sources.reached([module]).files}
+    new = files.keys() - _first.keys()
+    _loaded[module] = {file: _first.setdefault(file, said) for file, said in files.items()}
+    try:
+        yield
+    except BaseException:
+        imported = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+        for file in new:
+            if str(file.path) not in imported:
+                del _first[file]
+        raise
+
+
+class LoadedCode:
+    """The code that this process has loaded for some trials."""
+
+    def __init__(self, trials: Iterable[TrialSpec]):
+        trials = list(trials)
+        self._modules = {"sweeper"}
+        for kind in plugins.KINDS:
+            modules = plugins.modules(kind)
+            self._modules |= {modules.get(getattr(trial, kind).name, "") for trial in trials} & _loaded.keys()
+        files = {file.path for module in self._modules for file in _loaded.get(module, ())}
+        self._places = sorted(files | {path.parent for path in files})
+        self._stamps: list[tuple[int, ...]] = []
+
+    def require_unchanged(self) -> None:
+        """Look whether the files are as they were; where no file was touched since the last look, that is cheap.
+
+        Raises:
+            OtherCodeError: the message says which files were changed, added or removed.
+        """
+        stamps = [_stamp(place) for place in self._places]
+        if stamps == self._stamps:
+            return
+        sources, different = _Sources(), set[str]()
+        for module in self._modules & _loaded.keys():
+            before, files = _loaded[module], sources.reached(NUMERICS if module == "sweeper" else [module]).files
+            now = {file: sources.content(file).digest for file in files}
+            different |= {file.name for file in before.keys() | now.keys() if before.get(file) != now.get(file)}
+        if different:
+            raise OtherCodeError(
+                f"{', '.join(sorted(different))}: changed after this process had loaded the code, which may now be a "
+                "mixture; start again (in a notebook restart the kernel)"
+            )
+        self._stamps = stamps
+
+
+def _stamp(place: Path) -> tuple[int, ...]:
+    try:
+        status = place.stat()
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Files
+# --------------------------------------------------------------------------------------------------------------------
+
+
 class _File(NamedTuple):
-    """A file of our code; its name is the same wherever the code lies.
+    """A file that counts; its name is the same wherever the code lies.
 
     Attributes:
         name: Such as `tasks/maze.py`.
@@ -136,88 +241,163 @@ class _File(NamedTuple):
     path: Path
 
 
+class _Reached(NamedTuple):
+    """The files that count for a plug-in, and the versions of the libraries that these import."""
+
+    files: set[_File]
+    libraries: dict[str, str]
+
+
 class _Sources:
     """The files of our code that this process imports, each read once."""
 
     def __init__(self) -> None:
-        self._homes = {
-            "sweeper": [plugins.PACKAGE],
-            "tasks": plugins.folders("task"),
-            "models": plugins.folders("model"),
-            "objectives": plugins.folders("objective"),
-        }
-        for kind in plugins.KINDS:
-            for module in plugins.modules(kind).values():
-                top = module.partition(".")[0]
-                if top not in self._homes:
-                    self._homes[top] = _installed(top)
+        self._project = ProjectFiles(plugins.PROJECT)
+        self._folders = {f"{kind}s": plugins.folders(kind) for kind in plugins.KINDS}
+        ours = (*itertools.chain(*self._folders.values()), plugins.PACKAGE)
+        self._names = [
+            *((f"{folder}{os.sep}", f"{folder.name}/") for folder in ours),
+            (f"{plugins.PROJECT}{os.sep}", ""),
+        ]
+        self._entries = {path: set(source_meaning.words(_stem(path))) for path in self._nameable()}
+        self._own = {module.partition(".")[0] for kind in plugins.KINDS for module in plugins.modules(kind).values()}
         self._read: dict[_File, Meaning] = {}
-        self._files = functools.cache(self._looked_up)
+        self._found = functools.cache(self._looked_up)
 
-    def reached(self, modules: Iterable[str]) -> set[_File]:
-        """The files of the modules (every file of a package), and of all our modules that these import."""
-        waiting = [file for module in modules for file in self._whole(module)]
-        reached: set[_File] = set()
-        while waiting:
-            file = waiting.pop()
-            if file not in reached:
-                reached.add(file)
-                waiting += [other for name in self._content(file).imports for other in self._files(name)]
-        return reached
+    def reached(self, modules: Iterable[str]) -> _Reached:
+        """The files of the modules, and of all that these name."""
+        waiting, files, libraries = list(modules), set[_File](), dict[str, str]()
+        words, entries = set[str](), dict(self._entries)
+        new: Iterable[_File] = (file for module in modules for file in self._package(module))
+        while True:
+            for file in set(new) - files:
+                files.add(file)
+                content = self.content(file)
+                if file.name.startswith("sweeper/"):  # this package names what it needs by its imports
+                    waiting += [name for name in content.imports if name.startswith("sweeper.")]
+                else:
+                    waiting += content.imports
+                    words.update(content.words)
+            if waiting:
+                found = self._found(waiting.pop())
+                libraries |= found.libraries
+                new = found.files
+            elif named := [path for path, name in entries.items() if name <= words]:
+                new = [file for path in named for file in self._below(path)]
+                for path in named:
+                    del entries[path]
+            else:
+                return _Reached(files, libraries)
 
-    def digest(self, files: Iterable[_File]) -> str:
-        """Digest of the names and contents of files."""
-        return source_meaning.digest(
-            json.dumps(sorted((file.name, self._content(file).digest) for file in files)).encode()
-        )
+    def digest(self, reached: _Reached) -> str:
+        """Digest of the names and contents of files, and of the versions of libraries."""
+        said = [*((file.name, self.content(file).digest) for file in reached.files), *reached.libraries.items()]
+        return source_meaning.digest(json.dumps(sorted(said)).encode())
 
-    def _whole(self, module: str) -> Iterator[_File]:
-        """The files of a module and of the packages around it; of a package every file in its folder."""
-        yield from self._files(module)
-        top, *rest = module.split(".")
-        for home in self._homes_of(top):
-            for path in home.joinpath(*rest).rglob("*") if rest else ():
-                if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("."):
-                    yield _File(f"{top}/{path.relative_to(home).as_posix()}", path)
-
-    def _looked_up(self, module: str) -> list[_File]:
-        """The file of a module, if it is ours, and those of the packages around it."""
-        top, *rest = module.split(".")
-        if module.startswith(NO_NUMERICS) and not module.startswith(NUMERICS):
-            return []
-        files = []
-        for home in self._homes_of(top):
-            for length in range(len(rest) + 1):
-                path = home.joinpath(*rest[:length])
-                for file in (path / "__init__.py", path.with_suffix(".py")):
-                    if file.is_file():
-                        name = file.relative_to(home).as_posix() if file.is_relative_to(home) else file.name
-                        files.append(_File(f"{top}/{name}", file))
-        return files
-
-    def _homes_of(self, top: str) -> list[Path]:
-        """Folders of a top-level package of ours, or places of such a module without `.py`; none if it is not ours."""
-        if top not in self._homes:
-            place = plugins.PROJECT / top
-            own = (place / "__init__.py").is_file() or place.with_suffix(".py").is_file()
-            self._homes[top] = [place] if own else []
-        return self._homes[top]
-
-    def _content(self, file: _File) -> Meaning:
-        """Digest of a file, and the modules that it may import."""
+    def content(self, file: _File) -> Meaning:
+        """Digest of a file, and what it names."""
         if file not in self._read:
             data = file.path.read_bytes()
             if file.path.suffix == ".py":
                 self._read[file] = source_meaning.meaning(data, PurePosixPath(file.name).parent.parts)
             else:
-                self._read[file] = Meaning(source_meaning.digest(data), ())
+                self._read[file] = Meaning(source_meaning.digest(data), (), ())
         return self._read[file]
 
+    def _nameable(self) -> Iterator[Path]:
+        """What a text may name: files and folders of the project, and those beside plug-ins that are no plug-ins."""
+        for path in self._project.inside(plugins.PROJECT):
+            if path != plugins.PACKAGE:
+                yield path
+        for folder in itertools.chain(*self._folders.values()):
+            for path in self._project.inside(folder):
+                if path.name != "__init__.py" and (path.name.startswith("_") or not _is_plugin(path)):
+                    yield path
 
-def _installed(top: str) -> list[Path]:
-    """Folders of an installed top-level package, which is not imported for this."""
+    def _package(self, module: str) -> Iterator[_File]:
+        """Every file of a package of the numerics."""
+        top, *rest = module.split(".")
+        if top == "sweeper" and rest:
+            yield from self._below(plugins.PACKAGE.joinpath(*rest))
+
+    def _below(self, path: Path) -> list[_File]:
+        return [_File(self._name(file), file) for file in self._project.below(path)]
+
+    def _name(self, file: Path) -> str:
+        text = str(file)
+        for folder, name in self._names:
+            if text.startswith(folder):
+                return name + text[len(folder) :].replace(os.sep, "/")
+        raise ValueError(f"{file} is no file of ours")
+
+    def _looked_up(self, module: str) -> _Reached:
+        """What an import of a module brings."""
+        top, *rest = module.split(".")
+        files: list[_File] = []
+        if top == "sweeper":
+            if module.startswith(NUMERICS) or not module.startswith(NO_NUMERICS):
+                for length in range(len(rest) + 1):
+                    path = plugins.PACKAGE.joinpath(*rest[:length])
+                    files += [
+                        _File(self._name(file), file)
+                        for file in (path / "__init__.py", path.with_suffix(".py"))
+                        if file.is_file()
+                    ]
+        elif top in self._folders:
+            for folder in self._folders[top]:
+                for path in self._project.inside(folder):
+                    # Of the folder every file that is no Python, and `__init__.py`; of a folder in it the same.
+                    whole = not rest or path.stem in (rest[0], "__init__")
+                    loose = not whole and not _is_plugin(path)
+                    files += [file for file in self._below(path) if whole or (loose and file.path.suffix != ".py")]
+        elif own := [path for path in self._entries if path.parent == plugins.PROJECT and _stem(path) == top]:
+            files += [file for path in own for file in self._below(path)]
+        elif top and top not in sys.stdlib_module_names:
+            return self._installed(top)
+        return _Reached(set(files), {})
+
+    def _installed(self, top: str) -> _Reached:
+        """An installed module or package, which is not imported for this."""
+        try:
+            spec = importlib.util.find_spec(top)
+        except (ImportError, ValueError):
+            spec = None
+        if spec is None or top in LIBRARIES:
+            return _Reached(set(), {})
+        places = tuple(Path(place) for place in (spec.submodule_search_locations or [spec.origin]) if place)
+        if top not in self._own and (version := _version_of_library(top, places)) is not None:
+            return _Reached(set(), {top: version})
+        files = set[_File]()
+        for place in places:
+            if place.is_relative_to(plugins.PROJECT):
+                files.update(self._below(plugins.PROJECT / place.relative_to(plugins.PROJECT).parts[0]))
+            else:
+                base = place.parent
+                files.update(_File(file.relative_to(base).as_posix(), file) for file in self._project.below(place))
+        return _Reached(files, {})
+
+
+def _stem(path: Path) -> str:
+    return path.stem if path.suffix == ".py" else path.name
+
+
+def _is_plugin(path: Path) -> bool:
+    return path.suffix == ".py" or (path / "__init__.py").is_file()
+
+
+@functools.cache  # a process that has loaded a library keeps it
+def _version_of_library(top: str, places: tuple[Path, ...]) -> str | None:
+    """Version of an installed module or package that comes from an index; None if it is somebody's own code."""
+    folders = {
+        folder for place in places for folder in place.parents if folder.name in ("site-packages", "dist-packages")
+    }
     try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        return []
-    return [Path(folder) for folder in (spec.submodule_search_locations or [])] if spec else []
+        library = importlib.metadata.distribution(top)
+    except importlib.metadata.PackageNotFoundError:  # a name such as yaml, of PyYAML; the search takes .2 s
+        names = importlib.metadata.packages_distributions().get(top) if folders else None
+        library = importlib.metadata.distribution(names[0]) if names else None
+    if library is None or Path(str(library.locate_file(""))) not in folders:
+        return None
+    origin = json.loads(library.read_text("direct_url.json") or "{}")
+    exact = origin.get("vcs_info", {}).get("commit_id") or origin.get("archive_info", {}).get("hash")
+    return None if "dir_info" in origin else " ".join(filter(None, [library.version, exact]))

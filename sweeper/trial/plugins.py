@@ -109,9 +109,12 @@ def load(kind: Kind, name: str) -> type:
         PluginError: there is no such name (the message lists the known names and the nearest), or two plug-ins have
             it; the file cannot be imported, or its class lacks methods.
     """
+    from sweeper.trial import fingerprint
+
     place = _place(kind, name)
     _make_packages()  # again, as the project's folders may be newer than this process
-    plugin = _imported(kind, name, place)
+    with fingerprint.noted(modules(kind)[name]):
+        plugin = _imported(kind, name, place)
     if not isinstance(plugin, type):
         raise PluginError(f"{place}: {kind} '{name}' is no class")
     _check(kind, plugin, place)

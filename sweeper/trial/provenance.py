@@ -8,6 +8,7 @@ left out.
 import datetime
 import hashlib
 import importlib.metadata
+import logging
 import platform
 import re
 import shlex
@@ -17,10 +18,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from sweeper.messages import redacted
+from sweeper.messages import printable, redacted
 from sweeper.trial import fingerprint, plugins
 from sweeper.trial.fingerprint import Code
+from sweeper.trial.project_files import git, is_store
 from sweeper.trial.trial_spec import TrialSpec
+
+logger = logging.getLogger(__name__)
 
 PACKAGES = ("evosax", "flax", "jax", "jax-cuda13-plugin", "jaxlib", "numpy", "optax", "pyarrow", "ray")
 """Packages whose version may change a number or a file; packages that are not installed are left out."""
@@ -33,8 +37,8 @@ class Provenance(BaseModel):
     """The code, packages and command line behind a result.
 
     Attributes:
-        commit: Git commit of the checkout, None where there is no git history.
-        dirty: Whether tracked files differ from the commit or untracked ones stand beside them.
+        commit: Git commit of the checkout, None where there is no git history, or git refuses to read it.
+        dirty: Whether tracked files differ from the commit or untracked ones stand beside them, results aside.
         lock_hash: SHA-256 of the lock file, None where there is none.
         versions: Version by package, and of `python`.
         command: The command line, ready to be typed again.
@@ -95,23 +99,29 @@ def without_folders(text: str) -> str:
 
 
 def _git_state(checkout: Path) -> tuple[str | None, bool | None]:
-    top = _git(checkout, "rev-parse", "--show-toplevel")
+    """Commit, and whether anything but results differs from it; None where there is no history, or git refuses."""
     # A checkout without history inside somebody else's repository must not take the commit of that repository.
-    if top is None or Path(top).resolve() != checkout.resolve():
+    if not (checkout / ".git").exists():
         return None, None
-    commit = _git(checkout, "rev-parse", "HEAD")
-    status = _git(checkout, "status", "--porcelain")
-    return commit, None if status is None else bool(status)
-
-
-def _git(checkout: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(
-            ["git", "-C", str(checkout), *arguments], capture_output=True, text=True, timeout=30, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
+        top = git(checkout, "rev-parse", "--show-toplevel").strip()
+        if Path(top).resolve() != checkout.resolve():
+            return None, None
+        commit = git(checkout, "rev-parse", "HEAD").strip()
+        status = git(checkout, "status", "--porcelain", "-z", "--untracked-files=normal", "--no-renames")
+    except (OSError, subprocess.SubprocessError) as error:
+        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[0]
+        logger.warning("rows will name no commit, because git does not read %s: %s", checkout, printable(said))
+        return None, None
+    changed = (checkout / line[3:] for line in status.split("\0") if line)
+    return commit, any(not _is_result(path, checkout) for path in changed)
+
+
+def _is_result(path: Path, checkout: Path) -> bool:
+    """Whether a path that differs from the commit is in a results store, or a folder with nothing but stores."""
+    if any(is_store(folder) for folder in (path, *path.parents) if folder.is_relative_to(checkout)):
+        return True
+    return path.is_dir() and all(_is_result(inner, checkout) for inner in path.iterdir())
 
 
 def _versions() -> dict[str, str]:

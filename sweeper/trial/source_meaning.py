@@ -1,4 +1,4 @@
-"""What a Python file says: a digest that comments, docstrings and formatting do not change, and the imports.
+"""What a Python file says: a digest that comments, docstrings and formatting do not change, and what it names.
 
 To parse all files of the numerics takes a fifth of a second, in every start and in every worker. So what files say is
 kept on this machine, by the digest of their bytes: nothing is kept of a file that has changed.
@@ -10,6 +10,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -28,10 +29,17 @@ class Meaning(NamedTuple):
     Attributes:
         digest: Twenty hexadecimal digits.
         imports: Modules that the file may import, of which some are names inside modules.
+        words: The words in its texts, in which it may name files, folders and modules.
     """
 
     digest: str
     imports: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+def words(text: str) -> list[str]:
+    """Letters, digits, underscores and hyphens that stand together."""
+    return re.findall(r"[\w-]+", text)
 
 
 _new: dict[str, Meaning] = {}
@@ -77,7 +85,7 @@ def _kept() -> dict[str, Meaning]:
     try:
         file = _file()
         entries = {} if file is None else json.loads(file.read_bytes())
-        return {key: Meaning(digest, tuple(imports)) for key, (digest, imports) in entries.items()}
+        return {key: Meaning(said, tuple(imports), tuple(words)) for key, (said, imports, words) in entries.items()}
     except (OSError, ValueError, TypeError, AttributeError):  # there is none, or it was damaged
         return {}
 
@@ -94,10 +102,12 @@ def _read(data: bytes, package: tuple[str, ...]) -> Meaning:
     # Python will say what is wrong with a file when it is loaded.
     with contextlib.suppress(SyntaxError, ValueError):
         tree = ast.parse(data)
-        imports: list[ast.Import | ast.ImportFrom] = []
-        said = digest(json.dumps(_plain(tree, imports)).encode())
-        return Meaning(said, tuple(name for node in imports for name in _imported(node, package)))
-    return Meaning(digest(data), ())
+        named: list[ast.Import | ast.ImportFrom | str] = []
+        said = digest(json.dumps(_plain(tree, named)).encode())
+        imports = [name for node in named if not isinstance(node, str) for name in _imported(node, package)]
+        texts = {word for text in named if isinstance(text, str) for word in words(text)}
+        return Meaning(said, tuple(dict.fromkeys(imports)), tuple(sorted(texts)))
+    return Meaning(digest(data), (), ())
 
 
 def _imported(node: ast.Import | ast.ImportFrom, package: tuple[str, ...]) -> Iterator[str]:
@@ -107,31 +117,45 @@ def _imported(node: ast.Import | ast.ImportFrom, package: tuple[str, ...]) -> It
     else:
         above = package[: len(package) - node.level + 1] if node.level else ()
         base = ".".join([*above, *([node.module] if node.module else [])])
-        yield base
-        yield from (f"{base}.{alias.name}" for alias in node.names)
+        yield from (base if alias.name == "*" else f"{base}.{alias.name}" for alias in node.names)
 
 
-def _plain(value: Any, imports: list[ast.Import | ast.ImportFrom]) -> Any:
+def _plain(value: Any, named: list[ast.Import | ast.ImportFrom | str]) -> Any:
     """A syntax tree as plain data, which is the same in every version of Python that has its syntax.
 
     Args:
         value: The tree.
-        imports: Gets the import statements in it: a second walk would take as long as this walk.
+        named: Gets the import statements and the texts in it: a second walk would take as long as this walk.
     """
     # Most values are nodes. To ask of a node whether it is a list is slow, so that question comes later.
+    if isinstance(value, ast.Constant):
+        if isinstance(value.value, (str, bytes)):
+            named.append(value.value if isinstance(value.value, str) else value.value.decode(errors="replace"))
+        return ["Constant", type(value.value).__name__, repr(value.value)]
     if isinstance(value, ast.AST):
         if isinstance(value, (ast.Import, ast.ImportFrom)):
-            imports.append(value)
+            named.append(value)
+        elif isinstance(value, ast.Call) and (module := _imported_by_call(value)):
+            named.append(ast.Import([ast.alias(module)]))
         # Later versions of Python have further fields, which are empty in older programs.
         fields = {}
         for name in value._fields:
-            field = _plain(getattr(value, name, None), imports)
+            field = _plain(getattr(value, name, None), named)
             if field is not None and field != []:
                 fields[name] = field
         return [type(value).__name__, fields]
     if isinstance(value, list):
-        return [_plain(item, imports) for item in value if not _is_text(item)]
+        return [_plain(item, named) for item in value if not _is_text(item)]
     return value if value is None or isinstance(value, (str, bool)) else repr(value)
+
+
+def _imported_by_call(node: ast.Call) -> str | None:
+    """The module that `import_module("helper")` or `__import__("helper")` imports."""
+    name = getattr(node.func, "attr", getattr(node.func, "id", None))
+    first = node.args[0] if node.args else None
+    if name in ("import_module", "__import__") and isinstance(first, ast.Constant) and isinstance(first.value, str):
+        return first.value
+    return None
 
 
 def _is_text(node: Any) -> bool:

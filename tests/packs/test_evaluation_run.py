@@ -7,12 +7,13 @@ from pydantic import TypeAdapter
 
 from sweeper.analysis import figures, sql
 from sweeper.analysis.results import Results
+from sweeper.interruption import Interruption
 from sweeper.packs import evaluation_run
 from sweeper.packs.evaluation_plan import ProtocolChanges, ProtocolError, evaluation_plan
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack
 from sweeper.space.panels import Panels
-from sweeper.starts.evaluation import unreadable_networks
+from sweeper.starts.evaluation import EvaluationOptions, start, unreadable_networks
 from sweeper.store.evaluations import protocol_id, stored_evaluations
 from sweeper.store.files import DurableFiles
 from sweeper.store.store import Store
@@ -116,6 +117,22 @@ def test_evaluations_of_other_code_are_kept_or_made_again(store, monkeypatch):
     )
     assert evaluate(store, origin=MENDED, recompute=True) == 3
     assert sql.frame("select new_metric from evaluations", store)["new_metric"].tolist() == [7.0] * 3
+
+
+def test_networks_that_other_code_has_trained_are_told(store, capsys):
+    trained = MENDED.model_copy(update={"commit": "abcdef0123", "dirty": True})
+    other = coloring_trial(seed=3, steps=20)
+    run_pack(Pack((other,)), Destination(store, trained))
+    assert planned(store, (*IDS, trial_id(other))).other_networks == (trial_id(other),)
+    options = EvaluationOptions(
+        None, (*IDS, trial_id(other)), None, PROTOCOL, store.root, "local", dry_run=True, overrides=(),
+        recompute_other_code=False, concurrency=None, argv=(),
+    )  # fmt: skip
+    assert start(options, Interruption()) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "evaluation: 4 networks · 0 evaluated · 4 to evaluate",
+        "  1 network was trained by other code (commit abcdef0 with changes) than evaluates now",
+    ]
 
 
 def test_trials_without_a_network_are_counted_by_reason(store):

@@ -1,5 +1,8 @@
 """`sweeper.read_space`, `plan`, `train` and `sql`: what they return, and what they say of mistakes."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -14,6 +17,7 @@ from sweeper.space.problems import SearchSpaceError
 from sweeper.starts.from_python import SweepError
 from sweeper.store import deletion
 from sweeper.store.store import Store
+from sweeper.trial import plugins
 from tests.heartbeats import until
 from tests.tiny_starts import with_seeds
 
@@ -185,6 +189,69 @@ def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space
     with pytest.raises(ZeroDivisionError):
         sweeper.train(spec, tmp_path / "results", in_process=True)
     assert len(sweeper.plan(spec, tmp_path / "results").pending) == 1
+
+
+PROGRAM = """
+from pathlib import Path
+import sweeper
+from sweeper.starts.from_python import SweepError
+
+def refusal(act):
+    try:
+        act()
+    except SweepError as error:
+        return str(error)
+
+space = sweeper.read_space("space.yaml", {"trial.task.name": "mine"})  # which loads the task
+train = lambda: sweeper.train(space, "results", in_process=True)
+Path("lib/util.py").write_text("# A remark.\\nSIZE = 1\\n")
+assert refusal(lambda: sweeper.plan(space, "results")) is None
+for name in ("lib/util.py", "tasks/doors.json"):
+    before = Path(name).read_text()
+    Path(name).write_text("SIZE = 2")
+    told = refusal(train)
+    assert told is not None and told.startswith(f"{name}: changed after this process had loaded the code"), (name, told)
+    Path(name).write_text(before)
+Path(".edit").touch()  # the task edits its helper while it is traced
+told = refusal(train)
+assert told is not None and told.startswith("lib/util.py: changed after"), told
+"""
+
+EDITED_TASK = """
+from pathlib import Path
+from typing import Literal
+
+from lib.util import SIZE
+from tasks import coloring
+
+
+class Task(coloring.Task):
+    name: Literal["mine"] = "mine"
+
+    def losses(self, model, inputs, seeds):
+        if Path(".edit").exists():
+            Path("lib/util.py").write_text("SIZE = 5\\n")
+        return super().losses(model, inputs, seeds)
+"""
+
+
+@pytest.mark.slow  # trains, in a process of its own
+def test_code_that_was_edited_after_it_was_loaded_trains_nothing(tmp_path):
+    files = {
+        "tasks/mine.py": EDITED_TASK,
+        "tasks/doors.json": "2",
+        "lib/util.py": "SIZE = 1",
+        "space.yaml": with_seeds(1),
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    environment = os.environ | {"PYTHONPATH": f"{plugins.ROOT}{os.pathsep}{tmp_path}"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert Store.open(tmp_path / "results").committed() == {}
 
 
 def test_mistakes_are_one_sentence(space, tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.analysis import sql
+from sweeper.packs.other_code import computed_by_other_code
 from sweeper.store.store import Store
 from sweeper.trial import fingerprint, plugins, trial_spec
 from sweeper.trial.trial_spec import canonical, trial_id
@@ -66,6 +67,16 @@ def test_rows_of_this_code_are_nothing_to_speak_of(tmp_path):
     (tmp_path / "space.yaml").write_text(with_seeds(4))
     _commit(Store.open(tmp_path / "results"), 0, code=CODE)
     assert not any("other code" in line for line in _planned(tmp_path / "results"))
+
+
+def test_rows_of_another_objective_are_held_against_the_code_of_that_objective(tmp_path):
+    trials = [coloring_trial(objective=objective) for objective in ({"q": 3, "m": 2}, {"name": "cvar", "m": 2})]
+    store = Store.open(tmp_path)
+    for trial in trials:
+        store.commit(result(provenance=PROVENANCE.model_copy(update={"code": CODE}), trial=canonical(trial)))
+    planned = {trial_id(trial): trial for trial in trials}
+    assert len(store.seals(planned)) == 2
+    assert computed_by_other_code(planned, store.seals(planned), CODE) == []
 
 
 def test_trials_are_those_of_the_current_versions_and_all_trials_are_all(results, monkeypatch):

@@ -1,15 +1,16 @@
 """The fingerprint changes with the code that computes numbers, and with nothing else."""
 
 import importlib.metadata
-import itertools
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from sweeper.store.store import Store
 from sweeper.trial import fingerprint, plugins
 from sweeper.trial.fingerprint import OtherCodeError, captured
+from tests.results import result
 from tests.trials import coloring_trial
 
 COLORING = coloring_trial()
@@ -108,18 +109,61 @@ def test_modules_that_are_imported_late_or_relatively_count(checkout):
     assert _changed(lambda: inner.write_text("SIZE = 2\n")) == {"coloring", "deep sets"}
 
 
-def test_modules_of_the_project_count_where_they_are_imported(checkout):
-    (checkout / "lattice.py").write_text("SIZE = 1\n")
-    package = checkout / "geometry"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "angles.py").write_text("FULL = 360\n")
-    (package / "unused.py").write_text("")
-    _replace(checkout / "tasks" / "coloring.py", "import functools\n",
-             "import functools\nimport lattice\nfrom geometry.angles import FULL\n")  # fmt: skip
-    assert _changed(lambda: (checkout / "lattice.py").write_text("SIZE = 2\n")) == {"coloring", "deep sets"}
-    assert _changed(lambda: (package / "angles.py").write_text("FULL = 400\n")) == {"coloring", "deep sets"}
-    assert _changed(lambda: (package / "unused.py").write_text("FULL = 400\n")) == set()
+def _written(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        ("import lattice", "lattice.py"),
+        ("from lattice import SIZE", "lattice.py"),
+        ("from geometry.angles import FULL", "geometry/angles.py"),
+        ("from geometry.angles import FULL", "geometry/of_a_computed_name.py"),
+        ("from geometry.angles import FULL", "geometry/inner/table.npy"),
+        ("from tasks import _tables", "tasks/_tables.py"),
+        ("from tasks.maps import walls", "tasks/maps/walls.py"),
+        ("MAPS = sorted(Path(__file__).parent.rglob('*.txt'))", "tasks/maps/a.txt"),
+        ("DOORS = Path(__file__).with_suffix('.json')", "tasks/coloring.json"),
+        ("helper = import_module('helper')", "helper.py"),
+        ("helper = __import__('helpers.doors')", "helpers/doors.py"),
+        ("helper = import_module(f'helpers.{NAME}')", "helpers/doors.py"),
+        ("sys.path.append('lib'); import util", "lib/util.py"),
+        ("DOORS = open('doors.json')", "doors.json"),
+        ("DOORS = open(f'data/{NAME}.csv')", "data/doors.csv"),
+        ("DOORS = Path('data', NAME)", "data/inner/doors.bin"),
+        ("NAME = 'doors'; FILE = NAME + '.json'", "doors.json"),
+        ("import lattice", "data/read_by_lattice.csv"),
+    ],
+)
+def test_what_a_plug_in_can_import_or_read_counts(checkout, line, file):
+    _written(checkout, {"lattice.py": "SIZE = open('data/read_by_lattice.csv')\n", "geometry/angles.py": "", file: "1"})
+    _replace(checkout / "tasks" / "coloring.py", "import functools\n", f"import functools\n{line}\n")
+    changed = _changed(lambda: (checkout / file).write_text("2"))
+    beside = set(ALL) if file.startswith("tasks/") and not file.endswith(".py") else {"coloring", "deep sets"}
+    assert changed == beside
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "README.md", "notes.txt", "maze.yaml", "docs/x.md", "tests/test_x.py", "geometry/angles.py", "tasks/new.py",
+        "tasks/.hidden.json", "tasks/coloring.py~", "tasks/__pycache__/x.pyc",
+    ],
+)  # fmt: skip
+def test_what_no_plug_in_names_is_nothing_to_any(checkout, file):
+    assert _changed(lambda: _written(checkout, {file: "1"})) == set()
+    assert _changed(lambda: _written(checkout, {file: "2"})) == set()
+
+
+def test_results_and_what_git_ignores_do_not_count(checkout):
+    _replace(checkout / "tasks" / "coloring.py", "import functools\n", "import functools\nFOLDER = 'data/x'\n")
+    _written(checkout, {".gitignore": "*.log\n", "data/x": "1"})
+    assert _changed(lambda: _written(checkout, {"data/a.log": "1", "tasks/b.log": "1"})) == set()
+    assert _changed(lambda: Store.open(checkout / "data" / "runs").commit(result())) == set()
+    assert _changed(lambda: _written(checkout, {"data/results/a": "1"})) == {"coloring", "deep sets"}
 
 
 def test_a_project_apart_from_the_checkout_has_the_same_fingerprints(checkout, tmp_path, monkeypatch):
@@ -130,21 +174,82 @@ def test_a_project_apart_from_the_checkout_has_the_same_fingerprints(checkout, t
     assert captured() == ORIGINAL
 
 
-def test_a_plug_in_of_an_installed_package_counts_with_what_it_imports(checkout, tmp_path, monkeypatch):
-    package = tmp_path / "site" / "mazes"
-    package.mkdir(parents=True)
-    for name, text in {"__init__": "", "maze": "from mazes import walls\n", "walls": "", "other": ""}.items():
-        (package / f"{name}.py").write_text(text)
-    metadata = package.parent / "mazes-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: mazes\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[sweeper.tasks]\nmaze = mazes.maze:Task\n")
-    monkeypatch.syspath_prepend(str(package.parent))
-    digests = [captured().tasks["maze"]]
-    for name in ("other", "walls", "maze"):
-        (package / f"{name}.py").write_text((package / f"{name}.py").read_text() + "SIZE = 2\n")
-        digests.append(captured().tasks["maze"])
-    assert [before != after for before, after in itertools.pairwise(digests)] == [False, True, True]
+@pytest.fixture
+def site(tmp_path_factory, monkeypatch) -> Path:
+    """A folder of installed packages."""
+    folder = tmp_path_factory.mktemp("installed") / "site-packages"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    return folder
+
+
+def _installed(site: Path, name: str, version: str = "1.0", **files: str) -> None:
+    """Metadata of an installed package."""
+    metadata = site / f"{name}-{version}.dist-info"
+    _written(metadata, {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", **files})
+
+
+FROM_FOLDER = {"direct_url.json": '{"url": "file:///walls", "dir_info": {}}'}
+MAZE = {"entry_points.txt": "[sweeper.tasks]\nmaze = mazes.maze:Task\n"}
+
+
+def _digests(changes: Iterable[Callable[[], object]]) -> list[bool]:
+    """Which of the changes give the task `maze` another digest."""
+    changed = []
+    for change in changes:
+        before = captured().tasks["maze"]
+        change()
+        changed.append(captured().tasks["maze"] != before)
+    return changed
+
+
+def _edited(path: Path) -> Callable[[], object]:
+    return lambda: path.write_text(path.read_text() + "SIZE = 2\n")
+
+
+def test_a_plug_in_of_an_installed_package_counts_with_its_package_and_what_this_imports(checkout, site):
+    _written(site, {"mazes/__init__.py": "", "mazes/maze.py": "import walls\n", "mazes/data.json": "", "walls.py": ""})
+    _installed(site, "mazes", **MAZE)
+    _installed(site, "walls", **FROM_FOLDER)
+    files = ("mazes/__init__.py", "mazes/maze.py", "mazes/data.json", "walls.py")
+    assert _digests(_edited(site / name) for name in files) == [True] * 4
+
+
+def test_a_plug_in_that_is_a_single_module_counts(checkout, site):
+    _written(site, {"mazes.py": ""})
+    _installed(site, "mazes", **{"entry_points.txt": "[sweeper.tasks]\nmaze = mazes:Task\n"})
+    assert _digests([_edited(site / "mazes.py")]) == [True]
+
+
+def test_libraries_count_by_version_and_own_packages_by_their_files(checkout, site, tmp_path_factory, monkeypatch):
+    source = tmp_path_factory.mktemp("elsewhere")
+    _written(site, {"mazes/__init__.py": "", "mazes/maze.py": "import library, own, loose, from_git\n"})
+    _written(site, {"library.py": "", "own.py": "", "from_git.py": ""})
+    _written(source, {"loose.py": ""})
+    _installed(site, "mazes", **MAZE)
+    _installed(site, "library")
+    _installed(site, "own", **{"direct_url.json": '{"url": "file:///own", "dir_info": {}}'})
+    _installed(
+        site, "from_git", **{"direct_url.json": '{"url": "", "vcs_info": {"vcs": "git", "commit_id": "c0ffee"}}'}
+    )
+    monkeypatch.syspath_prepend(source)
+    monkeypatch.syspath_prepend(site)
+    edits = [
+        _edited(path) for path in (site / "library.py", site / "own.py", site / "from_git.py", source / "loose.py")
+    ]
+    assert _digests(edits) == [False, True, False, True]
+    code = captured()
+    assert {"library": "1.0", "from_git": "1.0 c0ffee"}.items() <= code.imported.items()
+
+    def updated():
+        shutil.rmtree(site / "library-1.0.dist-info")
+        _installed(site, "library", "2.0")
+        fingerprint._version_of_library.cache_clear()
+
+    assert _digests([updated]) == [True]
+    trial = RECALL.model_copy(update={"task": RECALL.task.model_copy(update={"name": "maze"})})
+    with pytest.raises(OtherCodeError, match=r"the task maze, library \(2\.0 instead of 1\.0\)$"):
+        captured().require(code, trial)
 
 
 def test_a_task_that_is_no_python_does_not_stop_the_others(checkout):

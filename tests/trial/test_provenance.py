@@ -7,7 +7,9 @@ import subprocess
 
 import pytest
 
+from sweeper.store.store import Store
 from sweeper.trial import provenance
+from tests.results import result
 
 
 def git(folder, *arguments):
@@ -44,6 +46,49 @@ def test_a_clean_checkout_is_its_commit(checkout):
 @pytest.mark.parametrize("name", ["locks/runtime.lock", "new_task.py"])
 def test_a_changed_or_new_file_makes_it_dirty(checkout, name):
     (checkout / name).write_text("changed")
+    assert provenance.capture([], checkout).dirty is True
+
+
+def test_the_environment_of_a_hook_names_no_other_repository_and_no_other_index(checkout, tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    git(tmp_path, "clone", "-q", checkout, other)
+    (other / "more").touch()
+    git(other, "add", "more")
+    git(other, "commit", "-q", "-m", "second")
+    before = provenance.capture([], checkout)
+    for environment in (
+        {"GIT_DIR": str(other / ".git"), "GIT_WORK_TREE": str(other)},
+        {"GIT_INDEX_FILE": str(tmp_path / "no-index")},
+        {"GIT_OBJECT_DIRECTORY": str(tmp_path)},
+        {"GIT_CONFIG_PARAMETERS": f"'core.worktree={other}'"},
+    ):
+        with monkeypatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            origin = provenance.capture([], checkout)
+        assert (origin.commit, origin.dirty) == (before.commit, False), environment
+
+
+def test_where_git_refuses_that_is_said(checkout, monkeypatch, caplog):
+    assert provenance.capture([], checkout).commit is not None
+    assert not caplog.records
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    origin = provenance.capture([], checkout)
+    assert (origin.commit, origin.dirty) == (None, None)
+    (record,) = caplog.records
+    assert "detected dubious ownership" in record.getMessage()
+
+
+def test_results_make_nothing_dirty(checkout):
+    for place in ("results", "runs/first", "locks/inner"):
+        Store.open(checkout / place).commit(result())
+    assert provenance.capture([], checkout).dirty is False
+    git(checkout, "add", "results")
+    git(checkout, "commit", "-q", "-m", "results")
+    Store.open(checkout / "results").commit(result({"seed": 1}))
+    next((checkout / "results").rglob("*.parquet")).write_bytes(b"")
+    assert provenance.capture([], checkout).dirty is False
+    (checkout / "runs" / "notes.txt").touch()
     assert provenance.capture([], checkout).dirty is True
 
 
