@@ -19,7 +19,7 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.cluster import connected, refuse_too_large
 from sweeper.launch.compiling import FirstPacks
-from sweeper.launch.failures import LaunchError, TooLarge
+from sweeper.launch.failures import LaunchError, ProjectError, TooLarge
 from sweeper.launch.job import Job, Launched
 from sweeper.launch.work_kinds import NetworkEvaluation, Training
 
@@ -29,6 +29,7 @@ __all__ = [
     "LaunchError",
     "Launched",
     "NetworkEvaluation",
+    "ProjectError",
     "TooLarge",
     "Training",
     "connected",

@@ -4,12 +4,9 @@ import contextlib
 import importlib
 import logging
 import os
-import shutil
 import signal
 import socket
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import ray
@@ -25,7 +22,6 @@ from sweeper.launch.worker_process import WORKER_VARIABLE
 from sweeper.messages import counted
 from sweeper.packs.memory_share import memory_share
 from sweeper.space.resources import Resources
-from sweeper.trial import plugins
 
 CONNECT_SECONDS = 30
 """After this time without an answer a cluster counts as refusing the driver."""
@@ -104,6 +100,7 @@ def connected(
 
     Raises:
         LaunchError: there is no connection.
+        ProjectError: workers could not load what the start will train.
         TooLarge: this machine, used as a local cluster, cannot hold a pack.
     """
     cluster = running_cluster(address)
@@ -114,15 +111,18 @@ def connected(
     try:
         with interruption.answered_by("raise"):
             try:
+                snapshot = ended.enter_context(code_snapshot())
                 if cluster is None:
-                    snapshot = ended.enter_context(code_snapshot())
-                    environment |= _code_of(snapshot)
+                    environment |= snapshot.environment()
                     if first is not None:
-                        ended.enter_context(compiled_ahead(first, resources, environment))
+                        ended.enter_context(compiled_ahead(first, resources, environment, snapshot.project))
+                if first is not None:
+                    snapshot.require_loadable(first.trials, first.code, environment)
+                if cluster is None:
                     ended.enter_context(local_cluster.fresh_token())
                     _start(environment, snapshot)
                 else:
-                    _connect(cluster, environment)
+                    _connect(cluster, environment, snapshot)
             except SystemExit:
                 # Ray answers SIGTERM in this way from the moment it starts.
                 interruption.signum = signal.SIGTERM
@@ -166,15 +166,9 @@ def _refuse_too_large(resources: Resources) -> None:
             )
 
 
-def _code_of(snapshot: CodeSnapshot) -> dict[str, str]:
-    """The part of a worker's environment that says where the code is."""
-    path = [str(snapshot.packages), str(snapshot.project), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {"PYTHONPATH": os.pathsep.join(path), plugins.PROJECT_VARIABLE: str(snapshot.project)}
-
-
 def _start(environment: dict[str, str], snapshot: CodeSnapshot) -> None:
-    # Workers look for modules in the working directory of `ray.init` before they look in PYTHONPATH.
-    with contextlib.chdir(snapshot.packages):
+    # Workers work in the working directory of `ray.init`, and look for modules there before they look in PYTHONPATH.
+    with contextlib.chdir(snapshot.project):
         local_cluster.start(environment, meanwhile=import_tune)
 
 
@@ -183,27 +177,7 @@ def import_tune() -> None:
     importlib.import_module("sweeper.launch.tune_driver")
 
 
-EXCLUDED = [".venv", ".git", "results", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis"]
-"""Parts of a project that its workers do not get."""
-
-
-@contextlib.contextmanager
-def _code() -> Iterator[dict[str, Any]]:
-    """The part of a runtime environment that brings the project to the nodes of a cluster, and this package with it."""
-    project = {"working_dir": str(plugins.PROJECT)}
-    if plugins.PROJECT == plugins.ROOT:
-        yield project
-        return
-    with tempfile.TemporaryDirectory(prefix="sweeper-code-") as folder:
-        # In the layout of an installed package: with its plug-ins inside.
-        package = Path(folder) / "sweeper"
-        for source in (plugins.PACKAGE, *(plugins.SHIPPED / f"{kind}s" for kind in plugins.KINDS)):
-            target = package if source == plugins.PACKAGE else package / source.name
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
-        yield project | {"py_modules": [str(package)]}
-
-
-def _connect(address: str, environment: dict[str, str]) -> None:
+def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) -> None:
     def give_up(signum: int, frame: Any) -> None:
         raise TimeoutError
 
@@ -212,13 +186,13 @@ def _connect(address: str, environment: dict[str, str]) -> None:
     before = signal.signal(signal.SIGALRM, give_up)  # a token that the cluster does not like is shown for ever
     signal.alarm(CONNECT_SECONDS)
     try:
-        with _code() as code:
-            ray.init(
-                address=address,
-                log_to_driver=False,
-                logging_level=logging.CRITICAL,
-                runtime_env={"env_vars": environment, "excludes": EXCLUDED, **code},
-            )
+        code = {"working_dir": str(snapshot.project), "py_modules": [str(snapshot.packages / "sweeper")]}
+        ray.init(
+            address=address,
+            log_to_driver=False,
+            logging_level=logging.CRITICAL,
+            runtime_env={"env_vars": environment, **code},
+        )
     except (TimeoutError, ConnectionError, RuntimeError) as error:
         raise LaunchError(
             f"the Ray cluster at {address} does not let this driver in ({error or 'no answer'}). If it was started "

@@ -1,22 +1,34 @@
 """A copy of the code for the workers of one start.
 
 Workers import modules when they first need them, which may be hours after the start. They import from a copy that
-stays as it is, so that a change of a task reaches no pack of a running sweep. Workers on this machine find the copy by
-its path. To the nodes of a cluster Ray ships the copy when the driver connects.
+stays as it is, so that a change of a task reaches no pack of a running sweep. The copy has the files of the project
+(`sweeper.trial.project_files`) and this package. Workers on this machine find the copy by its path, and Ray ships it to
+the nodes of a cluster when the driver connects: both have the same files, in the same working folder.
+
+What the copy lacks would fail in every worker. So the plug-ins of the plan are loaded from it before there are any.
 """
 
 import contextlib
+import hashlib
+import json
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sweeper.launch.failures import LaunchError
+from sweeper.launch.failures import LaunchError, ProjectError
 from sweeper.trial import plugins
+from sweeper.trial.fingerprint import Code
+from sweeper.trial.private_folder import private_folder
+from sweeper.trial.project_files import ProjectFiles
+from sweeper.trial.trial_spec import TrialSpec, canonical
 
-NO_CODE = ("__pycache__", ".*", "results")
-"""Patterns of files and folders that are not copied."""
+MOST_BYTES = 500 * 2**20
+"""Size of the largest copy; Ray ships no more to the nodes of a cluster."""
 
 
 class CodeSnapshot(NamedTuple):
@@ -24,11 +36,61 @@ class CodeSnapshot(NamedTuple):
 
     Attributes:
         packages: The folder with the package `sweeper`.
-        project: The copy of the project's modules.
+        project: The copy of the project.
+        digest: Digest of the names and contents of all files.
     """
 
     packages: Path
     project: Path
+    digest: str
+
+    def environment(self) -> dict[str, str]:
+        """The part of the environment of a process that says where the code is."""
+        # A project may have its packages in a folder such as `src`, where an installation finds them.
+        inner = [Path(entry) for entry in sys.path if Path(entry).is_relative_to(plugins.PROJECT) and entry]
+        copies = [self.project / path.relative_to(plugins.PROJECT) for path in inner]
+        path = [str(self.packages), str(self.project), *map(str, filter(Path.is_dir, copies))]
+        path += filter(None, [os.environ.get("PYTHONPATH")])
+        return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), plugins.PROJECT_VARIABLE: str(self.project)}
+
+    def require_loadable(self, trials: Sequence[TrialSpec], code: Code, environment: Mapping[str, str]) -> None:
+        """Load the plug-ins of trials from this copy, in another process; once for every copy and every plug-in.
+
+        Args:
+            trials: Trials with all plug-ins that workers will need.
+            code: The code of the start.
+            environment: Of a worker.
+
+        Raises:
+            ProjectError: a plug-in cannot be loaded, or the copy is of other code than the start.
+        """
+        names = {kind: sorted({getattr(trial, kind).name for trial in trials}) for kind in plugins.KINDS}
+        known = json.dumps([self.digest, code.model_dump(mode="json"), names, sys.version, sys.prefix])
+        folder = private_folder("loaded-copies")
+        mark = None if folder is None else folder / hashlib.sha256(known.encode()).hexdigest()[:20]
+        if mark is not None and mark.exists():
+            return
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "sweeper.packs.copied_code"],
+            input=json.dumps([names, [canonical(trial) for trial in trials], code.model_dump(mode="json")]),
+            capture_output=True,
+            text=True,
+            cwd=self.project,
+            env=os.environ | dict(environment) | self.environment() | {"JAX_PLATFORMS": "cpu"},
+            check=False,
+        )
+        try:
+            complaint = json.loads(done.stdout.splitlines()[-1])["complaint"]
+        except (IndexError, ValueError, TypeError, KeyError):  # a plug-in has ended the process
+            complaint = (
+                f"the process ended with {done.returncode}: {(done.stderr.splitlines() or ['nothing said'])[-1]}"
+            )
+        if complaint is not None:
+            there = str(complaint).replace(str(self.project), str(plugins.PROJECT))
+            raise ProjectError(f"workers cannot load what was planned: {there}")
+        if mark is not None:
+            with contextlib.suppress(OSError):
+                mark.touch()
 
 
 @contextlib.contextmanager
@@ -41,32 +103,35 @@ def code_snapshot() -> Iterator[CodeSnapshot]:
     with contextlib.ExitStack() as ended:
         try:
             folder = tempfile.TemporaryDirectory(prefix="sweeper-code-", ignore_cleanup_errors=True)
-            snapshot = CodeSnapshot(Path(ended.enter_context(folder)), Path(folder.name, "project"))
-            _copy(plugins.PACKAGE, snapshot.packages / "sweeper")
-            if plugins.SHIPPED == plugins.ROOT != plugins.PROJECT:
-                copy_shipped_plugins(snapshot.packages / "sweeper")
-            _copy_project(snapshot.project)
+            packages = Path(ended.enter_context(folder)).resolve()
+            snapshot = CodeSnapshot(packages, packages / "project", _copied(packages))
         except OSError as error:
             raise LaunchError(f"the code cannot be copied for the workers: {error}") from error
         yield snapshot
 
 
-def copy_shipped_plugins(package: Path) -> None:
-    """Put the plug-ins of this checkout into a copy of the package, where an installed package has them."""
-    for kind in plugins.KINDS:
-        _copy(plugins.SHIPPED / f"{kind}s", package / f"{kind}s")
-
-
-def _copy_project(target: Path) -> None:
-    """Copy the plug-ins of the project, and its other modules and packages, which these may import."""
-    target.mkdir()
-    for path in plugins.PROJECT.iterdir():
-        if path.suffix == ".py" and path.is_file():
-            shutil.copy(path, target)
-        is_package = path.name in {f"{kind}s" for kind in plugins.KINDS} or (path / "__init__.py").is_file()
-        if is_package and path.is_dir() and path != plugins.PACKAGE:
-            _copy(path, target / path.name)
-
-
-def _copy(source: Path, target: Path) -> None:
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns(*NO_CODE))
+def _copied(packages: Path) -> str:
+    """Make the copy; returns its digest."""
+    files = ProjectFiles(plugins.PROJECT)
+    places = {plugins.PACKAGE: "sweeper"}
+    if plugins.SHIPPED == plugins.ROOT != plugins.PROJECT:
+        # In the layout of an installed package: with its plug-ins inside.
+        places |= {plugins.SHIPPED / f"{kind}s": f"sweeper/{kind}s" for kind in plugins.KINDS}
+    places[plugins.PROJECT] = "project"
+    (packages / "project").mkdir()
+    digest, size = hashlib.sha256(), 0
+    for source, name in places.items():
+        for file in files.below(source):
+            if source == plugins.PROJECT and file.is_relative_to(plugins.PACKAGE):
+                continue
+            if (size := size + file.stat().st_size) > MOST_BYTES:
+                raise ProjectError(
+                    f"{plugins.PROJECT} has more than {MOST_BYTES // 2**20} MiB, and workers get a copy of it: let git "
+                    "ignore what tasks do not read (.gitignore)"
+                )
+            target = packages / name / file.relative_to(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target)
+            digest.update(f"{target.relative_to(packages)}\n{size}\n".encode(errors="surrogateescape"))
+            digest.update(target.read_bytes())
+    return digest.hexdigest()

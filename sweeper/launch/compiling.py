@@ -23,6 +23,7 @@ from sweeper.packs.packing import Pack, structure
 from sweeper.space.resources import Resources
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.private_folder import private_folder
+from sweeper.trial.trial_spec import TrialSpec
 
 LEAST_SECONDS = 0.1
 """Programs that compile faster are not kept."""
@@ -32,10 +33,11 @@ MOST_PROCESSES = 8
 
 
 class FirstPacks(NamedTuple):
-    """The packs that a start trains first, and the code that trains them."""
+    """The packs that a start trains first, the code that trains them, and trials with all plug-ins of the start."""
 
     packs: Sequence[Pack]
     code: Code
+    trials: Sequence[TrialSpec] = ()
 
 
 def kept_programs(cpus: int) -> Path | None:
@@ -55,7 +57,7 @@ def keep_programs(cpus: int) -> None:
 
 @contextlib.contextmanager
 def compiled_ahead(
-    first: FirstPacks, resources: Resources, environment: Mapping[str, str]
+    first: FirstPacks, resources: Resources, environment: Mapping[str, str], folder_of_workers: Path | None = None
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Compile programs of packs in the background, except those that an earlier start compiled.
 
@@ -65,6 +67,7 @@ def compiled_ahead(
         first: The packs.
         resources: The resources of one pack. Programs for a GPU, or for a population of workers, are not compiled.
         environment: Of a worker, with the place of the code.
+        folder_of_workers: The working folder of a worker; None for that of this process.
 
     Yields:
         The processes that compile.
@@ -85,6 +88,7 @@ def compiled_ahead(
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                cwd=folder_of_workers,
                 env={**os.environ, **environment, **keep},
             )
             started.append(process)

@@ -29,6 +29,10 @@ class TooLarge(LaunchError):
     """A pack needs more resources than a local cluster will ever have."""
 
 
+class ProjectError(LaunchError):
+    """The workers cannot get the project, or cannot load the plug-ins of the plan from what they get."""
+
+
 def commit_failed(store: Store, provenance: Provenance, work: Work, error: dict[str, Any]) -> None:
     """Commit a failed row for every pending trial; rows that are finished stay as they are.
 

@@ -48,7 +48,10 @@ def launched(
     from sweeper import launch  # Ray takes seconds to import
 
     code = job.provenance.code
-    first = None if code is None else launch.FirstPacks(first_packs, code)
+    plugged = {
+        (trial.task.name, trial.model.name, trial.objective.name): trial for trial in job.source.planned.values()
+    }
+    first = None if code is None else launch.FirstPacks(first_packs, code, tuple(plugged.values()))
     heard = HeardStart(output.out, job.store, job.provenance.command, interruption.ask)
     try:
         with events.Stream(listeners.listeners(heard), warn=output.complain) as stream:
@@ -59,4 +62,4 @@ def launched(
     except launch.LaunchError as error:
         if interruption.arrived() is not None:
             raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first
-        raise StartError(str(error), 2 if isinstance(error, launch.TooLarge) else 1) from error
+        raise StartError(str(error), 2 if isinstance(error, launch.TooLarge | launch.ProjectError) else 1) from error

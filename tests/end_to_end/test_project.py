@@ -14,20 +14,26 @@ import pytest
 from chaos.nodes import nodes
 from sweeper.store.store import Store
 from sweeper.trial import plugins
+from tests.results import result
 
 TASK = '''
 """Colouring under another name."""
 
 from typing import Literal
 
+from helpers.results.walls import WALLS
 from models.tiny import WIDTH
-from sizes import CYCLE
+from plain.inner.sizes import CYCLE
 from tasks import coloring
 
 
 class Task(coloring.Task):
     name: Literal["mine"] = "mine"
-    vertices: int = min(CYCLE, WIDTH)
+    vertices: int = min(CYCLE, WIDTH) + WALLS
+
+    def losses(self, model, inputs, seeds):
+        open("data/doors.json").close()
+        return super().losses(model, inputs, seeds)
 '''
 
 MODEL = '''
@@ -51,6 +57,8 @@ MEETING = """
         \"\"\"Writes down the node, and goes on when two nodes have come: each of them then has a pack of its own.\"\"\"
         import pathlib
         import time
+
+        open("data/doors.json").close()
 
         import ray
 
@@ -99,9 +107,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with a task, a model, a module that the task needs, and a search space."""
+    """A folder with a task, a model, modules and data that the task needs, and a search space."""
     folder = tmp_path / "project"
-    files = {"tasks/mine.py": TASK, "models/tiny.py": MODEL, "sizes.py": "CYCLE = 5\n", "space.yaml": SPACE}
+    files = {
+        "tasks/mine.py": TASK, "models/tiny.py": MODEL, "plain/inner/sizes.py": "CYCLE = 5\n", "data/doors.json": "1",
+        "helpers/__init__.py": "", "helpers/results/__init__.py": "", "helpers/results/walls.py": "WALLS = 0\n",
+        "space.yaml": SPACE,
+    }  # fmt: skip
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -167,11 +179,31 @@ def test_an_installed_package_runs_a_project(wheel, project):
     assert "Traceback" not in complaint
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("hidden", ["ignored by git", "a store"])
+def test_what_workers_would_not_have_ends_the_start_with_file_and_line(project, hidden):
+    line = TASK.splitlines().index("from plain.inner.sizes import CYCLE") + 1
+    complaint = f"{project / 'tasks' / 'mine.py'}, line {line}: ModuleNotFoundError: No module named 'plain'"
+    if hidden == "ignored by git":
+        (project / ".gitignore").write_text("/plain/\n")
+    else:
+        Store.open(project / "plain").commit(result())
+    done = subprocess.run(
+        [sys.executable, "-m", "sweeper.run", "space.yaml", "--address", "local"],
+        cwd=project, env=_environment(PYTHONPATH=str(plugins.ROOT)), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "running on" not in done.stdout
+    assert Store.open(project / "results").committed() == {}
+
+
 @pytest.mark.long
 def test_the_nodes_of_a_cluster_get_the_project_and_this_checkout(project, tmp_path):
     place = tmp_path / "nodes"
     place.mkdir()
-    (project / "tasks" / "mine.py").write_text(TASK + MEETING.format(place=str(place)))
+    (project / "tasks" / "mine.py").write_text(TASK.partition("    def losses")[0] + MEETING.format(place=str(place)))
     with nodes() as cluster:
         joined = {cluster.join(num_cpus=1).node_id for _ in range(2)}
         done = subprocess.run(

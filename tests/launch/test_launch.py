@@ -15,6 +15,7 @@ import ray
 from sweeper import events, launch
 from sweeper.interruption import Interruption
 from sweeper.launch import cluster, failures, local_cluster, tune_driver
+from sweeper.launch.code_snapshot import code_snapshot
 from sweeper.packs import plan
 from sweeper.packs.packing import packs
 from sweeper.space import search_space
@@ -184,6 +185,29 @@ def test_workers_import_a_copy_of_the_code_that_is_gone_afterwards():
         counted = {name: ray.cluster_resources().get(name, 0.0) for name in ("CPU", "GPU")}
         assert counted == local_cluster.machine_resources()
     assert not Path(root).exists()
+
+
+def test_the_copy_is_loaded_once_before_ray_starts(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    code, trials = fingerprint.captured(), [coloring_trial()]
+    with code_snapshot() as snapshot:
+        edited = code.model_copy(update={"tasks": code.tasks | {"coloring": "before an edit"}})
+        with pytest.raises(failures.ProjectError, match="was edited while this start planned it; start again"):
+            snapshot.require_loadable(trials, edited, {})
+        (snapshot.project / "tasks" / "coloring.py").write_text("import os; os._exit(3)")
+        with pytest.raises(failures.ProjectError, match="the process ended with 3"):
+            snapshot.require_loadable(trials, code, {})
+    with code_snapshot() as snapshot:
+        snapshot.require_loadable(trials, code, {})
+    with code_snapshot() as snapshot:
+        monkeypatch.setattr("subprocess.run", pytest.fail)
+        snapshot.require_loadable(trials, code, {})
+
+
+def test_a_project_that_is_too_large_to_travel_is_refused(monkeypatch):
+    monkeypatch.setattr("sweeper.launch.code_snapshot.MOST_BYTES", 10_000)
+    with pytest.raises(failures.ProjectError, match=r"let git ignore what tasks do not read"), code_snapshot():
+        pass
 
 
 def test_a_long_list_runs_in_waves_that_grow_with_the_workers(monkeypatch, tmp_path):

@@ -1,0 +1,40 @@
+"""Loads the plug-ins of a plan in a process that has the code as workers will have it, before there are workers.
+
+    python -m sweeper.packs.copied_code < PLAN
+
+The input is JSON: the names of plug-ins by kind, trials, and the code of the start. The last line of the output is
+JSON: why workers could not run these trials, or null.
+"""
+
+import json
+import sys
+from typing import Any
+
+from pydantic import ValidationError
+
+from sweeper.trial import fingerprint, plugins
+from sweeper.trial.fingerprint import Code, OtherCodeError
+from sweeper.trial.plugins import PluginError
+from sweeper.trial.trial_spec import TrialSpec
+
+
+def complaint(names: dict[plugins.Kind, list[str]], trials: list[Any], code: Code) -> str | None:
+    """Why workers could not run these trials."""
+    try:
+        for kind, of_kind in names.items():
+            for name in of_kind:
+                plugins.load(kind, name)
+        for trial in trials:
+            spec = TrialSpec.model_validate(trial)
+            fingerprint.captured().require(code, spec)
+    except (PluginError, ValidationError) as error:
+        message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        return f"{message} (they get the project without what git ignores, hidden files and results)"
+    except OtherCodeError:
+        return "the project was edited while this start planned it; start again"
+    return None
+
+
+if __name__ == "__main__":
+    names, trials, code = json.load(sys.stdin)
+    print("\n" + json.dumps({"complaint": complaint(names, trials, Code.model_validate(code))}))
