@@ -174,9 +174,9 @@ def test_a_worker_of_other_code_computes_nothing(ray_of_four_cores):
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A project with the task `mortal`; its file `order` kills one process."""
+    """A project with the task `mortal`; its file `.order`, which is no code, kills one process."""
     (tmp_path / "tasks").mkdir()
-    (tmp_path / "tasks" / "mortal.py").write_text(MORTAL.format(order=str(tmp_path / "order")))
+    (tmp_path / "tasks" / "mortal.py").write_text(MORTAL.format(order=str(tmp_path / ".order")))
     path = list(sys.modules["tasks"].__path__)
     monkeypatch.setattr(plugins, "PROJECT", tmp_path)
     yield tmp_path
@@ -195,7 +195,7 @@ def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_o
 
     def disturbed(trials, distribution, step):
         """Lets one worker die while it computes a block, in each of the first two generations."""
-        order = project / "order"
+        order = project / ".order"
         if int(step[0]) < 2:
             order.touch()
         objectives = evaluate(trials, distribution, step)
