@@ -14,13 +14,13 @@ from pathlib import Path
 NOT_OURS = (".*", "#*", "*~", "__pycache__")
 """Patterns of names that are no files of a project."""
 
-_STORE = {
-    "trials": "task=*", "evaluations": "task=*", "sweeps": "*/[0-9]*-*.json", "drivers": "*/*.json",
-    "checkpoints": "*.ckpt",
-}  # fmt: skip
+_STORE = {"trials": "task=*", "evaluations": "task=*", "drivers": "*/*.json", "checkpoints": "*.ckpt"}
 """Folders of a results store, by any of which it is known, and what they hold; see docs/store.md."""
 
-_REST_OF_STORE = ("snapshots", "quarantine", "superseded", "annotations.json")
+_UNFINISHED = ".unfinished"
+"""The folder that the first write into a store makes, by which a store is known as well."""
+
+_REST_OF_STORE = ("sweeps", "snapshots", "quarantine", "superseded", "annotations.json")
 
 
 class ProjectFiles:
@@ -56,6 +56,8 @@ class ProjectFiles:
 
 def is_store(folder: Path) -> bool:
     """Whether a folder is a results store."""
+    if (folder / _UNFINISHED).is_dir():
+        return True
     return any((folder / name).is_dir() and any((folder / name).glob(pattern)) for name, pattern in _STORE.items())
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from sweeper.store.store import Store
 from sweeper.trial import provenance
+from tests.filled_stores import record
 from tests.results import result
 
 
@@ -82,6 +83,7 @@ def test_where_git_refuses_that_is_said(checkout, monkeypatch, caplog):
 def test_results_make_nothing_dirty(checkout):
     for place in ("results", "runs/first", "locks/inner"):
         Store.open(checkout / place).commit(result())
+    Store.open(checkout / "begun").record_sweep(record("quick", []))
     assert provenance.capture([], checkout).dirty is False
     git(checkout, "add", "results")
     git(checkout, "commit", "-q", "-m", "results")
