@@ -1,5 +1,6 @@
 """The worker's side: a process that runs pack after pack, and asks for orders in between."""
 
+import contextlib
 import dataclasses
 import sys
 import time
@@ -32,7 +33,7 @@ from sweeper.store.store import Store, StoreError
 from sweeper.training.trainer import Trainer
 from sweeper.training.trainers import trainer_of
 from sweeper.trial import fingerprint, plugins
-from sweeper.trial.fingerprint import Code, OtherCodeError
+from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.provenance import Provenance
 
 REPORT_SECONDS = 1.0
@@ -66,7 +67,9 @@ class PackWorker(tune.Trainable):
         self._work_kind: WorkKind = launch["work_kind"]
         self._store: Store | None = None
         self._population: Population | None = None
-        self._code: Code | None = None
+        with contextlib.suppress(Exception):  # `step` says what is wrong
+            decoded(config)  # plug-ins may say where further modules are
+        self._code = fingerprint.captured()
         self._reported_at: float | None = None
         keep_programs(self._resources.cpus)
         self.reset_config(config)
@@ -133,9 +136,8 @@ class PackWorker(tune.Trainable):
                 return Report(done=True, progress=self._progress, trouble=lost)
             # Anything that a task or a model raises is a failure of these trials. Ray's log takes no half characters.
             print(printable_lines(traceback.format_exc()), file=sys.stderr)
-            if isinstance(error, Exception) and out_of_memory(
-                error
-            ):  # of the evaluation, or of one lane: another device may have enough
+            if isinstance(error, Exception) and out_of_memory(error):
+                # Of the evaluation, or of one lane: another device may have enough.
                 trouble = Lost(f"the device has too little memory: {reason(error)}", of_store=False)
                 return Report(done=True, progress=self._progress, trouble=trouble)
             return Report(done=True, progress=self._progress, trouble=self._failed(error))
@@ -153,7 +155,7 @@ class PackWorker(tune.Trainable):
             OtherCodeError: this process does not run the code of the start.
         """
         if self._provenance.code is not None:
-            self._captured().require(self._provenance.code, work.pack.trials[0])
+            self._code.require(self._provenance.code, work.pack.trials[0])
         destination = Destination.of(self._opened(), self._provenance, self._resources)
         return self._work_kind.run(work, destination, self._trainer, self._resources.device_share)
 
@@ -166,12 +168,7 @@ class PackWorker(tune.Trainable):
             first = 1 if self._resources.bundles()[0] else 0
             environment = worker_environment(Resources())
             self._population = Population(workers, environment, _own_group(), first)
-        return trainer.with_population(self._population.evaluator(pack.trials, self._captured()))
-
-    def _captured(self) -> Code:
-        """The code of this process, once plug-ins are loaded, since they may say where further modules are."""
-        self._code = self._code or fingerprint.captured()
-        return self._code
+        return trainer.with_population(self._population.evaluator(pack.trials, self._code))
 
     def cleanup(self) -> None:
         """Called when the process has done its last pack."""
