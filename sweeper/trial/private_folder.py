@@ -6,20 +6,24 @@ import tempfile
 from pathlib import Path
 
 
-def private_folder(name: str) -> Path | None:
+def private_folder(name: str, make: bool = True) -> Path | None:
     """A folder for this user alone, the same for every process of the user; None if no safe folder can be made.
+
+    Without `make` None as well if the folder is not there: who only reads leaves nothing behind.
 
     The folder lies in a folder of the temporary directory that is named by the user's id and has mode 0700. A folder
     that belongs to another user, or that others may enter, is not used.
     """
     parent = Path(tempfile.gettempdir()) / f"sweeper-{os.getuid()}"
     try:
-        parent.mkdir(mode=0o700, exist_ok=True)
+        if make:
+            parent.mkdir(mode=0o700, exist_ok=True)
         status = parent.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
             return None
         folder = parent / name
-        folder.mkdir(mode=0o700, exist_ok=True)
+        if make:
+            folder.mkdir(mode=0o700, exist_ok=True)
     except OSError:
         return None
-    return folder
+    return folder if folder.is_dir() else None

@@ -63,8 +63,7 @@ def meaning(data: bytes, package: tuple[str, ...]) -> Meaning:
 
 def keep() -> None:
     """Keep what this process has read, for later ones."""
-    file = _file()
-    if not _new or file is None:
+    if not _new or (file := _file(make=True)) is None:
         return
     kept = _kept()
     kept.update(_new)
@@ -83,7 +82,7 @@ def keep() -> None:
 def _kept() -> dict[str, Meaning]:
     """What earlier processes have kept, and this one."""
     try:
-        file = _file()
+        file = _file(make=False)
         entries = {} if file is None else json.loads(file.read_bytes())
         return {key: Meaning(said, tuple(imports), tuple(words)) for key, (said, imports, words) in entries.items()}
     except (OSError, ValueError, TypeError, AttributeError):  # there is none, or it was damaged
@@ -91,10 +90,10 @@ def _kept() -> dict[str, Meaning]:
 
 
 @functools.cache
-def _file() -> Path | None:
+def _file(make: bool) -> Path | None:
     """The file in which it is kept, for this version of Python and of this module; None if there is no safe folder."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}-{digest(Path(__file__).read_bytes())}"
-    folder = private_folder("source-meanings")
+    folder = private_folder("source-meanings", make)
     return None if folder is None else folder / f"{version}.json"
 
 

@@ -98,7 +98,7 @@ def test_damage_costs_no_more_than_time(next_process, tmp_path, damage):
 
 
 def test_without_a_safe_folder_nothing_is_kept(next_process, monkeypatch, tmp_path):
-    monkeypatch.setattr(source_meaning, "private_folder", lambda name: None)
+    monkeypatch.setattr(source_meaning, "private_folder", lambda *_: None)
     assert source_meaning.meaning(SOURCE, ()).imports == (".near", "far")
     source_meaning.keep()
     assert not list(tmp_path.iterdir())
