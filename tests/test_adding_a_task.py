@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import sweeper
 from sweeper.__main__ import app
-from sweeper.trial import plugins
+from sweeper.trial import fingerprint, plugins
 from tests.plugins import test_conformance as conformance
 
 GUIDE = Path(__file__).parents[1] / "docs" / "adding-a-task.md"
@@ -54,6 +54,8 @@ def folder(tmp_path, monkeypatch):
 def _forget() -> None:
     plugins.load.cache_clear()
     sys.modules.pop("tasks.doors", None)
+    fingerprint._first.clear()  # each command of the guide is a process of its own
+    fingerprint._loaded.clear()
 
 
 def _command(line: str, code: int = 0) -> str:

@@ -299,7 +299,7 @@ def test_failures_and_early_stops_are_rows(checkout):
     assert code == 1
     assert "Traceback" not in text
     assert "ray." not in text
-    assert "1 x ValueError: the wheel came off (tasks/faulty.py, line" in text
+    assert "1 x ValueError: the wheel came off; and rolled away (tasks/faulty.py, line" in text
     assert "1 of 3 trials are not finished" in text
 
     rows = Store.open(checkout / "broken").trials().to_pylist()
