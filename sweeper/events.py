@@ -118,6 +118,11 @@ class PackProgressed:
     steps_per_second: float
     lanes_reason: str | None = None
 
+    @property
+    def news(self) -> tuple[str, int, Mapping[str, Status]]:
+        """What changes when the pack moves: another phase, a further step or a row."""
+        return self.phase, self.step, self.rows
+
 
 @dataclasses.dataclass(frozen=True)
 class LanesChosen:

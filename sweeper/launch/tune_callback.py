@@ -144,9 +144,8 @@ class SweepCallback(NotSaved, tune.Callback):
         report = report_of(result)
         if report.progress is not None:
             self._tell_node(report.progress.pack_id, result["hostname"])
-            now = (report.progress.phase, report.progress.step, report.progress.rows)
-            if self._news.get(trial.trial_id, (None, 0.0))[0] != now:
-                self._news[trial.trial_id] = (now, time.monotonic())
+            if self._news.get(trial.trial_id, (None, 0.0))[0] != report.progress.news:
+                self._news[trial.trial_id] = (report.progress.news, time.monotonic())
             self._progress.tell(report.progress, lambda: decoded(trial.config).pack.trial_ids)
         if report.refused_checkpoint is not None:
             work = decoded(trial.config)

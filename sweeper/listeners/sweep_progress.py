@@ -36,11 +36,6 @@ class RunningPack:
     progress: PackProgressed | None = None
     node: str | None = None
 
-    def moves(self, progress: PackProgressed) -> bool:
-        """Whether a report says something new: another phase, further steps or rows."""
-        now = self.progress
-        return now is None or (now.phase, now.step, now.rows) != (progress.phase, progress.step, progress.rows)
-
     @property
     def steps_done(self) -> int:
         """Training steps of all its trials together; those committed by an earlier worker count in full."""
@@ -100,7 +95,8 @@ class SweepProgress:
                 self.packs[event.pack_id] = RunningPack(event, trials, self._clock())
             case PackProgressed() if event.pack_id in self.packs:
                 pack = self.packs[event.pack_id]
-                moved = self._clock() if pack.moves(event) else pack.moved
+                same = pack.progress is not None and pack.progress.news == event.news
+                moved = pack.moved if same else self._clock()
                 self.packs[event.pack_id] = dataclasses.replace(pack, progress=event, moved=moved)
                 if self._first is None and event.phase != "compiling":
                     # Steps that a checkpoint brought along have cost this start no time.

@@ -24,9 +24,10 @@ def complaint(names: dict[plugins.Kind, list[str]], trials: list[Any], code: Cod
         for kind, of_kind in names.items():
             for name in of_kind:
                 plugins.load(kind, name)
-        for trial in trials:
-            spec = TrialSpec.model_validate(trial)
-            fingerprint.captured().require(code, spec)
+        specs = [TrialSpec.model_validate(trial) for trial in trials]
+        own = fingerprint.captured()
+        for spec in specs:
+            own.require(code, spec)
     except (PluginError, ValidationError) as error:
         message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         return f"{message} (they get the project without what git ignores, hidden files and results)"

@@ -10,8 +10,8 @@ Invariants:
     - The loss of a trial at a rung is a point of its stored curve. Stopped, finished and unfinished trainings have the
       same points, whichever sweep trained them.
     - Of equal losses the lower training seed goes on. A trial that fails later keeps its loss at the rung.
-    - What has ended is looked up in the store. Another sweep that trains the same trials at once may have replaced or
-      removed a checkpoint there, or committed a trial at an earlier rung; then the segment is handed out again.
+    - After a pack the store is read again. Another sweep that trains the same trials at once may have replaced or
+      removed a checkpoint, or committed a trial at an earlier rung; then the segment is handed out again.
     - Lost work is for the next start of the sweep.
 """
 

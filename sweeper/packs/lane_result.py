@@ -17,7 +17,7 @@ from sweeper.packs.pack_training import PackTraining
 from sweeper.packs.packing import lane
 from sweeper.store.store import Status
 from sweeper.training import evaluation
-from sweeper.training.trainer import FAILURES
+from sweeper.training.trainer import BROKEN_BY, FAILURES
 from sweeper.trial import contracts
 from sweeper.trial.contracts import ContractError
 from sweeper.trial.trial_spec import TrialSpec
@@ -50,8 +50,10 @@ def lane_result(trial: TrialSpec, training: PackTraining, index: int, status: St
     state = training.state
     if failure := int(np.asarray(state.failure)[index]):
         step = int(np.asarray(state.step)[index])
-        place = {3: f": {contracts.place(trial.task, 'losses')}", 4: f": {contracts.place(trial.task, 'abilities')}"}
-        return _failed(FAILURES[failure], f"{FAILURES[failure]} at step {step}{place.get(failure, '')}", step)
+        message = f"{FAILURES[failure]} at step {step}"
+        if failure in BROKEN_BY:
+            message += f": {contracts.place(trial.task, BROKEN_BY[failure])}"
+        return _failed(FAILURES[failure], message, step)
     network = lane(state.network, index)
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(network)):
         # The last update may have made weights infinite, and no further step has shown it.

@@ -21,13 +21,14 @@ def unfinished_curves(store: Store, trials: Mapping[str, TrialSpec]) -> dict[str
     Raises:
         StoreError: the store cannot be read.
     """
-    curves = {}
+    curves: dict[str, list[tuple[int, str, float]]] = {}
     for name in store.listing("checkpoints"):
         saved = checkpoint.load(store, PurePosixPath(name).stem)
-        if saved is not None:
-            for lane, trial_id in enumerate(saved.trial_ids):
-                if trial_id in trials and makes_sense(saved, trainer_of(trials[trial_id])):
-                    curves[trial_id] = _points(saved.notes, trials[trial_id], lane)
+        if saved is None:
+            continue
+        wanted = {key: (trials[key], lane) for lane, key in enumerate(saved.trial_ids) if key in trials}
+        if all(makes_sense(saved, trainer) for trainer in {trainer_of(trial) for trial, _ in wanted.values()}):
+            curves |= {key: _points(saved.notes, trial, lane) for key, (trial, lane) in wanted.items()}
     return curves
 
 

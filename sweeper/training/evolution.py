@@ -31,7 +31,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.training import compilation
-from sweeper.training.objective import batch_of, next_state, pairs
+from sweeper.training.objective import batch_of, drawn_pairs, next_state
 from sweeper.training.population import Distribution, Evaluator
 from sweeper.training.strategies import deviations, strategy_of
 from sweeper.training.trainer import Trainer, over_lanes
@@ -134,7 +134,7 @@ def generation_batch(trial: TrialSpec, step: Int[Array, ""], network: Network) -
     The number is that of `batch_of`.
     """
     streams = _streams(trial, step)
-    batch, _, broken = batch_of(trial, network, *pairs(trial, streams.inputs, streams.seeds), step)
+    batch, _, broken = batch_of(trial, network, *drawn_pairs(trial, streams.inputs, streams.seeds), step)
     return batch, broken
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.training import compilation
-from sweeper.training.objective import batch_of, next_state, pairs
+from sweeper.training.objective import batch_of, drawn_pairs, next_state
 from sweeper.training.schedules import share_left
 from sweeper.training.trainer import Trainer, over_lanes
 from sweeper.trial.contracts import Network
@@ -90,7 +90,7 @@ def _init(trial: TrialSpec) -> TrainState:
 def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve]:
     import optax
 
-    inputs, seeds = pairs(trial, *jax.random.split(jax.random.fold_in(trial.keys().training, state.step)))
+    inputs, seeds = drawn_pairs(trial, *jax.random.split(jax.random.fold_in(trial.keys().training, state.step)))
 
     def objective(network: Network) -> tuple[Float[Array, ""], tuple[Float[Array, ""], PyTree, Int[Array, ""]]]:
         batch, losses, broken = batch_of(trial, network, inputs, seeds, state.step)

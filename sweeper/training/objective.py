@@ -14,7 +14,7 @@ from sweeper.trial.objective_contract import Batch
 from sweeper.trial.trial_spec import TrialSpec
 
 
-def pairs(trial: TrialSpec, inputs_key: PRNGKeyArray, seeds_key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
+def drawn_pairs(trial: TrialSpec, inputs_key: PRNGKeyArray, seeds_key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
     """The inputs and the seeds r of a step of a trial without a lane axis.
 
     Raises:

@@ -22,6 +22,9 @@ from sweeper.trial.trial_spec import TrialSpec
 FAILURES = {1: "non-finite loss", 2: "non-finite gradient", 3: "negative loss", 4: "group out of range"}
 """The meaning of the number in `TrainerState.failure`; 0 is a sound lane."""
 
+BROKEN_BY = {3: "losses", 4: "abilities"}
+"""The method of a task that has broken its contract, by the number of the failure."""
+
 
 @runtime_checkable
 class TrainerState(Protocol):

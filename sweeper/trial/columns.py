@@ -3,16 +3,9 @@
 Rooms that know no store use the names, for instance to check the names in a panel.
 """
 
-from sweeper.trial.metrics import LOSS, SUCCESS, metric_named
-
-METRICS = tuple(
-    metric.name
-    for metric in (
-        SUCCESS, SUCCESS.tail, SUCCESS._replace(statistic="worst5"), SUCCESS._replace(statistic="failed"),
-        *(each for name in ("sampled", "majority_5", "majority_30", "any_seed")
-          for each in (metric_named(name), metric_named(name).tail)),
-        LOSS, LOSS.tail, metric_named("variance"), metric_named("train_loss"),
-    )
+METRICS = (
+    "success", "success_p5", "success_worst5", "failed_inputs", "sampled", "sampled_p5", "majority_5", "majority_5_p5",
+    "majority_30", "majority_30_p5", "any_seed", "any_seed_p5", "loss", "loss_p95", "variance", "train_loss",
 )  # fmt: skip
 """Metrics with a column of their own; any other metric is kept in `extra_metrics`."""
 

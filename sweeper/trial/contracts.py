@@ -352,7 +352,7 @@ def check_batch(task: Task, method: str, batch: PyTree, count: int | None = None
         ContractError: there are not `count`, or the leading axes of the leaves differ.
     """
     lengths = {leaf.shape[0] if np.ndim(leaf) else None for leaf in jax.tree.leaves(batch)}
-    if len(lengths) != 1 or None in lengths or lengths != {count or next(iter(lengths))}:
+    if len(lengths) != 1 or None in lengths or (count is not None and lengths != {count}):
         shapes = ", ".join(str(list(np.shape(leaf))) for leaf in jax.tree.leaves(batch)) or "nothing"
         expected = "one length" if count is None else f"the length {count}"
         raise ContractError(f"{place(task, method)} gives {shapes}, expected {expected} of all leading axes")

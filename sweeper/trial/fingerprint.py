@@ -388,9 +388,7 @@ def _is_plugin(path: Path) -> bool:
 @functools.cache  # a process that has loaded a library keeps it
 def _version_of_library(top: str, places: tuple[Path, ...]) -> str | None:
     """Version of an installed module or package that comes from an index; None if it is somebody's own code."""
-    folders = {
-        folder for place in places for folder in place.parents if folder.name in ("site-packages", "dist-packages")
-    }
+    folders = {folder for place in places for folder in place.parents if folder.name in LIBRARY_FOLDERS}
     try:
         library = importlib.metadata.distribution(top)
     except importlib.metadata.PackageNotFoundError:  # a name such as yaml, of PyYAML; the search takes .2 s

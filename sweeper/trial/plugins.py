@@ -139,8 +139,8 @@ def raised_by_plugin(error: BaseException) -> bool:
     What is no `Exception` may also be the answer of this process to a signal that came while a plug-in ran.
     """
     frames = list(traceback.walk_tb(error.__traceback__))
-    files = [Path(frame.f_code.co_filename) for frame, _ in frames]
-    if not any(file.is_relative_to(place) for file in files for place in _code_of_plugins()):
+    files, places = [Path(frame.f_code.co_filename) for frame, _ in frames], _code_of_plugins()
+    if not any(file.is_relative_to(place) for file in files for place in places):
         return False
     if isinstance(error, Exception):
         return True
@@ -246,11 +246,11 @@ def _imported(kind: Kind, name: str, place: Place) -> object:
 
 
 def _import_failure(error: BaseException, place: Place) -> str:
-    message = printable(one_line(str(error)))
+    message, places = printable(one_line(str(error))), _code_of_plugins()
     lines = [
         f"{frame.filename}, line {frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
-        if any(Path(frame.filename).is_relative_to(folder) for folder in _code_of_plugins())
+        if any(Path(frame.filename).is_relative_to(folder) for folder in places)
     ]
     return f"{lines[-1] if lines else place}: {type(error).__name__}: {message}"
 
