@@ -25,7 +25,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from sweeper.packs.packing import stack
 from sweeper.training import evolution
 from sweeper.training.population import Distribution, Evaluator
-from sweeper.trial import fingerprint
+from sweeper.trial import fingerprint, jax_settings
 from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
@@ -46,6 +46,7 @@ class _Worker:
 
 @functools.cache
 def _own_code() -> Code:
+    jax_settings.put_back()  # the environment of this node may have changed one
     return fingerprint.captured()
 
 

@@ -30,7 +30,8 @@ from sweeper.starts.on_cluster import StartError
 from sweeper.starts.output import Output
 from sweeper.store.evaluations import protocol_id
 from sweeper.store.store import NoNetworkError, Store, StoreError
-from sweeper.trial import provenance
+from sweeper.trial import jax_settings, provenance
+from sweeper.trial.jax_settings import SettingsError
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial_spec import trial_id
 
@@ -102,9 +103,10 @@ def start(options: EvaluationOptions, interruption: Interruption) -> int:
         spec = None if options.space is None else search_space.read(options.space, options.overrides)
         chosen = _chosen(options, spec, store)
         resources = Resources() if spec is None else spec.resources
+        jax_settings.require()
         origin = provenance.capture(options.argv)
         plan = _plan(options, chosen, resources, store, origin)
-    except (SearchSpaceError, StoreError, sql.QueryError, ProtocolError) as error:
+    except (SearchSpaceError, SettingsError, StoreError, sql.QueryError, ProtocolError) as error:
         output.complain(str(error))
         return 2
     name = "evaluation" if spec is None else spec.name

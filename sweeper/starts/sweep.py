@@ -30,6 +30,7 @@ from sweeper.starts.on_cluster import StartError
 from sweeper.starts.output import Output
 from sweeper.starts.planned_sweep import PlannedSweep, StartOptions, cost_of, planned_sweep
 from sweeper.store.store import Status, Store, StoreError, SweepRecord
+from sweeper.trial.jax_settings import SettingsError
 from sweeper.trial.trial_spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def start(options: StartOptions, interruption: Interruption) -> int:
         return 2
     try:
         return run(planned_sweep(options, spec, store, output), interruption)
-    except SearchSpaceError as error:
+    except (SearchSpaceError, SettingsError) as error:
         output.complain(str(error))
         return 2
     except StoreError as error:

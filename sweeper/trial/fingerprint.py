@@ -2,8 +2,8 @@
 
 The fingerprint of a trial covers the source of its task, its model and its objective (of a package, every file), the
 source of the numerics (`NUMERICS`), all modules of this package, of the project and of the packages of plug-ins that
-these import, and the versions of `LIBRARIES`. Where the files lie does not count. Two trials of one specification and
-one fingerprint were computed by the same program.
+these import, the versions of `LIBRARIES`, and the flags of XLA. Where the files lie does not count. Two trials of one
+specification and one fingerprint were computed by the same program.
 
 Comments, docstrings and formatting are no part of a fingerprint: it hashes the syntax tree of a module, without texts
 that stand alone as statements. Modules that are imported by a computed name are not seen.
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from sweeper.trial import plugins, source_meaning
+from sweeper.trial import jax_settings, plugins, source_meaning
 from sweeper.trial.source_meaning import Meaning
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -53,6 +53,7 @@ class Code(BaseModel):
         models: The same for every model.
         objectives: The same for every objective; empty in records of programs from before objectives were plug-ins.
         versions: Versions of `LIBRARIES`; packages that are not installed are left out.
+        settings: `jax_settings.flags`; empty in records of programs that did not look at them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -62,6 +63,7 @@ class Code(BaseModel):
     models: dict[str, str]
     objectives: dict[str, str] = {}
     versions: dict[str, str]
+    settings: dict[str, str] = {}
 
     def fingerprint(self, trial: TrialSpec) -> str:
         """Twenty hexadecimal digits that stand for the program that computes this trial."""
@@ -71,6 +73,7 @@ class Code(BaseModel):
             self.models.get(trial.model.name),
             self.objectives.get(trial.objective.name),
             self.versions,
+            *([self.settings] if self.settings else []),
         ]
         return source_meaning.digest(json.dumps(parts, sort_keys=True).encode())
 
@@ -93,6 +96,10 @@ class Code(BaseModel):
         for name in sorted(self.versions.keys() | expected.versions.keys()):
             if self.versions.get(name) != expected.versions.get(name):
                 differences.append(f"{name} ({self.versions.get(name)} instead of {expected.versions.get(name)})")
+        for name in sorted(self.settings.keys() | expected.settings.keys()):
+            if self.settings.get(name) != expected.settings.get(name):
+                mine, theirs = (code.settings.get(name, "") for code in (self, expected))
+                differences.append(f"{name} ({mine!r} instead of {theirs!r})")
         if differences:
             raise OtherCodeError(f"the worker runs other code than this start; what differs: {', '.join(differences)}")
 
@@ -119,6 +126,7 @@ def captured() -> Code:
         models=digests("model"),
         objectives=digests("objective"),
         versions=versions,
+        settings=jax_settings.flags(),
     )
     source_meaning.keep()
     return code

@@ -95,7 +95,7 @@ class _Quarters:
 
 def test_a_worker_that_waits_for_the_driver_reports_less_often(tmp_path, monkeypatch):
     run = _Quarters()
-    monkeypatch.setattr(tune_worker, "keep_programs", lambda cpus: None)
+    monkeypatch.setattr(tune_worker, "keep_programs", lambda: None)
     monkeypatch.setattr(tune_worker, "time", run)
     monkeypatch.setattr(Worker, "_started", lambda self, work: run)
     worker = Worker(whole(coloring_trial()), tmp_path)
@@ -197,7 +197,7 @@ def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_ma
         given.append(arguments[-1])
         return _Quarters()
 
-    monkeypatch.setattr(tune_worker, "keep_programs", lambda cpus: None)
+    monkeypatch.setattr(tune_worker, "keep_programs", lambda: None)
     monkeypatch.setattr(pack_run, "opened", opened)
     Worker(whole(coloring_trial()), tmp_path, resources=resources).step()
     assert given == [share]
