@@ -6,13 +6,15 @@
 # make publish FROM=results   adds what a store of runs has finished to published/, to the document and to its figures
 # The first of these that is supported makes .venv; `make sweep PYTHON=…` names another.
 PYTHON ?= python3.13 python3.12 python3.11 python3
-BIN := .venv/bin
+# `make unit VENV=… PYTHON=…` has another environment, with another Python.
+VENV := .venv
+BIN := $(VENV)/bin
 SHELL := /bin/bash -o pipefail
 
 .PHONY: sweep figures paper-figures further-figures publish check unit test tests-of-a-commit test-all lint chaos
 .PHONY: lock clean
 
-sweep: .venv/runtime
+sweep: $(VENV)/runtime
 	$(BIN)/python -m sweeper.run search_spaces/quickstart.yaml
 
 # The spaces whose trials published/ has, or is to have, in two lists that take about as long to draw. The first has all
@@ -29,13 +31,13 @@ FIGURES := figures
 SIDE_BY_SIDE := $(MAKE) --no-print-directory --jobs 2
 DRAW := $(BIN)/python -m sweeper.report --results published --planned --out $(FIGURES)
 
-figures: .venv/runtime
+figures: $(VENV)/runtime
 	$(SIDE_BY_SIDE) --output-sync=target paper-figures further-figures
 
-paper-figures: .venv/runtime
+paper-figures: $(VENV)/runtime
 	$(DRAW) --compare $(PAPER:%=--space search_spaces/%.yaml)
 
-further-figures: .venv/runtime
+further-figures: $(VENV)/runtime
 	$(DRAW) $(FURTHER:%=--space search_spaces/%.yaml)
 
 # Figures that README and docs show: FIGURES/<space>/<name>.png is docs/figures/<space>-<name>.png.
@@ -52,7 +54,7 @@ SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/fig
 # Documents with tables from published/.
 FILLED := docs/reproduction.md docs/beyond-the-paper.md
 
-publish: .venv/runtime
+publish: $(VENV)/runtime
 	@test -n "$(FROM)" || { echo "the store of the runs is needed: make publish FROM=results" >&2; exit 2; }
 	$(BIN)/python -m sweeper copy --results $(FROM) --to published --outcomes drawn --hide-folders
 	for name in $(FILLED); do $(BIN)/python -m sweeper.report --results published --fill $$name || exit 1; done
@@ -65,51 +67,52 @@ publish: .venv/runtime
 # start hundreds of processes, which are to find the modules compiled, whatever the environment says.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
-check: .venv/dev
+check: $(VENV)/dev
 	$(SIDE_BY_SIDE) --output-sync=target lint unit
 
-unit: .venv/dev
+unit: $(VENV)/dev
 	$(PYTEST) --without-ray -m "not slow and not long"
 
-test: .venv/dev
+test: $(VENV)/dev
 	$(SIDE_BY_SIDE) lint tests-of-a-commit
 
-tests-of-a-commit: .venv/dev
+tests-of-a-commit: $(VENV)/dev
 	$(PYTEST) --numprocesses 3 -m "not long"
 
 test-all: test
 	$(PYTEST) -m long
 
-lint: .venv/dev
+lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-chaos: .venv/runtime
+chaos: $(VENV)/runtime
 	$(BIN)/python -m chaos
 
 # The environment is complete once its mark is newer than the lock it was installed from.
-.venv/runtime: locks/runtime.lock | .venv/bin/pip
+$(VENV)/runtime: locks/runtime.lock | $(VENV)/bin/pip
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r locks/runtime.lock
 	touch $@
 
-.venv/dev: locks/dev.lock | .venv/bin/pip
+$(VENV)/dev: locks/dev.lock | $(VENV)/bin/pip
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r locks/dev.lock
-	touch $@ .venv/runtime
+	touch $@ $(VENV)/runtime
 
-.venv/bin/pip:
+$(VENV)/bin/pip:
 	@for python in $(PYTHON); do \
 	  $$python -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
-	    && echo "$$python -m venv .venv" && exec $$python -m venv .venv; \
+	    && echo "$$python -m venv $(VENV)" && exec $$python -m venv $(VENV); \
 	done; \
 	echo "Python 3.11, 3.12 or 3.13 with its module venv is needed, and none of these is: $(PYTHON);" \
 	  "on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1
 
 # Resolve the dependencies of pyproject.toml again, once for all Pythons and platforms, and ask for wheels of each; needs
-# uv, which only this target uses.
+# uv, which only this target uses. Python 3.11 gets the oldest versions of locks/oldest.txt, the others the newest.
 COMPILE := uv pip compile --quiet --no-header
-LOCK := $(COMPILE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url pyproject.toml
+LOCK := $(COMPILE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --upgrade-package jax --upgrade-package jaxlib --upgrade-package flax -c locks/oldest.txt pyproject.toml
 lock:
 	$(LOCK) -o locks/runtime.lock
 	$(LOCK) --extra dev -c locks/runtime.lock -o locks/dev.lock
@@ -122,4 +125,4 @@ lock:
 	done; done; done
 
 clean:
-	rm -rf .venv .pytest_cache .jax_cache .ruff_cache .hypothesis .import_linter_cache figures
+	rm -rf $(VENV) .pytest_cache .jax_cache .ruff_cache .hypothesis .import_linter_cache figures

@@ -92,6 +92,7 @@ def train(
         sweeper.space.problems.SearchSpaceError: the space cannot be run.
         sweeper.store.files.StoreError: the store cannot be read or written.
         sweeper.starts.from_python.SweepError: there is no cluster that can run the sweep.
+        sweeper.trial.jax_settings.SettingsError: a setting of JAX that decides numbers was changed.
         KeyboardInterrupt: Ctrl-C came, or a request to stop (`sweeper stop`).
     """
     from sweeper.starts import from_python

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.markers import Marker
+from packaging.requirements import Requirement
 
 import sweeper
 from sweeper.trial import plugins
 
+PROJECT = tomllib.loads((plugins.ROOT / "pyproject.toml").read_text())["project"]
 LOCKS = sorted((plugins.ROOT / "locks").glob("*.lock"))
 PYTHONS = ("3.11", "3.12", "3.13")
 
@@ -20,14 +23,33 @@ PYTHONS = ("3.11", "3.12", "3.13")
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
 def test_a_lock_holds_one_hashed_version_of_each_package_and_no_address(path):
     text = path.read_text()
-    entries = re.findall(r"^([\w.-]+)==\S+(?: ; .+)? \\\n    --hash=sha256:", text, re.MULTILINE)
-    assert len(entries) > 50
-    assert len(entries) == len(set(entries)) == len(re.findall(r"^\S", text, re.MULTILINE))
+    entries = re.findall(r"^([\w.-]+==\S+)(?: ; (.+))? \\\n    --hash=sha256:", text, re.MULTILINE)
+    assert len(entries) == len(re.findall(r"^\S", text, re.MULTILINE)) > 50
     assert "://" not in text
+    for python in PYTHONS:
+        environment = {"python_version": python, "python_full_version": f"{python}.9"}
+        pinned = [Requirement(entry) for entry, marker in entries if not marker or Marker(marker).evaluate(environment)]
+        assert len(pinned) == len({requirement.name for requirement in pinned})
+        versions = {requirement.name: str(requirement.specifier) for requirement in pinned}
+        newest = python != PYTHONS[0]
+        assert versions["jax"] == versions["jaxlib"] == ("==0.12.0.1" if newest else "==0.10.2")
+        for requirement in map(Requirement, PROJECT["dependencies"]):
+            version = versions[requirement.name.lower()].removeprefix("==")
+            assert requirement.specifier.contains(version), f"{requirement} leaves out {version}"
+
+
+def test_the_ranges_begin_with_the_oldest_tested_versions():
+    """What decides numbers has a range, from the version of Python 3.11 on, that ends before the next untested one."""
+    ranges = {r.name: r.specifier for r in map(Requirement, PROJECT["dependencies"])}
+    oldest = {"jax": "0.10.2", "flax": "0.12.8", "optax": "0.2.8", "evosax": "0.3.2", "ray": "2.60"}
+    for name, version in oldest.items():
+        assert f">={version}" in str(ranges[name])
+        assert not ranges[name].contains(f"{version}.dev0", prereleases=True)
+        assert "<" in str(ranges[name]).replace(f">={version}", "")
 
 
 def test_the_metadata_agree():
-    project = tomllib.loads((plugins.ROOT / "pyproject.toml").read_text())["project"]
+    project = PROJECT
     minors = [int(version.partition(".")[2]) for version in PYTHONS]
     assert project["requires-python"] == f">=3.{minors[0]},<3.{minors[-1] + 1}"
     prefix = "Programming Language :: Python :: "

@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from packaging.markers import Marker
+
 LOCK = Path("locks/gpu.lock")
 DRIVER = Path("/proc/driver/nvidia/version")
 
@@ -19,7 +21,10 @@ SETTINGS = ("CUDA_", "JAX_", "LD_LIBRARY_PATH", "NVIDIA_TF32_OVERRIDE", "PJRT_",
 
 def described() -> str:
     """The packages and the driver that are needed and that are there, the commit, and settings. Opens no device."""
-    needed = dict(re.findall(r"^(flax|jax|jaxlib|jax-cuda[\w-]+)==([\w.]+)", LOCK.read_text(), re.MULTILINE))
+    entries = re.findall(
+        r"^(flax|jax|jaxlib|jax-cuda[\w-]+)==([\w.]+)(?: ; (.+?))? \\$", LOCK.read_text(), re.MULTILINE
+    )
+    needed = {name: version for name, version, marker in entries if not marker or Marker(marker).evaluate()}
     there = {name: _version(name) for name in needed} | _plugins()
     packages = [f"{name} {version}" for name, version in needed.items()]
     found = [f"{name} {version or 'is missing'}" for name, version in sorted(there.items())]

@@ -8,7 +8,7 @@ Invariants:
     - No exception of Ray about a pack leaves this room. An exception inside a pack, or a worker that dies too often,
       becomes failed rows where packs are trained; trials that could not be committed are a `TrialsLost` of
       `sweeper.events`, and stay pending.
-    - A worker gets as many threads as its pack has cores, and a GPU only if the pack asks for one; its environment
+    - A worker has one thread that computes, and gets a GPU only if the pack asks for one; its environment
       says so before jax is imported.
     - After `connected` is left, no process that it started remains.
 """

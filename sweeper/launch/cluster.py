@@ -22,6 +22,7 @@ from sweeper.launch.worker_process import WORKER_VARIABLE
 from sweeper.messages import counted
 from sweeper.packs.memory_share import memory_share
 from sweeper.space.resources import Resources
+from sweeper.trial import jax_settings
 
 CONNECT_SECONDS = 30
 """After this time without an answer a cluster counts as refusing the driver."""
@@ -30,21 +31,19 @@ CONNECT_SECONDS = 30
 def worker_environment(resources: Resources) -> dict[str, str]:
     """Environment of the worker processes, set before jax is imported there.
 
-    By itself XLA sizes its thread pools by the machine, and two packs on two cores take four threads. Preallocation
-    lets the first pack take most of a GPU that several packs share.
+    One thread for any number of cores, as more threads are other numbers (`sweeper.training.compilation`); and XLA's
+    settings are those of this process. Preallocation lets the first pack take most of a GPU that several packs share.
     """
-    threads = str(resources.cpus)
     environment = {
-        "PJRT_NPROC": threads,
-        "NPROC": threads,
-        "OMP_NUM_THREADS": threads,
-        "OPENBLAS_NUM_THREADS": threads,
+        **{name: value for name, value in jax_settings.environment.items() if value or name == "XLA_FLAGS"},
+        "PJRT_NPROC": "1",
+        "NPROC": "1",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "RAY_CHDIR_TO_TRIAL_DIR": "0",
         WORKER_VARIABLE: "1",
     }
-    if resources.cpus == 1:
-        environment["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
     if resources.gpus == 0:
         # Workers without a GPU of their own still see the GPUs of the node.
         environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}

@@ -40,17 +40,17 @@ class FirstPacks(NamedTuple):
     trials: Sequence[TrialSpec] = ()
 
 
-def kept_programs(cpus: int) -> Path | None:
-    """The folder for programs that use so many threads; None if there is no safe folder.
+def kept_programs() -> Path | None:
+    """The folder for programs; None if there is no safe folder.
 
     The folder holds machine code: a folder that other users may write to, or have made, is not used.
     """
-    return private_folder(f"jax-cache-{cpus}")
+    return private_folder("jax-cache")
 
 
-def keep_programs(cpus: int) -> None:
+def keep_programs() -> None:
     """Have jax keep the programs of this process in the folder."""
-    if (folder := kept_programs(cpus)) is not None:
+    if (folder := kept_programs()) is not None:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
 
@@ -72,7 +72,7 @@ def compiled_ahead(
     Yields:
         The processes that compile.
     """
-    folder = kept_programs(resources.cpus)
+    folder = kept_programs()
     if folder is None or resources.gpus or resources.population_workers:
         yield []
         return

@@ -26,7 +26,7 @@ from sweeper.launch.failures import PluginRaised, reason
 from sweeper.packs.packing import stack
 from sweeper.training import evolution
 from sweeper.training.population import Distribution, Evaluator
-from sweeper.trial import fingerprint, plugins
+from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
@@ -52,6 +52,7 @@ class _Worker:
 
 @functools.cache
 def _own_code() -> Code:
+    jax_settings.put_back()  # the environment of this node may have changed one
     return fingerprint.captured()
 
 

@@ -32,7 +32,7 @@ from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.training.trainer import Trainer
 from sweeper.training.trainers import trainer_of
-from sweeper.trial import fingerprint, plugins
+from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.provenance import Provenance
 
@@ -67,12 +67,14 @@ class PackWorker(tune.Trainable):
         self._work_kind: WorkKind = launch["work_kind"]
         self._store: Store | None = None
         self._population: Population | None = None
+        jax_settings.put_back()  # before a plug-in is imported: the environment of this node may have changed one
         with contextlib.suppress(Exception):  # `step` says what is wrong
             decoded(config)  # plug-ins may say where further modules are
         self._code = fingerprint.captured()
         self._reported_at: float | None = None
-        keep_programs(self._resources.cpus)
+        keep_programs()
         self.reset_config(config)
+        self._code = fingerprint.captured()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take up the next pack.
@@ -80,6 +82,7 @@ class PackWorker(tune.Trainable):
         Args:
             new_config: The work as made by `worker_messages.encoded`.
         """
+        jax_settings.put_back()  # the environment of this node, or an earlier pack, may have changed one
         self._encoded = new_config
         self._run: PackRun | EvaluationRun | None = None
         self._progress: PackProgressed | None = None

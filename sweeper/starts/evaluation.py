@@ -31,8 +31,9 @@ from sweeper.starts.on_cluster import StartError
 from sweeper.starts.output import Output
 from sweeper.store.evaluations import protocol_id
 from sweeper.store.store import NoNetworkError, Store, StoreError
-from sweeper.trial import plugins, provenance
+from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.fingerprint import LoadedCode, OtherCodeError
+from sweeper.trial.jax_settings import SettingsError
 from sweeper.trial.plugins import PluginError
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial_spec import trial_id
@@ -106,10 +107,19 @@ def start(options: EvaluationOptions, interruption: Interruption) -> int:
             spec = None if options.space is None else search_space.read(options.space, options.overrides)
             chosen = _chosen(options, spec, store)
         resources = Resources() if spec is None else spec.resources
+        jax_settings.require()
         origin = provenance.capture(options.argv)
         plan = _plan(options, chosen, resources, store, origin)
         LoadedCode(plan.plan.trials.values()).require_unchanged()
-    except (SearchSpaceError, StoreError, sql.QueryError, ProtocolError, PluginError, OtherCodeError) as error:
+    except (
+        SearchSpaceError,
+        SettingsError,
+        StoreError,
+        sql.QueryError,
+        ProtocolError,
+        PluginError,
+        OtherCodeError,
+    ) as error:
         output.complain(str(error))
         return 2
     name = "evaluation" if spec is None else spec.name

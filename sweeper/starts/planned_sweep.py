@@ -15,7 +15,7 @@ from sweeper.space import panel_checks
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.starts.output import Output
 from sweeper.store.store import Status, Store, SweepRecord
-from sweeper.trial import provenance
+from sweeper.trial import jax_settings, provenance
 from sweeper.trial.fingerprint import Code, LoadedCode
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -87,8 +87,10 @@ def planned_sweep(options: StartOptions, spec: SweepSpec, store: Store, output: 
     Raises:
         OtherCodeError: code was edited after this process had loaded it.
         SearchSpaceError: a panel names what no trial of the space will have.
+        SettingsError: a setting of JAX that decides numbers has another value than in all trials.
         StoreError: the store cannot be read.
     """
+    jax_settings.require()
     origin = provenance.capture(options.argv)
     assert origin.code is not None
     earlier = [record for record in store.sweeps() if record.name == spec.name]

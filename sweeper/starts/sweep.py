@@ -34,6 +34,7 @@ from sweeper.store import deletion
 from sweeper.store.store import Status, Store, StoreError, SweepRecord
 from sweeper.trial import plugins
 from sweeper.trial.fingerprint import OtherCodeError
+from sweeper.trial.jax_settings import SettingsError
 from sweeper.trial.plugins import PluginError
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -70,7 +71,7 @@ def start(options: StartOptions, interruption: Interruption) -> int:
     try:
         with plugins.contained():
             return run(planned_sweep(options, spec, store, output), interruption)
-    except (SearchSpaceError, PluginError, OtherCodeError) as error:
+    except (SearchSpaceError, SettingsError, PluginError, OtherCodeError) as error:
         output.complain(str(error))
         return 2
     except StoreError as error:

@@ -5,18 +5,29 @@ program sees share a program (`TrialSpec.for_programs`). A program that runs onc
 weights, is compiled for the CPU at LLVM level 1: this takes a third of the time, and the speed of such a program does
 not matter.
 
+Every way to train or evaluate runs its programs on a CPU device that this module makes, with a single thread. XLA's
+kernels cut sums into parts by the number of threads, so that other threads are other numbers; and jax's own CPU device
+has the threads that the environment said when somebody first used it. So neither the environment, nor the cores of a
+worker, nor what a notebook did before changes a number. More cores serve more packs.
+
 The first argument of every program is a trial, or trials stacked along a lane axis, and the trial says how exact matrix
 products are. A GPU would round their factors to ten bits by default; a CPU computes them in full whatever is asked for.
 """
 
+import contextlib
+import ctypes
+import functools
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxlib import xla_client
 
-from sweeper.trial import vectorisation
+from sweeper.trial import jax_settings, vectorisation
 from sweeper.trial.trial_spec import TrialSpec
 
 PROGRAMS = 32
@@ -39,6 +50,34 @@ class Program:
         return memory_bytes(self._executable)
 
 
+@functools.cache
+def one_thread() -> Any:
+    """The CPU device of all programs for CPUs."""
+    _hold_lapack_to_one_thread()
+    before = os.environ.get("PJRT_NPROC")
+    os.environ["PJRT_NPROC"] = "1"  # read when a client is made
+    try:
+        return xla_client.make_cpu_client(num_devices=1).devices()[0]
+    finally:
+        if before is None:
+            del os.environ["PJRT_NPROC"]
+        else:
+            os.environ["PJRT_NPROC"] = before
+
+
+def _hold_lapack_to_one_thread() -> None:
+    """XLA calls the LAPACK of scipy, whose sums depend on its threads too. Workers are started with one."""
+    if os.environ.get("OPENBLAS_NUM_THREADS") != "1" and Path("/proc/self/maps").exists():
+        import scipy.linalg  # noqa: F401  loads LAPACK
+
+        lines = Path("/proc/self/maps").read_text().splitlines()
+        for file in {line.split()[-1] for line in lines if "openblas" in line}:
+            library = ctypes.CDLL(file)
+            for name in ("openblas_set_num_threads", "scipy_openblas_set_num_threads"):
+                if hasattr(library, name):
+                    getattr(library, name)(1)
+
+
 _programs: dict[Any, Program] = {}  # the latest used last
 _seconds = 0.0
 _cpu_seconds = 0.0
@@ -53,10 +92,21 @@ def traced(function: Callable[..., Any], trial: TrialSpec, *arguments: Any, **ji
 def compiled(
     function: Callable[..., Any], trial: TrialSpec, *arguments: Any, runs_once: bool = False, **jit_options: Any
 ) -> Any:
-    """The executable of `function` for the shapes and static values of its arguments."""
-    quick = runs_once and jax.default_backend() == "cpu"
-    options: dict[str, Any] = {"xla_backend_optimization_level": 1} if quick else {}
-    return traced(function, trial, *arguments, **jit_options).lower().compile(compiler_options=options)
+    """The executable of `function` for the shapes and static values of its arguments.
+
+    Raises:
+        SettingsError: a setting that decides numbers was changed, before or by `function`; the change is undone.
+    """
+    jax_settings.undone("code that ran since the last program was compiled")
+    on_cpu = vectorisation.in_turns()
+    options: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False} if on_cpu else {}
+    if runs_once and on_cpu:
+        options["xla_backend_optimization_level"] = 1
+    try:
+        with jax.default_device(one_thread()) if on_cpu else contextlib.nullcontext():
+            return traced(function, trial, *arguments, **jit_options).lower().compile(compiler_options=options)
+    finally:
+        jax_settings.undone(f"the task '{trial.task.name}', its model or its objective")
 
 
 def kept(

@@ -1,7 +1,7 @@
 """Fingerprints of the code and the libraries that compute the numbers of a trial.
 
 The fingerprint of a trial covers the numerics (`NUMERICS` and all modules of this package that these import), the
-versions of `LIBRARIES`, and for its task, its model and its objective
+versions of `LIBRARIES`, the flags of XLA, and for its task, its model and its objective
 
 - the file of the plug-in, or every file of its package, and the files beside it that are no Python;
 - what these name: a module that they import, and a file, a folder or a module of the project all words of whose name
@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from sweeper.trial import plugins, source_meaning
+from sweeper.trial import jax_settings, plugins, source_meaning
 from sweeper.trial.project_files import ProjectFiles
 from sweeper.trial.source_meaning import Meaning
 from sweeper.trial.trial_spec import TrialSpec
@@ -71,6 +71,7 @@ class Code(BaseModel):
         objectives: The same for every objective; empty in records of programs from before objectives were plug-ins.
         versions: Versions of `LIBRARIES`; packages that are not installed are left out.
         imported: Versions of the other libraries that plug-ins import, which are part of the digests of the plug-ins.
+        settings: `jax_settings.flags`; empty in records of programs that did not look at them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -81,6 +82,7 @@ class Code(BaseModel):
     objectives: dict[str, str] = {}
     versions: dict[str, str]
     imported: dict[str, str] = {}
+    settings: dict[str, str] = {}
 
     def fingerprint(self, trial: TrialSpec) -> str:
         """Twenty hexadecimal digits that stand for the program that computes this trial."""
@@ -90,6 +92,7 @@ class Code(BaseModel):
             self.models.get(trial.model.name),
             self.objectives.get(trial.objective.name),
             self.versions,
+            *([self.settings] if self.settings else []),
         ]
         return source_meaning.digest(json.dumps(parts, sort_keys=True).encode())
 
@@ -115,6 +118,10 @@ class Code(BaseModel):
         for name in sorted(mine.keys() | theirs.keys()):
             if mine.get(name) != theirs.get(name):
                 differences.append(f"{name} ({mine.get(name)} instead of {theirs.get(name)})")
+        mine, theirs = self.settings, expected.settings
+        for name in sorted(mine.keys() | theirs.keys()):
+            if mine.get(name) != theirs.get(name):
+                differences.append(f"{name} ({mine.get(name, '')!r} instead of {theirs.get(name, '')!r})")
         if differences:
             raise OtherCodeError(f"the worker runs other code than this start; what differs: {', '.join(differences)}")
 
@@ -148,6 +155,7 @@ def captured() -> Code:
         objectives=digests("objective"),
         versions=versions,
         imported=imported,
+        settings=jax_settings.flags(),
     )
     source_meaning.keep()
     return code

@@ -107,14 +107,14 @@ def load(kind: Kind, name: str) -> type:
 
     Raises:
         PluginError: there is no such name (the message lists the known names and the nearest), or two plug-ins have
-            it; the file cannot be imported, or its class lacks methods.
+            it; the file cannot be imported, or changes settings of JAX; or its class lacks methods.
     """
     from sweeper.trial import fingerprint
 
     place = _place(kind, name)
     _make_packages()  # again, as the project's folders may be newer than this process
     with fingerprint.noted(modules(kind)[name]):
-        plugin = _imported(kind, name, place)
+        plugin = _imported_without_changes(kind, name, place)
     if not isinstance(plugin, type):
         raise PluginError(f"{place}: {kind} '{name}' is no class")
     _check(kind, plugin, place)
@@ -221,6 +221,27 @@ def _file_of(entry_point: importlib.metadata.EntryPoint) -> str | None:
     except (ImportError, ValueError):
         return None
     return spec.origin if spec else None
+
+
+_setters: dict[Place, str] = {}
+"""What plug-ins have changed: Python keeps their modules, so that a second import would change nothing."""
+
+
+def _imported_without_changes(kind: Kind, name: str, place: Place) -> object:
+    """The plug-in, if its import leaves the settings of JAX alone that decide numbers."""
+    from sweeper.trial import jax_settings  # imports JAX, as plug-ins do
+
+    before = jax_settings.changed()
+    try:
+        plugin = _imported(kind, name, place)
+    finally:
+        if (after := jax_settings.changed()) != before:
+            listed = ", ".join(f"{setting} to {value!r}" for setting, value in after.items())
+            _setters[place] = f"{place}: the import of the {kind} '{name}' sets {listed}, for all trials of the process"
+            jax_settings.put_back()
+    if place in _setters:
+        raise PluginError(f"{_setters[place]}; remove that, and start Python anew")
+    return plugin
 
 
 def _imported(kind: Kind, name: str, place: Place) -> object:

@@ -25,4 +25,6 @@ def built_for(platform: str) -> contextlib.AbstractContextManager[None]:
 def in_turns() -> bool:
     """Whether the program that is being traced computes like cases in turns; it is made for a CPU then."""
     platform = _platform.value
-    return (jax.default_backend() if platform is None else platform) == "cpu"
+    if platform is None and (device := jax.config.values["jax_default_device"]) is not None:
+        platform = device if isinstance(device, str) else device.platform
+    return (platform or jax.default_backend()) == "cpu"

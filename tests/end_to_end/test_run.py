@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sweeper import run
+from sweeper.analysis import sql
 from sweeper.interruption import SIGNALS
 from sweeper.store.store import Store
 from tests.end_to_end.sweep_process import (
@@ -130,6 +131,22 @@ trial: {TRIAL}
 search: {{method: optuna, trials: 9, metric: loss, mode: min}}
 """
 
+SUMS = f"""
+trial: {TRIAL.replace("width: 4, key_size: 4", "width: 32, key_size: 16")}
+  task: {{name: coloring, vertices: 6}}
+  objective: {{q: 3, m: 10}}
+  optimizer: {{warmup_steps: 10}}
+  steps: 20
+"""
+"""Sums that XLA cuts into other parts if there is a second thread."""
+
+NOTEBOOK = """
+import jax.numpy
+jax.numpy.ones(3) + 1  # starts jax's own CPU device, with the threads of the environment
+import sweeper
+assert sweeper.train("sums.yaml", "in-process", in_process=True)["status"].tolist() == ["finished"]
+"""
+
 PATIENT_DRIVER = """
 import math
 import sys
@@ -154,7 +171,13 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (copy / "tasks" / "counting.py").write_text(COUNTING.format(folder=str(copy / "threads")))
     # Tune by itself imports all trackers that are installed, which takes seconds.
     (copy / "mlflow.py").write_text("raise RuntimeError('the driver imports a tracker that no user asked for')")
-    for name, text in (("tiny", SWEEP), ("breakdown", BREAKDOWN), ("deadly", DEADLY), ("adaptive", OPTUNA)):
+    for name, text in (
+        ("tiny", SWEEP),
+        ("breakdown", BREAKDOWN),
+        ("deadly", DEADLY),
+        ("adaptive", OPTUNA),
+        ("sums", SUMS),
+    ):
         (copy / f"{name}.yaml").write_text(text)
     return copy
 
@@ -293,6 +316,32 @@ def test_a_store_that_takes_nothing_ends_the_sweep_with_one_sentence(checkout):
     assert "8 of 8 trials committed" in text
 
 
+def test_all_ways_to_run_compute_the_same_bits(checkout, monkeypatch):
+    monkeypatch.setenv("PJRT_NPROC", "2")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+    def done(*arguments: str, **options: tuple[str, ...]) -> None:
+        code, text = Command(checkout, *arguments, **options).wait()
+        assert code == 0, text
+
+    def numbers(name: str) -> tuple[object, ...]:
+        store = Store.open(checkout / name)
+        (row,), (seal,) = store.trials().to_pylist(), store.seals().values()
+        return row["train_loss"], row["loss"], row["sampled"], row["extra_metrics"], seal.network
+
+    for cpus in ("1", "2"):
+        done("sums.yaml", "--address", "local", "--set", f"resources.cpus={cpus}", "--results", f"cpus-{cpus}")
+    done(program=("-c", NOTEBOOK))
+    assert numbers("cpus-1") == numbers("cpus-2") == numbers("in-process")
+
+    done("--where", "true", "--address", "local", "--results", "in-process", program=("-m", "sweeper.evaluate"))
+    trained, evaluated = (
+        sql.table(f"select loss, sampled, success from {view}", Store.open(checkout / "in-process")).to_pylist()
+        for view in ("trials", "evaluations")
+    )
+    assert trained == evaluated
+
+
 def test_failures_and_early_stops_are_rows(checkout):
     arguments = ("breakdown.yaml", "--results", "broken", "--address", "local", "--concurrency", "1")
     code, text = Command(checkout, *arguments).wait()
@@ -337,7 +386,7 @@ def test_an_optuna_search_runs_and_resumes_on_one_thread_a_worker(checkout):
     assert code == 0, text
     assert "9 of 9 trials committed" in text
     counts = [path.read_text() for path in (checkout / "threads").iterdir()]
-    assert set(counts) == {"1"}, "XLA's pool of a worker with one core"
+    assert set(counts) == {"2"}, "the pools of JAX's own CPU device and of ours, one thread each"
 
     store = Store.open(checkout / "adaptive")
     assert len(store.sweeps()[-1].trial_ids) == 9

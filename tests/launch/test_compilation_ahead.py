@@ -53,7 +53,7 @@ def test_a_worker_reads_the_programs_that_were_compiled_ahead(tmp_path, monkeypa
     resources = Resources()
     environment = worker_environment(resources) | {"PYTHONPATH": str(plugins.ROOT)}
     pack = Pack((coloring_trial(**FIELDS, steps=3), coloring_trial(**FIELDS, steps=3, seed=1)))
-    folder = compiling.kept_programs(resources.cpus)
+    folder = compiling.kept_programs()
     assert folder is not None
     first = compiling.FirstPacks([pack], fingerprint.captured())
     with compiling.compiled_ahead(first, resources, environment) as (process,):
@@ -75,7 +75,7 @@ def test_a_worker_reads_the_programs_that_were_compiled_ahead(tmp_path, monkeypa
             assert len(processes) == 1
     worker = (
         "import sys, json, tempfile; from sweeper.launch import compiling; compiling.LEAST_SECONDS = 0.0\n"
-        "tempfile.tempdir = sys.argv[2]; compiling.keep_programs(1)\n"
+        "tempfile.tempdir = sys.argv[2]; compiling.keep_programs()\n"
         "from sweeper.packs.pack_run import *; from sweeper.trial.provenance import capture\n"
         "pack = Pack(tuple(map(TrialSpec.model_validate, json.loads(sys.argv[1]))))\n"
         "run_pack(pack, Destination(Store.open(sys.argv[2] + '/store'), capture([])))\n"

@@ -23,7 +23,7 @@ from sweeper.space.resources import Resources
 from sweeper.starts import on_cluster
 from sweeper.starts.output import Output
 from sweeper.store.store import Store
-from sweeper.trial import fingerprint, plugins
+from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.private_folder import private_folder
 from tests.heard import Heard
 from tests.results import PROVENANCE
@@ -64,12 +64,11 @@ def test_the_driver_never_starts_jax():
     assert done.returncode == 0, done.stderr
 
 
-def test_a_worker_gets_the_threads_of_its_cores_and_no_gpu_by_chance(monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", "--some_flag")
+def test_a_worker_gets_one_thread_the_flags_of_the_driver_and_no_gpu_by_chance(monkeypatch):
+    monkeypatch.setitem(jax_settings.environment, "XLA_FLAGS", "--some_flag")
     one, two, gpu = (cluster.worker_environment(r) for r in (Resources(), Resources(cpus=2), Resources(gpus=0.5)))
-    assert (one["PJRT_NPROC"], two["PJRT_NPROC"]) == ("1", "2")
-    assert one["XLA_FLAGS"] == "--some_flag --xla_cpu_multi_thread_eigen=false"
-    assert "XLA_FLAGS" not in two
+    assert one == two
+    assert (one["PJRT_NPROC"], one["OPENBLAS_NUM_THREADS"], one["XLA_FLAGS"]) == ("1", "1", "--some_flag")
     assert (one["JAX_PLATFORMS"], one["CUDA_VISIBLE_DEVICES"]) == ("cpu", "")
     assert not {"JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES"} & gpu.keys()
     assert (gpu["XLA_PYTHON_CLIENT_PREALLOCATE"], gpu["XLA_CLIENT_MEM_FRACTION"]) == ("false", "0.95")

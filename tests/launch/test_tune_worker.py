@@ -17,7 +17,7 @@ from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.training import evaluation
-from sweeper.trial import fingerprint, provenance
+from sweeper.trial import fingerprint, jax_settings, provenance
 from tests.launch.workers import Worker, whole
 from tests.trials import coloring_trial
 
@@ -95,7 +95,7 @@ class _Quarters:
 
 def test_a_worker_that_waits_for_the_driver_reports_less_often(tmp_path, monkeypatch):
     run = _Quarters()
-    monkeypatch.setattr(tune_worker, "keep_programs", lambda cpus: None)
+    monkeypatch.setattr(tune_worker, "keep_programs", lambda: None)
     monkeypatch.setattr(tune_worker, "time", run)
     monkeypatch.setattr(Worker, "_started", lambda self, work: run)
     worker = Worker(whole(coloring_trial()), tmp_path)
@@ -197,7 +197,7 @@ def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_ma
         given.append(arguments[-1])
         return _Quarters()
 
-    monkeypatch.setattr(tune_worker, "keep_programs", lambda cpus: None)
+    monkeypatch.setattr(tune_worker, "keep_programs", lambda: None)
     monkeypatch.setattr(pack_run, "opened", opened)
     Worker(whole(coloring_trial()), tmp_path, resources=resources).step()
     assert given == [share]
@@ -211,6 +211,28 @@ def test_a_worker_of_other_code_trains_nothing(strides, tmp_path):
     sentence = "the worker runs other code than this start; what differs: the model transformer"
     assert worker.report() == Report(done=True, trouble=Lost(sentence, of_store=False))
     assert Store.open(tmp_path).committed() == {}
+
+
+def test_a_worker_undoes_the_settings_of_its_node_and_of_an_earlier_pack(strides, tmp_path):
+    work = whole(coloring_trial())
+    jax.config.update("jax_threefry_partitionable", False)  # of the node
+    worker = Worker(work, tmp_path)
+    assert jax.config.values["jax_threefry_partitionable"]
+    jax.config.update("jax_enable_x64", True)  # of an earlier pack
+    worker.reset_config(worker_messages.encoded(work))
+    assert not jax.config.values["jax_enable_x64"]
+
+
+def test_a_worker_with_other_flags_trains_nothing_and_continues_no_checkpoint(strides, tmp_path, monkeypatch):
+    first = Worker(whole(coloring_trial()), tmp_path, ["carry on", "leave"])
+    assert first.report().refused_checkpoint is None
+    assert first.report().done
+    monkeypatch.setitem(jax_settings.environment, "XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+    assert Worker(whole(coloring_trial()), tmp_path).report().refused_checkpoint == "is of other code"
+    stranger = Worker(whole(coloring_trial()), tmp_path, origin=first._provenance)
+    trouble = stranger.report().trouble
+    assert isinstance(trouble, Lost)
+    assert "XLA_FLAGS ('--xla_cpu_enable_fast_math=true' instead of" in trouble.reason
 
 
 def test_a_checkpoint_of_other_code_is_reported_once(strides, tmp_path, monkeypatch):

@@ -1,11 +1,16 @@
 """A process compiles a program once for all trials that share it, and keeps only its latest programs."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import pytest
 
 from sweeper.packs.packing import lane, stack
 from sweeper.training import compilation, evaluation, gradient
+from sweeper.trial import plugins
 from tests.trials import coloring_trial
 
 FIELDS = {"task": {"name": "coloring", "vertices": 4}, "batch_size": 3, "steps": 10}
@@ -57,3 +62,28 @@ def test_the_programs_used_latest_are_kept(monkeypatch):
         program = compilation.kept(doubled, coloring_trial(), jnp.ones(size))
         assert program(coloring_trial(), jnp.ones(size)).tolist() == [2.0] * size
     assert sizes == [1, 2, 3, 4, 5, 2]
+
+
+SUMS = """
+import hashlib, jax, numpy as np, scipy.linalg
+from sweeper.training import compilation
+from tests.trials import coloring_trial
+jax.numpy.ones(3) + 1  # starts jax's own CPU device
+values = np.random.default_rng(0).normal(size=(2000, 300)).astype(np.float32)
+def sums(trial, x):
+    return x.sum(0), (x * x).sum(), x.T @ x, jax.numpy.linalg.cholesky(x.T @ x), jax.nn.softmax(x)
+results = compilation.compiled(sums, coloring_trial(), values)(coloring_trial(), values)
+print(*[hashlib.sha256(np.asarray(result).tobytes()).hexdigest() for result in results])
+"""
+
+
+def test_sums_do_not_depend_on_the_threads_of_the_process():
+    """Those of XLA's kernels for reductions and products, and of the LAPACK that XLA calls."""
+
+    def sums(threads: str, flags: str) -> list[str]:
+        variables = os.environ | {"PJRT_NPROC": threads, "OPENBLAS_NUM_THREADS": threads, "XLA_FLAGS": flags}
+        return subprocess.run(
+            [sys.executable, "-c", SUMS], cwd=plugins.ROOT, env=variables, check=True, capture_output=True, text=True
+        ).stdout.split()
+
+    assert sums("1", "") == sums("4", "--xla_force_host_platform_device_count=2")

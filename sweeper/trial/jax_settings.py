@@ -1,0 +1,145 @@
+"""Settings of JAX and XLA that decide numbers: most have one value for all trials, the others enter fingerprints.
+
+A setting comes from the environment, from the program around `import sweeper`, or from a plug-in that changes it when
+it is imported or traced. A start refuses `PINNED` settings of other values by name, and a plug-in that changes one is
+refused too; its change is undone, so that it reaches no other trial of the process. `flags` may differ between starts
+and are part of every fingerprint. tests/trial/test_jax_settings.py sorts every setting of the installed JAX.
+"""
+
+import enum
+import os
+from pathlib import Path
+
+import jax
+
+PINNED: dict[str, object] = {
+    "eager_constant_folding": False,
+    "jax_accurate_erf_inv": False,
+    "jax_allow_f16_reductions": True,
+    "jax_bcoo_cusparse_lowering": False,
+    "jax_compiler_enable_remat_pass": True,
+    "jax_custom_jvp3": False,
+    "jax_custom_vjp3": False,
+    "jax_debug_infs": False,
+    "jax_debug_nans": False,
+    "jax_default_matmul_precision": None,
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_disable_jit": False,
+    "jax_disable_most_optimizations": False,
+    "jax_embedded_constants_max_bytes": 32,
+    "jax_enable_custom_prng": False,
+    "jax_enable_pgle": False,
+    "jax_enable_x64": False,
+    "jax_error_checking_behavior_divide": "ignore",
+    "jax_error_checking_behavior_nan": "ignore",
+    "jax_error_checking_behavior_oob": "ignore",
+    "jax_exec_time_optimization_effort": 0.0,
+    "jax_explicit_x64_dtypes": "warn",
+    "jax_high_dynamic_range_gumbel": False,
+    "jax_memory_fitting_effort": 0.0,
+    "jax_memory_fitting_level": "O2",
+    "jax_numpy_dtype_promotion": "standard",
+    "jax_numpy_rank_promotion": "allow",
+    "jax_optimization_level": "UNKNOWN",
+    "jax_ragged_dot_use_gpu_pallas_triton_lowering": False,
+    "jax_ragged_dot_use_ragged_dot_instruction": True,
+    "jax_random_seed_offset": 0,
+    "jax_remat3": False,
+    "jax_remat_barrier_no_cotangents": False,
+    "jax_scan3": False,
+    "jax_softmax_custom_jvp": False,
+    "jax_threefry_gpu_kernel_lowering": False,
+    "jax_threefry_partitionable": True,
+    "jax_use_direct_linearize": True,
+    "jax_use_hlo_logistic_lowering": None,
+    "jax_use_magma": "auto",
+    "jax_use_rgv3": True,
+    "jax_use_shardy_partitioner": True,
+    "jax_use_simplified_jaxpr_constants": False,
+}
+"""What decides numbers, or makes an exception of a number, with the values of all trials; a JAX may lack some."""
+
+VARIABLES = ("LIBTPU_INIT_ARGS", "NVIDIA_TF32_OVERRIDE", "XLA_FLAGS")
+"""Variables of the environment that decide numbers, and are read once in a process."""
+
+_NO_NUMBERS = ("--xla_cpu_multi_thread_eigen", "--xla_dump_", "--xla_force_host_platform_device_count")
+"""Flags of XLA that change no number, as programs run on a CPU device of their own (`training.compilation`)."""
+
+
+class SettingsError(ValueError):
+    """A setting that decides numbers has another value than in all trials; the message is a sentence for the user."""
+
+
+def _of_environment() -> dict[str, str]:
+    """`VARIABLES`, with the text of a file of flags in place of its name."""
+    values = {name: " ".join(os.environ.get(name, "").split()) for name in VARIABLES}
+    named = values["XLA_FLAGS"]
+    if named and not named.startswith("--") and Path(named).is_file():
+        values["XLA_FLAGS"] = " ".join(Path(named).read_text().split())
+    return values
+
+
+environment = _of_environment()
+"""`VARIABLES` as this process began; its workers get them."""
+
+
+def flags() -> dict[str, str]:
+    """The variables that enter fingerprints: of repeated flags the last, in alphabetical order."""
+    words = {word.partition("=")[0]: word for word in environment["XLA_FLAGS"].split()}
+    counted = {"XLA_FLAGS": " ".join(words[name] for name in sorted(words) if not name.startswith(_NO_NUMBERS))}
+    return {name: value for name, value in (environment | counted).items() if value}
+
+
+def changed() -> dict[str, str]:
+    """The value of every setting, by name, that has not the value of all trials."""
+    now = {
+        name: value.name.lower() if isinstance(value, enum.Enum) else str(value)
+        for name, value in jax.config.values.items()
+    }
+    wanted = {name: str(value) for name, value in PINNED.items()}
+    variables = _of_environment()
+    return {name: now[name] for name in wanted if now.get(name, wanted[name]) != wanted[name]} | {
+        name: variables[name] for name in VARIABLES if variables[name] != environment[name]
+    }
+
+
+def put_back() -> None:
+    """Give every setting the value of all trials."""
+    for name in changed():
+        if name in PINNED:
+            jax.config.update(name, PINNED[name])
+        elif environment[name]:
+            os.environ[name] = environment[name]
+        else:
+            os.environ.pop(name, None)
+
+
+def require() -> None:
+    """Refuse settings of other values.
+
+    Raises:
+        SettingsError: the message names each, and how to get rid of it.
+    """
+    if different := changed():
+        ours = {name: PINNED.get(name, environment.get(name)) for name in different}
+        listed = ", ".join(f"{name} is {value!r} instead of {str(ours[name])!r}" for name, value in different.items())
+        names = " and ".join(name.upper() for name in different)
+        raise SettingsError(
+            f"settings that decide numbers differ from those of all trials: {listed}; unset {names} in the "
+            f"environment, or remove what changes it in this process"
+        )
+
+
+def undone(culprit: str) -> None:
+    """Undo changes of settings.
+
+    Args:
+        culprit: What has run since the settings were right.
+
+    Raises:
+        SettingsError: there was a change.
+    """
+    if different := changed():
+        put_back()
+        listed = ", ".join(f"{name} to {value!r}" for name, value in different.items())
+        raise SettingsError(f"{culprit} sets {listed}, for all trials of the process; the change was undone")
