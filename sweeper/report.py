@@ -59,7 +59,7 @@ def report(
     """Draw the panels of sweeps, say what they advise, and compare with published numbers."""
     from sweeper.analysis.difference import DifferenceError
     from sweeper.analysis.filled_tables import fill_file
-    from sweeper.analysis.report import ReportError, ReportOptions, print_difference, write_report
+    from sweeper.analysis.report import ReportError, ReportOptions, follow, print_difference, write_report
     from sweeper.space.problems import SearchSpaceError
     from sweeper.store.store import StoreError
 
@@ -85,8 +85,6 @@ def report(
         elif html is None:
             raise typer.BadParameter("--watch keeps a page fresh: name it with --html")
         else:
-            from sweeper.analysis.live_page import follow
-
             follow(results, lambda quiet, every: write_report(options, every, quiet), watch)
             raise typer.Exit(130)
 

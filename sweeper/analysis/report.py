@@ -7,32 +7,41 @@ declares panels or not.
 
 The figures of a sweep go to a folder of that sweep, figures of several sweeps to the folder above, and with `--compare`
 the comparison of all published numbers to `comparison.csv` and `comparison.md`. With `--html` all of these, and the
-state and provenance of the trials, are one page as well.
+state and provenance of the trials, are one page as well; `follow` writes the page again and again while a sweep runs.
 """
 
 import contextlib
 import functools
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from time import monotonic, sleep
+from typing import Any, NamedTuple
 
+import pandas as pd
 import pyarrow as pa
 from rich.console import Console
 
-from sweeper.analysis import comparison, difference, figures, page, seeds_needed, votes_needed
+from sweeper.analysis import comparison, difference, figures, importance, page, seeds_needed, votes_needed
 from sweeper.analysis.comparison import Compared
+from sweeper.analysis.figures import parallel_coordinates
+from sweeper.analysis.ranking import goal_of, ranking
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame
-from sweeper.analysis.search_report import SearchReport, search_report
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.analysis.table import Table, attempted, markdown, terminal
-from sweeper.messages import counted, printable, redacted
-from sweeper.store.store import Store
+from sweeper.messages import counted, printable, printable_lines, redacted
+from sweeper.space.problems import SearchSpaceError
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.store.store import Store, StoreError
 
 MIN_WIDTH = 120
 """Columns of the table when the output is no terminal."""
+
+SHARE = 0.1
+"""Share of the time that goes into writing a live page at most."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +143,52 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     return Reported(bool(drawing.paths), write_page)
 
 
+class SearchReport(NamedTuple):
+    """The part of a report about a search.
+
+    Attributes:
+        importance: The entries that decided how good its settings are.
+        paths: The files of its figure.
+        figure: The figure for the page, None if no setting is ranked or it could not be drawn.
+        notes: Why the figure could not be drawn.
+    """
+
+    importance: Table
+    paths: tuple[Path, ...]
+    figure: page.SearchFigure | None
+    notes: tuple[figures.Note, ...] = ()
+
+
+def search_report(
+    name: str, space: SweepSpec, trials: pd.DataFrame, folder: Path, palette: figures.PaletteName
+) -> SearchReport:
+    """The importance of a search's entries, and its figure, drawn into a folder of its own.
+
+    Args:
+        name: Of the sweep.
+        space: The search.
+        trials: Its finished trials, with named columns.
+        folder: Of the report.
+        palette: Colours of the figure.
+    """
+    title = f"What decides the settings of {name}"
+    if not len(trials):
+        return SearchReport(Table(title, (), (), "no trial is finished"), (), None)
+    ranked = ranking(trials, goal_of(space.search, trials))
+    if not ranked.ranked:
+        return SearchReport(Table(title, (), (), f"no trial has {ranked.goal.metric}"), (), None)
+    table = attempted(title, lambda: importance.importance_table(name, ranked, space))
+    notes: list[figures.Note] = []
+    paths = figures.attempted(
+        "parallel coordinates", notes, lambda: parallel_coordinates.draw(ranked, space, folder / name, palette)
+    )
+    if paths is None:
+        return SearchReport(table, (), None, tuple(notes))
+    caption = f"{counted(len(ranked.ranked), 'setting')} by {ranked.goal.text()}"
+    figure = page.SearchFigure(caption, paths[0], trials)
+    return SearchReport(table, tuple(paths), figure)
+
+
 class _Drawing(NamedTuple):
     """The figures of a report.
 
@@ -201,6 +256,47 @@ def _stopped(rows: pa.Table) -> Iterator[str]:
     if stopped := rows["status"].to_pylist().count("stopped"):
         store_has = f"stopped early: {counted(stopped, 'trial')} of the store"
         yield f"{store_has}; only finished trials are in figures and averages"
+
+
+def follow(results: str, report: Callable[[bool, int | None], Reported], seconds: int) -> None:
+    """Write the page until Ctrl-C, and a last time as a page that stays as it is.
+
+    Figures and tables are made anew only if a trial or a start has been added. A store that cannot be read is tried
+    again.
+
+    Args:
+        results: Folder or URL of the store behind the page.
+        report: Makes the whole report; called with whether to print nothing but errors, and with the seconds after
+            which an open page loads itself again (None for never).
+        seconds: Between two pages, or more if a page takes long to write.
+
+    Raises:
+        ReportError, SearchSpaceError, StoreError, OSError: the first report could not be made.
+    """
+    store = Store.open(results)
+    known, write_page = _state(store), report(False, seconds).write_page
+    assert write_page is not None  # a report with a page
+    spent = 0.0
+    try:
+        while True:
+            sleep(max(seconds, spent / SHARE - spent))
+            begun = monotonic()
+            try:
+                now = _state(store)
+                if now != known:
+                    known, write_page = now, report(True, seconds).write_page or write_page
+                else:
+                    write_page(seconds)
+            except (ReportError, SearchSpaceError, StoreError, OSError) as error:
+                print(printable_lines(str(error)), file=sys.stderr)
+            spent = monotonic() - begun
+    except KeyboardInterrupt:
+        report(True, None)
+
+
+def _state(store: Store) -> Any:
+    """What figures and tables depend on: the committed trials, and the starts of sweeps."""
+    return store.committed(), store.sweeps()
 
 
 def print_difference(results: str, a: str, b: str) -> None:

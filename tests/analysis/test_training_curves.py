@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from sweeper.analysis import page
-from sweeper.analysis.page import chart_scales, curves
-from sweeper.analysis.page.chart_scales import linear_scale, log_scale
-from sweeper.analysis.page.curves import charts
+from sweeper.analysis.figures import scales, training_curves
+from sweeper.analysis.figures.scales import linear_scale, log_scale
+from sweeper.analysis.figures.training_curves import charts
 from sweeper.packs import checkpoint
 from sweeper.packs.unfinished_curves import unfinished_curves
 from sweeper.space.search_space import read
@@ -143,9 +143,9 @@ def test_a_checkpoint_that_makes_no_sense_is_passed_over(store, planned, notes):
 
 
 def test_a_chart_has_limits(store, planned, monkeypatch):
-    monkeypatch.setattr(curves, "MAX_SETTINGS", 1)
-    monkeypatch.setattr(curves, "MAX_TRIALS", 1)
-    monkeypatch.setattr(curves, "MAX_POINTS", 3)
+    monkeypatch.setattr(training_curves, "MAX_SETTINGS", 1)
+    monkeypatch.setattr(training_curves, "MAX_TRIALS", 1)
+    monkeypatch.setattr(training_curves, "MAX_POINTS", 3)
     trains(store, list(planned)[3:])
     (chart,) = shown(store)
     (series,) = chart.series
@@ -178,7 +178,7 @@ def test_curves_that_cannot_be_drawn_are_a_sentence(store, monkeypatch):
     def broken(*arguments):
         raise ValueError("a point of <nonsense>")
 
-    monkeypatch.setattr(curves, "charts", broken)
+    monkeypatch.setattr(training_curves, "charts", broken)
     text = page.render(store, store.trials(), [])
     assert "The training curves could not be drawn: ValueError: a point of &lt;nonsense&gt;" in text
 
@@ -199,4 +199,4 @@ def test_curves_that_cannot_be_drawn_are_a_sentence(store, monkeypatch):
 def test_ticks_are_round_values(scale, texts):
     assert [tick.text for tick in scale.ticks] == texts
     assert all(-1e-9 <= tick.place <= 1 + 1e-9 for tick in scale.ticks)
-    assert chart_scales.Scale(*scale).place(scale.high) == pytest.approx(1)
+    assert scales.Scale(*scale).place(scale.high) == pytest.approx(1)

@@ -15,7 +15,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import LogNorm
 from matplotlib.textpath import TextPath
 
-from sweeper.analysis.figures import bins, per_seed, selection, style
+from sweeper.analysis.figures import bins, selection, style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
@@ -49,11 +49,11 @@ class HeatMaps(Drawing[HeatmapPanel, Map]):
         def drawn(index: int, series: MapSeries, rows: pd.DataFrame) -> Map:
             x = selection.column(rows, panel.x.column)
             metric = series.metric or panel.metric or ""
-            edges = per_seed.bin_edges(results, rows, metric, panel.bins)
+            edges = bins.edges_of(results, rows, metric, panel.bins)
             columns, reason = {}, selection.NoData(f"no trial has a value of '{x}'")
             for value, group in rows.groupby(x):
                 try:
-                    columns[value] = per_seed.shares(results, group, metric, edges)
+                    columns[value] = bins.shares_by_seed(results, group, metric, edges)
                 except selection.NoData as caught:
                     reason = caught
             if not columns:

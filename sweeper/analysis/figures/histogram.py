@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures import bins, crosses, per_seed, selection, style
+from sweeper.analysis.figures import bins, references, selection, style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
@@ -55,8 +55,8 @@ class Histograms(Drawing[HistogramPanel, Bars]):
     def of(cls, panel: HistogramPanel, results: Results) -> "Histograms":
         def drawn(index: int, series: HistogramSeries, rows: pd.DataFrame) -> Bars:
             metric = series.metric or panel.metric or ""
-            edges = per_seed.bin_edges(results, rows, metric, panel.bins)
-            shares = per_seed.shares(results, rows, metric, edges)
+            edges = bins.edges_of(results, rows, metric, panel.bins)
+            shares = bins.shares_by_seed(results, rows, metric, edges)
             return Bars(index, series.label, series.color, edges, shares, rows)
 
         return cls(panel, selection.gathered(panel, panel.series, HistogramSeries, results, drawn))
@@ -101,13 +101,13 @@ class Histograms(Drawing[HistogramPanel, Bars]):
             )
 
     def _paint_published(self, ax: Axes, look: Look) -> None:
-        shades = crosses.shades(self.panel, self.content.series, look)
+        shades = references.shades(self.panel, self.content.series, look)
         for reference in self.panel.published:
             shade = shades[reference.series]
-            crosses.paint(
+            references.paint_crosses(
                 ax,
                 [
-                    crosses.Cross(self._place(reference.series, at), value * self.panel.y.factor, shade)
+                    references.Cross(self._place(reference.series, at), value * self.panel.y.factor, shade)
                     for at, value in reference.fractions.items()
                 ],
             )
@@ -144,14 +144,14 @@ class Histograms(Drawing[HistogramPanel, Bars]):
             shade = look.shade(bars.color, bars.index)
             patch = Patch(facecolor=to_rgba(shade, 0.3), edgecolor=shade, linewidth=1.1)
             entries.append((f"{bars.label} ({counted(len(bars.shares), 'seed')})", patch))
-        shades = crosses.shades(self.panel, self.content.series, look)
+        shades = references.shades(self.panel, self.content.series, look)
         published = {reference.series: reference for reference in self.panel.published}
         for label in published.keys() - {bars.label for bars in self.content.series}:
             marker = "x" if published[label].fractions else "v"
             handle = Line2D([], [], color=shades[label], linestyle="none", marker=marker, markersize=5)
-            entries.append((f"{label}{crosses.PUBLISHED_ONLY}", handle))
+            entries.append((f"{label}{references.PUBLISHED_ONLY}", handle))
         if any(reference.fractions for reference in self.panel.published):
-            entries.append(("published", crosses.handle()))
+            entries.append(("published", references.cross_handle()))
         if any(reference.peak is not None for reference in self.panel.published):
             peak = Line2D([], [], color=style.FAINT, linestyle="none", marker="v", markersize=5)
             entries.append(("published peak", peak))

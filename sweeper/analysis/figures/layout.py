@@ -23,7 +23,7 @@ from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
 from matplotlib.ticker import FixedLocator
 from matplotlib.transforms import Bbox
 
-from sweeper.analysis.figures import crosses, style
+from sweeper.analysis.figures import references, style
 from sweeper.analysis.figures.drawing import Drawing
 
 HEIGHT = 2.05
@@ -93,7 +93,7 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
     _fit(figure, columns)
     figure.set_layout_engine("none")
     for axes in figure.axes:
-        crosses.spread(axes)
+        references.spread(axes)
         _hide_overlapping(axes)
     return figure
 
@@ -188,8 +188,8 @@ def _united(legends: Sequence[Sequence[tuple[str, Artist]]]) -> dict[str, Artist
         for label, handle in entries:
             united.setdefault(label, handle)
     for label in list(united):
-        if f"{label}{crosses.PUBLISHED_ONLY}" in united:
-            del united[f"{label}{crosses.PUBLISHED_ONLY}"]
+        if f"{label}{references.PUBLISHED_ONLY}" in united:
+            del united[f"{label}{references.PUBLISHED_ONLY}"]
     return united
 
 

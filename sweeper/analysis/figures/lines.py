@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures import crosses, exact_values, per_seed, selection, style
+from sweeper.analysis.figures import per_seed, references, selection, style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.space.panel_series import CurveSeries
@@ -97,7 +97,7 @@ def with_notes(panel: LinesPanel, content: Content) -> Content:
     missing = [
         selection.Note(panel.name, series.label, reason) for series in content.series for reason in series.missing
     ]
-    return replace(content, notes=(*content.notes, *missing, *exact_values.notes(panel, content)))
+    return replace(content, notes=(*content.notes, *missing, *references.exact_notes(panel, content)))
 
 
 def not_evaluated(panel: RowLinesPanel) -> Content:
@@ -218,14 +218,14 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
 
     def paint_references(self, axes: Axes, look: Look, place: Callable[[float], float]) -> None:
         """Published values of all series, whether measured or not, at `place` of their x; and exact values."""
-        shades = crosses.shades(self.panel, self.content.series, look)
+        shades = references.shades(self.panel, self.content.series, look)
         published = [
-            crosses.Cross(place(x), value * self.panel.y.factor, shades[reference.series])
+            references.Cross(place(x), value * self.panel.y.factor, shades[reference.series])
             for reference in self.panel.published
             for x, value in sorted(reference.values.items())
         ]
-        crosses.paint(axes, published)
-        exact_values.paint(axes, self.panel, self.content, look)
+        references.paint_crosses(axes, published)
+        references.paint_exact(axes, self.panel, self.content, look)
 
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
         drawn = self.content.series
@@ -238,8 +238,8 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
         ]
         labels = {series.label for series in drawn}
         entries += [
-            (f"{label}{crosses.PUBLISHED_ONLY}", crosses.handle(shade))
-            for label, shade in crosses.shades(self.panel, drawn, look).items()
+            (f"{label}{references.PUBLISHED_ONLY}", references.cross_handle(shade))
+            for label, shade in references.shades(self.panel, drawn, look).items()
             if label not in labels and any(reference.series == label for reference in self.panel.published)
         ]
         lines = [line for series in drawn for line in series.lines]
@@ -251,5 +251,5 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
             dashed = Line2D([], [], color=style.FAINT, linewidth=1.2, linestyle=DASHED)
             entries.append((", ".join(tails), dashed))
         if self.panel.published:
-            entries.append(("published", crosses.handle()))
-        return [*entries, *exact_values.legend(self.panel, self.content, look)]
+            entries.append(("published", references.cross_handle()))
+        return [*entries, *references.exact_legend(self.panel, self.content, look)]

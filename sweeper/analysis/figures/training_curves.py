@@ -12,8 +12,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sweeper.analysis.page.chart_scales import Scale, linear_scale, log_scale
-from sweeper.analysis.page.trial_filter import TrialKind, TrialKinds
+from sweeper.analysis.figures.scales import Scale, linear_scale, log_scale
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import value_order
 from sweeper.analysis.table import value_text
@@ -63,7 +62,7 @@ class SettingCurves(NamedTuple):
 
     Attributes:
         label: The entries in which it differs from the other settings of the chart.
-        kinds: Of its trials.
+        kind: Task, baseline and model of its trials.
         steps: At which any of the trials has a point.
         means: Over the trials that train that long; None where one of them has no point.
         line: The line of means as SVG.
@@ -72,7 +71,7 @@ class SettingCurves(NamedTuple):
     """
 
     label: str
-    kinds: TrialKinds
+    kind: tuple[str, str, str]
     steps: tuple[int, ...]
     means: tuple[float | None, ...]
     line: str
@@ -85,7 +84,6 @@ class Chart(NamedTuple):
 
     Attributes:
         title: Sweep, and task if the sweep has several.
-        kinds: Of all trials in it.
         across: The scale of the steps.
         up: The scale of the losses.
         series: The settings.
@@ -93,7 +91,6 @@ class Chart(NamedTuple):
     """
 
     title: str
-    kinds: TrialKinds
     across: Scale
     up: Scale
     series: tuple[SettingCurves, ...]
@@ -212,8 +209,7 @@ def _chart(title: str, trials: Sequence[_Trial]) -> Chart:
         notes.append(f"Of more than {len(shown)} settings, the chart has the unfinished ones and then the newest.")
     if any(len(group) > MAX_TRIALS for group in groups.values()):
         notes.append(f"Of more than {MAX_TRIALS} trials of a setting, it has the unfinished ones and then the newest.")
-    kinds = frozenset().union(*(each.kinds for each in series))
-    return Chart(title, kinds, across, up, series, " ".join(notes))
+    return Chart(title, across, up, series, " ".join(notes))
 
 
 def _series(trials: Sequence[_Trial], names: Mapping[str, str], across: Scale, up: Scale) -> SettingCurves:
@@ -239,8 +235,8 @@ def _series(trials: Sequence[_Trial], names: Mapping[str, str], across: Scale, u
         for trial in sorted(trials, key=lambda trial: trial.spec["seed"])
     )
     line = _path((x, up.place(mean)) for x, mean in zip(places, means, strict=True) if mean is not None)
-    kinds = frozenset({TrialKind(spec["task.name"], spec["baseline"], spec["model.name"])})
-    return SettingCurves(_label(spec, names), kinds, tuple(steps), tuple(means), line, band, curves)
+    kind = spec["task.name"], spec["baseline"], spec["model.name"]
+    return SettingCurves(_label(spec, names), kind, tuple(steps), tuple(means), line, band, curves)
 
 
 def _at(step: int, points: Sequence[Mapping[int, float]]) -> list[float]:
