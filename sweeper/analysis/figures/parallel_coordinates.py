@@ -12,9 +12,9 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator
 
 from sweeper.analysis.figures.layout import DOTS_PER_INCH
+from sweeper.analysis.figures.scales import Scale
 from sweeper.analysis.figures.style import FAINT, PALETTES, RC, PaletteName, number
 from sweeper.analysis.importance import logarithmic_entries, tried_entries, used_entries, values_of
 from sweeper.analysis.ranking import Ranking
@@ -78,28 +78,10 @@ def _none(places: np.ndarray) -> list[tuple[float, str]]:
 
 
 def _number_axis(name: str, values: np.ndarray, logarithmic: bool) -> ParallelAxis:
-    logarithmic = logarithmic and bool((values[~np.isnan(values)] > 0).all())
-    scaled = np.log(values) if logarithmic else values
-    low, high = float(np.nanmin(scaled)), float(np.nanmax(scaled))
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    ends = (math.exp(low), math.exp(high)) if logarithmic else (low, high)
-    locator = _log_locator(*ends) if logarithmic and ends[1] >= 10 * ends[0] else MaxNLocator(5)
-    ticks: list[tuple[float, str]] = []
-    for value in map(float, locator.tick_values(*ends)):
-        place = (
-            ((math.log(value) if logarithmic else value) - low) / (high - low) if value > 0 or not logarithmic else -1
-        )
-        if -1e-9 <= place <= 1 + 1e-9:
-            ticks.append((place, number(round(value, 12))))
-    places = np.where(np.isnan(scaled), NONE, (scaled - low) / (high - low))
+    scale = Scale.over(values, logarithmic and bool((values[~np.isnan(values)] > 0).all()))
+    places = np.where(np.isnan(values), NONE, scale.place(values))
+    ticks = [(place, number(value)) for place, value in scale.ticks()]
     return ParallelAxis(name, places, (*ticks, *_none(places)))
-
-
-def _log_locator(low: float, high: float) -> LogLocator:
-    """Ticks at powers of ten, and between them where there are few of these."""
-    decades = math.log10(high / low)
-    return LogLocator(subs=(1, 2, 5) if decades < 2 else (1, 3) if decades < 3.5 else (1,), numticks=8)
 
 
 def draw(ranked: Ranking, space: SweepSpec, folder: Path, palette: PaletteName = "paper") -> list[Path]:

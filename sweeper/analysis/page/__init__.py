@@ -18,6 +18,8 @@ import collections
 import datetime
 import hashlib
 import logging
+import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -119,7 +121,8 @@ def render(
         lstrip_blocks=True,
     )
     environment.globals |= {"counted": counted, "inflected": inflected}
-    environment.filters["precise"] = lambda value: "-" if value is None else f"{value:.5g}"
+    environment.filters["precise"] = lambda value: "-" if math.isnan(value) else f"{value:.5g}"
+    environment.filters["tick"] = lambda value: re.sub(r"e([-+])0", r"e\1", f"{value:,.6g}").replace("e+", "e")
     style, script = (_asset(name) for name in ("style.css", "script.js"))
     return environment.get_template("template.html").render(
         style=Markup(style),  # noqa: S704  a file of this package
