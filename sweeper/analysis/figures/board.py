@@ -130,16 +130,8 @@ def _paint_board(axes: Axes, board: Board, target: tuple[int, int]) -> None:
     axes.grid(True, color="#c8c8c8", linewidth=0.7)
     axes.spines[:].set_visible(True)
     for walk, color, thickness in zip(board.walks, (FIRST, SECOND), (4.0, 1.6), strict=False):
-        axes.plot(
-            walk[:, 1] + 1,
-            walk[:, 0] + 1,
-            color=color,
-            linewidth=thickness,
-            solid_joinstyle="round",
-            solid_capstyle="round",
-            zorder=3,
-        )
+        (line,) = axes.plot(walk[:, 1] + 1, walk[:, 0] + 1, color=color, linewidth=thickness, zorder=3)
+        line.set(solid_joinstyle="round", solid_capstyle="round")
     for (row, column), color in (((1, 1), "black"), (target, TARGET)):
-        axes.plot(
-            column, row, marker="*", markersize=11, color=color, markeredgecolor="white", markeredgewidth=0.6, zorder=6
-        )
+        (star,) = axes.plot(column, row, marker="*", markersize=11, color=color, zorder=6)
+        star.set(markeredgecolor="white", markeredgewidth=0.6)

@@ -76,15 +76,9 @@ class CellMaps(Drawing[CellsPanel, Cells]):
         low = min(np.nanmin(cells.values) if cells.limits[0] is None else cells.limits[0] for cells in drawn)
         high = max(np.nanmax(cells.values) if cells.limits[1] is None else cells.limits[1] for cells in drawn)
         norm = Normalize(low, high, clip=True)
-        mesh = None
-        for ax, cells in zip(axes, self.content.series, strict=True):
-            mesh = _paint_map(ax, cells, norm)
+        meshes = [_paint_map(ax, cells, norm) for ax, cells in zip(axes, drawn, strict=True)]
         axes[0].set_ylabel("Row")
-        figure = axes[0].get_figure(root=True)
-        assert mesh is not None
-        assert figure is not None
-        bar = figure.colorbar(mesh, ax=list(axes), pad=0.03, label=self.panel.label or self.panel.metric or "")
-        bar.minorticks_off()
+        style.color_bar(axes, meshes[0], self.panel.label or self.panel.metric or "")
 
     def remarks(self) -> list[str]:
         seeds = sorted({cells.seed for cells in self.content.series})

@@ -81,12 +81,9 @@ class Curves(lines.Lines[CurvePanel]):
 
     def _dress(self, ax: Axes, place: "XPositions") -> None:
         """Labels, ticks, limits and grid."""
-        x, y = self.panel.x, self.panel.y
+        x = self.panel.x
         ax.set_xscale(x.scale)
-        ax.set_yscale(y.scale)
-        ax.set_xlabel(x.label or x.column)
-        ax.set_ylabel(self.value_label())
-        ax.grid(True)
+        self.dress(ax, x.label or x.column)
         low, high = place(place.values[0]), place(place.values[-1])
         if x.scale == "log":
             reach = (high / low) ** 0.04 if high > low else 1.3

@@ -19,6 +19,9 @@ from sweeper.analysis.figures.style import Look, plain
 from sweeper.analysis.results import Results
 from sweeper.space.panel import Panel
 
+WIDTH = 2.75
+"""Width of axes in inches, unless a kind gives another."""
+
 PanelT = TypeVar("PanelT", bound=Panel)
 SeriesT = TypeVar("SeriesT")
 
@@ -43,9 +46,9 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT]):
     def of(cls, panel: PanelT, results: Results) -> "Drawing":
         """The panel with its numbers taken from the results; a note for every series that has none."""
 
-    @abc.abstractmethod
     def widths(self) -> Sequence[float]:
         """Width in inches of each of the axes; their height is `layout.HEIGHT`."""
+        return [WIDTH]
 
     @abc.abstractmethod
     def paint(self, axes: Sequence[Axes], look: Look) -> None:

@@ -76,31 +76,21 @@ class HeatMaps(Drawing[HeatmapPanel, Map]):
         return [max(MAP, len(self._ticks()) * max(COLUMN, (longest + size / 2) / 72))] * len(self.content.series)
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
-        mesh = None
+        meshes = [self._paint_map(ax, part) for ax, part in zip(axes, self.content.series, strict=True)]
         for ax, part in zip(axes, self.content.series, strict=True):
-            mesh = self._paint_map(ax, part)
             style.above(ax, part.label, 0.5, 12, fontsize=9, color="black")
             ax.tick_params(labelleft=ax is axes[0])
         style.above(axes[0], "seeds", 0, 3, -3, ha="right")
         axes[0].set_ylabel(self.panel.label)
-        figure = axes[0].get_figure(root=True)
-        assert mesh is not None
-        assert figure is not None
-        bar = figure.colorbar(mesh, ax=list(axes), pad=0.03, label="Fraction of inputs")
-        bar.minorticks_off()
+        style.color_bar(axes, meshes[0], "Fraction of inputs")
 
     def _paint_map(self, ax: Axes, part: Map) -> QuadMesh:
         values, empty = self._values(), {0: np.zeros(len(part.edges) - 1)}
         shares = [np.mean(list(part.shares.get(value, empty).values()), axis=0) for value in values]
         columns = np.arange(len(values) + 1)
-        mesh = ax.pcolormesh(
-            columns,
-            100 * part.edges,
-            np.transpose(shares),
-            norm=LogNorm(self.panel.lowest, 1),
-            cmap=matplotlib.colormaps["viridis_r"].with_extremes(under="white", bad="white"),
-            rasterized=True,
-        )
+        norm = LogNorm(self.panel.lowest, 1)
+        cmap = matplotlib.colormaps["viridis_r"].with_extremes(under="white", bad="white")
+        mesh = ax.pcolormesh(columns, 100 * part.edges, np.transpose(shares), norm=norm, cmap=cmap, rasterized=True)
         for index, value in enumerate(values):
             if value not in part.shares:
                 ax.axvspan(index, index + 1, **style.HATCHED)

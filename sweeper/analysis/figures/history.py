@@ -45,11 +45,8 @@ class Histories(lines.Lines[HistoryPanel]):
             for line in series.lines:
                 self._paint_line(ax, series, line, look)
         self.paint_references(ax, look, float)
-        ax.set_yscale(self.panel.y.scale)
-        ax.set_xlabel(self.panel.x)
-        ax.set_ylabel(self.value_label())
+        self.dress(ax, self.panel.x)
         ax.locator_params(axis="x", nbins=6)
-        ax.grid(True)
         if self.panel.y.limits:
             ax.set_ylim(*self.panel.y.limits)
 
@@ -61,19 +58,8 @@ class Histories(lines.Lines[HistoryPanel]):
             ax.fill_between(x, low, high, color=shade, alpha=0.1 if line.tail else 0.18, linewidth=0, zorder=2)
         # Lines that coincide must not hide each other's markers.
         every = max(1, len(x) // MARKERS)
-        ax.plot(
-            x,
-            points["mean"].to_numpy() * self.panel.y.factor,
-            color=shade,
-            linestyle=lines.DASHED if line.tail else "-",
-            linewidth=1.2,
-            marker=_marker(series, look),
-            markevery=(series.index * every // 3 % every, every),
-            markersize=3.6,
-            markerfacecolor="white" if line.tail else shade,
-            markeredgewidth=0.9,
-            zorder=5,
-        )
+        apart = series.index * every // 3 % every, every
+        self.paint_means(ax, x, line, shade, linewidth=1.2, marker=_marker(series, look), markevery=apart)
 
     def handle(self, series: LineSeries, look: Look, **line: Any) -> Line2D:
         shade = look.shade(series.color, series.index)

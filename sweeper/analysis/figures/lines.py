@@ -16,15 +16,12 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures import per_seed, references, selection, style
+from sweeper.analysis.figures import references, selection, style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.space.panel_series import CurveSeries
 from sweeper.space.panels import LinesPanel, RowLinesPanel
 from sweeper.trial.metrics import metric_named
-
-WIDTH = 2.75
-"""Width of the axes, in inches."""
 
 DASHED = (0, (3.2, 1.6))
 """Line style of a tail."""
@@ -109,9 +106,6 @@ def not_evaluated(panel: RowLinesPanel) -> Content:
 class Lines(Drawing[LinesT, LineSeries], abc.ABC):
     """A panel of lines; its kinds differ in their horizontal axis."""
 
-    def widths(self) -> Sequence[float]:
-        return [WIDTH]
-
     @abc.abstractmethod
     def trials_behind(self, line: Line, x: float) -> pd.DataFrame:
         """The trials behind a point of a line."""
@@ -132,24 +126,11 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
             line = lines.get((reference.series, reference.metric))
             for x, published in sorted(reference.values.items()):
                 point = None if line is None else line.values[np.isclose(line.values["x"], x, rtol=1e-9)]
-                measured = {} if point is None else dict(zip(point["seed"], point["value"], strict=True))
-                mean, low, high = per_seed.summary(measured) if measured else (None, None, None)
+                by_seed = {} if point is None else dict(zip(point["seed"], point["value"], strict=True))
+                rows = None if line is None else self.trials_behind(line, x)
+                scale = {"percent": self.panel.y.percent, "largest": largest}
                 compared.append(
-                    Comparison(
-                        panel=self.panel.name,
-                        curve=style.plain(reference.series),
-                        metric=reference.metric,
-                        at=x,
-                        published=published,
-                        measured=mean,
-                        lowest=low,
-                        highest=high,
-                        seeds=len(measured),
-                        steps=() if line is None else selection.steps(self.trials_behind(line, x)),
-                        percent=self.panel.y.percent,
-                        source=reference.source,
-                        largest=largest,
-                    )
+                    references.compared(self.panel, reference, reference.metric, x, published, by_seed, rows, **scale)
                 )
         return compared
 
@@ -180,30 +161,22 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
                 low, high = self.spread(points)
                 axes.fill_between(x, low, high, color=shade, alpha=0.1, linewidth=0, zorder=2)
             several = line.values[line.values["x"].isin(points.index[points["count"] > 1])]
-            axes.plot(
-                [place(value) for value in several["x"]],
-                several["value"].to_numpy() * self.panel.y.factor,
-                linestyle="none",
-                marker=marker,
-                markersize=2.6,
-                markeredgewidth=0,
-                color=shade,
-                alpha=0.35,
-                zorder=3,
-            )
-        axes.plot(
-            x,
-            points["mean"].to_numpy() * self.panel.y.factor,
-            color=shade,
-            linestyle=DASHED if line.tail else "-",
-            linewidth=1.4,
-            marker=marker,
-            markersize=3.6,
-            markerfacecolor="white" if line.tail else shade,
-            markeredgecolor=shade,
-            markeredgewidth=0.9,
-            zorder=5,
-        )
+            seeds = several["value"].to_numpy() * self.panel.y.factor
+            style.dots(axes, [place(value) for value in several["x"]], seeds, shade, marker, 2.6, alpha=0.35, zorder=3)
+        self.paint_means(axes, x, line, shade, linewidth=1.4, marker=marker)
+
+    def paint_means(self, axes: Axes, x: np.ndarray, line: Line, shade: str, **look: Any) -> None:
+        """The means over the seeds: solid with full markers, and dashed with empty ones for a tail."""
+        look |= {"linestyle": DASHED, "markerfacecolor": "white"} if line.tail else {"markerfacecolor": shade}
+        y = line.points()["mean"].to_numpy() * self.panel.y.factor
+        axes.plot(x, y, color=shade, markersize=3.6, markeredgewidth=0.9, zorder=5, **look)
+
+    def dress(self, axes: Axes, x_label: str) -> None:
+        """Scale, labels and grid."""
+        axes.set_yscale(self.panel.y.scale)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(self.value_label())
+        axes.grid(True)
 
     def set_limits(self, axes: Axes) -> None:
         """The vertical limits that the panel gives."""

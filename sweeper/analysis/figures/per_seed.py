@@ -7,8 +7,6 @@ A metric that a task derives from others (`Abilities.own_metrics`), and that a r
 it, is derived here by the same function.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 
@@ -117,9 +115,3 @@ def curve(results: Results, rows: pd.DataFrame, name: str) -> pd.DataFrame:
     seeds = dict(zip(rows["trial_id"], rows["seed"], strict=True))
     points = pd.DataFrame({"x": points["step"], "seed": points["trial_id"].map(seeds), "value": points["value"]})
     return points.astype({"x": float, "value": float}).groupby(["x", "seed"])["value"].mean().reset_index()
-
-
-def summary(values: Mapping[int, float]) -> tuple[float, float, float]:
-    """Mean, lowest and highest of the values of the training seeds."""
-    listed = list(values.values())
-    return float(np.mean(listed)), min(listed), max(listed)

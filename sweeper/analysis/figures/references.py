@@ -9,17 +9,21 @@ panel have tasks of several sizes, each exact value gets a line.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
-from sweeper.analysis.figures.selection import Content, Note
-from sweeper.analysis.figures.style import FAINT, Look
+from sweeper.analysis.comparison import Comparison
+from sweeper.analysis.figures.selection import Content, Note, steps
+from sweeper.analysis.figures.style import FAINT, Look, plain
 from sweeper.analysis.results import task_of
+from sweeper.space.panel import Published
+from sweeper.space.panel_series import PublishedCurve, PublishedHistogram
 from sweeper.space.panels import LinesPanel
 from sweeper.trial.contracts import Task
 
@@ -33,12 +37,39 @@ PUBLISHED_ONLY = " (published only)"
 """The addition in the legend to the label of a series that has crosses and nothing else."""
 
 
+DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
+"""Line styles of the exact values of a panel, in turn; the dashes of a bad tail are not among them."""
+
+
 class Cross(NamedTuple):
     """A published value: its place in the data of the axes, and the shade of its series."""
 
     x: float
     y: float
     shade: str
+
+
+def compared(
+    panel: Published,
+    reference: PublishedCurve | PublishedHistogram,
+    metric: str,
+    at: float | None,
+    published: float,
+    by_seed: Mapping[int, float],
+    rows: pd.DataFrame | None,
+    **others: Any,
+) -> Comparison:
+    """A published value beside what the training seeds measured, from the trials in `rows`."""
+    values = list(by_seed.values())
+    numbers: dict[str, Any] = {
+        "measured": float(np.mean(values)) if values else None,
+        "lowest": min(values, default=None),
+        "highest": max(values, default=None),
+        "seeds": len(values),
+        "steps": () if rows is None else steps(rows),
+    }
+    named = {"panel": panel.name, "curve": plain(reference.series), "source": reference.source}
+    return Comparison(metric=metric, at=at, published=published, **named, **numbers | others)
 
 
 def shades(panel: Any, drawn: Sequence[Any], look: Look) -> dict[str, str]:
@@ -57,18 +88,8 @@ def shades(panel: Any, drawn: Sequence[Any], look: Look) -> dict[str, str]:
 def paint_crosses(axes: Axes, crosses: Sequence[Cross]) -> None:
     """Draw published values; `spread` sets those apart that coincide, once the axes have their place."""
     for cross in crosses:
-        axes.plot(
-            [cross.x],
-            [cross.y],
-            linestyle="none",
-            marker="x",
-            markersize=5.5,
-            markeredgewidth=1.3,
-            color=cross.shade,
-            zorder=6,
-            clip_on=False,
-            gid=MARK,
-        )
+        look = {"linestyle": "none", "marker": "x", "markersize": 5.5, "markeredgewidth": 1.3, "color": cross.shade}
+        axes.plot([cross.x], [cross.y], zorder=6, clip_on=False, gid=MARK, **look)
 
 
 def spread(axes: Axes) -> None:
@@ -93,10 +114,6 @@ def spread(axes: Axes) -> None:
 def cross_handle(shade: str = FAINT) -> Line2D:
     """A cross in a legend."""
     return Line2D([], [], color=shade, linestyle="none", marker="x", markersize=5)
-
-
-DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
-"""Line styles of the exact values of a panel, in turn; the dashes of a bad tail are not among them."""
 
 
 class ExactLine(NamedTuple):

@@ -24,9 +24,6 @@ from sweeper.space.panel_axes import Color, PointAxis
 from sweeper.space.panel_series import PointSeries
 from sweeper.space.panels import ScatterPanel
 
-WIDTH = 2.75
-"""Width of the axes, in inches."""
-
 FEWEST = 5
 """With fewer points than this a rank correlation says nothing."""
 
@@ -67,23 +64,12 @@ class Scatters(Drawing[ScatterPanel, SeriesPoints]):
         mentioned = [panel.x.column] if panel.x.column else []
         return cls(panel, selection.gathered(panel, panel.series, PointSeries, results, drawn, mentioned))
 
-    def widths(self) -> Sequence[float]:
-        return [WIDTH]
-
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
         for points in self.content.series:
-            ax.plot(
-                points.values["x"] * (100 if self.panel.x.percent else 1),
-                points.values["y"] * self.panel.y.factor,
-                linestyle="none",
-                marker=look.marker(points.index),
-                markersize=4,
-                markeredgewidth=0,
-                color=look.shade(points.color, points.index),
-                alpha=0.6,
-                zorder=3,
-            )
+            x, y = points.values["x"] * (100 if self.panel.x.percent else 1), points.values["y"] * self.panel.y.factor
+            shade, marker = look.shade(points.color, points.index), look.marker(points.index)
+            style.dots(ax, x, y, shade, marker, 4, alpha=0.6, zorder=3)
         ax.set_xscale(self.panel.x.scale)
         ax.set_yscale(self.panel.y.scale)
         for axis in [ax.xaxis] * (self.panel.x.scale == "log") + [ax.yaxis] * (self.panel.y.scale == "log"):

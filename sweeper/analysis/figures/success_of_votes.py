@@ -77,14 +77,11 @@ class VoteCurves(lines.Lines[VotesPanel]):
                 ax.plot(*drawn, color=shade, linestyle=DOTTED, linewidth=1.2, zorder=4)
         self.paint_references(ax, look, float)
         ax.set_xscale("log")
-        ax.set_yscale(self.panel.y.scale)
-        ax.set_xlabel(self.panel.x)
-        ax.set_ylabel(self.value_label())
+        self.dress(ax, self.panel.x)
         ticks = [tick for tick in TICKS if tick <= self._most()]
         ax.set_xticks(ticks, [str(tick) for tick in ticks])
         ax.xaxis.set_minor_locator(NullLocator())
         ax.set_xlim(0.9, 1.1 * self._most())
-        ax.grid(True)
         self.set_limits(ax)
 
     def _most(self) -> float:
