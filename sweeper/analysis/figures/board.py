@@ -40,33 +40,33 @@ class Board:
     steps: int
 
 
-class Boards(Drawing[BoardPanel, tuple[Board, ...]]):
+class Boards(Drawing[BoardPanel, MapSeries, tuple[Board, ...]]):
     """Walks of single trainings."""
 
     NAME = "Boards"
+    SERIES = MapSeries
 
     @classmethod
-    def of(cls, panel: BoardPanel, results: Results) -> "Boards":
-        def drawn(index: int, series: MapSeries, rows: pd.DataFrame) -> tuple[Board, ...]:
-            trial = selection.one_training(rows, panel.seed)
-            shape = selection.entry(trial, panel.rows), selection.entry(trial, panel.columns)
-            longest = selection.entry(trial, panel.longest)
-            row, column = panel.target
-            target = (row - 1) * shape[1] + column - 1
-            if row > shape[0] or column > shape[1] or target < panel.first:
-                raise selection.NoData(f"row {row}, column {column} is no input of a grid of {shape[0]} x {shape[1]}")
-            name, trial_id = series.metric or panel.metric, str(trial["trial_id"])
-            boards = []
-            for seed in range(panel.boards):
-                cells = _path(results, trial_id, f"{name}_{seed}", target - panel.first)
-                if cells is not None:
-                    walks = tuple(np.stack(np.divmod(walk, shape[1]), 1) for walk in _walks(cells, target, longest))
-                    boards.append(Board(series.label, int(trial["seed"]), seed, shape, walks, len(cells)))
-            if not boards:
-                raise selection.NoData(f"no outcome '{name}_0_0' of its inputs was stored")
-            return tuple(boards)
-
-        return cls(panel, selection.gathered(panel, panel.series, MapSeries, results, drawn))
+    def drawn(
+        cls, panel: BoardPanel, results: Results, index: int, series: MapSeries, rows: pd.DataFrame
+    ) -> tuple[Board, ...]:
+        trial = selection.one_training(rows, panel.seed)
+        shape = selection.entry(trial, panel.rows), selection.entry(trial, panel.columns)
+        longest = selection.entry(trial, panel.longest)
+        row, column = panel.target
+        target = (row - 1) * shape[1] + column - 1
+        if row > shape[0] or column > shape[1] or target < panel.first:
+            raise selection.NoData(f"row {row}, column {column} is no input of a grid of {shape[0]} x {shape[1]}")
+        name, trial_id = series.metric or panel.metric, str(trial["trial_id"])
+        boards = []
+        for seed in range(panel.boards):
+            cells = _path(results, trial_id, f"{name}_{seed}", target - panel.first)
+            if cells is not None:
+                walks = tuple(np.stack(np.divmod(walk, shape[1]), 1) for walk in _walks(cells, target, longest))
+                boards.append(Board(series.label, int(trial["seed"]), seed, shape, walks, len(cells)))
+        if not boards:
+            raise selection.NoData(f"no outcome '{name}_0_0' of its inputs was stored")
+        return tuple(boards)
 
     def _boards(self) -> list[Board]:
         return [board for boards in self.content.series for board in boards]

@@ -43,30 +43,28 @@ class Cells:
     limits: tuple[float | None, float | None]
 
 
-class CellMaps(Drawing[CellsPanel, Cells]):
+class CellMaps(Drawing[CellsPanel, MapSeries, Cells]):
     """Outcomes as colours of a grid."""
 
     NAME = "Maps of cells"
+    SERIES = MapSeries
 
     @classmethod
-    def of(cls, panel: CellsPanel, results: Results) -> "CellMaps":
-        def drawn(index: int, series: MapSeries, rows: pd.DataFrame) -> Cells:
-            trial = selection.one_training(rows, panel.seed)
-            shape = selection.entry(trial, panel.rows), selection.entry(trial, panel.columns)
-            metric = series.metric or panel.metric or ""
-            values = results.outcomes(str(trial["trial_id"]), metric)
-            if values is None:
-                raise selection.NoData(f"the outcome '{metric}' of its inputs was not stored")
-            if panel.first + len(values) > np.prod(shape):
-                raise selection.NoData(
-                    f"{counted(len(values), 'input')} from cell {panel.first} on do not fit {shape[0]} x {shape[1]}"
-                )
-            cells = np.full(np.prod(shape), np.nan)
-            cells[panel.first : panel.first + len(values)] = values
-            low, high = (float(selection.entry(trial, end)) if isinstance(end, str) else end for end in panel.limits)
-            return Cells(series.label, cells.reshape(shape), int(trial["seed"]), (low, high))
-
-        return cls(panel, selection.gathered(panel, panel.series, MapSeries, results, drawn))
+    def drawn(cls, panel: CellsPanel, results: Results, index: int, series: MapSeries, rows: pd.DataFrame) -> Cells:
+        trial = selection.one_training(rows, panel.seed)
+        shape = selection.entry(trial, panel.rows), selection.entry(trial, panel.columns)
+        metric = series.metric or panel.metric or ""
+        values = results.outcomes(str(trial["trial_id"]), metric)
+        if values is None:
+            raise selection.NoData(f"the outcome '{metric}' of its inputs was not stored")
+        if panel.first + len(values) > np.prod(shape):
+            raise selection.NoData(
+                f"{counted(len(values), 'input')} from cell {panel.first} on do not fit {shape[0]} x {shape[1]}"
+            )
+        cells = np.full(np.prod(shape), np.nan)
+        cells[panel.first : panel.first + len(values)] = values
+        low, high = (float(selection.entry(trial, end)) if isinstance(end, str) else end for end in panel.limits)
+        return Cells(series.label, cells.reshape(shape), int(trial["seed"]), (low, high))
 
     def widths(self) -> Sequence[float]:
         return [map_width(cells.values.shape) for cells in self.content.series]

@@ -39,28 +39,30 @@ class Map:
     shares: dict[float | str, dict[int, np.ndarray]]
 
 
-class HeatMaps(Drawing[HeatmapPanel, Map]):
+class HeatMaps(Drawing[HeatmapPanel, MapSeries, Map]):
     """Histograms as colours."""
 
     NAME = "Heat maps"
+    SERIES = MapSeries
 
     @classmethod
-    def of(cls, panel: HeatmapPanel, results: Results) -> "HeatMaps":
-        def drawn(index: int, series: MapSeries, rows: pd.DataFrame) -> Map:
-            x = selection.column(rows, panel.x.column)
-            metric = series.metric or panel.metric or ""
-            edges = bins.edges_of(results, rows, metric, panel.bins)
-            columns, reason = {}, selection.NoData(f"no trial has a value of '{x}'")
-            for value, group in rows.groupby(x):
-                try:
-                    columns[value] = bins.shares_by_seed(results, group, metric, edges)
-                except selection.NoData as caught:
-                    reason = caught
-            if not columns:
-                raise reason
-            return Map(series.label, edges, columns)
+    def drawn(cls, panel: HeatmapPanel, results: Results, index: int, series: MapSeries, rows: pd.DataFrame) -> Map:
+        x = selection.column(rows, panel.x.column)
+        metric = series.metric or panel.metric or ""
+        edges = bins.edges_of(results, rows, metric, panel.bins)
+        columns, reason = {}, selection.NoData(f"no trial has a value of '{x}'")
+        for value, group in rows.groupby(x):
+            try:
+                columns[value] = bins.shares_by_seed(results, group, metric, edges)
+            except selection.NoData as caught:
+                reason = caught
+        if not columns:
+            raise reason
+        return Map(series.label, edges, columns)
 
-        return cls(panel, selection.gathered(panel, panel.series, MapSeries, results, drawn, [panel.x.column]))
+    @classmethod
+    def mentioned(cls, panel: HeatmapPanel) -> Sequence[str]:
+        return [panel.x.column]
 
     def _values(self) -> list[float | str]:
         """The columns that all maps have, in order."""

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures import bins, references, selection, style
+from sweeper.analysis.figures import bins, references, style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
@@ -43,20 +43,20 @@ class Bars:
         return np.mean(list(self.shares.values()), axis=0)
 
 
-class Histograms(Drawing[HistogramPanel, Bars]):
+class Histograms(Drawing[HistogramPanel, HistogramSeries, Bars]):
     """Histograms of an outcome."""
 
     NAME = "Histograms"
+    SERIES = HistogramSeries
 
     @classmethod
-    def of(cls, panel: HistogramPanel, results: Results) -> "Histograms":
-        def drawn(index: int, series: HistogramSeries, rows: pd.DataFrame) -> Bars:
-            metric = series.metric or panel.metric or ""
-            edges = bins.edges_of(results, rows, metric, panel.bins)
-            shares = bins.shares_by_seed(results, rows, metric, edges)
-            return Bars(index, series.label, series.color, edges, shares, rows)
-
-        return cls(panel, selection.gathered(panel, panel.series, HistogramSeries, results, drawn))
+    def drawn(
+        cls, panel: HistogramPanel, results: Results, index: int, series: HistogramSeries, rows: pd.DataFrame
+    ) -> Bars:
+        metric = series.metric or panel.metric or ""
+        edges = bins.edges_of(results, rows, metric, panel.bins)
+        shares = bins.shares_by_seed(results, rows, metric, edges)
+        return Bars(index, series.label, series.color, edges, shares, rows)
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes

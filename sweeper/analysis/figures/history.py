@@ -11,12 +11,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from sweeper.analysis.figures import lines, per_seed, selection
+from sweeper.analysis.figures import lines, per_seed
 from sweeper.analysis.figures.lines import Line, LineSeries
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
-from sweeper.messages import counted
-from sweeper.space.panel_series import CurveSeries
 from sweeper.space.panels import HistoryPanel
 
 MARKERS = 7
@@ -29,15 +27,8 @@ class Histories(lines.Lines[HistoryPanel]):
     NAME = "Training curves"
 
     @classmethod
-    def of(cls, panel: HistoryPanel, results: Results) -> "Histories":
-        def drawn(index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
-            return lines.series_of(panel, index, series, rows, lambda metric: per_seed.curve(results, rows, metric))
-
-        content = selection.gathered(panel, panel.series, CurveSeries, results, drawn)
-        return cls(panel, lines.with_notes(panel, content))
-
-    def trials_behind(self, line: Line, x: float) -> pd.DataFrame:
-        return line.rows
+    def values(cls, panel: HistoryPanel, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+        return per_seed.curve(results, rows, metric)
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
@@ -69,13 +60,8 @@ class Histories(lines.Lines[HistoryPanel]):
         return "against the step"
 
     def remarks(self) -> list[str]:
-        counts = {
-            int(count) for series in self.content.series for line in series.lines for count in line.points()["count"]
-        }
-        low, high = min(counts), max(counts)
-        parts = [counted(high, "training seed") if low == high else f"{low}-{high} training seeds"]
-        if high > 1:
-            parts.append(f"band: {self.spread_name()}")
+        seeds, several = self.seeds_remark()
+        parts = [seeds, f"band: {self.spread_name()}"] if several else [seeds]
         return [*parts, "on training batches", *self.content.remarks()]
 
 

@@ -7,7 +7,7 @@ colour, also of series of which nothing is measured yet.
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -16,11 +16,14 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures import references, selection, style
+from sweeper.analysis.figures import references, style
 from sweeper.analysis.figures.drawing import Drawing
+from sweeper.analysis.figures.selection import Content, NoData, Note
 from sweeper.analysis.figures.style import Look
+from sweeper.analysis.results import Results
+from sweeper.messages import counted
 from sweeper.space.panel_series import CurveSeries
-from sweeper.space.panels import LinesPanel, RowLinesPanel
+from sweeper.space.panels import LinesPanel
 from sweeper.trial.metrics import metric_named
 
 DASHED = (0, (3.2, 1.6))
@@ -62,53 +65,47 @@ class LineSeries:
         return {float(x): int(group["seed"].nunique()) for x, group in merged.groupby("x")}  # pyright: ignore[reportArgumentType]
 
 
-Content = selection.Content[LineSeries]
-
-
-def series_of(
-    panel: LinesPanel,
-    index: int,
-    series: CurveSeries,
-    rows: pd.DataFrame,
-    values: Callable[[str], pd.DataFrame],
-) -> LineSeries:
-    """The lines of a series that have data; `values` gives a metric by `x` and training seed.
-
-    Raises:
-        NoData: none of its lines has any.
-    """
-    lines, missing = [], []
-    for metric, tail in zip(panel.metrics(series), (False, True), strict=True):
-        try:
-            if metric is not None:
-                lines.append(Line(metric, tail, values(metric), rows))
-        except selection.NoData as reason:
-            missing.append(str(reason))
-    if not lines:
-        raise selection.NoData("; ".join(dict.fromkeys(missing)))
-    return LineSeries(index, series.label, series.color, tuple(lines), tuple(missing))
-
-
-def with_notes(panel: LinesPanel, content: Content) -> Content:
-    """The content with a note for every line and every exact value that is missing."""
-    missing = [
-        selection.Note(panel.name, series.label, reason) for series in content.series for reason in series.missing
-    ]
-    return replace(content, notes=(*content.notes, *missing, *references.exact_notes(panel, content)))
-
-
-def not_evaluated(panel: RowLinesPanel) -> Content:
-    """The content of a panel of evaluations in a store without any."""
-    note = selection.Note(panel.name, "", "no network is evaluated (python -m sweeper.evaluate)")
-    return with_notes(panel, selection.Content((), (note,), ()))
-
-
-class Lines(Drawing[LinesT, LineSeries], abc.ABC):
+class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
     """A panel of lines; its kinds differ in their horizontal axis."""
 
+    SERIES = CurveSeries
+
+    @classmethod
+    def of(cls, panel: LinesT, results: Results) -> Self:
+        """As of every kind, and with a note for every line and every exact value that is missing."""
+        results = results.of_evaluations() if panel.draws_evaluations else results
+        if panel.draws_evaluations and results.trials.empty:
+            note = Note(panel.name, "", "no network is evaluated (python -m sweeper.evaluate)")
+            return cls(panel, Content((), (note,), ()))
+        content = super().of(panel, results).content
+        missing = [Note(panel.name, series.label, reason) for series in content.series for reason in series.missing]
+        return cls(panel, replace(content, notes=(*content.notes, *missing, *references.exact_notes(panel, content))))
+
+    @classmethod
+    def drawn(cls, panel: LinesT, results: Results, index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
+        found, missing = [], []
+        for metric, tail in zip(panel.metrics(series), (False, True), strict=True):
+            try:
+                if metric is not None:
+                    found.append(Line(metric, tail, cls.values(panel, results, rows, metric), rows))
+            except NoData as reason:
+                missing.append(str(reason))
+        if not found:
+            raise NoData("; ".join(dict.fromkeys(missing)))
+        return LineSeries(index, series.label, series.color, tuple(found), tuple(missing))
+
+    @classmethod
     @abc.abstractmethod
+    def values(cls, panel: LinesT, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+        """A metric of the trials for each training seed (`x`, `seed`, `value`).
+
+        Raises:
+            NoData: no trial has it.
+        """
+
     def trials_behind(self, line: Line, x: float) -> pd.DataFrame:
         """The trials behind a point of a line."""
+        return line.rows
 
     def handle(self, series: LineSeries, look: Look, **line: Any) -> Line2D:
         """The handle of a series in the legend."""
@@ -146,6 +143,14 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
             return points["min"].to_numpy() * factor, points["max"].to_numpy() * factor
         mean, deviation = points["mean"].to_numpy() * factor, points["std"].fillna(0).to_numpy() * abs(factor)
         return mean - deviation, mean + deviation
+
+    def seeds_remark(self) -> tuple[str, bool]:
+        """How many training seeds the points have, and whether any has several."""
+        counts = {
+            int(count) for series in self.content.series for line in series.lines for count in line.points()["count"]
+        }
+        low, high = min(counts), max(counts)
+        return counted(high, "training seed") if low == high else f"{low}-{high} training seeds", high > 1
 
     def spread_name(self) -> str:
         return "lowest to highest seed" if self.panel.band == "range" else "one standard deviation over seeds"

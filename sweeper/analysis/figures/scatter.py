@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from sweeper.analysis.figures import selection, style
+from sweeper.analysis.figures import style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
@@ -45,24 +45,26 @@ class SeriesPoints:
         return float(self.values["x"].rank().corr(self.values["y"].rank()))
 
 
-class Scatters(Drawing[ScatterPanel, SeriesPoints]):
+class Scatters(Drawing[ScatterPanel, PointSeries, SeriesPoints]):
     """Points of single trials."""
 
     NAME = "Points"
+    SERIES = PointSeries
 
     @classmethod
-    def of(cls, panel: ScatterPanel, results: Results) -> "Scatters":
-        def drawn(index: int, series: PointSeries, rows: pd.DataFrame) -> SeriesPoints:
-            metric = series.metric or panel.metric or ""
-            x = numbers(rows, panel.x.column) if panel.x.column else curve_values(results, rows, panel.x)
-            values = pd.DataFrame({"x": x, "y": numbers(rows, metric)}).dropna()
-            if values.empty:
-                raise NoData(f"no trial has both '{metric}' and {panel.x.text()}")
-            return SeriesPoints(index, series.label, series.color, values, rows.loc[values.index])
+    def drawn(
+        cls, panel: ScatterPanel, results: Results, index: int, series: PointSeries, rows: pd.DataFrame
+    ) -> SeriesPoints:
+        metric = series.metric or panel.metric or ""
+        x = numbers(rows, panel.x.column) if panel.x.column else curve_values(results, rows, panel.x)
+        values = pd.DataFrame({"x": x, "y": numbers(rows, metric)}).dropna()
+        if values.empty:
+            raise NoData(f"no trial has both '{metric}' and {panel.x.text()}")
+        return SeriesPoints(index, series.label, series.color, values, rows.loc[values.index])
 
-        # Trials stand for themselves here: that they differ in their training seeds is what is shown.
-        mentioned = [panel.x.column] if panel.x.column else []
-        return cls(panel, selection.gathered(panel, panel.series, PointSeries, results, drawn, mentioned))
+    @classmethod
+    def mentioned(cls, panel: ScatterPanel) -> Sequence[str]:
+        return [panel.x.column] if panel.x.column else []
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
