@@ -14,13 +14,12 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
-import pandas as pd
 import pyarrow as pa
 from rich.console import Console
 
@@ -34,7 +33,6 @@ from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.analysis.table import Table, attempted, markdown, terminal
 from sweeper.messages import counted, printable, printable_lines, redacted
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store, StoreError
 
 MIN_WIDTH = 120
@@ -119,129 +117,68 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     _make_folder(folder, "" if options.out else "; name another folder with --out")
     if html:
         _make_folder(html.parent)
-    drawing = _drawn(drawn_from, folder, options.palette)
+    drawn = [_section(source, folder, options.palette) for source in drawn_from if source.panels or source.searched]
+    sections = [section for section, _ in drawn]
+    together, notes = figures.draw_together([section.report for section in sections], folder, options.palette)
     printer = Printer(quiet)
-    _compare(printer, drawing.sections, folder, options.compare)
+    _compare(printer, sections, folder, options.compare)
     trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
-    tables = [*(search.importance for search in drawing.searches.values()), *advice(everything.only(trial_ids))]
+    tables = [*(table for _, table in drawn if table), *advice(everything.only(trial_ids))]
     for table in tables:
         printer.line("")
         printer.table(table)
-    for line in [*_remarks(drawn_from), *drawing.note_lines(options.planned), *_stopped(rows)]:
+    for line in [*_remarks(drawn_from), *_note_lines(sections, notes, options.planned), *_stopped(rows)]:
         printer.line(line)
-    for path in [*drawing.paths, *drawing.together]:
+    paths = [path for section in sections for path in section.paths]
+    for path in [*paths, *together]:
         printer.line(f"figure: {path}")
     write_page = None
     if html:
         shown = [*settings_tables(rows, drawn_from), *tables]
         shown_sweeps = () if options.spaces else options.sweeps
-        write_page = functools.partial(page.write, html, store, rows, drawing.sections, shown, shown_sweeps)
+        write_page = functools.partial(page.write, html, store, rows, sections, shown, shown_sweeps)
         write_page(every)
         printer.line(f"page: {html}")
-    if not drawing.paths:
+    if not paths:
         printer.line("nothing to draw: no panel or search of these sweeps has a finished trial")
-    return Reported(bool(drawing.paths), write_page)
+    return Reported(bool(paths), write_page)
 
 
-class SearchReport(NamedTuple):
-    """The part of a report about a search.
-
-    Attributes:
-        importance: The entries that decided how good its settings are.
-        paths: The files of its figure.
-        figure: The figure for the page, None if no setting is ranked or it could not be drawn.
-        notes: Why the figure could not be drawn.
-    """
-
-    importance: Table
-    paths: tuple[Path, ...]
-    figure: page.SearchFigure | None
-    notes: tuple[figures.Note, ...] = ()
-
-
-def search_report(
-    name: str, space: SweepSpec, trials: pd.DataFrame, folder: Path, palette: figures.PaletteName
-) -> SearchReport:
-    """The importance of a search's entries, and its figure, drawn into a folder of its own.
-
-    Args:
-        name: Of the sweep.
-        space: The search.
-        trials: Its finished trials, with named columns.
-        folder: Of the report.
-        palette: Colours of the figure.
-    """
-    title = f"What decides the settings of {name}"
+def _section(source: Source, folder: Path, palette: figures.PaletteName) -> tuple[page.Section, Table | None]:
+    """The figures of a sweep or space, drawn into a folder of their own, and what decided the settings of a search."""
+    report = figures.draw(source.results, source.panels, folder / source.name, palette)
+    section = page.Section(source.name, source.panels, source.results, report)
+    if source.space is None or not source.searched:
+        return section, None
+    space, trials, title = source.space, source.results.trials, f"What decides the settings of {source.name}"
     if not len(trials):
-        return SearchReport(Table(title, (), (), "no trial is finished"), (), None)
+        return section, Table(title, (), (), "no trial is finished")
     ranked = ranking(trials, goal_of(space.search, trials))
     if not ranked.ranked:
-        return SearchReport(Table(title, (), (), f"no trial has {ranked.goal.metric}"), (), None)
-    table = attempted(title, lambda: importance.importance_table(name, ranked, space))
-    notes: list[figures.Note] = []
+        return section, Table(title, (), (), f"no trial has {ranked.goal.metric}")
+    notes = list(report.notes)
     paths = figures.attempted(
-        "parallel coordinates", notes, lambda: parallel_coordinates.draw(ranked, space, folder / name, palette)
+        "parallel coordinates", notes, lambda: parallel_coordinates.draw(ranked, space, folder / source.name, palette)
     )
-    if paths is None:
-        return SearchReport(table, (), None, tuple(notes))
-    caption = f"{counted(len(ranked.ranked), 'setting')} by {ranked.goal.text()}"
-    figure = page.SearchFigure(caption, paths[0], trials)
-    return SearchReport(table, tuple(paths), figure)
+    if paths:
+        caption = f"{counted(len(ranked.ranked), 'setting')} by {ranked.goal.text()}"
+        section = section._replace(search=page.SearchFigure(caption, tuple(paths), trials))
+    section = section._replace(report=report._replace(notes=tuple(notes)))
+    return section, attempted(title, lambda: importance.importance_table(source.name, ranked, space))
 
 
-class _Drawing(NamedTuple):
-    """The figures of a report.
+def _note_lines(sections: Iterable[page.Section], together: Sequence[figures.Note], planned: bool) -> Iterator[str]:
+    """Lines with the notes of all figures.
 
-    Attributes:
-        sections: A part of the report for each sweep or space with figures.
-        searches: Parameter importance and parallel coordinates of searches that draw their settings, by sweep.
-        together: Files of the figures of several sweeps.
-        notes_together: Notes about these figures.
+    Args:
+        sections: The figures of single sweeps.
+        together: Notes on the figures of several sweeps.
+        planned: Whether the remark on a space has said that it has no trial; then every panel lacks the same.
     """
-
-    sections: list[page.Section]
-    searches: dict[str, SearchReport]
-    together: list[Path]
-    notes_together: list[figures.Note]
-
-    @property
-    def paths(self) -> list[Path]:
-        """Files of the figures of single sweeps."""
-        paths = [path for section in self.sections for path in section.report.paths]
-        return paths + [path for search in self.searches.values() for path in search.paths]
-
-    def note_lines(self, planned: bool) -> Iterator[str]:
-        """Lines with the notes of all figures.
-
-        Args:
-            planned: Whether the remark on a space has said that it has no trial; then every panel lacks the same.
-        """
-        noted = [(s.name, s.report.notes) for s in self.sections if not planned or len(s.results.trials)]
-        noted += [(name, search.notes) for name, search in self.searches.items()]
-        for name, notes in [*noted, ("figures of several sweeps", self.notes_together)]:
-            for panels, line in figures.note_lines(notes):
-                yield f"{name}: {', '.join(panels)}: {line}"
-
-
-def _drawn(drawn_from: Sequence[Source], folder: Path, palette: figures.PaletteName) -> _Drawing:
-    searches = {
-        source.name: search_report(source.name, source.space, source.results.trials, folder, palette)
-        for source in drawn_from
-        if source.space is not None and source.searched
-    }
-    sections = [
-        page.Section(
-            source.name,
-            source.panels,
-            source.results,
-            figures.draw(source.results, source.panels, folder / source.name, palette),
-            searches[source.name].figure if source.name in searches else None,
-        )
-        for source in drawn_from
-        if source.panels or source.searched
-    ]
-    together, notes = figures.draw_together([section.report for section in sections], folder, palette)
-    return _Drawing(sections, searches, together, notes)
+    noted = [(each.name, each.report.notes) for each in sections if not planned or len(each.results.trials)]
+    for name, notes in [*noted, ("figures of several sweeps", together)]:
+        for panels, line in figures.note_lines(notes):
+            yield f"{name}: {', '.join(panels)}: {line}"
 
 
 def _remarks(drawn_from: Sequence[Source]) -> Iterator[str]:
