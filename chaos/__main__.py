@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from chaos import code_faults, process_faults, storage_faults
+from chaos import code_faults, process_faults, shared_stores, storage_faults
 from chaos.finding import Fault
 from chaos.sweeps import checkout, end_all
 
@@ -25,6 +25,9 @@ FAULTS: dict[str, tuple[Fault, int]] = {
     "clock-jumped": (storage_faults.clock_jumped, 100),
     "code-changed": (code_faults.code_changed, 20),
     "drivers-of-different-code": (code_faults.drivers_of_different_code, 20),
+    "halvings-that-share-trials": (shared_stores.halvings_that_share_trials, 10),
+    "deletions-beside-everything": (shared_stores.deletions_beside_everything, 10),
+    "settings-changed": (shared_stores.settings_changed, 20),
 }
 """Every fault by its name, and how often it is injected."""
 

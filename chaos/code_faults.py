@@ -60,19 +60,19 @@ class Truth:
             start = Start(code.folder, file, results)
             if start.wait() != 0:
                 raise RuntimeError(f"the undisturbed sweep failed:\n{start.text}")
-            self._numbers |= _numbers(results)
+            self._numbers |= numbers_of(results)
         if len(set(self._numbers.values())) < len(self._numbers):
             raise RuntimeError("the versions of the code cannot be told apart by their numbers")
         self.rows = self.foreign = 0
 
     def judge(self, results: Path) -> None:
         """Count the rows of a store, and those whose numbers are not those of the code that they name."""
-        numbers = _numbers(results)
+        numbers = numbers_of(results)
         self.rows += len(numbers)
         self.foreign += sum(self._numbers.get(key) != value for key, value in numbers.items())
 
 
-def _numbers(results: Path) -> dict[tuple[str, str], Numbers]:
+def numbers_of(results: Path) -> dict[tuple[str, str], Numbers]:
     """The numbers of all rows by fingerprint and trial id, rows of other code included."""
     rows = [row for path in results.glob("trials/*/*/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
     curves: dict[str, list[tuple]] = {}

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -49,7 +49,15 @@ def checkout(folder: Path) -> Iterator[Path]:
 class Start:
     """One start of `python -m sweeper.run`, in a session of its own as a terminal would make it."""
 
-    def __init__(self, checkout: Path, space: Path, results: Path | str, *options: str, address: str = "local"):
+    def __init__(
+        self,
+        checkout: Path,
+        space: Path,
+        results: Path | str,
+        *options: str,
+        address: str = "local",
+        environment: Mapping[str, str] = {},
+    ):
         self._log = checkout.parent / f"log-{time.monotonic_ns()}"
         command = [sys.executable, "-m", "sweeper.run", str(space), "--results", str(results), "--address", address]
         with self._log.open("w") as log:
@@ -60,7 +68,7 @@ class Start:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 # Beside other work on the machine Ray's nice workers would get nothing done between two kills.
-                env=os.environ | {"RAY_worker_niceness": "0"},
+                env=os.environ | {"RAY_worker_niceness": "0"} | dict(environment),
             )
         self._family: set[int] = set()
         _STARTED.append(self)

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import logging
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -22,6 +23,13 @@ Concurrency = Annotated[
 ]
 
 
+class _Printable(logging.Formatter):
+    """Warnings quote texts of a store."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable_lines(super().format(record))
+
+
 class CommandLine(typer.Typer):
     """A program with one command, or with several."""
 
@@ -38,6 +46,8 @@ class CommandLine(typer.Typer):
         # Imports make hundreds of thousands of objects that stay until the end. Python would look through all of them
         # again and again: a third of the time of a command that does little.
         gc.set_threshold(100_000)
+        assert logging.lastResort is not None
+        logging.lastResort.setFormatter(_Printable())
         return super().__call__(*arguments, **settings)
 
 
@@ -50,6 +60,19 @@ def exit_on(*errors: type[Exception]) -> Iterator[None]:
     """
     try:
         yield
-    except errors as error:
+    except (*errors, UnicodeEncodeError) as error:
+        if isinstance(error, UnicodeEncodeError):
+            error = ValueError(f"{error.object!r} is no text in UTF-8")
         print(printable_lines(str(error)), file=sys.stderr)
         raise typer.Exit(2) from None
+    except Exception:
+        raise
+    except BaseException:
+        from sweeper.trial import plugins
+
+        try:
+            with plugins.contained():
+                raise  # `sys.exit(0)` in a plug-in would end the command without a word
+        except plugins.PluginError as error:
+            print(printable_lines(str(error)), file=sys.stderr)
+            raise typer.Exit(2) from None

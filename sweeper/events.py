@@ -214,6 +214,21 @@ class WorkerDied:
 
 
 @dataclasses.dataclass(frozen=True)
+class WorkerStuck:
+    """A worker has reported nothing new of its pack for too long, and is ended; the pack is tried in another worker.
+
+    Attributes:
+        pack_id: The pack.
+        trial_ids: Those of its trials that had no row when the worker took it up.
+        seconds: For so long.
+    """
+
+    pack_id: str
+    trial_ids: tuple[str, ...]
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
 class PackEnded:
     """No worker has the pack any more.
 
@@ -275,6 +290,7 @@ Event = (
     | PackFailed
     | TrialsLost
     | WorkerDied
+    | WorkerStuck
     | PackEnded
     | SweepStopping
     | SweepStopped

@@ -55,14 +55,26 @@ def did_you_mean(nearest: str | None) -> str:
 def printable(text: str) -> str:
     """The text on one line, with escape sequences, other control characters and line ends spelt out.
 
-    Text from a store, a cluster or an exception may hold control sequences, which a terminal would obey.
+    Text from a store, a cluster or an exception may hold control sequences, which a terminal would obey, and characters
+    that reorder or hide what is beside them, which a browser obeys too.
     """
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 
 def printable_lines(text: str) -> str:
     """As `printable`, but line ends stay."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def one_line(text: str, most: int = 400) -> str:
+    """The lines of a text as one line that can be stored.
+
+    A long text keeps both ends: some say the reason first, others last.
+    """
+    line = "; ".join(filter(None, map(str.strip, text.splitlines()))).encode(errors="backslashreplace").decode()
+    return line if len(line) <= most else f"{line[: most // 2]} … {line[-most // 2 :]}"
 
 
 def redacted(url: str) -> str:

@@ -1,6 +1,7 @@
 """`sweeper new task`, and docs/adding-a-task.md block by block, in a folder outside the checkout."""
 
 import ast
+import contextlib
 import inspect
 import re
 import shlex
@@ -31,8 +32,9 @@ def _conform(name: str) -> int:
         if inspect.isfunction(test) and test.__name__.startswith("test_"):
             parameters = set(inspect.signature(test).parameters)
             if "task" in parameters and parameters <= {"task", "model"}:
-                test(task, *([conformance.models()[0]] if "model" in parameters else []))
-                count += 1
+                with contextlib.suppress(pytest.skip.Exception):  # which would skip the rest of the guide
+                    test(task, *([conformance.models()[0]] if "model" in parameters else []))
+                    count += 1
     return count
 
 

@@ -51,3 +51,12 @@ def test_printable_text_is_printable_and_stays_as_it_is(text):
     shown = messages.printable(text)
     assert shown.isprintable()
     assert messages.printable(shown) == shown
+
+
+def test_many_lines_keep_their_reason():
+    heading = "1 validation error for TrialSpec\n  Value error, no such task\n\n"
+    assert messages.one_line(heading) == "1 validation error for TrialSpec; Value error, no such task"
+    long = messages.one_line("\n".join(["Traceback:", "frame " * 200, "the reason \udcff"]))
+    assert long.startswith("Traceback:; frame")
+    assert long.endswith(r"the reason \udcff")
+    assert len(long) < 410

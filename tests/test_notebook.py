@@ -1,7 +1,8 @@
-"""The notebook of the docs runs, and what it shows came from a run."""
+"""The notebook of the docs runs, and what it shows came from a run; the program of the README runs."""
 
 import ast
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -43,3 +44,15 @@ def test_every_cell_runs_and_the_last_frame_counts_the_trials(capsys):
     assert len(shown[1]) == 4
     assert shown[-1]["count"].tolist() == [3, 3]
     assert "6 of 6 trials committed" in capsys.readouterr().out
+
+
+@pytest.mark.long  # trains on Ray
+def test_the_program_of_the_readme_sweeps_asks_and_plots(tmp_path, monkeypatch):
+    (tmp_path / "search_spaces").symlink_to(NOTEBOOK.parents[1] / "search_spaces")
+    monkeypatch.chdir(tmp_path)
+    (program,) = re.findall(r"```python\n(.*?)```", (NOTEBOOK.parents[1] / "README.md").read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    with mpl.rc_context({"backend": "agg"}):
+        exec(program.replace("2000}", '100, "trial.task.vertices": 7}'), names)
+    assert set(names["curves"]["baseline"]) == {"AE_R", "AE_r0", "Aq_R", "Aq_r0"}
+    assert (tmp_path / "loss.png").exists()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from sweeper.analysis.ready_questions import trial_with_prefix
-from sweeper.analysis.sql import table
+from sweeper.analysis.sql import condition, table
 from sweeper.analysis.sweeps import moment
 from sweeper.analysis.table import MOMENT, Column, Table
 from sweeper.messages import counted, did_you_mean, nearest_name
@@ -58,8 +58,9 @@ def chosen(store: Store, what: str, where: str | None) -> Chosen:
     if what in names and where is None:
         return Chosen(Subject(what), what)
     if what in names:
+        assert where is not None
         of_sweep = f"SELECT DISTINCT trial_id FROM trials JOIN sweeps USING (trial_id) WHERE sweep = '{what}'"
-        trial_ids = table(f"{of_sweep} AND (\n{where}\n)", store)["trial_id"].to_pylist()
+        trial_ids = table(f"{of_sweep} AND {condition(where)}", store)["trial_id"].to_pylist()
         if not trial_ids:
             raise BadAnnotation(f"no committed trial of {what} has {where}")
         return Chosen(Subject(trial_ids=frozenset(trial_ids)), f"{counted(len(trial_ids), 'trial')} of {what}")
@@ -86,6 +87,8 @@ def add_note(store: Store, choice: Chosen, words: list[str]) -> str:
     (text,) = words
     if not text.strip():
         raise BadAnnotation("the note is empty")
+    if not text.isascii() and text != text.encode(errors="replace").decode():
+        raise BadAnnotation("the note is no text in UTF-8")
     if len(text) > LONGEST_NOTE:
         raise BadAnnotation(f"the note has {len(text):,} characters, at most {LONGEST_NOTE:,} are kept")
     annotate(store.files, choice.subject, note=text)

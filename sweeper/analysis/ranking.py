@@ -134,9 +134,12 @@ def ranked_settings(sweep: str, ranked: Ranking, most: int = SHOWN_SETTINGS) -> 
 def recorded_space(record: SweepRecord) -> SweepSpec | None:
     """The search space of a start; None if this checkout cannot read it."""
     try:
-        return search_space.of_text(f"{record.name}.yaml", record.text, record.overrides)
+        space = search_space.of_text(f"{record.name}.yaml", record.text, record.overrides)
+        if space.search.COMPARES:
+            space.expand()  # whoever reads such a space asks for its searches
     except SearchSpaceError:
         return None
+    return space
 
 
 def trials_of(store: Store, record: SweepRecord) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from sweeper.analysis.halving_winners import elsewhere_line, finished_elsewhere
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import Results
-from sweeper.messages import counted, redacted
+from sweeper.messages import counted, one_line, redacted
 from sweeper.packs.plan import done_statuses
 from sweeper.space import search_space
 from sweeper.space.panel import Panel
@@ -81,7 +81,7 @@ def sources(
             if other trials may take their place.
 
     Raises:
-        ReportError: the panels of a sweep can no longer be read, or there are none and they are needed.
+        ReportError: the panels of one of `sweeps` can no longer be read, or there are none and they are needed.
         StoreError: a sweep is not recorded, or the store cannot be read.
         SearchSpaceError: a space cannot be read.
     """
@@ -92,10 +92,19 @@ def sources(
             record = latest[name]
             ids, space = frozenset(record.trial_ids), recorded_space(record)
             ids, results, left_out = _without_losers(ids, everything, space, store)
-            listed.append(Source(name, recorded_panels(record), results, ids, space, left_out))
+            panels: tuple[Panel, ...] = ()
+            try:
+                panels = recorded_panels(record)
+            except ReportError as error:
+                if name in sweeps:
+                    raise
+                left_out = "; ".join(filter(None, (left_out, one_line(str(error), 1000))))
+            listed.append(Source(name, panels, results, ids, space, left_out))
     if panels_needed and not any(source.panels or source.searched for source in listed):
         named = ", ".join([*map(str, spaces), *(sweeps if spaces else sweeps or latest)])
-        raise ReportError(f"no panels are declared in {named}" if named else "the store has no sweep; give a --space")
+        unreadable = [f"\n{source.name}: {source.remark}" for source in listed if source.remark]
+        refusal = f"no panels are declared in {named}{''.join(unreadable)}"
+        raise ReportError(refusal if named else "the store has no sweep; give a --space")
     return listed
 
 
@@ -149,7 +158,8 @@ def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
         tree = document_tree(record.text)
         for override in record.overrides:
             tree = overridden(tree, override)
-        return TypeAdapter(Panels).validate_python(plain(tree).get("panels", ()))
+        entries = plain(tree)
+        return TypeAdapter(Panels).validate_python(entries.get("panels", ()) if isinstance(entries, dict) else ())
     except (Refused, ValidationError) as error:
         message = f"the panels recorded with sweep '{record.name}' cannot be read; give its file with --space"
         raise ReportError(f"{message}\n{error}") from None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sweeper.analysis.table import COUNT, NUMBER, Column, Field, Table, tabulated
+from sweeper.analysis.table import COUNT, NUMBER, SECONDS, Column, Field, Table, tabulated
 from sweeper.listeners.driver_process import Life, life
 from sweeper.listeners.heartbeats import PackProgress, StoredHeartbeat, heartbeats, store_clock
 from sweeper.messages import counted, duration
@@ -36,7 +36,7 @@ class Driver(NamedTuple):
     def lives(self) -> bool:
         """Whether the driver runs, as far as can be known."""
         if self.life == "elsewhere":
-            return self.age is not None and self.age <= FRESH * self.stored.heartbeat.every
+            return self.age is not None and abs(self.age) <= FRESH * self.stored.heartbeat.every
         return self.life == "alive"
 
 
@@ -75,6 +75,8 @@ def sentence(driver: Driver) -> str:
 
 
 def _ago(age: float) -> str:
+    if age < 0:
+        return f"its time lies {duration(-age)} ahead of the clock of the store"
     return f"the last came {duration(max(0.0, age))} ago by the clock of the store"
 
 
@@ -83,7 +85,7 @@ def packs_table(drivers: Iterable[Driver]) -> Table | None:
     rows = [(driver.sweep, pack) for driver in drivers if driver.lives for pack in driver.stored.heartbeat.packs]
     if not rows:
         return None
-    fields: tuple[Field[tuple[str, PackProgress]], ...] = (
+    fields: list[Field[tuple[str, PackProgress]]] = [
         (Column("sweep"), lambda row: row[0]),
         (Column("pack"), lambda row: row[1].label),
         (Column("lanes", COUNT), lambda row: row[1].lanes),
@@ -92,5 +94,7 @@ def packs_table(drivers: Iterable[Driver]) -> Table | None:
         (Column("of", COUNT), lambda row: row[1].steps),
         (Column("loss", NUMBER), lambda row: row[1].train_loss),
         (Column("node"), lambda row: row[1].node),
-    )
+    ]
+    if any(pack.still for _, pack in rows):
+        fields.append((Column("nothing new for", SECONDS), lambda row: row[1].still or None))
     return tabulated("Running packs", fields, rows)

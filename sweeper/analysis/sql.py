@@ -94,8 +94,7 @@ class Questions:
 
         def fetched() -> pa.Table:
             with connection:
-                statements = connection.extract_statements(sql)
-                if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+                if not _is_select(connection, sql):
                     expected = "expected one SELECT (or DESCRIBE, SUMMARIZE, SHOW TABLES)"
                     raise QueryError(f"{expected} over {', '.join(VIEWS)}")
                 for name, view in VIEWS.items():
@@ -128,6 +127,35 @@ class Questions:
             f"create view outcomes as select trial_id, task, baseline, "
             f"unnest(range(len(map_values(outcomes)[1])))::int as input{lists} from {_STORED}"
         )
+
+
+def _is_select(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
+    """Whether a text is one statement that asks.
+
+    Raises:
+        QueryError: it is no text.
+    """
+    try:
+        (statement,) = connection.extract_statements(sql)
+        return statement.type == duckdb.StatementType.SELECT
+    except ValueError:  # none or several, or of a type that Python's half of DuckDB does not know
+        return False
+    except TypeError:
+        raise QueryError("the query is no text in UTF-8") from None
+
+
+def condition(text: str) -> str:
+    """The text in parentheses, for a WHERE clause.
+
+    Raises:
+        QueryError: the text is more, or less, than one expression.
+    """
+    try:
+        duckdb.SQLExpression(text)
+    except (duckdb.Error, TypeError) as error:
+        reason = str(error).splitlines()[0] if isinstance(error, duckdb.Error) else "it is no text in UTF-8"
+        raise QueryError(f'--where takes one condition, such as "q = 3 and success < 0.5": {reason}') from None
+    return f"(\n{text}\n)"
 
 
 def _text(value: str) -> str:

@@ -9,6 +9,7 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 
 from sweeper.analysis.table import COUNT, LONG, MOMENT, REVISION, Column, Field, Form, RecordT, Table, tabulated
+from sweeper.messages import one_line
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import Status, Store, SweepRecord
 
@@ -86,5 +87,4 @@ def failures(store: Store, record: SweepRecord, committed: Mapping[str, Status])
 
 
 def _reason(kind: str | None, message: str | None) -> str:
-    lines = (message or "").strip().splitlines()
-    return ": ".join(part for part in (kind, lines[0] if lines else None) if part) or "no reason given"
+    return ": ".join(part for part in (kind, one_line(message or "")) if part) or "no reason given"

@@ -8,15 +8,21 @@ import datetime
 import traceback
 from typing import Any
 
+from sweeper.messages import one_line
 from sweeper.packs.plan import Work
 from sweeper.store.store import Store, StoreError, TrialResult
 from sweeper.trial import plugins
+from sweeper.trial.contracts import ContractError
 from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.provenance import Provenance
 
 
 class LaunchError(RuntimeError):
     """The cluster cannot be reached; the message is for the user."""
+
+
+class PluginRaised(RuntimeError):
+    """An error of a plug-in in another process, in words: many cannot travel, and some would end that process."""
 
 
 class TooLarge(LaunchError):
@@ -52,6 +58,9 @@ def commit_failed(store: Store, provenance: Provenance, work: Work, error: dict[
 
 def reason(error: BaseException) -> str:
     """One line about an exception, with the line of a plug-in or of this package where it was raised."""
-    text = next(iter(str(error).strip().splitlines()), "")[:400]
+    text = one_line(str(error))
     place = plugins.line_of_ours(traceback.extract_tb(error.__traceback__))
-    return text if place is None or isinstance(error, OSError | StoreError | OtherCodeError) else f"{text} ({place})"
+    explained = isinstance(error, StoreError | OtherCodeError | ContractError | PluginRaised)
+    if place is None or explained or (isinstance(error, OSError) and not plugins.raised_by_plugin(error)):
+        return text
+    return f"{text} ({place})"

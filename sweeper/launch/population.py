@@ -22,10 +22,11 @@ import ray
 from ray.util.placement_group import PlacementGroup
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from sweeper.launch.failures import PluginRaised, reason
 from sweeper.packs.packing import stack
 from sweeper.training import evolution
 from sweeper.training.population import Distribution, Evaluator
-from sweeper.trial import fingerprint
+from sweeper.trial import fingerprint, plugins
 from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
@@ -39,9 +40,14 @@ class _Worker:
     def objectives(
         self, trials: str, code: Code, distribution: Distribution, step: np.ndarray, block: int
     ) -> np.ndarray:
-        stacked = _stacked(trials)
-        _own_code().require(code, stacked)
-        return evolution.block_in_process(stacked, distribution, step, block)
+        try:
+            stacked = _stacked(trials)
+            _own_code().require(code, stacked)
+            return evolution.block_in_process(stacked, distribution, step, block)
+        except BaseException as error:
+            if not plugins.raised_by_plugin(error):
+                raise
+            raise PluginRaised(f"{type(error).__name__}: {reason(error)}") from None
 
 
 @functools.cache
@@ -112,8 +118,10 @@ class Population:
                     block, worker = running.pop(reference)
                     try:
                         results[block] = ray.get(reference)
-                    except OtherCodeError as error:  # without the traceback that Ray puts around the message
-                        raise OtherCodeError(getattr(error, "cause", error)) from None
+                    except (OtherCodeError, PluginRaised) as error:
+                        # Without the traceback that Ray puts around the message.
+                        known = OtherCodeError if isinstance(error, OtherCodeError) else PluginRaised
+                        raise known(str(getattr(error, "cause", error))) from None
                     free.append(worker)
             return [results[block] for block in range(len(results))]
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
+import ray
 from ray import tune
 from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
 from ray.tune.experiment import Trial
@@ -22,7 +23,8 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.job import Job
-from sweeper.launch.worker_messages import Failed, Lost, decoded, encoded, report_of
+from sweeper.launch.worker_messages import GIVEN_UP, Failed, Lost, decoded, encoded, report_of
+from sweeper.messages import counted, duration
 from sweeper.packs.labels import label, varying
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
@@ -31,6 +33,9 @@ from sweeper.store.store import StoreError
 
 MAX_WORKER_DEATHS = 3
 """How often the worker of one pack may die before the pack counts as failed."""
+
+MAX_STUCK = 1
+"""How often the worker of one pack may be ended for want of progress before the pack is lost."""
 
 MAX_LOST_IN_A_ROW = 3
 """After this number of packs in a row that could not commit, nothing can be committed any more, and the sweep ends."""
@@ -108,6 +113,8 @@ class SweepCallback(NotSaved, tune.Callback):
         self._labelled = 0
         self._deadline: float | None = None
         self._deaths: Counter[str] = Counter()
+        self._news: dict[str, tuple[Any, float]] = {}
+        self._stuck: Counter[str] = Counter()
         self._lost_in_a_row = 0
         self.most_at_once = 0
         self.refused = False
@@ -128,6 +135,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._running.add(trial.trial_id)
         self.most_at_once = max(self.most_at_once, len(self._running))
         self._nodes.pop(work.pack.pack_id, None)
+        self._news[trial.trial_id] = (None, time.monotonic())
         self._stream.emit(events.PackStarted(work.pack.pack_id, self._label(work.pack), work.pending, work.until))
 
     def on_trial_result(
@@ -136,6 +144,9 @@ class SweepCallback(NotSaved, tune.Callback):
         report = report_of(result)
         if report.progress is not None:
             self._tell_node(report.progress.pack_id, result["hostname"])
+            now = (report.progress.phase, report.progress.step, report.progress.rows)
+            if self._news.get(trial.trial_id, (None, 0.0))[0] != now:
+                self._news[trial.trial_id] = (now, time.monotonic())
             self._progress.tell(report.progress, lambda: decoded(trial.config).pack.trial_ids)
         if report.refused_checkpoint is not None:
             work = decoded(trial.config)
@@ -144,12 +155,13 @@ class SweepCallback(NotSaved, tune.Callback):
         if report.done and report.progress is not None and report.progress.phase == "done":
             self._finished.add(report.progress.pack_id)
         if report.done:
-            self._lost_in_a_row = self._lost_in_a_row + 1 if isinstance(report.trouble, Lost) else 0
+            refused = isinstance(report.trouble, Lost) and report.trouble.of_store
+            self._lost_in_a_row = self._lost_in_a_row + 1 if refused else 0
             self.refused |= self._lost_in_a_row >= MAX_LOST_IN_A_ROW
         match report.trouble:
             case Failed(trial_ids, text, log):
                 self._tell_failure(decoded(trial.config), trial_ids, text, f"{result['node_ip']}: {log}")
-            case Lost(text):
+            case Lost(reason=text):
                 self._lose(decoded(trial.config), text)
             case None:
                 pass
@@ -162,6 +174,9 @@ class SweepCallback(NotSaved, tune.Callback):
         self._running.discard(trial.trial_id)
         work = decoded(trial.config)
         pack_id = work.pack.pack_id
+        if self._gave_up(pack_id):
+            trial.set_config(trial.config | {GIVEN_UP: "yes"})  # Tune asks one more worker all the same
+            return
         self._deaths[pack_id] += 1
         self._stream.emit(events.WorkerDied(pack_id, _names(work), started=True))
         with contextlib.suppress(OSError, StoreError):  # then committed trials are evaluated once more
@@ -179,6 +194,9 @@ class SweepCallback(NotSaved, tune.Callback):
             self._end(trial)
             return
         pack_id = work.pack.pack_id
+        if self._gave_up(pack_id):
+            self._end(trial)
+            return
         self._deaths[pack_id] += 1
         if self._deaths[pack_id] <= MAX_WORKER_DEATHS:
             # For Tune a worker that dies between two packs ends the Tune trial of the second pack.
@@ -196,6 +214,9 @@ class SweepCallback(NotSaved, tune.Callback):
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         self._stream.emit(events.Ticked())
         if not self.stopping:
+            for each in trials:
+                if each.trial_id in self._running:
+                    self._end_if_stuck(each)
             return
         if self._deadline is None:
             # Tune has asked for packs long before they run: giving Tune no more packs is not enough.
@@ -234,6 +255,26 @@ class SweepCallback(NotSaved, tune.Callback):
             saved = self._asked & {PurePosixPath(name).stem for name in names}
             finished = self._asked & self._finished - saved
             self._stream.emit(events.SweepStopped(len(self._asked), len(saved), len(finished)))
+
+    def _end_if_stuck(self, trial: Trial) -> None:
+        """Ends the worker of a pack that has reported nothing new for too long; after the second the pack is lost."""
+        limit, actor = self._job.resources.progress_seconds, trial.temporary_state.ray_actor
+        seconds = time.monotonic() - self._news[trial.trial_id][1]
+        if seconds < limit or actor is None:
+            return
+        work = decoded(trial.config)
+        pack_id = work.pack.pack_id
+        self._news[trial.trial_id] = (None, time.monotonic())
+        self._stuck[pack_id] += 1
+        if self._stuck[pack_id] <= MAX_STUCK:
+            self._stream.emit(events.WorkerStuck(pack_id, _names(work), seconds))
+        elif self._stuck[pack_id] == MAX_STUCK + 1:
+            workers = counted(self._stuck[pack_id], "worker")
+            self._lose(work, f"{workers} reported nothing new for {duration(limit)} (resources.progress_seconds)")
+        ray.kill(actor)
+
+    def _gave_up(self, pack_id: str) -> bool:
+        return self._stuck[pack_id] > MAX_STUCK
 
     def _end(self, trial: Trial) -> None:
         pack_id = trial.config["pack_id"]

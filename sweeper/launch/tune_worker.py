@@ -1,6 +1,7 @@
 """The worker's side: a process that runs pack after pack, and asks for orders in between."""
 
 import dataclasses
+import sys
 import time
 import traceback
 from typing import Any
@@ -14,10 +15,11 @@ from ray.util.placement_group import PlacementGroup
 from sweeper.events import PackProgressed
 from sweeper.launch.cluster import worker_environment
 from sweeper.launch.compiling import keep_programs
-from sweeper.launch.failures import commit_failed, reason
+from sweeper.launch.failures import PluginRaised, commit_failed, reason
 from sweeper.launch.population import Population
 from sweeper.launch.work_kinds import WorkKind
-from sweeper.launch.worker_messages import Failed, Lost, Report, decoded
+from sweeper.launch.worker_messages import GIVEN_UP, Failed, Lost, Report, decoded
+from sweeper.messages import printable_lines
 from sweeper.packs import checkpoint
 from sweeper.packs.device_lanes import out_of_memory
 from sweeper.packs.evaluation_run import EvaluationRun
@@ -29,7 +31,7 @@ from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.training.trainer import Trainer
 from sweeper.training.trainers import trainer_of
-from sweeper.trial import fingerprint
+from sweeper.trial import fingerprint, plugins
 from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.provenance import Provenance
 
@@ -92,6 +94,8 @@ class PackWorker(tune.Trainable):
         return report.result()
 
     def _reported(self, seconds: float) -> Report:
+        if GIVEN_UP in self._encoded:
+            return Report(done=True)
         try:
             order = self._order(self._encoded["pack_id"])
             if order == "leave":
@@ -119,13 +123,20 @@ class PackWorker(tune.Trainable):
                 if self._progress.phase == "done" or time.monotonic() >= until:
                     done = self._progress.phase == "done"
                     return Report(done=done, progress=self._progress, refused_checkpoint=refused)
-        except (OSError, StoreError, OtherCodeError) as error:
-            # The disk, the network, the object store, or other code on this node: no fault of these trials.
-            return Report(done=True, progress=self._progress, trouble=Lost(reason(error)))
-        except Exception as error:  # any exception of a task or model is a failure of these trials
-            traceback.print_exc()
-            if out_of_memory(error):  # of the evaluation, or of one lane: another device may have enough
-                trouble = Lost(f"the device has too little memory: {reason(error)}")
+        except BaseException as error:
+            own = plugins.raised_by_plugin(error)
+            if not own and not isinstance(error, Exception):
+                raise  # the answer of this process to a signal
+            if not own and isinstance(error, OSError | StoreError | OtherCodeError):
+                # The disk, the network, the object store, or other code on this node: no fault of these trials.
+                lost = Lost(reason(error), of_store=not isinstance(error, OtherCodeError))
+                return Report(done=True, progress=self._progress, trouble=lost)
+            # Anything that a task or a model raises is a failure of these trials. Ray's log takes no half characters.
+            print(printable_lines(traceback.format_exc()), file=sys.stderr)
+            if isinstance(error, Exception) and out_of_memory(
+                error
+            ):  # of the evaluation, or of one lane: another device may have enough
+                trouble = Lost(f"the device has too little memory: {reason(error)}", of_store=False)
                 return Report(done=True, progress=self._progress, trouble=trouble)
             return Report(done=True, progress=self._progress, trouble=self._failed(error))
 
@@ -167,9 +178,11 @@ class PackWorker(tune.Trainable):
             self._store = Store.open(self._store_url)
         return self._store
 
-    def _failed(self, error: Exception) -> Failed | Lost:
+    def _failed(self, error: BaseException) -> Failed | Lost:
         """Commit a failed row for every trial without a row, and report failure or loss."""
         kind, message = type(error).__name__, reason(error)
+        if isinstance(error, PluginRaised):
+            kind, _, message = message.partition(": ")
         if not self._work_kind.leaves_failed_rows:
             return Failed((), f"{kind}: {message}", _own_log())
         step, rows = (0, {}) if self._progress is None else (self._progress.step, self._progress.rows)

@@ -15,6 +15,9 @@ from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Segment, Work
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
+GIVEN_UP = "given_up"
+"""A key in the Tune configuration of a pack that is lost: its worker has nothing to do."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Failed:
@@ -37,9 +40,11 @@ class Lost:
 
     Attributes:
         reason: The reason, in one line.
+        of_store: Whether the store is the reason, or the machine: the next pack will hardly do better.
     """
 
     reason: str
+    of_store: bool = True
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,9 +4,9 @@ import os
 import socket
 import uuid
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 Life = Literal["alive", "dead", "elsewhere"]
 
@@ -25,8 +25,8 @@ class DriverProcess(BaseModel):
 
     host: str
     machine: str
-    pid: int
-    born: int | None
+    pid: Annotated[int, Field(ge=1, le=2**31 - 1)]
+    born: Annotated[int, Field(ge=0, le=2**63 - 1)] | None
 
 
 def this_process() -> DriverProcess:

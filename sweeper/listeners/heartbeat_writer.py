@@ -106,7 +106,7 @@ class HeartbeatWriter:
             steps_per_second=progress.steps_per_second,
             seconds_left=progress.seconds_left,
             running=len(progress.packs),
-            packs=tuple(map(_pack_progress, list(progress.packs.values())[:MOST_PACKS])),
+            packs=tuple(_pack_progress(pack, progress) for pack in list(progress.packs.values())[:MOST_PACKS]),
         )
 
     def _beat(self) -> None:
@@ -148,7 +148,7 @@ def _bury(store: Store, sweep: str) -> None:
             remove_heartbeat(store.files, stored.sweep, stored.heartbeat.driver)
 
 
-def _pack_progress(pack: RunningPack) -> PackProgress:
+def _pack_progress(pack: RunningPack, progress: SweepProgress) -> PackProgress:
     now = pack.progress
     return PackProgress(
         label=pack.started.label,
@@ -158,4 +158,5 @@ def _pack_progress(pack: RunningPack) -> PackProgress:
         lanes=pack.lanes,
         train_loss=None if now is None or not math.isfinite(now.train_loss) else now.train_loss,
         node=pack.node,
+        still=progress.still(pack),
     )

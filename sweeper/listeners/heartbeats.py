@@ -10,15 +10,21 @@ now.
 
 import re
 import secrets
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sweeper.listeners.driver_process import DriverProcess
 from sweeper.store.files import DurableFiles, StoreError
 
 LARGEST_HEARTBEAT = 2**20
 """Bytes of the largest file that is read as a heartbeat."""
+
+LONGEST_PAUSE = 60.0
+"""Most seconds between two heartbeats; nobody waits for a driver that promises fewer."""
+
+Amount = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Seconds = Annotated[float, Field(ge=0, le=1e12)]
 
 MOST_PACKS = 100
 """Running packs of which a heartbeat says more than their number."""
@@ -37,17 +43,19 @@ class PackProgress(BaseModel):
         lanes: Number of trials that are trained at once.
         train_loss: Latest mean loss; None before the first.
         node: Where its worker is; None before the first report of the worker.
+        still: Seconds since the last news of it; 0 where these are few.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
     label: str
     phase: str
-    step: int
-    steps: int
-    lanes: int
+    step: Amount
+    steps: Amount
+    lanes: Amount
     train_loss: float | None
     node: str | None
+    still: Seconds = 0.0
 
 
 class Heartbeat(BaseModel):
@@ -69,20 +77,20 @@ class Heartbeat(BaseModel):
         packs: The first of them.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
     driver: str
     process: DriverProcess
     command: str
     state: str
-    every: float
-    elapsed: float
-    trials: int
-    done: int
-    failed: int
+    every: Annotated[float, Field(ge=0, le=LONGEST_PAUSE)]
+    elapsed: Seconds
+    trials: Amount
+    done: Amount
+    failed: Amount
     steps_per_second: float
-    seconds_left: float | None
-    running: int
+    seconds_left: Seconds | None
+    running: Amount
     packs: tuple[PackProgress, ...]
 
 

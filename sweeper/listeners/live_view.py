@@ -18,7 +18,7 @@ from sweeper.events import Event
 from sweeper.listeners.heard_start import HeardStart
 from sweeper.listeners.sentences import sentences
 from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
-from sweeper.messages import counted, printable
+from sweeper.messages import counted, duration, printable
 
 SECONDS = 0.25
 """Between two redraws."""
@@ -69,7 +69,8 @@ def drawing(progress: SweepProgress) -> RenderableType:
     rows = Table.grid(padding=(0, 2))
     packs = list(progress.packs.values())
     for pack in packs[:MAX_ROWS]:
-        rows.add_row("", *_columns(pack))
+        still = progress.still(pack)
+        rows.add_row("", *_columns(pack), f"nothing new for {duration(still)}" if still else "")
     if hidden := len(packs[MAX_ROWS:]):
         rows.add_row("", f"and {counted(hidden, 'pack')} more")
     whole = Table.grid()

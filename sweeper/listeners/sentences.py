@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sweeper import events
 from sweeper.events import Event
-from sweeper.messages import counted, inflected, printable
+from sweeper.messages import counted, duration, inflected, printable
 
 
 def sentences(event: Event) -> list[str]:
@@ -27,6 +27,8 @@ def _lines(event: Event) -> list[str]:
             return [f"a worker died with {_named(trial_ids)}; the pack goes on from its last checkpoint"]
         case events.WorkerDied(_, trial_ids, started=False):
             return [f"a worker died before it took up {_named(trial_ids)}; the pack is started again"]
+        case events.WorkerStuck(_, trial_ids, seconds):
+            return [f"nothing new of {_named(trial_ids)} for {duration(seconds)}: the pack is tried in another worker"]
         case events.PackFailed(_, trial_ids, reason, log):
             return [f"{_named(trial_ids)} failed: {reason}"] + ([f"  traceback on {log}"] if log else [])
         case events.TrialsLost(_, trial_ids, reason):

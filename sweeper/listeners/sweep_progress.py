@@ -14,6 +14,9 @@ from sweeper import events
 from sweeper.events import Event, PackPlaced, PackProgressed, PackStarted, SweepPlanned
 from sweeper.messages import counted, duration
 
+STILL = 60.0
+"""Seconds without news of a pack from which on people are told for how long there were none."""
+
 
 @dataclasses.dataclass(frozen=True)
 class RunningPack:
@@ -24,12 +27,19 @@ class RunningPack:
         trials: Number of trials at its first start.
         progress: Its latest progress since then; None before the first.
         node: Where its worker is; None before the first report of the worker.
+        moved: When the clock of the progress last saw something new of the pack.
     """
 
     started: PackStarted
     trials: int
+    moved: float
     progress: PackProgressed | None = None
     node: str | None = None
+
+    def moves(self, progress: PackProgressed) -> bool:
+        """Whether a report says something new: another phase, further steps or rows."""
+        now = self.progress
+        return now is None or (now.phase, now.step, now.rows) != (progress.phase, progress.step, progress.rows)
 
     @property
     def steps_done(self) -> int:
@@ -87,9 +97,11 @@ class SweepProgress:
             case PackStarted():
                 earlier = self.packs.get(event.pack_id)
                 trials = len(event.pending) if earlier is None else earlier.trials
-                self.packs[event.pack_id] = RunningPack(event, trials)
+                self.packs[event.pack_id] = RunningPack(event, trials, self._clock())
             case PackProgressed() if event.pack_id in self.packs:
-                self.packs[event.pack_id] = dataclasses.replace(self.packs[event.pack_id], progress=event)
+                pack = self.packs[event.pack_id]
+                moved = self._clock() if pack.moves(event) else pack.moved
+                self.packs[event.pack_id] = dataclasses.replace(pack, progress=event, moved=moved)
                 if self._first is None and event.phase != "compiling":
                     # Steps that a checkpoint brought along have cost this start no time.
                     self._first = (self._clock(), self._steps_done())
@@ -128,6 +140,11 @@ class SweepProgress:
         latest = [pack.progress for pack in self.packs.values() if pack.progress is not None]
         return sum((progress.steps_per_second for progress in latest if progress.phase == "training"), 0.0)
 
+    def still(self, pack: RunningPack) -> float:
+        """Seconds since the last news of a running pack; 0 as long as these are fewer than `STILL`."""
+        seconds = self._clock() - pack.moved
+        return seconds if seconds >= STILL else 0.0
+
     @property
     def seconds_left(self) -> float | None:
         """An estimate; None before this start has trained anything."""
@@ -146,6 +163,8 @@ class SweepProgress:
     def line(self) -> str:
         """All counts in one line."""
         left = self.seconds_left
+        still = min(map(self.still, self.packs.values()), default=0.0)
+        ending = f"{duration(left)} left" if left else "time left unknown"
         return " · ".join(
             (
                 f"{self.done:,}/{self.plan.trials:,} done",
@@ -154,6 +173,6 @@ class SweepProgress:
                 counted(self.lanes, "lane"),
                 f"{self.steps_per_second:,.0f} steps/s",
                 f"{duration(self._clock() - self._begun)} so far",
-                f"{duration(left)} left" if left else "time left unknown",
+                f"nothing new for {duration(still)}" if still else ending,
             )
         )

@@ -95,7 +95,8 @@ def load(store: Store, pack_id: str) -> Checkpoint | None:
             header = json.loads(arrays["header"].tobytes())
             leaves = [arrays[f"leaf_{index}"] for index in range(len(arrays.files) - 1)]
         trial_ids = tuple(map(str, header["trial_ids"]))
-        if header["pack_id"] != pack_id or not isinstance(header["notes"].get("step", 0), int):
+        step = header["notes"].get("step", 0)
+        if header["pack_id"] != pack_id or not trial_ids or not isinstance(step, int):
             return None
         return Checkpoint(trial_ids, header.get("fingerprint"), header["notes"], leaves)
     except _DAMAGE:

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from sweeper.packs import checkpoint
 from sweeper.packs.checkpoint import Checkpoint
-from sweeper.packs.pack_training import notes_of_lanes
+from sweeper.packs.pack_training import makes_sense, notes_of_lanes
 from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment
 from sweeper.store.store import Store
@@ -63,18 +63,16 @@ def continued_checkpoint(
     refused = None
     for name in filter(None, (pack.pack_id, segment.parent)):
         saved = checkpoint.load(store, name)
-        if saved is None:
+        if saved is None or not makes_sense(saved, trainer_of(pack.trials[0])):
             continue
         if saved.fingerprint != fingerprint:
             refused = "is of other code"
             continue
         if name != pack.pack_id:
-            if not set(pack.trial_ids) <= set(saved.trial_ids):
+            whole = all(leaf.shape[:1] == (len(saved.trial_ids),) for leaf in saved.leaves)
+            if not whole or not set(pack.trial_ids) <= set(saved.trial_ids):
                 continue
-            try:
-                saved = _part(saved, pack.trial_ids)
-            except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError):  # anybody may have written it
-                continue
+            saved = _part(saved, pack.trial_ids)
         fits = set(pending) <= set(saved.trial_ids) <= set(pack.trial_ids)
         if fits and (segment.ending == "finish" or saved.notes["step"] <= last_step(pack.trials[0], segment.until)):
             return saved, None

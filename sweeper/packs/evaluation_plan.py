@@ -93,7 +93,8 @@ def evaluation_plan(
     left_out: collections.Counter[str] = collections.Counter()
     trials: dict[str, TrialSpec] = {}
     for key in chosen:
-        reason = "is not committed" if key not in rows else _without_network(seals[key])
+        # Rows and seals are two looks at the store, and a commit or a deletion may have come between.
+        reason = _without_network(seals[key]) if key in rows and key in seals else "is not committed"
         if reason is None:
             try:
                 trials[key] = current_trial(rows[key])

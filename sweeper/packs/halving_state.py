@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from sweeper.packs import checkpoint
-from sweeper.packs.pack_training import lane_curves, restored
+from sweeper.packs.pack_training import lane_curves, makes_sense, restored
 from sweeper.packs.rung_losses import StoredLosses, stored_losses
 from sweeper.space.halving_search import HalvingSearch
 from sweeper.store.store import Store
@@ -64,6 +64,8 @@ class HalvingState:
         saved = checkpoint.load(self.store, pack_id)
         first = None if saved is None else self.planned.get(saved.trial_ids[0])
         if saved is None or first is None or saved.fingerprint != self.fingerprint(first):
+            return
+        if not makes_sense(saved, trainer_of(first)):
             return
         training = restored(None, saved.notes)
         for lane, key in enumerate(saved.trial_ids):

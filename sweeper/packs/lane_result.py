@@ -18,6 +18,8 @@ from sweeper.packs.packing import lane
 from sweeper.store.store import Status
 from sweeper.training import evaluation
 from sweeper.training.trainer import FAILURES
+from sweeper.trial import contracts
+from sweeper.trial.contracts import ContractError
 from sweeper.trial.trial_spec import TrialSpec
 
 
@@ -48,13 +50,17 @@ def lane_result(trial: TrialSpec, training: PackTraining, index: int, status: St
     state = training.state
     if failure := int(np.asarray(state.failure)[index]):
         step = int(np.asarray(state.step)[index])
-        return _failed(FAILURES[failure], f"{FAILURES[failure]} at step {step}", step)
+        place = {3: f": {contracts.place(trial.task, 'losses')}", 4: f": {contracts.place(trial.task, 'abilities')}"}
+        return _failed(FAILURES[failure], f"{FAILURES[failure]} at step {step}{place.get(failure, '')}", step)
     network = lane(state.network, index)
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(network)):
         # The last update may have made weights infinite, and no further step has shown it.
         return _failed("non-finite weights", f"non-finite weights after step {training.step}", training.step)
     begun, cpu_begun = time.monotonic(), time.process_time()
-    metrics, columns = evaluation.evaluate(trial, network)
+    try:
+        metrics, columns = evaluation.evaluate(trial, network)
+    except ContractError as error:
+        return _failed("broken contract", str(error), training.step)
     metrics |= {"train_loss": train_loss}
     if spoilt := [name for name, value in metrics.items() if not math.isfinite(value)]:
         return _failed("non-finite evaluation", f"non-finite {', '.join(spoilt)}", training.step)

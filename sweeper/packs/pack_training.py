@@ -10,10 +10,11 @@ all lanes stays together.
 import dataclasses
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
 from sweeper.packs.checkpoint import Checkpoint
 from sweeper.training import compilation
@@ -86,6 +87,31 @@ def restored(state: Any, notes: Mapping[str, Any]) -> PackTraining:
     """The training with this state and these `PackTraining.notes`."""
     everything = len(notes["lane_steps"])  # the lanes that are trained at once were not noted at first
     return PackTraining(state=state, **{"lanes": everything, **notes})
+
+
+class _Notes(BaseModel):
+    """`PackTraining.notes` as a file holds them."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    step: NonNegativeInt
+    curves: list[Point]
+    strides: list[Point]
+    seconds: dict[Literal["train_seconds", "compile_seconds", "cpu_seconds"], float]
+    lane_steps: list[NonNegativeInt]
+    lanes: PositiveInt | None = None
+
+
+def makes_sense(saved: Checkpoint, trainer: Trainer[Any]) -> bool:
+    """Whether the notes of a checkpoint are those of a training of its trials; anybody may have written the file."""
+    try:
+        notes = _Notes.model_validate(saved.notes)
+    except ValidationError:
+        return False
+    form = [len(saved.trial_ids)] * len(trainer.curves)
+    points = [*notes.curves, *notes.strides]
+    complete = len(notes.lane_steps) == len(saved.trial_ids) and len(notes.seconds) == 3
+    return complete and all(list(map(len, point)) == form for point in points)
 
 
 def after_stride(trainer: Trainer[Any], trials: TrialSpec, training: PackTraining) -> PackTraining:

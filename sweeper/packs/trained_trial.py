@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sweeper.messages import one_line
 from sweeper.packs.network_weights import OtherNetworkError, network_of
 from sweeper.store.store import NoNetworkError, Store
 from sweeper.trial import plugins
@@ -68,7 +69,7 @@ def current_trial(row: dict[str, Any]) -> TrialSpec:
     try:
         trial = TrialSpec.model_validate(json.loads(row["spec"]))
     except (plugins.PluginError, ValidationError) as error:
-        reason = str(error).splitlines()[0]
+        reason = one_line(str(error))
         raise LoadError(f"trial {row['trial_id']} cannot be made by this checkout: {reason}") from error
     if trial_id(trial) != row["trial_id"]:
         raise LoadError(

@@ -6,7 +6,9 @@ of a sweep needs no further file.
 """
 
 import contextlib
+import os
 import re
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -63,7 +65,11 @@ def _joined(root: Node, path: Path, files: tuple[Path, ...]) -> Node:
     if not isinstance(named.value, str):
         raise Refused("extends", f"expected the path of a search space, got {shown(named.value)}", named.where)
     other = path.parent / named.value
-    if len(files) > MAX_BASES or other.resolve() in {file.resolve() for file in files}:
+    try:
+        circle = len(files) > MAX_BASES or other.resolve() in {file.resolve() for file in files}
+    except (OSError, ValueError, RuntimeError) as error:  # NUL, or links in a circle
+        raise Refused("extends", f"{shown(named.value)} cannot be read: {error}", named.where) from None
+    if circle:
         raise Refused("extends", f"{shown(named.value)} extends this space in its turn", named.where)
     try:
         base = _located(document_tree(file_text(other)), str(other))
@@ -97,8 +103,7 @@ def file_text(path: Path) -> str:
         Refused: there is no such file, or it cannot be text of a search space.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = _content(path)
     except FileNotFoundError:
         raise Refused("", f"there is no such file{did_you_mean(_nearest_space(path))}", None) from None
     except (OSError, ValueError) as error:
@@ -113,13 +118,25 @@ def file_text(path: Path) -> str:
         raise Refused("", f"not UTF-8: the byte {content[error.start]:#04x} cannot stand here", line) from None
 
 
+def _content(path: Path) -> bytes:
+    """What a regular file holds, one byte more than is allowed at most; a pipe or a device might never end.
+
+    Raises:
+        OSError, ValueError: it cannot be read, or is no regular file.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is no regular file")
+        return file.read(MAX_BYTES + 1)
+
+
 def _nearest_space(path: Path) -> str | None:
     """The search space whose name is most like that of a missing file, in the same folder or among those shipped."""
     spaces: dict[str, Path] = {}
     for folder in (path.parent, Path("search_spaces")):
         for other in sorted(folder.glob("*.y*ml")):
-            with contextlib.suppress(OSError):
-                if re.search(rb"^(trial|extends) *:", other.read_bytes()[:MAX_BYTES], re.MULTILINE):
+            with contextlib.suppress(OSError, ValueError):
+                if re.search(rb"^(trial|extends) *:", _content(other), re.MULTILINE):
                     spaces.setdefault(other.stem, other)
     nearest = nearest_name(path.stem, spaces)
     return str(spaces[nearest]) if nearest else None

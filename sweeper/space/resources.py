@@ -24,6 +24,9 @@ class Resources(Spec):
             pack's own process works while they wait, so that its `cpus` are not reserved in addition. With 0 the pack's
             own process evaluates the population.
         checkpoint_seconds: Time between two checkpoints of a pack.
+        progress_seconds: Longest time in which a worker may report nothing new of its pack, before the worker is ended
+            and the pack tried once more in another; a large program may compile, and a large evaluation last, for
+            many minutes.
         outcomes: Whether the results of every single evaluation input are kept.
         networks: Whether the trained networks are kept.
     """
@@ -33,6 +36,7 @@ class Resources(Spec):
     gpus: Annotated[float, Field(ge=0, le=1)] = 0.0
     population_workers: Annotated[int, Field(ge=0)] = 0
     checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0
+    progress_seconds: Annotated[float, Field(gt=0)] = 3600.0
     outcomes: bool = True
     networks: bool = True
 

@@ -38,6 +38,7 @@ from sweeper.space.yaml_tree import (
     RESERVED,
     Node,
     descendant,
+    document_tree,
     joined,
     merged,
     overridden,
@@ -85,46 +86,46 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> SweepSpec:
             none, all mistakes of the values.
     """
     try:
-        text = file_text(Path(path))
-    except Refused as refused:
-        raise SearchSpaceError(str(path), [refused.problem]) from None
-    return of_text(path, text, overrides)
-
-
-def of_text(path: str | Path, text: str, overrides: Sequence[str] = ()) -> SweepSpec:
-    """The search space with this text; arguments and errors are those of `read`, which reads the text from `path`."""
-    try:
-        root, text = _tree(Path(path), text, overrides)
+        root, text = document(Path(path), file_text(Path(path)))
         return _sweep(Path(path), text, tuple(overrides), root)
     except Refused as refused:
         raise SearchSpaceError(str(path), [refused.problem]) from None
 
 
+def of_text(path: str | Path, text: str, overrides: Sequence[str] = ()) -> SweepSpec:
+    """The search space with this text, which a store has kept; arguments and errors are those of `read`.
+
+    The text has the entries of all files, and comes from anybody: it extends nothing, and no file is read.
+    """
+    try:
+        return _sweep(Path(path), text, tuple(overrides), document_tree(text))
+    except Refused as refused:
+        raise SearchSpaceError(str(path), [refused.problem]) from None
+
+
 def search_of(text: str, overrides: Sequence[str] = ()) -> Search:
-    """How the space with this text takes its settings; nothing else of the space is checked, or filled in.
+    """How the space with this text, which a store has kept, takes its settings; nothing else of it is checked.
 
     Raises:
         SearchSpaceError: there is no such search.
     """
     try:
-        root, _ = _tree(Path("space.yaml"), text, overrides)
-        return _Searched.model_validate(plain(root)).search
+        return _Searched.model_validate(plain(_overridden(document_tree(text), overrides))).search
     except Refused as refused:
         raise SearchSpaceError("space.yaml", [refused.problem]) from None
     except ValidationError as error:
         raise SearchSpaceError("space.yaml", [Problem("search", str(error), None)]) from None
 
 
-def _tree(path: Path, text: str, overrides: Sequence[str]) -> tuple[Node, str]:
-    """The tree of a document with its overrides, and the document's text, as `document` returns both."""
-    root, text = document(path, text)
+def _overridden(root: Node, overrides: Sequence[str]) -> Node:
     for override in overrides:
         root = overridden(root, override)
-    return root, text
+    return root
 
 
 def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> SweepSpec:
-    """The space of a document; each check presumes that the checks before it had no problem."""
+    """The space of a document without its overrides; each check presumes that those before it had no problem."""
+    root = _overridden(root, overrides)
 
     def stop_at(problems: list[Problem]) -> None:
         if problems:

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from sweeper.space import holes
+from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.yaml_tree import Node, plain
 from sweeper.training import evaluation, trainers
+from sweeper.trial.contracts import ContractError
 from sweeper.trial.trial_spec import Baseline, TrialSpec, canonical, leaf_values
 
 _NAMED = ("task", "model", "objective", "optimizer")
@@ -55,9 +57,21 @@ class TrialNames:
         first_of_network: dict[tuple[str, str], TrialSpec] = {}
         for trial in self._trials:
             first_of_network.setdefault((trial.task.name, trial.model.name), trial)
-        return [evaluation.names(trial) for trial in first_of_network.values()]
+        return [_names(trial) for trial in first_of_network.values()]
 
     @cached_property
     def curves(self) -> list[str]:
         """Training curves."""
         return list(dict.fromkeys(name for trial in self._trials for name in trainers.trainer_of(trial).curves))
+
+
+def _names(trial: TrialSpec) -> evaluation.Names:
+    """The names in the results of a trial's evaluation.
+
+    Raises:
+        SearchSpaceError: its task breaks the contract of outcomes.
+    """
+    try:
+        return evaluation.names(trial)
+    except ContractError as error:
+        raise SearchSpaceError(trial.task.name, [Problem("", str(error))]) from None

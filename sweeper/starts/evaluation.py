@@ -30,7 +30,8 @@ from sweeper.starts.on_cluster import StartError
 from sweeper.starts.output import Output
 from sweeper.store.evaluations import protocol_id
 from sweeper.store.store import NoNetworkError, Store, StoreError
-from sweeper.trial import provenance
+from sweeper.trial import plugins, provenance
+from sweeper.trial.plugins import PluginError
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial_spec import trial_id
 
@@ -99,12 +100,13 @@ def start(options: EvaluationOptions, interruption: Interruption) -> int:
     jax.config.update("jax_platforms", "cpu")  # only workers use accelerators
     try:
         store = Store.existing(options.results)
-        spec = None if options.space is None else search_space.read(options.space, options.overrides)
-        chosen = _chosen(options, spec, store)
+        with plugins.contained():
+            spec = None if options.space is None else search_space.read(options.space, options.overrides)
+            chosen = _chosen(options, spec, store)
         resources = Resources() if spec is None else spec.resources
         origin = provenance.capture(options.argv)
         plan = _plan(options, chosen, resources, store, origin)
-    except (SearchSpaceError, StoreError, sql.QueryError, ProtocolError) as error:
+    except (SearchSpaceError, StoreError, sql.QueryError, ProtocolError, PluginError) as error:
         output.complain(str(error))
         return 2
     name = "evaluation" if spec is None else spec.name
@@ -135,7 +137,7 @@ def _chosen(options: EvaluationOptions, spec: SweepSpec | None, store: Store) ->
         SearchSpaceError, QueryError: the choice makes no sense.
     """
     if options.where is not None:
-        answer = sql.table(f"select trial_id from trials where ({options.where})", store)
+        answer = sql.table(f"select trial_id from trials where {sql.condition(options.where)}", store)
         return answer["trial_id"].to_pylist()
     if spec is None:
         return list(options.trial_ids)

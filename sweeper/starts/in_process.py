@@ -8,6 +8,7 @@ from sweeper.packs.pack_run import Destination, opened
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents
 from sweeper.starts.planned_sweep import PlannedSweep
+from sweeper.trial import plugins
 
 
 def run_packs(sweep: PlannedSweep, interruption: Interruption) -> None:
@@ -37,7 +38,8 @@ def run_packs(sweep: PlannedSweep, interruption: Interruption) -> None:
 def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream, interruption: Interruption) -> None:
     destination = Destination.of(sweep.store, sweep.origin, sweep.spec.resources)
     share = sweep.spec.resources.device_share
-    run = opened(work.pack, work.pending, destination, segment=work.segment, device_share=share)
+    with plugins.contained():
+        run = opened(work.pack, work.pending, destination, segment=work.segment, device_share=share)
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
     told = ProgressEvents(stream)
@@ -47,7 +49,8 @@ def _run_pack(sweep: PlannedSweep, work: Work, stream: events.Stream, interrupti
             if interruption.signum is not None:
                 run.checkpoint()
                 return
-            progress = run.advance()
+            with plugins.contained():
+                progress = run.advance()
             told.tell(progress, lambda: work.pack.trial_ids)
             stream.emit(events.Ticked())
             done = progress.phase == "done"

@@ -8,6 +8,7 @@ from pathlib import Path
 from sweeper import events
 from sweeper.analysis import cost
 from sweeper.analysis.results import finite_values
+from sweeper.messages import one_line
 from sweeper.packs import other_code, plan, trial_timing
 from sweeper.packs.work_sources import work_source
 from sweeper.space import panel_checks
@@ -134,4 +135,4 @@ def cost_of(sweep: PlannedSweep) -> str:
     try:
         return cost.estimate(sweep.store, pending, None if sweep.spec.resources.gpus else timed)
     except Exception as error:  # any exception of a task or a model; a start would make failed rows of it
-        return f"unknown, as a trial cannot be timed: {type(error).__name__}: {error}"
+        return f"unknown, as a trial cannot be timed: {type(error).__name__}: {one_line(str(error))}"

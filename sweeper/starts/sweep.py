@@ -32,6 +32,8 @@ from sweeper.starts.output import Output
 from sweeper.starts.planned_sweep import PlannedSweep, StartOptions, cost_of, planned_sweep
 from sweeper.store import deletion
 from sweeper.store.store import Status, Store, StoreError, SweepRecord
+from sweeper.trial import plugins
+from sweeper.trial.plugins import PluginError
 from sweeper.trial.trial_spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -58,14 +60,16 @@ def start(options: StartOptions, interruption: Interruption) -> int:
     # The driver plans and counts; only workers use accelerators.
     jax.config.update("jax_platforms", "cpu")
     try:
-        spec = search_space.read(options.space, options.overrides)
+        with plugins.contained():
+            spec = search_space.read(options.space, options.overrides)
         store = Store.open(options.results)
-    except (SearchSpaceError, StoreError) as error:
+    except (SearchSpaceError, StoreError, PluginError) as error:
         output.complain(str(error))
         return 2
     try:
-        return run(planned_sweep(options, spec, store, output), interruption)
-    except SearchSpaceError as error:
+        with plugins.contained():
+            return run(planned_sweep(options, spec, store, output), interruption)
+    except (SearchSpaceError, PluginError) as error:
         output.complain(str(error))
         return 2
     except StoreError as error:

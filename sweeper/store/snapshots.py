@@ -166,6 +166,7 @@ class _Snapshot:
     def current(self, listed: Mapping[str, FileState], taken: Collection[str]) -> dict[str, int]:
         """Positions of the rows of listed files as they are now, by file, without those that were taken already."""
         index = self._file.read(["file", "size", "version", "digest"])
+        index.validate(full=True)
         names, sizes, versions, digests = (column.to_pylist() for column in index.columns)
         current, doubtful = {}, []
         for place, name in enumerate(names):
@@ -190,6 +191,7 @@ class _Snapshot:
             DamagedError: they contradict themselves.
         """
         table = self._file.read(list(dict.fromkeys([*columns, "file", "trial_id", "task", "baseline"])))
+        table.validate(full=True)  # texts are UTF-8
         if len(positions) < table.num_rows:
             table = table.take(pa.array(sorted(positions.values()), pa.int64()))
         names, ids, tasks, baselines = (table[name].to_pylist() for name in ("file", "trial_id", "task", "baseline"))

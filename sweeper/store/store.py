@@ -101,6 +101,8 @@ class Store:
             StoreError: the address makes no sense.
         """
         local = local_path(url)
+        if "\0" in str(local):
+            raise StoreError(f"{redacted(str(local))} names no folder: no path holds the character NUL")
         name = urlsplit(str(url)).path if local is None else local
         if name.lower().endswith(_ARCHIVES) and not (local and Path(local).expanduser().is_dir()):
             raise StoreError(

@@ -314,6 +314,7 @@ def decoded(file: pa.Buffer, seal: TrialSeal, columns: Iterable[str]) -> pa.Tabl
             if any(stored.field(name).type != TRIAL_FILE.field(name).type for name in known):
                 raise DamagedError("has columns of other types than a trial's row")
         row = parquet.read(columns=known, use_threads=False)
+        row.validate(full=True)  # texts are UTF-8
     except (pa.ArrowException, OSError) as error:
         raise DamagedError(" ".join(str(error).split())) from error
     check_agreement(row, seal)

@@ -21,7 +21,16 @@ from sweeper.training import compilation, voting
 from sweeper.training.best_seed import best_seed
 from sweeper.training.voting import Share
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import Abilities, Network, Outcomes
+from sweeper.trial.contracts import (
+    ROUNDING,
+    Abilities,
+    ContractError,
+    Network,
+    Outcomes,
+    check_array,
+    check_batch,
+    place,
+)
 from sweeper.trial.metrics import SUCCESS, Metric, estimate_of, metric_named
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -36,12 +45,14 @@ class Measured(NamedTuple):
         only_metrics: Columns that enter metrics and are not stored; they may cover only some inputs.
         kept: Columns that are stored and enter no metric.
         groups: The average success of every group of voters, by the column that is estimated from the groups.
+        lowest_loss: The lowest loss of all pairs.
     """
 
     columns: dict[str, Column]
     only_metrics: dict[str, Column]
     kept: Mapping[str, Float[Array, " input"]]
     groups: dict[str, Float[Array, "shuffle group"]]
+    lowest_loss: Float[Array, ""]
 
 
 def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict[str, np.ndarray]]:
@@ -56,9 +67,18 @@ def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict
         `loss` and the task's own measures and kept columns; of a task with answers `sampled` and `variance`, and of a
         model with voters `margin`, `wrong_entropy`, `part_margin` if parts are voted on one by one, and two per vote
         and group size such as `majority_5` and `votes_5`.
+
+    Raises:
+        ContractError: the outcomes are none that a task may have.
     """
     measured = jax.tree.map(np.asarray, program(trial, network)(trial, network))
     columns, only_metrics = _values(measured.columns), _values(measured.only_metrics)
+    lowest = {"loss": measured.lowest_loss, **{name: columns[name].min() for name in _LIMITED if name in columns}}
+    for name, value in lowest.items():
+        if value < -ROUNDING:
+            raise ContractError(f"{place(trial.task, 'outcomes')} gives a negative {name}, {value:g}")
+    if "sampled" in columns and columns["sampled"].max() > 1 + ROUNDING:
+        raise ContractError(f"{place(trial.task, 'outcomes')} gives a probability above 1 as sampled")
     abilities = trial.task.abilities()
     protocol = metrics(columns | only_metrics, abilities.measures, measured.groups)
     return protocol | _own(abilities, protocol), columns | measured.kept
@@ -161,7 +181,9 @@ def _measured(trial: TrialSpec, network: Network) -> Measured:
     else:
         seeds = task.sample_seeds(keys.evaluation, trial.evaluation.seeds)
     inputs = task.evaluation_inputs()
+    count = check_batch(task, "evaluation_inputs", inputs)
     outcomes = task.outcomes(network, inputs, seeds)
+    _check(trial, outcomes, count, jax.tree.leaves(seeds)[0].shape[0])
     columns: dict[str, Column] = {
         "success": Share.of_seeds(outcomes.correct),
         "any_seed": Share.of_seeds(outcomes.correct.any(axis=1, keepdims=True)),
@@ -172,11 +194,38 @@ def _measured(trial: TrialSpec, network: Network) -> Measured:
         columns["sampled"] = outcomes.sampled.mean(axis=1)
     if outcomes.variance is not None:
         columns["variance"] = outcomes.variance
-    measured = Measured(columns, {}, outcomes.kept, {})
+    measured = Measured(columns, {}, outcomes.kept, {}, outcomes.loss.min())
     if not trial.single_seed:
         measured.only_metrics.update(best_seed(outcomes.correct, outcomes.loss))
         _add_votes(measured, trial, inputs, outcomes)
     return measured
+
+
+_LIMITED = ("sampled", "variance")
+"""Columns that are not negative, as the loss."""
+
+
+def _check(trial: TrialSpec, outcomes: Outcomes, inputs: int, seeds: int) -> None:
+    """Refuse outcomes whose types or shapes are not those of `contracts.Outcomes`, while the program is traced."""
+    of_input: dict[str, int | None] = {"input": inputs}
+    of_pair = of_input | {"seed": seeds}
+    checks: list[tuple[str, Any, type, dict[str, int | None]]] = [
+        ("correct", outcomes.correct, np.bool_, of_pair),
+        ("loss", outcomes.loss, np.floating, of_pair),
+        ("sampled", outcomes.sampled, np.floating, of_pair),
+        ("answers", outcomes.answers, np.integer, of_pair | {"part": None}),
+        ("variance", outcomes.variance, np.floating, of_input),
+        *((f"measures[{name!r}]", values, np.number, of_pair) for name, values in outcomes.measures.items()),
+        *((f"kept[{name!r}]", values, np.number, of_input) for name, values in outcomes.kept.items()),
+    ]
+    for what, value, kind, axes in checks:
+        if value is not None or what in ("correct", "loss"):
+            check_array(trial.task, "outcomes", what, value, kind, **axes)
+    quantities = trial.task.abilities().quantities
+    if outcomes.measures.keys() != quantities.keys():
+        known = ", ".join(quantities) or "none"
+        gives = ", ".join(outcomes.measures) or "none"
+        raise ContractError(f"{place(trial.task, 'outcomes')} gives the measures {gives}, abilities says {known}")
 
 
 def _add_votes(measured: Measured, trial: TrialSpec, inputs: Any, outcomes: Outcomes) -> None:

@@ -15,7 +15,8 @@ Invariants:
       equal bit for bit on processors of one kind. An accelerator computes all blocks at once.
     - All lanes share the programs: rates and deviations are traced. Where the number of seeds r grows, each m has
       programs of its own, and the generation alone decides which m it has.
-    - An individual whose objective is not finite is ranked last.
+    - An individual whose objective is not finite is ranked last. One whose losses break their contract has the
+      objective -inf, which ends the training of its lane.
     - The individuals of a generation are ranked by one state of the objective, that of before the generation.
 """
 
@@ -30,7 +31,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.training import compilation
-from sweeper.training.objective import batch_of, next_state
+from sweeper.training.objective import batch_of, next_state, pairs
 from sweeper.training.population import Distribution, Evaluator
 from sweeper.training.strategies import deviations, strategy_of
 from sweeper.training.trainer import Trainer, over_lanes
@@ -127,15 +128,14 @@ def individual(
     return _unravel(trial)(distribution.center + distribution.std * noise)
 
 
-def generation_batch(trial: TrialSpec, step: Int[Array, ""], network: Network) -> Batch:
-    """The losses of a network in generation `step`, on the inputs and seeds r that all individuals share."""
-    task, streams = trial.task, _streams(trial, step)
-    inputs = task.sample_inputs(streams.inputs, trial.batch_size)
-    if trial.single_seed:
-        seeds = task.sample_seeds(trial.keys().fixed_seed, 1)
-    else:
-        seeds = task.sample_seeds(streams.seeds, trial.objective.m)
-    return batch_of(trial, inputs, task.losses(network, inputs, seeds), step)
+def generation_batch(trial: TrialSpec, step: Int[Array, ""], network: Network) -> tuple[Batch, Int[Array, ""]]:
+    """The losses of a network in generation `step`, on the inputs and seeds r that all individuals share.
+
+    The number is that of `batch_of`.
+    """
+    streams = _streams(trial, step)
+    batch, _, broken = batch_of(trial, network, *pairs(trial, streams.inputs, streams.seeds), step)
+    return batch, broken
 
 
 def tell(
@@ -293,7 +293,8 @@ def _block(
 ) -> Float[Array, "sign pair"]:
     def objective(pair: Int[Array, ""], sign: Float[Array, ""]) -> Float[Array, ""]:
         network = individual(trial, distribution, step, pair, sign)
-        return trial.objective.value(generation_batch(trial, step, network), distribution.objective)
+        batch, broken = generation_batch(trial, step, network)
+        return jnp.where(broken > 0, -jnp.inf, trial.objective.value(batch, distribution.objective))
 
     pairs, signs = block * BLOCK + jnp.tile(jnp.arange(BLOCK), 2), jnp.repeat(jnp.array([1.0, -1.0]), BLOCK)
     return over_lanes(objective, pairs, signs).reshape(2, BLOCK)
@@ -311,11 +312,13 @@ def _tell(
     population = jax.tree.map(lambda *halves: jnp.concatenate(halves), half(1.0), half(-1.0))
     finite = jnp.where(jnp.isfinite(objectives), objectives, jnp.inf)[:, :pairs].reshape(-1)
     strategy = strategy_of(trial).tell(trial, state.step, population, finite, state.strategy)
-    batch = generation_batch(trial, state.step, state.network)
+    batch, broken = generation_batch(trial, state.step, state.network)
     loss = trial.objective.value(batch, state.objective)
     curve = GenerationCurve(loss, batch.losses.mean(), jnp.percentile(batch.losses, 95), batch.losses.max())
 
     failure = jnp.where(jnp.isfinite(loss) & jnp.isfinite(objectives[:, :pairs]).any(), 0, 1)
+    failure = jnp.where(jnp.isneginf(objectives[:, :pairs]).any(), 3, failure)
+    failure = jnp.where(broken > 0, broken, failure)
     failure = jnp.where(state.failure > 0, state.failure, failure)
     objective = next_state(trial, batch, state.objective)
     moved = EvolutionState(_unravel(trial)(strategy.mean), strategy, state.step + 1, state.failure, objective)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.training import compilation
-from sweeper.training.objective import batch_of, next_state
+from sweeper.training.objective import batch_of, next_state, pairs
 from sweeper.training.schedules import share_left
 from sweeper.training.trainer import Trainer, over_lanes
 from sweeper.trial.contracts import Network
@@ -90,27 +90,21 @@ def _init(trial: TrialSpec) -> TrainState:
 def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve]:
     import optax
 
-    task, keys = trial.task, trial.keys()
-    inputs_key, seeds_key = jax.random.split(jax.random.fold_in(keys.training, state.step))
-    inputs = task.sample_inputs(inputs_key, trial.batch_size)
-    if trial.single_seed:
-        seeds = task.sample_seeds(keys.fixed_seed, 1)
-    else:
-        seeds = task.sample_seeds(seeds_key, trial.objective.m)
+    inputs, seeds = pairs(trial, *jax.random.split(jax.random.fold_in(trial.keys().training, state.step)))
 
-    def objective(network: Network) -> tuple[Float[Array, ""], tuple[Float[Array, ""], PyTree]]:
-        losses = task.losses(network, inputs, seeds)
-        batch = batch_of(trial, inputs, losses, state.step)
+    def objective(network: Network) -> tuple[Float[Array, ""], tuple[Float[Array, ""], PyTree, Int[Array, ""]]]:
+        batch, losses, broken = batch_of(trial, network, inputs, seeds, state.step)
         objective_state = next_state(trial, batch, state.objective)
-        return trial.objective.value(batch, objective_state), (losses.mean(), objective_state)
+        return trial.objective.value(batch, objective_state), (losses.mean(), objective_state, broken)
 
-    (loss, (mean_loss, objective_state)), gradient = jax.value_and_grad(objective, has_aux=True)(state.network)
+    (loss, (mean_loss, objective_state, broken)), gradient = jax.value_and_grad(objective, has_aux=True)(state.network)
     weights: Any = state.network
     direction, optimizer = _transformation(_adam(trial)).update(gradient, state.optimizer, weights)
     rate = learning_rate(_adam(trial), state.step, trial.steps)
     network = jax.tree.map(lambda weight, change: weight - rate * change, state.network, direction)
 
     failure = jnp.where(jnp.isfinite(loss), jnp.where(jnp.isfinite(optax.tree.norm(gradient)), 0, 2), 1)
+    failure = jnp.where(broken > 0, broken, failure)
     failure = jnp.where(state.failure > 0, state.failure, failure)
     moved = TrainState(network, optimizer, state.step + 1, state.failure, objective_state)
     kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, state)

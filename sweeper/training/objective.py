@@ -1,31 +1,62 @@
 """The objective of one batch of a trial: the mean over the seeds r first, then what the trial's objective makes of it.
 
-The plug-in of `trial.objective` sees the losses of the inputs (`sweeper.trial.objective_contract`). Both trainers make
-its batches here.
+The plug-in of `trial.objective` sees the losses of the inputs (`sweeper.trial.objective_contract`). Both trainers draw
+their pairs and make its batches here, and here the contract of a task's losses is checked: shapes and types while a
+program is traced, values by the number of a failure.
 """
 
 import jax
-from jaxtyping import Array, Float, Int, PyTree
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from sweeper.trial.contracts import ROUNDING, Network, check_array, check_batch
 from sweeper.trial.objective_contract import Batch
 from sweeper.trial.trial_spec import TrialSpec
 
 
-def batch_of(trial: TrialSpec, inputs: PyTree, losses: Float[Array, "input seed"], step: Int[Array, ""]) -> Batch:
-    """What the objective of a trial sees of a batch.
+def pairs(trial: TrialSpec, inputs_key: PRNGKeyArray, seeds_key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
+    """The inputs and the seeds r of a step of a trial without a lane axis.
+
+    Raises:
+        ContractError: there are not as many as the trial has.
+    """
+    task = trial.task
+    inputs = task.sample_inputs(inputs_key, trial.batch_size)
+    check_batch(task, "sample_inputs", inputs, trial.batch_size)
+    key, count = (trial.keys().fixed_seed, 1) if trial.single_seed else (seeds_key, trial.objective.m)
+    seeds = task.sample_seeds(key, count)
+    check_batch(task, "sample_seeds", seeds, count)
+    return inputs, seeds
+
+
+def batch_of(
+    trial: TrialSpec, network: Network, inputs: PyTree, seeds: PyTree, step: Int[Array, ""]
+) -> tuple[Batch, Float[Array, "input seed"], Int[Array, ""]]:
+    """What the objective of a trial sees of a batch, the losses of its pairs, and a number of `trainer.FAILURES`.
+
+    The number is 0 where the losses and the groups are what their contracts allow.
 
     Args:
         trial: The trial, without a lane axis.
+        network: Its network.
         inputs: The inputs of the batch.
-        losses: Loss of every pair of an input and a seed.
+        seeds: The seeds r.
         step: Steps done before.
+
+    Raises:
+        ContractError: the losses have another type or shape than their contract says.
     """
-    groups = None
+    task, groups = trial.task, None
+    losses, count = task.losses(network, inputs, seeds), 1 if trial.single_seed else trial.objective.m
+    check_array(task, "losses", "the losses", losses, jnp.floating, input=trial.batch_size, seed=count)
+    failure = jnp.where((losses < -ROUNDING).any(), 3, 0)
     if trial.objective.needs_groups:
-        division = trial.task.abilities().groups
+        division = task.abilities().groups
         assert division is not None
         groups = division.of(inputs)
-    return Batch(losses.mean(axis=1), groups, step / trial.steps)
+        check_array(task, "abilities", "the groups", groups, jnp.integer, input=trial.batch_size)
+        failure = jnp.where(((groups < 0) | (groups >= division.count)).any(), 4, failure)
+    return Batch(losses.mean(axis=1), groups, step / trial.steps), losses, failure
 
 
 def next_state(trial: TrialSpec, batch: Batch, state: PyTree) -> PyTree:

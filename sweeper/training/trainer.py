@@ -19,7 +19,7 @@ from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import TrialSpec
 
-FAILURES = {1: "non-finite loss", 2: "non-finite gradient"}
+FAILURES = {1: "non-finite loss", 2: "non-finite gradient", 3: "negative loss", 4: "group out of range"}
 """The meaning of the number in `TrainerState.failure`; 0 is a sound lane."""
 
 

@@ -11,13 +11,17 @@ Invariants:
 """
 
 import abc
+import inspect
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, PyTree
 
+from sweeper.trial import plugins
 from sweeper.trial.metrics import Metric
 from sweeper.trial.record import Spec
 
@@ -296,6 +300,64 @@ class Task(Spec, abc.ABC):
     def abilities(self) -> Abilities:
         """The task's optional abilities."""
         return Abilities()
+
+
+class ContractError(ValueError):
+    """A method of a task gives what its contract excludes; the message has the file and the line of the method."""
+
+
+ROUNDING = 1e-4
+"""A number that must not be negative may be so much below 0, by rounding; a share may be so much above 1."""
+
+
+def place(task: Task, method: str) -> str:
+    """File and line of a task's method, or of what its class has in place of the general `losses`."""
+    defined = inspect.unwrap(getattr(type(task), method))
+    if method == "losses" and defined is inspect.unwrap(Task.losses):
+        return place(task, "loss")
+    code = defined.__code__
+    frame = traceback.FrameSummary(code.co_filename, code.co_firstlineno, method)
+    return f"{plugins.line_of_ours([frame]) or f'{frame.filename}, line {frame.lineno}'}: {method}"
+
+
+def check_array(task: Task, method: str, what: str, value: Any, kind: type, **axes: int | None) -> None:
+    """Refuse an array that a task's method gives; while a program is traced its type and shape are known.
+
+    Args:
+        task: The task.
+        method: The method that gave the array.
+        what: The array in words.
+        value: The array.
+        kind: What it must hold: one of numpy's abstract types.
+        axes: Lengths of its axes; None for any.
+
+    Raises:
+        ContractError: the type or the shape is another.
+    """
+    shape, lengths = getattr(value, "shape", None), list(axes.values())
+    if shape is not None and len(shape) == len(lengths) and jax.numpy.issubdtype(value.dtype, kind):
+        lengths = [given if length is None else length for given, length in zip(shape, lengths, strict=True)]
+        if list(shape) == lengths:
+            return
+    gives = type(value).__name__ if shape is None else f"{value.dtype}{list(shape)}"
+    expected = ", ".join(name if length is None else f"{length} {name}s" for name, length in axes.items())
+    kind_name = kind.__name__.strip("_")
+    raise ContractError(f"{place(task, method)} gives {what} as {gives}, expected {kind_name}[{expected}]")
+
+
+def check_batch(task: Task, method: str, batch: PyTree, count: int | None = None) -> int:
+    """The number of inputs or seeds that a task's method gives.
+
+    Raises:
+        ContractError: there are not `count`, or the leading axes of the leaves differ.
+    """
+    lengths = {leaf.shape[0] if np.ndim(leaf) else None for leaf in jax.tree.leaves(batch)}
+    if len(lengths) != 1 or None in lengths or lengths != {count or next(iter(lengths))}:
+        shapes = ", ".join(str(list(np.shape(leaf))) for leaf in jax.tree.leaves(batch)) or "nothing"
+        expected = "one length" if count is None else f"the length {count}"
+        raise ContractError(f"{place(task, method)} gives {shapes}, expected {expected} of all leading axes")
+    (length,) = lengths
+    return length or 0
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ Workers are other processes, perhaps on other machines. They learn the project's
 `SWEEPER_PROJECT`, or run in a copy of that folder.
 """
 
+import contextlib
+import dis
 import functools
 import importlib
 import importlib.machinery
@@ -26,14 +28,15 @@ import importlib.metadata
 import importlib.util
 import inspect
 import os
+import signal
 import sys
 import traceback
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
-from sweeper.messages import did_you_mean, nearest_name, printable
+from sweeper.messages import did_you_mean, nearest_name, one_line, printable
 
 Kind = Literal["task", "model", "objective"]
 KINDS: tuple[Kind, ...] = ("task", "model", "objective")
@@ -117,7 +120,7 @@ def load(kind: Kind, name: str) -> type:
 
 def line_of_ours(frames: Iterable[traceback.FrameSummary]) -> str | None:
     """File and line of the last of the frames that is in a plug-in's folder or in this package."""
-    parents = {PACKAGE: ROOT} | {folder: folder.parent for kind in KINDS for folder in folders(kind)}
+    parents = {PACKAGE: ROOT} | _code_of_plugins()
     places = [
         f"{Path(frame.filename).relative_to(parent)}, line {frame.lineno}"
         for frame in frames
@@ -125,6 +128,59 @@ def line_of_ours(frames: Iterable[traceback.FrameSummary]) -> str | None:
         if Path(frame.filename).is_relative_to(folder)
     ]
     return places[-1] if places else None
+
+
+def raised_by_plugin(error: BaseException) -> bool:
+    """Whether code of a plug-in raised an error, itself or in what it called: whatever its type, it is the plug-in's.
+
+    What is no `Exception` may also be the answer of this process to a signal that came while a plug-in ran.
+    """
+    frames = list(traceback.walk_tb(error.__traceback__))
+    files = [Path(frame.f_code.co_filename) for frame, _ in frames]
+    if not any(file.is_relative_to(place) for file in files for place in _code_of_plugins()):
+        return False
+    if isinstance(error, Exception):
+        return True
+    handlers = [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    answers = {getattr(handler, "__code__", None) for handler in handlers}
+    if any(frame.f_code in answers for frame, _ in frames):
+        return False
+    if not isinstance(error, KeyboardInterrupt):
+        return True
+    # Python's own answer to Ctrl-C leaves no frame; a `raise` is an instruction that no signal interrupts.
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is not None and last.tb_frame.f_code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+
+
+@contextlib.contextmanager
+def contained() -> Iterator[None]:
+    """Turns what is no `Exception`, such as `sys.exit(0)` in a plug-in, into an error with its place.
+
+    Raises:
+        PluginError: code of a plug-in would have ended the process, or would be taken for Ctrl-C.
+    """
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        if not raised_by_plugin(error):
+            raise
+        place = line_of_ours(traceback.extract_tb(error.__traceback__))
+        raise PluginError(f"{place}: {type(error).__name__}: {one_line(str(error))}") from error
+
+
+def _code_of_plugins() -> dict[Path, Path]:
+    """Folders and files with code of plug-ins, each with the folder from which its path is told."""
+    places = {folder: folder.parent for kind in KINDS for folder in folders(kind)}
+    for kind in KINDS:
+        for entry_point in _entry_points(tuple(sys.path)).select(group=f"sweeper.{kind}s"):
+            module = sys.modules.get(entry_point.module.partition(".")[0])
+            files = [*getattr(module, "__path__", []), getattr(module, "__file__", None)]
+            places |= {Path(file): Path(file).parent for file in files if file}
+    return places
 
 
 def _places(kind: Kind) -> dict[str, list[Place]]:
@@ -171,7 +227,9 @@ def _imported(kind: Kind, name: str, place: Place) -> object:
         module = importlib.import_module(f"{kind}s.{name}")
     except SyntaxError as error:
         raise PluginError(f"{error.filename}, line {error.lineno}: {error.msg}") from error
-    except Exception as error:  # whatever the file does when it is run
+    except BaseException as error:  # whatever the file does when it is run
+        if not isinstance(error, Exception) and not raised_by_plugin(error):
+            raise
         raise PluginError(_import_failure(error, place)) from error
     assert place.file is not None
     if Path(module.__file__ or "").resolve() != place.file.resolve():
@@ -184,13 +242,12 @@ def _imported(kind: Kind, name: str, place: Place) -> object:
     return getattr(module, kind.capitalize())
 
 
-def _import_failure(error: Exception, place: Place) -> str:
-    message = printable(next(iter(str(error).splitlines()), ""))
+def _import_failure(error: BaseException, place: Place) -> str:
+    message = printable(one_line(str(error)))
     lines = [
         f"{frame.filename}, line {frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
-        for kind in KINDS
-        if any(Path(frame.filename).is_relative_to(folder) for folder in folders(kind))
+        if any(Path(frame.filename).is_relative_to(folder) for folder in _code_of_plugins())
     ]
     return f"{lines[-1] if lines else place}: {type(error).__name__}: {message}"
 

@@ -81,7 +81,8 @@ def command(argv: Sequence[str]) -> str:
         words[:1] = ["python", "-m", module]
     elif words:
         words[0] = program.name
-    return shlex.join(redacted(word) for word in words)
+    # Bytes that are no UTF-8 could not be stored.
+    return shlex.join(redacted(word) for word in words).encode(errors="backslashreplace").decode()
 
 
 def without_folders(text: str) -> str:

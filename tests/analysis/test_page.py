@@ -23,6 +23,7 @@ from sweeper.analysis.report import ReportOptions, write_report
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import COUNT, NUMBER, Column, Table
 from sweeper.space.panels import CurvePanel, HistogramPanel
+from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import trial_id
 from tests.chromium import PROGRAM, browser
@@ -377,6 +378,23 @@ def test_nothing_is_executed_that_a_store_wrote(tmp_path):
     assert "default-src 'none'" in policy[1]
     assert "unsafe" not in policy[1]
     assert re.findall(r'<[a-z][^>]* (?:src|href)=(?!"(?:data:|#))[^>]*', text) == []
+
+
+def test_characters_that_reorder_or_hide_text_are_spelt_out(tmp_path):
+    hidden = "\u202egnp.exe\u2066\u200b\x07\x9b\x1b[2J"
+    spelt = r"\u202egnp.exe\u2066\u200b\x07\x9b\x1b[2J"
+    provenance = PROVENANCE.model_copy(update={"command": hidden, "commit": hidden})
+    store = filled(
+        tmp_path / "store",
+        result({"seed": 1}, provenance=provenance, device=hidden),
+        failure({"seed": 2}, message=f"first\n{hidden}"),
+        text=f"# {hidden}\r\ntrial: {{}}\r\n",
+    )
+    annotate(store.files, Subject("ours"), note=hidden)
+    text = page.render(store, store.trials(), [], [Table(hidden, (Column(hidden),), ((hidden,),), hidden)])
+    assert [character for character in text if not character.isprintable() and character != "\n"] == []
+    assert text.count(spelt) >= 8
+    assert f"# {spelt}\ntrial: {{}}" in text, "lines stay lines"
 
 
 def test_a_report_writes_the_page_of_the_sweeps_asked_for(tmp_path, capsys):

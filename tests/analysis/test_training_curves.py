@@ -47,11 +47,14 @@ def store(tmp_path, planned):
     return store
 
 
+SECONDS = {"train_seconds": 0.0, "compile_seconds": 0.0, "cpu_seconds": 0.0}
+
+
 def trains(store, trial_ids, notes=None):
     """A pack has a checkpoint after 200 steps."""
     points = [[[value] * len(trial_ids)] * len(gradient.TRAINER.curves) for value in (0.5, 0.25)]
     so_far = {"step": 200, "curves": points, "strides": []}
-    lanes = {"seconds": {}, "lane_steps": [200] * len(trial_ids)}
+    lanes = {"seconds": SECONDS, "lane_steps": [200] * len(trial_ids)}
     checkpoint.save(
         store, "0123456789", trial_ids, None, {"weights": np.zeros(3)}, so_far | lanes if notes is None else notes
     )
@@ -132,7 +135,7 @@ def test_what_trains_is_shown_up_to_its_checkpoint(store, planned):
 def test_the_points_of_a_checkpoint_are_those_of_the_finished_curve(store, planned):
     key, trial = list(planned.items())[3]
     points = [[[value]] * len(gradient.TRAINER.curves) for value in (0.5, 0.4, 0.3, 9.0)]
-    notes = {"step": 350, "curves": points, "strides": [], "seconds": {}, "lane_steps": [350]}
+    notes = {"step": 350, "curves": points, "strides": [], "seconds": SECONDS, "lane_steps": [350]}
     checkpoint.save(store, "0123456789", [key], None, {"weights": np.zeros(3)}, notes)
     curve = [step for step, name, _ in unfinished_curves(store, {key: trial})[key] if name == "train_loss"]
     assert curve == [100, 200, 300]

@@ -441,6 +441,12 @@ FORBIDDEN = {
 }
 
 
+BAD |= {
+    "extensions": "update extensions", "nothing": "", "a comment": "-- select 1", "explained": "explain select 1",
+    "prepared": "prepare p as select 1", "transaction": "begin", "no UTF-8": "select '\udcff'",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("statement", BAD.values(), ids=BAD)
 def test_a_bad_query_is_one_readable_message(results, statement):
     done = asked(results, "--format", "csv", statement)

@@ -311,6 +311,31 @@ def test_what_cannot_be_read_is_said(store, tmp_path, arguments, message):
     assert message in output
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "panels:\n  - {kind: curve}\n",
+        "panels: 3\n",
+        "- a list\n",
+        "",
+        "a: [\n",
+        # Legal one by one, and no trial of it is: a halving is expanded to tell its winners.
+        "trial:\n  task: {name: coloring, vertices: 5}\n  model: {name: transformer, width: 4}\n  baseline: Aq_R\n"
+        "  steps: 250\n  evaluation: {seeds: {choice: [30, 1]}, votes: {choice: [[9], [1]]}}\n"
+        "search: {method: halving, starts: 2, rungs: [{steps: 100, keep: 1}]}\n",
+    ],
+    ids=["no panel", "no list", "list", "nothing", "no YAML", "no trials"],
+)
+def test_a_sweep_that_cannot_be_read_costs_no_other_sweep_its_figures(store, tmp_path, text):
+    commit(store, result())
+    record(store, "ours", [result()])
+    record(store, "strange", [result()], text=text)
+    code, output = run(tmp_path)
+    assert code == 0, output
+    assert "figure: " in output
+    assert ("the panels recorded with sweep 'strange' cannot be read" in output) == ("panels" in text or "[\n" in text)
+
+
 def test_a_store_that_cannot_be_written_to_names_the_option(store, tmp_path):
     commit(store, result())
     record(store, "ours", [result()])

@@ -12,7 +12,7 @@ from sweeper.analysis import running
 from sweeper.listeners import heartbeats
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import trial_id
-from tests.heartbeats import DEAD, ELSEWHERE, heartbeat
+from tests.heartbeats import DEAD, ELSEWHERE, PACK, heartbeat
 from tests.results import PROVENANCE, failure, result
 from tests.trials import coloring_trial
 
@@ -57,7 +57,7 @@ def test_failures_are_counted_by_reason(results):
     results.commit(failure({"seed": 4}))
     lines = shown(results.url).stdout.splitlines()
     assert "quick: 2 failed: divergence: divergence at step 7" in lines
-    assert "quick: 1 failed: crash: [bold]odd[/bold]" in lines
+    assert "quick: 1 failed: crash: [bold]odd[/bold]; second line" in lines
     assert "1 committed trial is not, or no longer, planned by a sweep" in lines
 
 
@@ -79,6 +79,14 @@ def test_running_packs_are_shown(results):
     heads, row = (line.split() for line in out.splitlines()[-2:])
     assert heads == ["sweep", "pack", "lanes", "does", "step", "of", "loss", "node"]
     assert row == ["quick", "coloring", "Aq_R", "4", "training", "100", "250", "0.25", "seven"]
+
+
+def test_a_pack_without_news_says_since_when(results):
+    packs = (PACK, PACK.model_copy(update={"phase": "compiling", "still": 1800.0}))
+    heartbeats.write_heartbeat(results.files, "quick", heartbeat(packs=packs, running=2))
+    heads, moving, still = (line.split() for line in shown(results.url).output.splitlines()[-3:])
+    assert heads[-4:] == ["node", "nothing", "new", "for"]
+    assert (moving[-1], still[-3:]) == ("seven", ["seven", "30", "min"])
 
 
 def test_before_the_first_pack_there_is_no_speed(results):
@@ -107,6 +115,16 @@ def test_of_a_driver_elsewhere_the_store_tells_how_old_its_sign_is(results, monk
     assert out.count("quick: running on far") == 1
     assert "no heartbeat of the driver on far" in out
     assert "the last came 60 min ago by the clock of the store; if it is dead, what it has committed stays" in out
+
+
+def test_a_sign_from_the_future_is_no_sign_of_life(results):
+    sign = heartbeat(process=ELSEWHERE)
+    heartbeats.write_heartbeat(results.files, "quick", sign)
+    path = Path(results.root, f"drivers/quick/{sign.driver}.json")
+    later = path.stat().st_mtime_ns + 3600 * 10**9
+    os.utime(path, ns=(later, later))
+    assert not any(driver.lives for driver in running.drivers(results))
+    assert "its time lies 60 min ahead of the clock of the store" in shown(results.url).output
 
 
 def test_a_store_that_cannot_be_written_tells_no_age(results, monkeypatch):

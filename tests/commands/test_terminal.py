@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial import plugins, provenance
 from sweeper.trial.trial_spec import trial_id
@@ -37,6 +38,8 @@ def store(tmp_path: Path) -> Path:
         name="hostile", text="name: hostile\n", overrides=(), trial_ids=(trial_id(row.trial),), provenance=origin
     )
     store.record_sweep(record)
+    store.write_bytes("sweeps/hostile/000009-00000000.json", f'{{"schema_version": "{HOSTILE}"}}'.encode())
+    annotate(store.files, Subject("hostile"), note=HOSTILE)
     return tmp_path / "results"
 
 
@@ -90,6 +93,8 @@ def test_stored_text_is_spelt_out(store):
         ("sweeper.query", "select error_message::int from trials"),
         ("sweeper.query", f"select '{HOSTILE}' from nowhere"),
         ("sweeper.status",),
+        ("sweeper", "note", "hostile"),
+        ("sweeper", "note", "hostile", HOSTILE, "--remove"),
         ("sweeper.report",),
     ]
     for command, printed in zip(

@@ -81,6 +81,7 @@ def test_networks_are_evaluated_by_space_by_condition_and_by_id(swept):
         (["0" * 20, "--where", "q = 1"], "give one search space"),
         (["no/such.yaml"], "no/such.yaml"),
         (["--where", "nothing = 1"], "nothing"),
+        (["--where", "true) union all (select sweep from sweeps"], "--where takes one condition"),
         (["--where", "q = 3", "--seeds", "5", "--votes", "10"], "a group of 10 needs at least 10 evaluation seeds"),
         (["--where", "q = 3", "--votes", "1,x"], "expected numbers such as 1,10,100"),
     ],

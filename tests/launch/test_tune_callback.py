@@ -270,6 +270,51 @@ def test_a_store_that_takes_nothing_stops_the_sweep(driver):
     assert driver.callback.stopping
 
 
+def test_losses_that_are_not_the_stores_stop_no_sweep(driver):
+    for _ in range(2 * tune_callback.MAX_LOST_IN_A_ROW):
+        driver.reports(Report(done=True, trouble=Lost("the worker runs other code than this start", of_store=False)))
+    assert not driver.callback.stopping
+
+
+def test_a_pack_without_news_is_tried_in_another_worker_and_then_lost(driver, monkeypatch):
+    now, killed = [0.0], []
+    monkeypatch.setattr(tune_callback, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(tune_callback.ray, "kill", killed.append)
+    driver.trial.temporary_state = SimpleNamespace(ray_actor="worker")
+    pack_id, limit = driver.work.pack.pack_id, Resources().progress_seconds
+    told = driver.worker.report().progress
+
+    def passes(seconds: float) -> int:
+        now[0] += seconds
+        driver.callback.on_step_end(0, [driver.trial])
+        return len(killed)
+
+    driver.callback.on_trial_start(0, [], driver.trial)
+    assert passes(limit - 1) == 0
+    driver.reports(Report(done=False, progress=told))
+    assert passes(limit - 1) == 0
+    driver.reports(Report(done=False, progress=dataclasses.replace(told, train_loss=0.5)))  # no news
+    assert passes(1) == 1
+    assert driver.heard.all(events.WorkerStuck) == [events.WorkerStuck(pack_id, driver.work.pending, limit)]
+    driver.callback.on_trial_recover(0, [], driver.trial)
+    driver.callback.on_trial_start(0, [], driver.trial)
+    assert (passes(limit - 1), passes(1)) == (1, 2)
+    driver.callback.on_trial_recover(0, [], driver.trial)
+    driver.callback.on_trial_start(0, [], driver.trial)
+    driver.worker.reset_config(driver.trial.config)
+    third = driver.worker.report()
+    assert third == Report(done=True)
+    driver.reports(third)
+    driver.callback.on_trial_complete(0, [], driver.trial)
+    (lost,) = driver.callback.losses
+    assert (lost.trial_ids, lost.reason) == (
+        driver.work.pending, "2 workers reported nothing new for 60 min (resources.progress_seconds)"
+    )  # fmt: skip
+    assert len(driver.heard.all(events.WorkerDied)) == 1, "the second is told as a loss"
+    assert driver.source.exhausted
+    assert driver.store.committed() == {}
+
+
 def test_the_error_of_a_trial_comes_from_tunes_log_and_is_shown_nowhere(capfd):
     logger, errors = logging.getLogger("ray.tune.execution.tune_controller"), tune_callback.TrialErrors()
     with errors.listening():

@@ -209,7 +209,7 @@ def test_a_worker_of_other_code_trains_nothing(strides, tmp_path):
     other = origin.model_copy(update={"code": origin.code.model_copy(update={"models": {}})})
     worker = Worker(whole(coloring_trial()), tmp_path, origin=other)
     sentence = "the worker runs other code than this start; what differs: the model transformer"
-    assert worker.report() == Report(done=True, trouble=Lost(sentence))
+    assert worker.report() == Report(done=True, trouble=Lost(sentence, of_store=False))
     assert Store.open(tmp_path).committed() == {}
 
 

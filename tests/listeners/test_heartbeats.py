@@ -59,8 +59,20 @@ def test_a_store_that_cannot_be_written_tells_no_time(tmp_path):
     [
         b"", b"[]", b"{", b'{"driver": "x"}', heartbeat(driver="0" * 16).model_dump_json().encode(),
         heartbeat(driver="f" * 16).model_dump_json().encode() + b" " * 2**20,
+        *(
+            heartbeat(driver="f" * 16).model_dump_json().replace(*change).encode()
+            for change in (
+                ('"every":5.0', '"every":1e9'), ('"every":5.0', '"every":-1'), ('"every":5.0', '"every":NaN'),
+                ('"elapsed":60.0', '"elapsed":Infinity'), ('"elapsed":60.0', '"elapsed":1e300'),
+                ('"done":3', f'"done":{10**4000}'), ('"pid":', '"pid":9999999999'),
+                ('"command":"', '"command":"\\ud800'),
+            )
+        ),
     ],
-    ids=["empty", "list", "cut", "another record", "another driver", "too large"],
+    ids=[
+        "empty", "list", "cut", "another record", "another driver", "too large", "rare", "negative", "no number",
+        "infinite", "long", "many", "no process", "half a character",
+    ],
 )  # fmt: skip
 def test_files_that_make_no_sense_are_passed_over(tmp_path, data):
     files = Store.open(tmp_path).files

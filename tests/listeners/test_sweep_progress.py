@@ -94,6 +94,24 @@ def test_a_compilation_is_not_the_rate_of_the_training(progress, clock):
     assert progress.seconds_left == (2 * 4 * 250 - 4 * 100) * 10.0 / (4 * 50)
 
 
+def test_news_are_another_phase_a_further_step_or_another_row(progress, clock):
+    def still() -> float:
+        return progress.still(progress.packs[PACK])
+
+    news = [progressed(phase="compiling"), progressed(), progressed(step=1), progressed(step=1, rows={"a": "failed"})]
+    for event in news:
+        clock.now += 59.0
+        assert still() == 0.0
+        clock.now += 1.0
+        assert still() == 60.0
+        progress.hear(event)
+        assert still() == 0.0
+    clock.now += 60.0
+    progress.hear(news[-1])
+    assert still() == 60.0
+    assert progress.line().endswith("nothing new for 60 s")
+
+
 def test_trials_committed_by_a_worker_that_died_count_as_trained(progress, clock):
     progress.hear(progressed(phase="evaluating", step=250, rows={"a": "finished"}))
     commit(progress, a="finished")

@@ -79,6 +79,20 @@ def test_a_compilation_is_shown_as_such():
     assert "0123456" not in out.getvalue(), "rows are named by what varies"
 
 
+def test_a_pack_without_news_says_since_when():
+    out, now = io.StringIO(), [0.0]
+    view = live_view.LiveView(Console(file=out, force_terminal=True, width=160), clock=lambda: now[0])
+    compiling = dataclasses.replace(PROGRESSED, phase="compiling", step=0)
+    for event in (PLANNED, events.SweepStarted(None), STARTED, compiling, events.Ticked()):
+        view.hear(event)
+    assert "nothing new" not in out.getvalue()
+    now[0] = 600.0
+    for event in (compiling, events.Ticked(), events.SweepEnded()):  # the report comes again, and says nothing new
+        view.hear(event)
+    assert "compiling    nothing new for 10 min\n" in out.getvalue(), "of the pack"
+    assert "so far · nothing new for 10 min" in out.getvalue(), "of the sweep, in which all stand still"
+
+
 def test_the_cursor_is_back_after_the_end():
     out = io.StringIO()
     view = live_view.LiveView(Console(file=out, force_terminal=True, width=120))
@@ -111,6 +125,8 @@ def test_a_terminal_has_room_for_some_packs_only():
          ["a worker died with trial a; the pack goes on from its last checkpoint"]),
         (events.WorkerDied("p", ("a", "b"), started=False),
          ["a worker died before it took up trial a and 1 more of its pack; the pack is started again"]),
+        (events.WorkerStuck("p", ("a", "b"), 3600.0),
+         ["nothing new of trial a and 1 more of its pack for 60 min: the pack is tried in another worker"]),
         (events.PackFailed("p", ("a",), "ValueError: no", "host: log"),
          ["trial a failed: ValueError: no", "  traceback on host: log"]),
         (events.PackFailed("p", ("a",), "its worker died 4 times", None), ["trial a failed: its worker died 4 times"]),

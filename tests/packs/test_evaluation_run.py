@@ -128,6 +128,16 @@ def test_trials_without_a_network_are_counted_by_reason(store):
     assert {reason.split(":")[0] for reason in plan.left_out} == {"failed", "is not committed", "has no network"}
 
 
+def test_a_trial_that_is_committed_or_deleted_while_the_plan_is_made_is_left_out(store, monkeypatch):
+    for method in ("seals", "trials"):
+        with monkeypatch.context() as patch:
+            whole = getattr(Store, method)
+            patch.setattr(Store, method, lambda self, ids=None, whole=whole: whole(self, list(ids)[1:]))
+            plan = planned(store, IDS)
+        assert list(plan.plan.trials) == list(IDS[1:])
+        assert plan.left_out == {"is not committed": 1}
+
+
 def spoil(store, key):
     """Flip a bit of a network; a start does not read so far."""
     name = store.seals([key])[key].name

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import zipfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +25,9 @@ from sweeper.packs.packing import Pack
 from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.training import evaluation, gradient
 from sweeper.trial import plugins, provenance
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.contracts import ContractError
+from sweeper.trial.trial_spec import TrialSpec, trial_id
+from tasks.coloring import Task as Coloring
 from tests.trials import coloring_trial
 
 TRIALS = (
@@ -342,7 +346,7 @@ def _huge_array(count: int) -> bytes:
     return array.getvalue()
 
 
-SOUND = json.dumps({"pack_id": "pack", "trial_ids": [], "notes": {}}).encode()
+SOUND = json.dumps({"pack_id": "pack", "trial_ids": ["a"], "notes": {}}).encode()
 
 
 @pytest.mark.parametrize(
@@ -350,11 +354,12 @@ SOUND = json.dumps({"pack_id": "pack", "trial_ids": [], "notes": {}}).encode()
     [
         _archive(b"[" * 200_000),
         _archive(b"5"),
+        _archive(SOUND.replace(b'"a"', b"")),
         _archive(SOUND, leaf_0=_huge_array(2**60)),
         _archive(SOUND, leaf_0=_huge_array(2**80)),
         _archive(SOUND, zipfile.ZIP_DEFLATED, leaf_0=_huge_array(10**7) + bytes(8 * 10**7)),
     ],
-    ids=["deep header", "header of a number", "more than memory", "more than an integer", "expands"],
+    ids=["deep header", "header of a number", "no trials", "more than memory", "more than an integer", "expands"],
 )
 def test_a_hostile_checkpoint_is_none(tmp_path, hostile):
     store = Store.open(tmp_path)
@@ -364,9 +369,21 @@ def test_a_hostile_checkpoint_is_none(tmp_path, hostile):
     assert checkpoint.load(store, "pack") is None
 
 
+@pytest.mark.parametrize("notes", [{}, 3, {"step": "1"}, {"lane_steps": []}, {"curves": [[[1.0]]]}, {"seconds": {}}])
+def test_a_checkpoint_whose_notes_make_no_sense_is_not_continued(tmp_path, notes):
+    store, pack = Store.open(tmp_path), Pack(TRIALS[:1])
+    run = _run(store, pack)
+    sound = run.training.notes()
+    checkpoint.save(store, pack.pack_id, pack.trial_ids, run.fingerprint, run.training.state, sound | {"step": 100})
+    assert _run(store, pack).training.step == 100
+    hostile = sound | {"step": 100} | notes if isinstance(notes, dict) and notes else notes
+    checkpoint.save(store, pack.pack_id, pack.trial_ids, run.fingerprint, run.training.state, hostile)
+    assert _run(store, pack).training.step == 0
+
+
 def test_a_checkpoint_of_another_shape_is_none(tmp_path):
     store = Store.open(tmp_path)
-    checkpoint.save(store, "pack", [], None, {"weights": np.zeros(3)}, {})
+    checkpoint.save(store, "pack", ["a"], None, {"weights": np.zeros(3)}, {})
     saved = checkpoint.load(store, "pack")
     assert saved is not None
     assert saved.state({"weights": np.zeros(4)}) is None
@@ -402,3 +419,68 @@ def test_the_peak_of_an_earlier_pack_is_forgotten():
     process_memory.forget_peak()
     assert high > before
     assert process_memory.peak_bytes() < high - 200_000_000
+
+
+def _broken_trial(method: str, change: Callable[[Any], Any], **fields: Any) -> TrialSpec:
+    """A trial whose task gives something else than colouring does: `change` of it."""
+
+    def changed(self: Any, *arguments: Any) -> Any:
+        return change(getattr(Coloring, method)(self, *arguments))
+
+    task: Any = type("Task", (Coloring,), {method: changed})
+    trial = coloring_trial(steps=4, objective={"q": 1.0, "m": 2}, **fields)
+    return trial.model_copy(update={"task": task(vertices=5)})
+
+
+PLACE = f"{__file__}, line {_broken_trial.__code__.co_firstlineno + 3}"
+PGPE = {"optimizer": {"name": "pgpe", "population": 4}}
+
+
+@pytest.mark.parametrize("fields", [{}, PGPE], ids=["gradient", "evolution"])
+@pytest.mark.parametrize(
+    ("method", "change", "kind", "message"),
+    [
+        ("losses", lambda losses: losses - 3, "negative loss", f"negative loss at step 0: {PLACE}: losses"),
+        ("losses", lambda losses: losses.at[0, 0].set(-1), "negative loss", f"negative loss at step 0: {PLACE}"),
+        ("losses", lambda losses: losses * 0 - 1e-5, None, None),  # as sums of logarithms may be, by rounding
+        ("outcomes", lambda found: found._replace(loss=found.loss.at[0, 0].set(-9)), "broken contract",
+         f"{PLACE}: outcomes gives a negative loss, -9"),
+        ("outcomes", lambda found: found._replace(sampled=found.sampled + 1), "broken contract",
+         f"{PLACE}: outcomes gives a probability above 1 as sampled"),
+    ],
+)  # fmt: skip
+def test_values_that_break_their_contract_are_an_error_of_the_trial_with_its_place(
+    tmp_path, fields, method, change, kind, message
+):
+    store = Store.open(tmp_path)
+    run_pack(Pack((_broken_trial(method, change, **fields),)), Destination(store, ORIGIN))
+    (row,) = store.trials().to_pylist()
+    assert row["error_kind"] == kind
+    assert (row["error_message"] or "").startswith(message or "")
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "message"),
+    [
+        ("losses", lambda losses: losses[:, :1], "the losses as float32[8, 1], expected floating[8 inputs, 2 seeds]"),
+        ("losses", lambda losses: losses[:, :, None], "the losses as float32[8, 2, 1], expected floating[8 inputs, "),
+        ("losses", lambda losses: losses.mean(axis=1), "the losses as float32[8], expected floating[8 inputs, "),
+        ("losses", lambda losses: losses.astype(int), "the losses as int32[8, 2], expected floating[8 inputs, "),
+        ("sample_inputs", lambda inputs: inputs[:3], "[3, 5], expected the length 8 of all leading axes"),
+        ("sample_seeds", lambda seeds: seeds[:1], "[1, "),
+        ("evaluation_inputs", lambda inputs: (inputs, inputs[:3]), "[12, 5], [3, 5], expected one length of all l"),
+        ("outcomes", lambda found: found._replace(correct=found.correct * 1.0), "correct as float32[12, 10], expect"),
+        ("outcomes", lambda found: found._replace(loss=found.loss[:, :1]), "loss as float32[12, 1], expected floating"),
+        ("outcomes", lambda found: found._replace(loss=None), "loss as NoneType, expected floating[12 inputs, "),
+        ("outcomes", lambda found: found._replace(variance=found.loss), "variance as float32[12, 10], expected flo"),
+        ("outcomes", lambda found: found._replace(measures={"own": found.loss}), "the measures own, abilities says no"),
+    ],
+)  # fmt: skip
+def test_arrays_of_another_form_are_refused_with_their_place(tmp_path, method, change, message):
+    store = Store.open(tmp_path)
+    try:
+        run_pack(Pack((_broken_trial(method, change),)), Destination(store, ORIGIN))
+        (said,) = store.trials()["error_message"].to_pylist()  # of an evaluation
+    except ContractError as error:
+        said = str(error)
+    assert said.startswith(f"{PLACE}: {method} gives {message}")

@@ -272,7 +272,7 @@ def test_a_generation_is_ranked_by_the_adversary_of_before_and_moves_it_by_the_c
     before = evolution.start(stacked)
     after, curve = evolution.stride(stacked, before, 1)
     model = jax.tree.map(lambda leaf: leaf[0], before.network)
-    batch = jax.jit(evolution.generation_batch)(trial, jnp.int32(0), model)
+    batch, _ = jax.jit(evolution.generation_batch)(trial, jnp.int32(0), model)
     start = trial.objective.initial_state(trial.task)
     assert float(curve.train_loss[0]) == pytest.approx(float(trial.objective.value(batch, start)), rel=1e-5)
     expected = trial.objective.next_state(batch, start)

@@ -1,5 +1,6 @@
 """Spaces that extend others: documents are joined, mistakes name the file they stand in, records need one text."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,16 @@ def test_a_record_of_the_text_needs_no_other_file(folder, tmp_path):
     assert again.panels == spec.panels
 
 
+@pytest.mark.parametrize("named", ["{at}/base.yaml", "{at}/pipe.yaml"])
+def test_a_recorded_text_extends_nothing_and_opens_no_file(folder, named):
+    at = folder(base=BASE)
+    os.mkfifo(at / "pipe.yaml")
+    text = f"extends: {named.format(at=at)}\n{BASE}"
+    with pytest.raises(SearchSpaceError, match="unknown key 'extends'"):
+        search_space.of_text(at / "recorded.yaml", text)
+    assert search_space.search_of(text).method == "grid"
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
@@ -88,6 +99,14 @@ def test_a_record_of_the_text_needs_no_other_file(folder, tmp_path):
         ({"short": "extends: [base.yaml]\n"}, "short.yaml:1: extends: expected the path of a search space, got a list"),
         ({"short": "extends: list.yaml\n", "list": "- 1\n"}, "short.yaml:1: extends: 'list.yaml' is no search space"),
         ({"short": "extends: bad.yaml\n", "bad": "a: [\n"}, "short.yaml:1: extends: {at}/bad.yaml:2: not valid YAML"),
+        ({"short": 'extends: "a\\0b"\n'}, "short.yaml:1: extends: 'a\\x00b' cannot be read: embedded null byte"),
+        (
+            {"short": "extends: pipe.yaml\n"},
+            "short.yaml:1: extends: {at}/pipe.yaml: cannot be read: it is no regular file",
+        ),
+        ({"short": "extends: /dev/zero\n"}, "short.yaml:1: extends: /dev/zero: cannot be read: it is no regular file"),
+        ({"short": "extends: circle.yaml\n"}, "short.yaml:1: extends: 'circle.yaml' cannot be read: Symlink loop"),
+        ({"short": "extends: nowhere.yaml\n"}, "short.yaml:1: extends: {at}/nowhere.yaml: there is no such file"),
         ({"short": "extends: base.yaml\ntrial: {steps: no}\n"}, "short.yaml:2: trial.steps: expected an integer"),
         (
             {"short": "extends: wrong.yaml\n", "wrong": BASE.replace("steps: 300", "steps: no")},
@@ -97,6 +116,8 @@ def test_a_record_of_the_text_needs_no_other_file(folder, tmp_path):
 )
 def test_a_mistake_names_the_file_it_stands_in(files, message, folder, monkeypatch):
     at = folder(base=BASE, **files)
+    os.mkfifo(at / "pipe.yaml")  # nobody ever writes into it
+    (at / "circle.yaml").symlink_to(at / "circle.yaml")
     monkeypatch.chdir(at)
     with pytest.raises(SearchSpaceError) as error:
         search_space.read(at / "short.yaml")

@@ -307,6 +307,19 @@ def test_a_hostile_tar_file_is_only_data(source, local, tmp_path):
     assert not list(tmp_path.rglob("*evil*"))
 
 
+@pytest.mark.parametrize("when", ["1e30", "inf", "nan", "-1e30", "soon"])
+def test_the_dates_of_a_tar_file_do_not_matter(source, local, tmp_path, when):
+    good = Path(source.root, source.listing("trials")[0])
+    file = tmp_path / "dated.tar"
+    with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as archive:
+        member = archive.gettarinfo(good, str(good.relative_to(source.root)))
+        member.pax_headers = {"mtime": when, "atime": when}
+        with good.open("rb") as data:
+            archive.addfile(member, data)
+    with tar_stores.source_store(str(file)) as opened:
+        assert copy(opened, local).trials == 1
+
+
 def test_outcomes_can_be_kept_by_trial(source, local):
     assert copy(source, local, outcomes={IDS[0]: {"success"}, IDS[1]: {"success", "loss", "extra"}}).trials == 6
     kept = {key: seal.outcomes for key, seal in local.seals(IDS[:3]).items()}

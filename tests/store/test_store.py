@@ -422,7 +422,7 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path):
         Store.open(tmp_path / "results").commit(result())
 
 
-@pytest.mark.parametrize("url", ["foo://bar/baz", "s3://", "s3://?region=x"])
+@pytest.mark.parametrize("url", ["foo://bar/baz", "s3://", "s3://?region=x", "file:///tmp/a%00b", "/tmp/a\0b"])
 def test_addresses_that_make_no_sense_are_refused(url):
     with pytest.raises(StoreError):
         Store.open(url)
@@ -625,6 +625,16 @@ def test_a_row_that_contradicts_its_seal_or_itself_is_damaged(local, change, cap
     assert local.trials()["trial_id"].to_pylist() == [OTHER]
     assert sum(FINISHED in record.getMessage() for record in caplog.records) == 1, "one line a file"
     assert all("\n" not in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("column", ["device", "command", "error_message", "spec"])
+def test_a_text_that_is_no_utf_8_costs_its_own_file(local, column):
+    local.commit(result({"seed": 1}))
+    table = row_table()
+    at = table.schema.get_field_index(column)
+    place(local, resealed(table.set_column(at, table.schema.field(at), pa.array([b"{\xff}"]).view(pa.string()))))
+    assert local.trials()["trial_id"].to_pylist() == [OTHER]
+    assert local.committed() == {OTHER: "finished"}
 
 
 CONTRADICTING_DETAILS = {

@@ -1,11 +1,14 @@
 """Tasks and models of a project, of installed packages and of this package; mistakes of their authors in one line."""
 
+import signal
 import sys
 import traceback
 import types
 
 import pytest
+import typer
 
+from sweeper.command_line import exit_on
 from sweeper.trial import plugins
 from sweeper.trial.plugins import PluginError
 
@@ -188,3 +191,48 @@ def test_errors_name_lines_of_plug_ins_and_of_this_package(project):
     assert place(str(plugins.PACKAGE / "packs" / "plan.py")) == "sweeper/packs/plan.py, line 7"
     assert place(str(plugins.SHIPPED / "tasks" / "coloring.py")) == "tasks/coloring.py, line 7"
     assert place("/lib/other.py") is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("sys.exit(0)", "SystemExit: 0"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt: "),
+        ("raise GeneratorExit", "GeneratorExit: "),
+        ("raise type('Own', (BaseException,), {})('first line:\\nreason')", "Own: first line:; reason"),
+        ("open('/nowhere')", "FileNotFoundError: [Errno 2] No such file"),
+    ],
+)
+def test_whatever_a_plug_in_raises_at_import_is_told_with_its_line(project, statement, said):
+    (project / "tasks" / "mine.py").write_text(f"import sys\n\n{statement}\n")
+    assert _refusal("mine").startswith(f"{project / 'tasks' / 'mine.py'}, line 3: {said}")
+
+
+@pytest.mark.parametrize("statement", ["sys.exit(0)", "raise KeyboardInterrupt", "raise GeneratorExit"])
+def test_a_plug_in_ends_no_process(project, statement):
+    (project / "tasks" / "mine.py").write_text(
+        f"import sys\n{GOOD.format(name='mine')}\n    def loss(self, *pair):\n        {statement}\n"
+    )
+    task = plugins.load("task", "mine")()
+    message = r"^tasks/mine.py, line 12: (SystemExit|KeyboardInterrupt|GeneratorExit): "
+    with pytest.raises(PluginError, match=message), plugins.contained():
+        task.loss(None, None, None)
+    with pytest.raises(typer.Exit) as left, exit_on():  # as commands do
+        task.loss(None, None, None)
+    assert left.value.exit_code == 2
+    with pytest.raises(SystemExit), exit_on(), plugins.contained():
+        sys.exit(0)  # nobody's plug-in
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_comes_while_a_plug_in_runs_is_no_mistake_of_the_plug_in(project, signum):
+    def ends(signum: int, frame: object) -> None:
+        sys.exit(143)
+
+    before = signal.signal(signal.SIGTERM, ends)
+    try:
+        (project / "tasks" / "mine.py").write_text(f"import signal\n\nsignal.raise_signal({signum:d})\n")
+        with pytest.raises(KeyboardInterrupt if signum == signal.SIGINT else SystemExit):
+            plugins.load("task", "mine")
+    finally:
+        signal.signal(signal.SIGTERM, before)

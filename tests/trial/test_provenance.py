@@ -80,3 +80,7 @@ def test_it_travels_and_cannot_be_changed(checkout):
     assert pickle.loads(pickle.dumps(origin)) == origin
     with pytest.raises(ValueError, match="frozen"):
         origin.commit = "other"
+
+
+def test_a_command_line_that_is_no_utf_8_can_be_stored():
+    assert provenance.command(["/bin/sweeper", "--results", "r\udcff"]) == r"sweeper --results 'r\udcff'"

@@ -22,6 +22,7 @@ from sweeper.analysis.results import value_order
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, inflected
 from sweeper.packs.unfinished_curves import unfinished_curves
+from sweeper.space.problems import SearchSpaceError
 from sweeper.space.search import ListedSearch
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.entry_names import entries, entries_of, named_values, varying_names
@@ -145,7 +146,10 @@ def _unfinished(store: Store, record: SweepRecord, committed: Collection[str]) -
     space = recorded_space(record)
     if space is None or not isinstance(space.search, ListedSearch):
         return []
-    expansion = space.expand()
+    try:
+        expansion = space.expand()
+    except SearchSpaceError:
+        return []
     pending: dict[str, TrialSpec] = {
         key: trial for key, trial in zip(expansion.trial_ids, expansion.trials, strict=True) if key not in committed
     }

@@ -2,8 +2,8 @@
 
 The file is whole: figures are inside it, style and script too, and nothing in it asks a network for anything. A content
 security policy says so to the browser, which then runs the one script and applies the one style whose digests stand
-there. All text comes from a store that anybody may have written, so the template engine escapes every value, and no
-value is ever put into the script, the style or an address.
+there. All text comes from a store that anybody may have written, so the template engine escapes every value and spells
+out its control characters, and no value is ever put into the script, the style or an address.
 
 Without JavaScript everything is there to be read; the script adds the filter and the sorting of tables. The filter
 hides what is about trials of other kinds (`trial_filter`). It stands in the fragment of the address, so that a link can
@@ -23,6 +23,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import pyarrow as pa
@@ -38,7 +39,7 @@ from sweeper.analysis.running import drivers, packs_table, sentence
 from sweeper.analysis.sweeps import overview, starts_by_name
 from sweeper.analysis.table import Column, Table, minute, revision_text
 from sweeper.analysis.views import replaced
-from sweeper.messages import counted, duration, inflected, redacted
+from sweeper.messages import counted, duration, inflected, printable_lines, redacted
 from sweeper.store.annotations import read_annotations
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial import provenance
@@ -117,6 +118,7 @@ def render(
         loader=jinja2.PackageLoader("sweeper.analysis.page", ""),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -148,6 +150,13 @@ def render(
         revision=lambda commit, dirty: revision_text((commit, dirty)),
         **filtered,
     )
+
+
+def _shown(value: Any) -> Any:
+    """A value as the page shows it: nothing in a text reorders or hides what is around it."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return printable_lines(value.replace("\r\n", "\n"))
 
 
 def _asset(name: str) -> str:
