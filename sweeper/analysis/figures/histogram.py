@@ -89,11 +89,8 @@ class Histograms(Drawing[HistogramPanel, HistogramSeries, Bars]):
         shades = references.shades(self.panel, self.content.series, look)
         for reference in self.panel.published:
             shade = shades[reference.series]
-            crosses = [
-                references.Cross(self._place(reference.series, at), value * self.panel.y.factor, shade)
-                for at, value in reference.fractions.items()
-            ]
-            references.paint_crosses(ax, crosses)
+            for at, value in reference.fractions.items():
+                references.paint_cross(ax, self._place(reference.series, at), value * self.panel.y.factor, shade)
             if reference.peak is not None:
                 on_axis = {"transform": ax.get_xaxis_transform(), "clip_on": False, "zorder": 7}
                 edge = {"markeredgecolor": "white", "markeredgewidth": 0.6}

@@ -197,12 +197,9 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
     def paint_references(self, axes: Axes, look: Look, place: Callable[[float], float]) -> None:
         """Published values of all series, whether measured or not, at `place` of their x; and exact values."""
         shades = references.shades(self.panel, self.content.series, look)
-        published = [
-            references.Cross(place(x), value * self.panel.y.factor, shades[reference.series])
-            for reference in self.panel.published
-            for x, value in sorted(reference.values.items())
-        ]
-        references.paint_crosses(axes, published)
+        for reference in self.panel.published:
+            for x, value in sorted(reference.values.items()):
+                references.paint_cross(axes, place(x), value * self.panel.y.factor, shades[reference.series])
         references.paint_exact(axes, self.panel, self.content, look)
 
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:

@@ -36,17 +36,8 @@ MARK = "published"
 PUBLISHED_ONLY = " (published only)"
 """The addition in the legend to the label of a series that has crosses and nothing else."""
 
-
 DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
 """Line styles of the exact values of a panel, in turn; the dashes of a bad tail are not among them."""
-
-
-class Cross(NamedTuple):
-    """A published value: its place in the data of the axes, and the shade of its series."""
-
-    x: float
-    y: float
-    shade: str
 
 
 def compared(
@@ -85,11 +76,10 @@ def shades(panel: Any, drawn: Sequence[Any], look: Look) -> dict[str, str]:
     return by_label
 
 
-def paint_crosses(axes: Axes, crosses: Sequence[Cross]) -> None:
-    """Draw published values; `spread` sets those apart that coincide, once the axes have their place."""
-    for cross in crosses:
-        look = {"linestyle": "none", "marker": "x", "markersize": 5.5, "markeredgewidth": 1.3, "color": cross.shade}
-        axes.plot([cross.x], [cross.y], zorder=6, clip_on=False, gid=MARK, **look)
+def paint_cross(axes: Axes, x: float, y: float, shade: str) -> None:
+    """Draw a published value; `spread` sets those apart that coincide, once the axes have their place."""
+    look = {"linestyle": "none", "marker": "x", "markersize": 5.5, "markeredgewidth": 1.3, "color": shade}
+    axes.plot([x], [y], zorder=6, clip_on=False, gid=MARK, **look)
 
 
 def spread(axes: Axes) -> None:
