@@ -866,6 +866,14 @@ def test_every_panel_is_written_alone_and_with_its_row(tmp_path):
     assert report.notes == ()
 
 
+def test_no_half_of_a_figure_stays(tmp_path):
+    (tmp_path / "5C.pdf").mkdir()  # in the way of the second file
+    report = figures.draw(paper_like(seeds=1, qs=[1]), PAPER[2:3], tmp_path)
+    assert report.paths == report.drawn == ()
+    assert report.notes[-1].text.startswith(figures.FAILED)
+    assert not (tmp_path / "5C.png").exists()
+
+
 def test_the_same_results_make_the_same_files(tmp_path):
     stored = paper_like(seeds=1, qs=[1])
     first, second = (figures.draw(stored, PAPER[2:3], tmp_path / folder).paths for folder in "ab")

@@ -130,6 +130,7 @@ def test_what_trains_is_shown_up_to_its_checkpoint(store, planned):
     assert chart.note == "1 trial is unfinished: dashed, up to the last checkpoint."
     text = page.render(store, store.trials(), [])
     assert f'data-trial="{pending}" data-seed="1" data-status="unfinished" data-values="0.5 0.25"' in text
+    assert f'data-trial="{failed}" data-seed="0" data-status="failed" data-values="1 -"' in text
 
 
 def test_the_points_of_a_checkpoint_are_those_of_the_finished_curve(store, planned):

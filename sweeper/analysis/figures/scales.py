@@ -40,7 +40,6 @@ class Scale(NamedTuple):
             values = np.array(LogLocator(subs=between, numticks=8).tick_values(self.low, self.high))
         else:
             values = np.array(MaxNLocator(5).tick_values(self.low, self.high))
-            values[np.abs(values) < 1e-9 * (self.high - self.low)] = 0.0
         values = values[(values > 0) | (not self.logarithmic)]
         shares = self._shares(values)
         values = values[(shares >= -1e-9) & (shares <= 1 + 1e-9)]
