@@ -57,7 +57,7 @@ FILLED := docs/reproduction.md docs/beyond-the-paper.md
 publish: $(VENV)/runtime
 	@test -n "$(FROM)" || { echo "the store of the runs is needed: make publish FROM=results" >&2; exit 2; }
 	$(BIN)/python -m sweeper copy --results $(FROM) --to published --outcomes drawn --hide-folders
-	for name in $(FILLED); do $(BIN)/python -m sweeper.report --results published --fill $$name || exit 1; done
+	$(BIN)/python -m docs.fill published $(FILLED)
 	$(MAKE) --no-print-directory figures
 	for name in $(SHOWN); do if test -e $(FIGURES)/$$name.png; then \
 	  cp $(FIGURES)/$$name.png docs/figures/$${name//\//-}.png; fi; done

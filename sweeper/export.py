@@ -23,7 +23,7 @@ from sweeper.command_line import CommandLine, Results, exit_on
 from sweeper.messages import counted, redacted
 
 if TYPE_CHECKING:
-    from sweeper.analysis.view_files import ViewName
+    from sweeper.analysis.views import ViewName
     from sweeper.store.store import Store
 
 app = CommandLine()
@@ -86,7 +86,7 @@ def export(
 
 
 def _to_file(store: "Store", file: Path, to: str | None, view: "ViewName") -> str:
-    from sweeper.analysis.view_files import FORMATS, write_view
+    from sweeper.analysis.views import FORMATS, write_view
 
     formats = FORMATS if to is None else (f".{to}",)
     if file.suffix not in formats:
@@ -96,7 +96,7 @@ def _to_file(store: "Store", file: Path, to: str | None, view: "ViewName") -> st
 
 def _network_to_file(store: "Store", file: Path, prefix: str) -> str:
     from sweeper.analysis.ready_questions import trial_with_prefix
-    from sweeper.analysis.replaced_file import replaced
+    from sweeper.analysis.views import replaced
     from sweeper.store.store import NoNetworkError
 
     trial_id = trial_with_prefix(store, prefix)

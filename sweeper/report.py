@@ -2,11 +2,10 @@
 
 With `--html PAGE.html --watch 30` the page is written again every 30 seconds, until Ctrl-C.
 
-With `--diff A B` the command compares two sweeps or two stores instead (`sweeper.analysis.difference`). With `--fill
-FILE.md` it writes the tables that a Markdown file asks for (`sweeper.analysis.filled_tables`).
+With `--diff A B` the command compares two sweeps or two stores instead (`sweeper.analysis.difference`).
 
-Exit codes: 0 when at least one figure was drawn, or the comparison or the tables were made, 1 when there was nothing to
-draw, 2 for input that cannot be read, 130 after Ctrl-C in `--watch`.
+Exit codes: 0 when at least one figure was drawn or the comparison was made, 1 when there was nothing to draw,
+2 for input that cannot be read, 130 after Ctrl-C in `--watch`.
 """
 
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Annotated, Literal
 import typer
 
 from sweeper.command_line import CommandLine, Results, exit_on
-from sweeper.messages import counted, printable
 
 app = CommandLine()
 
@@ -44,10 +42,6 @@ def report(
         tuple[str, str] | None,
         typer.Option(metavar="A B", help="Compare two sweeps of the store, or two stores, and draw nothing."),
     ] = None,
-    fill: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.md", help="Write the tables that this Markdown file asks for, and draw nothing."),
-    ] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="PAGE.html", dir_okay=False, help="Write the report as one page as well.")
     ] = None,
@@ -58,8 +52,7 @@ def report(
 ) -> None:
     """Draw the panels of sweeps, say what they advise, and compare with published numbers."""
     from sweeper.analysis.difference import DifferenceError
-    from sweeper.analysis.filled_tables import fill_file
-    from sweeper.analysis.report import ReportError, ReportOptions, print_difference, write_report
+    from sweeper.analysis.report import ReportError, ReportOptions, follow, print_difference, write_report
     from sweeper.space.problems import SearchSpaceError
     from sweeper.store.store import StoreError
 
@@ -76,17 +69,12 @@ def report(
     with exit_on(ReportError, DifferenceError, SearchSpaceError, StoreError, OSError):
         if diff is not None:
             print_difference(results, *diff)
-        elif fill is not None:
-            tables = fill_file(fill, results)
-            print(printable(f"{fill}: {counted(tables.tables, 'table')}, {tables.changed} of them changed"))
         elif watch is None:
             if not write_report(options).drawn:
                 raise typer.Exit(1)
         elif html is None:
             raise typer.BadParameter("--watch keeps a page fresh: name it with --html")
         else:
-            from sweeper.analysis.live_page import follow
-
             follow(results, lambda quiet, every: write_report(options, every, quiet), watch)
             raise typer.Exit(130)
 

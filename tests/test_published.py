@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from sweeper.analysis.filled_tables import filled
+from docs.fill import filled
 from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.trial.plugins import ROOT
@@ -31,9 +31,9 @@ def store():
 def test_the_tables_of_the_documents_are_those_of_the_store(name, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert name in Path("Makefile").read_text(), "`make publish` fills it"
-    document = filled(Path(name), "published")
-    assert document.tables > 10
-    assert document.changed == 0, f"run: python -m sweeper.report --results published --fill {name}"
+    _, tables, changed = filled(Path(name), "published")
+    assert tables > 10
+    assert changed == 0, f"run: python -m docs.fill published {name}"
 
 
 def test_the_files_are_whole_and_small(store):

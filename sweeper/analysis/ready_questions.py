@@ -5,6 +5,7 @@ An `Answer` is a table for people, and the same values as Arrow columns for prog
 
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from sweeper.analysis.answer_formats import JSON_COLUMNS, PROVENANCE, TEXT
@@ -13,7 +14,6 @@ from sweeper.analysis.results import column, extra_metrics, named, names_of
 from sweeper.analysis.settings_table import Mean, fitting
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import COUNT, NUMBER, Column, Table
-from sweeper.analysis.thinning import spread_out
 from sweeper.analysis.views import TEXTS, annotated
 from sweeper.messages import counted
 from sweeper.store.store import TRIALS, Store, SweepRecord
@@ -156,7 +156,8 @@ def curves(store: Store, prefix: str) -> Answer:
         raise QueryError(f"the store has no curves of the trial {trial_id}")
     wide = points.pivot(index="step", columns="metric", values="value").reset_index()
     programs = pa.Table.from_pandas(wide, preserve_index=False)
-    places = spread_out(range(programs.num_rows), SHOWN_STEPS)
+    shown = min(programs.num_rows, SHOWN_STEPS)
+    places = np.linspace(0, programs.num_rows - 1, shown).round().astype(int)
     columns = tuple(Column(name, NUMBER if name != "step" else COUNT) for name in programs.column_names)
     rows = tuple(zip(*(programs.take(places)[name].to_pylist() for name in programs.column_names), strict=True))
     note = f"{len(places)} of {programs.num_rows:,} points; --format csv, json or parquet prints all"

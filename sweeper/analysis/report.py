@@ -7,32 +7,39 @@ declares panels or not.
 
 The figures of a sweep go to a folder of that sweep, figures of several sweeps to the folder above, and with `--compare`
 the comparison of all published numbers to `comparison.csv` and `comparison.md`. With `--html` all of these, and the
-state and provenance of the trials, are one page as well.
+state and provenance of the trials, are one page as well; `follow` writes the page again and again while a sweep runs.
 """
 
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from time import monotonic, sleep
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from rich.console import Console
 
-from sweeper.analysis import comparison, difference, figures, page, seeds_needed, votes_needed
+from sweeper.analysis import comparison, difference, figures, importance, page, seeds_needed, votes_needed
 from sweeper.analysis.comparison import Compared
+from sweeper.analysis.figures import parallel_coordinates
+from sweeper.analysis.ranking import goal_of, ranking
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame
-from sweeper.analysis.search_report import SearchReport, search_report
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.analysis.table import Table, attempted, markdown, terminal
-from sweeper.messages import counted, printable, redacted
-from sweeper.store.store import Store
+from sweeper.messages import counted, printable, printable_lines, redacted
+from sweeper.space.problems import SearchSpaceError
+from sweeper.store.store import Store, StoreError
 
 MIN_WIDTH = 120
 """Columns of the table when the output is no terminal."""
+
+SHARE = 0.1
+"""Share of the time that goes into writing a live page at most."""
 
 
 @dataclass(frozen=True)
@@ -110,83 +117,68 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     _make_folder(folder, "" if options.out else "; name another folder with --out")
     if html:
         _make_folder(html.parent)
-    drawing = _drawn(drawn_from, folder, options.palette)
+    drawn = [_section(source, folder, options.palette) for source in drawn_from if source.panels or source.searched]
+    sections = [section for section, _ in drawn]
+    together, notes = figures.draw_together([section.report for section in sections], folder, options.palette)
     printer = Printer(quiet)
-    _compare(printer, drawing.sections, folder, options.compare)
+    _compare(printer, sections, folder, options.compare)
     trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
-    tables = [*(search.importance for search in drawing.searches.values()), *advice(everything.only(trial_ids))]
+    tables = [*(table for _, table in drawn if table), *advice(everything.only(trial_ids))]
     for table in tables:
         printer.line("")
         printer.table(table)
-    for line in [*_remarks(drawn_from), *drawing.note_lines(options.planned), *_stopped(rows)]:
+    for line in [*_remarks(drawn_from), *_note_lines(sections, notes, options.planned), *_stopped(rows)]:
         printer.line(line)
-    for path in [*drawing.paths, *drawing.together]:
+    paths = [path for section in sections for path in section.paths]
+    for path in [*paths, *together]:
         printer.line(f"figure: {path}")
     write_page = None
     if html:
         shown = [*settings_tables(rows, drawn_from), *tables]
         shown_sweeps = () if options.spaces else options.sweeps
-        write_page = functools.partial(page.write, html, store, rows, drawing.sections, shown, shown_sweeps)
+        write_page = functools.partial(page.write, html, store, rows, sections, shown, shown_sweeps)
         write_page(every)
         printer.line(f"page: {html}")
-    if not drawing.paths:
+    if not paths:
         printer.line("nothing to draw: no panel or search of these sweeps has a finished trial")
-    return Reported(bool(drawing.paths), write_page)
+    return Reported(bool(paths), write_page)
 
 
-class _Drawing(NamedTuple):
-    """The figures of a report.
+def _section(source: Source, folder: Path, palette: figures.PaletteName) -> tuple[page.Section, Table | None]:
+    """The figures of a sweep or space, drawn into a folder of their own, and what decided the settings of a search."""
+    report = figures.draw(source.results, source.panels, folder / source.name, palette)
+    section = page.Section(source.name, source.panels, source.results, report)
+    if source.space is None or not source.searched:
+        return section, None
+    space, trials, title = source.space, source.results.trials, f"What decides the settings of {source.name}"
+    if not len(trials):
+        return section, Table(title, (), (), "no trial is finished")
+    ranked = ranking(trials, goal_of(space.search, trials))
+    if not ranked.ranked:
+        return section, Table(title, (), (), f"no trial has {ranked.goal.metric}")
+    notes = list(report.notes)
+    paths = figures.attempted(
+        "parallel coordinates", notes, lambda: parallel_coordinates.draw(ranked, space, folder / source.name, palette)
+    )
+    if paths:
+        caption = f"{counted(len(ranked.ranked), 'setting')} by {ranked.goal.text()}"
+        section = section._replace(search=page.SearchFigure(caption, tuple(paths), trials))
+    section = section._replace(report=report._replace(notes=tuple(notes)))
+    return section, attempted(title, lambda: importance.importance_table(source.name, ranked, space))
 
-    Attributes:
-        sections: A part of the report for each sweep or space with figures.
-        searches: Parameter importance and parallel coordinates of searches that draw their settings, by sweep.
-        together: Files of the figures of several sweeps.
-        notes_together: Notes about these figures.
+
+def _note_lines(sections: Iterable[page.Section], together: Sequence[figures.Note], planned: bool) -> Iterator[str]:
+    """Lines with the notes of all figures.
+
+    Args:
+        sections: The figures of single sweeps.
+        together: Notes on the figures of several sweeps.
+        planned: Whether the remark on a space has said that it has no trial; then every panel lacks the same.
     """
-
-    sections: list[page.Section]
-    searches: dict[str, SearchReport]
-    together: list[Path]
-    notes_together: list[figures.Note]
-
-    @property
-    def paths(self) -> list[Path]:
-        """Files of the figures of single sweeps."""
-        paths = [path for section in self.sections for path in section.report.paths]
-        return paths + [path for search in self.searches.values() for path in search.paths]
-
-    def note_lines(self, planned: bool) -> Iterator[str]:
-        """Lines with the notes of all figures.
-
-        Args:
-            planned: Whether the remark on a space has said that it has no trial; then every panel lacks the same.
-        """
-        noted = [(s.name, s.report.notes) for s in self.sections if not planned or len(s.results.trials)]
-        noted += [(name, search.notes) for name, search in self.searches.items()]
-        for name, notes in [*noted, ("figures of several sweeps", self.notes_together)]:
-            for panels, line in figures.note_lines(notes):
-                yield f"{name}: {', '.join(panels)}: {line}"
-
-
-def _drawn(drawn_from: Sequence[Source], folder: Path, palette: figures.PaletteName) -> _Drawing:
-    searches = {
-        source.name: search_report(source.name, source.space, source.results.trials, folder, palette)
-        for source in drawn_from
-        if source.space is not None and source.searched
-    }
-    sections = [
-        page.Section(
-            source.name,
-            source.panels,
-            source.results,
-            figures.draw(source.results, source.panels, folder / source.name, palette),
-            searches[source.name].figure if source.name in searches else None,
-        )
-        for source in drawn_from
-        if source.panels or source.searched
-    ]
-    together, notes = figures.draw_together([section.report for section in sections], folder, palette)
-    return _Drawing(sections, searches, together, notes)
+    noted = [(each.name, each.report.notes) for each in sections if not planned or len(each.results.trials)]
+    for name, notes in [*noted, ("figures of several sweeps", together)]:
+        for panels, line in figures.note_lines(notes):
+            yield f"{name}: {', '.join(panels)}: {line}"
 
 
 def _remarks(drawn_from: Sequence[Source]) -> Iterator[str]:
@@ -201,6 +193,47 @@ def _stopped(rows: pa.Table) -> Iterator[str]:
     if stopped := rows["status"].to_pylist().count("stopped"):
         store_has = f"stopped early: {counted(stopped, 'trial')} of the store"
         yield f"{store_has}; only finished trials are in figures and averages"
+
+
+def follow(results: str, report: Callable[[bool, int | None], Reported], seconds: int) -> None:
+    """Write the page until Ctrl-C, and a last time as a page that stays as it is.
+
+    Figures and tables are made anew only if a trial or a start has been added. A store that cannot be read is tried
+    again.
+
+    Args:
+        results: Folder or URL of the store behind the page.
+        report: Makes the whole report; called with whether to print nothing but errors, and with the seconds after
+            which an open page loads itself again (None for never).
+        seconds: Between two pages, or more if a page takes long to write.
+
+    Raises:
+        ReportError, SearchSpaceError, StoreError, OSError: the first report could not be made.
+    """
+    store = Store.open(results)
+    known, write_page = _state(store), report(False, seconds).write_page
+    assert write_page is not None  # a report with a page
+    spent = 0.0
+    try:
+        while True:
+            sleep(max(seconds, spent / SHARE - spent))
+            begun = monotonic()
+            try:
+                now = _state(store)
+                if now != known:
+                    known, write_page = now, report(True, seconds).write_page or write_page
+                else:
+                    write_page(seconds)
+            except (ReportError, SearchSpaceError, StoreError, OSError) as error:
+                print(printable_lines(str(error)), file=sys.stderr)
+            spent = monotonic() - begun
+    except KeyboardInterrupt:
+        report(True, None)
+
+
+def _state(store: Store) -> Any:
+    """What figures and tables depend on: the committed trials, and the starts of sweeps."""
+    return store.committed(), store.sweeps()
 
 
 def print_difference(results: str, a: str, b: str) -> None:

@@ -14,9 +14,10 @@ is run. (DuckDB may spill an intermediate result to a temporary folder of its ow
 
 import re
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import duckdb
 import pandas as pd
@@ -24,7 +25,6 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from sweeper.analysis.halving_winners import searches_of, winners_of
-from sweeper.analysis.interruptible import interruptible
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.views import TEXTS, all_trials, evaluations, trials
 from sweeper.space.problems import SearchSpaceError
@@ -32,6 +32,11 @@ from sweeper.space.search_space import search_of
 from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
 from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
+
+ResultT = TypeVar("ResultT")
+
+GRACE_SECONDS = 3.0
+"""Seconds that interrupted work may take to end. Some functions of a database ignore interruptions until their end."""
 
 
 class QueryError(ValueError):
@@ -265,3 +270,43 @@ VIEWS = {
     "curves": View(Store.curves, CURVES.empty_table()),
     "outcomes": View(Store.outcomes, OUTCOMES.empty_table()),
 }
+
+
+def interruptible(work: Callable[[], ResultT], interrupt: Callable[[], None]) -> ResultT:
+    """The result of work in native code that Ctrl-C can end; raises what it raises.
+
+    Python answers a signal between two of its own instructions, so a call into a database delays the answer until the
+    call returns. Here the call runs in another thread, and the main thread, which gets the signals, only waits.
+
+    Args:
+        work: Called in a thread of its own.
+        interrupt: Asks the work to end; called in this thread when a signal raises an exception here. The exception
+            goes on after the work has ended, or after a few seconds.
+    """
+    outcomes: list[tuple[ResultT, None] | tuple[None, BaseException]] = []
+    # After an interrupted `join` Python 3.11 and 3.12 believe that the thread has ended.
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            outcomes.append((work(), None))
+        except BaseException as error:  # belongs to the thread that waits
+            outcomes.append((None, error))
+        finally:
+            ended.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        ended.wait()
+    except BaseException:
+        interrupt()
+        ended.wait(GRACE_SECONDS)
+        raise
+    match outcomes.pop():
+        case (_, BaseException() as error):
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame, and would keep the database open
+        case (result, _):
+            return result

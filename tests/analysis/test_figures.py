@@ -18,8 +18,7 @@ from pydantic import TypeAdapter
 import tasks.gridworld.minmax
 from sweeper.analysis import figures
 from sweeper.analysis.comparison import Comparison, agreement
-from sweeper.analysis.figures import bins, drawing, exact_values, layout, per_seed, selection, style
-from sweeper.analysis.figures import crosses as published_crosses
+from sweeper.analysis.figures import bins, drawing, layout, references, selection, style
 from sweeper.analysis.results import Results
 from sweeper.space.panel_series import Best
 from sweeper.space.panels import Panels
@@ -199,7 +198,7 @@ def test_what_the_axis_or_the_condition_mentions_is_not_called_merged():
 def test_every_fraction_of_100_seeds_falls_into_its_bin():
     for votes in range(101):
         stored = results([trial()], {trial()["trial_id"]: np.float32([votes / 100])})
-        (shares,) = per_seed.shares(stored, stored.trials, "success", bins.edges(np.empty(0), 25)).values()
+        (shares,) = bins.shares_by_seed(stored, stored.trials, "success", bins.edges(np.empty(0), 25)).values()
         assert shares.argmax() == min(votes // 4, 24)
 
 
@@ -520,7 +519,7 @@ def test_crosses_that_coincide_stand_side_by_side():
         kind="curve", x="q", series=TWO, published=published({"seen": {1: 0, 9: 0.2}, "unseen": {1: 0, 9: 0.9}})
     )
     (_, left), (_, alone), (_, right), (_, other) = crosses(composed(results([trial(success=0.5)]), one))
-    np.testing.assert_allclose(right - left, [published_crosses.CLOSE, 0], atol=1e-6)
+    np.testing.assert_allclose(right - left, [references.CLOSE, 0], atol=1e-6)
     np.testing.assert_allclose(alone[0], other[0])
 
 
@@ -776,7 +775,7 @@ def test_yardsticks_are_the_exact_values_of_the_task_that_is_drawn():
     content = gathered(HISTORY, stored)
     assert ("none", "the task has no exact 'nothing'") in [(note.series, note.text) for note in content.notes]
     exact = tasks.gridworld.minmax.deterministic(Grid(2, 3, 4))
-    (line,) = exact_values.lines_of(HISTORY, content)
+    (line,) = references.exact_lines(HISTORY, content)
     assert line.value == -exact
     figure = composed(stored, HISTORY)
     assert any(list(line.get_ydata()) == [-exact, -exact] for line in figure.axes[0].lines)
@@ -865,6 +864,14 @@ def test_every_panel_is_written_alone_and_with_its_row(tmp_path):
     )
     assert sorted(report.paths) == sorted(tmp_path.iterdir())
     assert report.notes == ()
+
+
+def test_no_half_of_a_figure_stays(tmp_path):
+    (tmp_path / "5C.pdf").mkdir()  # in the way of the second file
+    report = figures.draw(paper_like(seeds=1, qs=[1]), PAPER[2:3], tmp_path)
+    assert report.paths == report.drawn == ()
+    assert report.notes[-1].text.startswith(figures.FAILED)
+    assert not (tmp_path / "5C.png").exists()
 
 
 def test_the_same_results_make_the_same_files(tmp_path):

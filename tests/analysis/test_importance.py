@@ -116,3 +116,17 @@ def test_a_search_without_panels_has_a_report(searched, tmp_path, capsys):
     assert "Parallel coordinates of the entries that differ and of the metric: 40 settings by highest success." in text
     assert "Settings of rates" in text
     assert "How many" not in told, "advice is about sweeps with panels"
+
+
+def test_a_figure_of_a_search_that_fails_is_a_note_beside_those_of_its_panels(searched, tmp_path, capsys):
+    store, *_ = searched
+    panel = "panels: [{kind: curve, name: voted, x: q, metric: majority_30, split: baseline}]\n"
+    record = store.sweeps()[0]
+    store.record_sweep(record.model_copy(update={"name": "voted", "text": SPACE + panel}))
+    (tmp_path / "report" / "voted" / "parallel-coordinates.pdf").mkdir(parents=True)  # in the way of the file
+    page = tmp_path / "page.html"
+    assert not write_report(ReportOptions(store.url, tmp_path / "report", sweeps=["voted"], html=page)).drawn
+    told = capsys.readouterr().out
+    assert "voted: voted: Aq_R, AE_R: " in told or "voted: voted: AE_R, Aq_R: " in told
+    assert "voted: parallel coordinates: could not be drawn: IsADirectoryError" in told
+    assert "parallel coordinates is not drawn: could not be drawn" in page.read_text()

@@ -2,14 +2,15 @@
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
 
 from sweeper.analysis import page
-from sweeper.analysis.page import chart_scales, curves
-from sweeper.analysis.page.chart_scales import linear_scale, log_scale
-from sweeper.analysis.page.curves import charts
+from sweeper.analysis.figures import training_curves
+from sweeper.analysis.figures.scales import Scale
+from sweeper.analysis.figures.training_curves import charts
 from sweeper.packs import checkpoint
 from sweeper.packs.unfinished_curves import unfinished_curves
 from sweeper.space.search_space import read
@@ -69,15 +70,15 @@ def test_a_setting_has_a_line_a_band_and_a_line_for_each_trial(store, planned):
     assert chart.title == "ours"
     three, ten = chart.series
     assert (three.label, ten.label) == ("q=3", "q=10")
-    assert three.steps == (100, 200, 300, 400)
+    assert three.steps == [100, 200, 300, 400]
     assert three.means == pytest.approx([1.5 / step for step in three.steps])
     assert [(trial.trial_id, trial.seed, trial.status) for trial in three.trials] == [
         (key, seed, "finished") for seed, key in enumerate(list(planned)[:2])
     ]
-    assert three.trials[1].values == pytest.approx(tuple(2 / step for step in three.steps))
+    assert three.trials[1].values == pytest.approx([2 / step for step in three.steps])
     assert three.band.count("L") == 7
     assert three.band.endswith("Z")
-    assert (ten.steps, ten.band, ten.trials[0].status) == ((100,), "", "failed")
+    assert (ten.steps, ten.band, ten.trials[0].status) == ([100], "", "failed")
     assert chart.up.logarithmic
     assert chart.note == ""
 
@@ -92,11 +93,15 @@ def test_a_point_between_those_of_other_trials_moves_neither_line_nor_band(tmp_p
     )
     (chart,) = shown(store)
     (series,) = chart.series
-    assert series.steps == (100, 150, 200, 300)
-    assert series.means == (4.0, None, 2.0, 1.0)
+    assert series.steps == [100, 150, 200, 300]
+    assert series.means == pytest.approx([4.0, math.nan, 2.0, 1.0], nan_ok=True)
 
     def path(*points):
-        return "M" + "L".join(f"{chart.across.place(step):.1f},{chart.up.place(loss):.1f}" for step, loss in points)
+        x, y = (
+            scale.place(np.array(at))
+            for scale, at in zip((chart.across, chart.up), zip(*points, strict=True), strict=True)
+        )
+        return "M" + "L".join(f"{across:.1f},{up:.1f}" for across, up in zip(x, y, strict=True))
 
     assert series.line == path((100, 4), (200, 2), (300, 1))
     assert series.band == path((100, 5), (200, 2), (300, 1), (300, 1), (200, 2), (100, 3)) + "Z"
@@ -119,14 +124,13 @@ def test_what_trains_is_shown_up_to_its_checkpoint(store, planned):
     trains(store, [failed, pending])
     (chart,) = shown(store)
     ten = chart.series[1]
-    assert [(trial.trial_id, trial.status, trial.values) for trial in ten.trials] == [
-        (failed, "failed", (1.0, None)),
-        (pending, "unfinished", (0.5, 0.25)),
-    ]
-    assert ten.means == (0.75, 0.25)
+    assert [(trial.trial_id, trial.status) for trial in ten.trials] == [(failed, "failed"), (pending, "unfinished")]
+    assert [trial.values for trial in ten.trials] == [pytest.approx([1.0, math.nan], nan_ok=True), [0.5, 0.25]]
+    assert ten.means == [0.75, 0.25]
     assert chart.note == "1 trial is unfinished: dashed, up to the last checkpoint."
     text = page.render(store, store.trials(), [])
     assert f'data-trial="{pending}" data-seed="1" data-status="unfinished" data-values="0.5 0.25"' in text
+    assert f'data-trial="{failed}" data-seed="0" data-status="failed" data-values="1 -"' in text
 
 
 def test_the_points_of_a_checkpoint_are_those_of_the_finished_curve(store, planned):
@@ -146,14 +150,14 @@ def test_a_checkpoint_that_makes_no_sense_is_passed_over(store, planned, notes):
 
 
 def test_a_chart_has_limits(store, planned, monkeypatch):
-    monkeypatch.setattr(curves, "MAX_SETTINGS", 1)
-    monkeypatch.setattr(curves, "MAX_TRIALS", 1)
-    monkeypatch.setattr(curves, "MAX_POINTS", 3)
+    monkeypatch.setattr(training_curves, "MAX_SETTINGS", 1)
+    monkeypatch.setattr(training_curves, "MAX_TRIALS", 1)
+    monkeypatch.setattr(training_curves, "MAX_POINTS", 3)
     trains(store, list(planned)[3:])
     (chart,) = shown(store)
     (series,) = chart.series
     assert [trial.status for trial in series.trials] == ["unfinished"]
-    assert len(series.steps) <= 3
+    assert series.steps == [100, 200]
     unfinished, newest = (
         "1 trial is unfinished: dashed, up to the last checkpoint.",
         "has the unfinished ones and then the newest.",
@@ -181,25 +185,48 @@ def test_curves_that_cannot_be_drawn_are_a_sentence(store, monkeypatch):
     def broken(*arguments):
         raise ValueError("a point of <nonsense>")
 
-    monkeypatch.setattr(curves, "charts", broken)
+    monkeypatch.setattr(training_curves, "charts", broken)
     text = page.render(store, store.trials(), [])
     assert "The training curves could not be drawn: ValueError: a point of &lt;nonsense&gt;" in text
 
 
+def test_a_long_curve_keeps_its_ends_and_points_that_are_evenly_spread(store, planned, monkeypatch):
+    monkeypatch.setattr(training_curves, "MAX_POINTS", 4)
+    points = [(step, "train_loss", 1.0) for step in range(10, 80, 10)]
+    store.commit(dataclasses.replace(result(curves=points), trial=list(planned.values())[3]))
+    (chart,) = shown(store)
+    assert chart.series[0].steps == [100, 200, 300, 400]
+    assert chart.series[1].steps == [10, 30, 60, 100]
+
+
 @pytest.mark.parametrize(
-    ("scale", "texts"),
+    ("scale", "ticks"),
     [
-        (linear_scale(0, 20_000, 0, 1), ["0", "5,000", "10,000", "15,000", "20,000"]),
-        (linear_scale(-0.1, 0.25, 0, 1), ["-0.1", "0", "0.1", "0.2"]),
-        (linear_scale(3, 3, 0, 1), ["2", "3", "4"]),
-        (linear_scale(0, 3e9, 0, 1), ["0", "1e9", "2e9", "3e9"]),
-        (log_scale(0.0004, 2, 0, 1), ["0.001", "0.01", "0.1", "1"]),
-        (log_scale(0.0011, 0.11, 0, 1), ["0.003", "0.01", "0.03", "0.1"]),
-        (log_scale(2, 9, 0, 1), ["2", "4", "6", "8"]),
-        (log_scale(1e-12, 1, 0, 1), ["1e-12", "1e-9", "1e-6", "0.001", "1"]),
+        (Scale(0, 20_000), [0, 4_000, 8_000, 12_000, 16_000, 20_000]),
+        (Scale(-0.1, 0.25), [-0.08, 0, 0.08, 0.16, 0.24]),
+        (Scale.over(np.array([3.0, 3.0])), [1.8, 2.4, 3, 3.6, 4.2]),
+        (Scale.over(np.array([0.0, math.nan])), [-0.4, -0.2, 0, 0.2, 0.4]),
+        (Scale(0.0004, 2, True), [0.001, 0.01, 0.1, 1]),
+        (Scale(0.0011, 0.11, True), [0.003, 0.01, 0.03, 0.1]),
+        (Scale(2, 9, True), [3, 4.5, 6, 7.5, 9]),
+        (Scale(1e-12, 1, True), [1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 0.01, 1]),
     ],
 )
-def test_ticks_are_round_values(scale, texts):
-    assert [tick.text for tick in scale.ticks] == texts
-    assert all(-1e-9 <= tick.place <= 1 + 1e-9 for tick in scale.ticks)
-    assert chart_scales.Scale(*scale).place(scale.high) == pytest.approx(1)
+def test_ticks_are_round_values_between_the_ends(scale, ticks):
+    places, values = zip(*scale._replace(begin=226, end=10).ticks(), strict=True)
+    assert values == pytest.approx(ticks)
+    assert places == pytest.approx(226 - 216 * scale.place(np.array(values)))
+    assert min(places) >= 10 - 1e-6
+    assert max(places) <= 226 + 1e-6
+
+
+def test_ticks_of_a_chart_are_written_as_people_do(store, monkeypatch):
+    (chart,) = shown(store)
+    chart = chart._replace(across=chart.across._replace(high=3e6), up=chart.up._replace(low=1e-9, high=2e3))
+    monkeypatch.setattr(training_curves, "charts", lambda *arguments: [chart])
+    (drawing,) = re.findall('class="chart".*?</svg>', page.render(store, store.trials(), []), re.S)
+    up, across = (
+        ["1e-9", "1e-7", "1e-5", "0.001", "0.1", "10", "1,000"],
+        ["0", "600,000", "1.2e6", "1.8e6", "2.4e6", "3e6"],
+    )
+    assert re.findall("<text[^>]*>([^<]*)</text>", drawing) == [*up, *across, "step"]

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from sweeper import query, status
 from sweeper.__main__ import app
 from sweeper.analysis import page, sql
-from sweeper.analysis.view_files import write_view
+from sweeper.analysis.views import write_view
 from sweeper.store.annotations import FILE
 from sweeper.store.store import Store
 from tests.filled_stores import IDS, filled, record

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from typer.testing import CliRunner
 
-from sweeper.analysis import live_page, report
+from sweeper.analysis import report
 from sweeper.report import app
 from sweeper.store.store import Store, StoreError, SweepRecord
 from sweeper.trial.trial_spec import trial_id
@@ -33,7 +33,7 @@ def watched(store, monkeypatch, *rounds, waits=None):
             raise KeyboardInterrupt
         action()
 
-    monkeypatch.setattr(live_page, "sleep", sleep)
+    monkeypatch.setattr(report, "sleep", sleep)
     page = store.root + "/page.html"
     return CliRunner().invoke(app, ["--results", store.root, "--html", page, "--watch", "7"])
 
@@ -71,7 +71,7 @@ def test_the_page_follows_the_store(store, monkeypatch, tmp_path):
 
 def test_a_page_that_takes_long_to_write_is_written_less_often(store, monkeypatch):
     moments, waits = itertools.count(step=10), []
-    monkeypatch.setattr(live_page, "monotonic", lambda: next(moments))
+    monkeypatch.setattr(report, "monotonic", lambda: next(moments))
     watched(store, monkeypatch, lambda: None, lambda: None, waits=waits)
     assert waits == [7, 90, 90]
 
@@ -79,10 +79,10 @@ def test_a_page_that_takes_long_to_write_is_written_less_often(store, monkeypatc
 def test_a_store_in_trouble_is_tried_again(store, monkeypatch):
     def trouble():
         def away(store):
-            monkeypatch.setattr(live_page, "_state", lambda store: None)
+            monkeypatch.setattr(report, "_state", lambda store: None)
             raise StoreError("the server is away")
 
-        monkeypatch.setattr(live_page, "_state", away)
+        monkeypatch.setattr(report, "_state", away)
 
     done = watched(store, monkeypatch, trouble, lambda: None, lambda: None)
     assert done.exit_code == 130

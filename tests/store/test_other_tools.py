@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow.dataset as ds
 import pytest
 
-from sweeper.analysis.view_files import write_view
+from sweeper.analysis.views import write_view
 from sweeper.store.copying import copy
 from sweeper.store.store import Store
 from sweeper.store.tar_stores import target_store

@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-import matplotlib
-
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.board import Boards
 from sweeper.analysis.figures.cells import CellMaps
@@ -25,10 +23,10 @@ from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.heatmap import HeatMaps
 from sweeper.analysis.figures.histogram import Histograms
 from sweeper.analysis.figures.history import Histories
-from sweeper.analysis.figures.layout import DOTS_PER_INCH, compose
+from sweeper.analysis.figures.layout import DOTS_PER_INCH, compose, save
 from sweeper.analysis.figures.scatter import Scatters
 from sweeper.analysis.figures.selection import Note
-from sweeper.analysis.figures.style import PALETTES, RC, PaletteName, plain
+from sweeper.analysis.figures.style import PALETTES, PaletteName, plain
 from sweeper.analysis.figures.success_of_votes import VoteCurves
 from sweeper.analysis.results import Results
 from sweeper.space.panel import Panel
@@ -107,18 +105,13 @@ def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteN
             continue
         notes += part.content.notes
         comparisons += attempted(panel.name, notes, part.compare) or []
-        if part.content and (
-            written := attempted(panel.name, notes, lambda p=part: _write([p], out / p.panel.name, palette))
-        ):
+        if part.content and (written := _written([part], panel.name, out / panel.name, palette, notes)):
             paths += written
             drawn.append(part)
-    for figure in dict.fromkeys(part.panel.figure for part in drawn if part.panel.figure):
-        row = [part for part in drawn if part.panel.figure == figure]
+    for figure, row in _by_figure(drawn).items():
         if len(row) > 1:
-            paths += (
-                attempted(figure, notes, lambda row=row, at=out / f"figure-{figure}": _write(row, at, palette)) or []
-            )
-    return FigureReport(paths=tuple(paths), notes=tuple(notes), comparisons=tuple(comparisons), drawn=tuple(drawn))
+            paths += _written(row, figure, out / f"figure-{figure}", palette, notes)
+    return FigureReport(tuple(paths), tuple(notes), tuple(comparisons), tuple(drawn))
 
 
 def attempted(name: str, notes: list[Note], make: Callable[[], T]) -> T | None:
@@ -144,30 +137,27 @@ def draw_together(
     """
     rows: dict[str, list[list[Drawing]]] = {}
     for report in reports:
-        for figure in dict.fromkeys(part.panel.figure for part in report.drawn if part.panel.figure):
-            rows.setdefault(figure, []).append([part for part in report.drawn if part.panel.figure == figure])
+        for figure, row in _by_figure(report.drawn).items():
+            rows.setdefault(figure, []).append(row)
     paths: list[Path] = []
     notes: list[Note] = []
     for figure, parts in rows.items():
         row = sorted(itertools.chain.from_iterable(parts), key=lambda part: part.panel.name)
         if len(parts) > 1 and len({part.panel.name for part in row}) == len(row):
             out.mkdir(parents=True, exist_ok=True)
-            at = out / f"figure-{figure}"
-            paths += attempted(figure, notes, lambda row=row, at=at: _write(row, at, palette)) or []
+            paths += _written(row, figure, out / f"figure-{figure}", palette, notes)
     return paths, notes
 
 
-def _write(row: Sequence[Drawing], path: Path, palette: PaletteName) -> list[Path]:
-    """Write a row of panels as PNG and PDF."""
-    with matplotlib.rc_context(RC):
-        figure = compose(row, palette)
-        # `with_suffix` would take the end of a name such as "q=0.5" for a suffix.
-        png, pdf = (path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "pdf"))
-        try:
-            figure.savefig(png)
-            figure.savefig(pdf, metadata={"CreationDate": None})
-        except Exception:  # raised again: no half of a figure stays
-            for file in (png, pdf):
-                file.unlink(missing_ok=True)
-            raise
-    return [png, pdf]
+def _by_figure(drawn: Iterable[Drawing]) -> dict[str, list[Drawing]]:
+    """The panels that name a figure, by its name."""
+    rows: dict[str, list[Drawing]] = {}
+    for part in drawn:
+        if part.panel.figure:
+            rows.setdefault(part.panel.figure, []).append(part)
+    return rows
+
+
+def _written(row: Sequence[Drawing], name: str, path: Path, palette: PaletteName, notes: list[Note]) -> list[Path]:
+    """The files of a row of panels; none and a further note if it cannot be drawn."""
+    return attempted(name, notes, lambda: save(lambda: compose(row, palette), path)) or []

@@ -40,33 +40,33 @@ class Board:
     steps: int
 
 
-class Boards(Drawing[BoardPanel, tuple[Board, ...]]):
+class Boards(Drawing[BoardPanel, MapSeries, tuple[Board, ...]]):
     """Walks of single trainings."""
 
     NAME = "Boards"
+    SERIES = MapSeries
 
     @classmethod
-    def of(cls, panel: BoardPanel, results: Results) -> "Boards":
-        def drawn(index: int, series: MapSeries, rows: pd.DataFrame) -> tuple[Board, ...]:
-            trial = selection.one_training(rows, panel.seed)
-            shape = selection.entry(trial, panel.rows), selection.entry(trial, panel.columns)
-            longest = selection.entry(trial, panel.longest)
-            row, column = panel.target
-            target = (row - 1) * shape[1] + column - 1
-            if row > shape[0] or column > shape[1] or target < panel.first:
-                raise selection.NoData(f"row {row}, column {column} is no input of a grid of {shape[0]} x {shape[1]}")
-            name, trial_id = series.metric or panel.metric, str(trial["trial_id"])
-            boards = []
-            for seed in range(panel.boards):
-                cells = _path(results, trial_id, f"{name}_{seed}", target - panel.first)
-                if cells is not None:
-                    walks = tuple(np.stack(np.divmod(walk, shape[1]), 1) for walk in _walks(cells, target, longest))
-                    boards.append(Board(series.label, int(trial["seed"]), seed, shape, walks, len(cells)))
-            if not boards:
-                raise selection.NoData(f"no outcome '{name}_0_0' of its inputs was stored")
-            return tuple(boards)
-
-        return cls(panel, selection.gathered(panel, panel.series, MapSeries, results, drawn))
+    def drawn(
+        cls, panel: BoardPanel, results: Results, index: int, series: MapSeries, rows: pd.DataFrame
+    ) -> tuple[Board, ...]:
+        trial = selection.one_training(rows, panel.seed)
+        shape = selection.entry(trial, panel.rows), selection.entry(trial, panel.columns)
+        longest = selection.entry(trial, panel.longest)
+        row, column = panel.target
+        target = (row - 1) * shape[1] + column - 1
+        if row > shape[0] or column > shape[1] or target < panel.first:
+            raise selection.NoData(f"row {row}, column {column} is no input of a grid of {shape[0]} x {shape[1]}")
+        name, trial_id = series.metric or panel.metric, str(trial["trial_id"])
+        boards = []
+        for seed in range(panel.boards):
+            cells = _path(results, trial_id, f"{name}_{seed}", target - panel.first)
+            if cells is not None:
+                walks = tuple(np.stack(np.divmod(walk, shape[1]), 1) for walk in _walks(cells, target, longest))
+                boards.append(Board(series.label, int(trial["seed"]), seed, shape, walks, len(cells)))
+        if not boards:
+            raise selection.NoData(f"no outcome '{name}_0_0' of its inputs was stored")
+        return tuple(boards)
 
     def _boards(self) -> list[Board]:
         return [board for boards in self.content.series for board in boards]
@@ -130,16 +130,8 @@ def _paint_board(axes: Axes, board: Board, target: tuple[int, int]) -> None:
     axes.grid(True, color="#c8c8c8", linewidth=0.7)
     axes.spines[:].set_visible(True)
     for walk, color, thickness in zip(board.walks, (FIRST, SECOND), (4.0, 1.6), strict=False):
-        axes.plot(
-            walk[:, 1] + 1,
-            walk[:, 0] + 1,
-            color=color,
-            linewidth=thickness,
-            solid_joinstyle="round",
-            solid_capstyle="round",
-            zorder=3,
-        )
+        (line,) = axes.plot(walk[:, 1] + 1, walk[:, 0] + 1, color=color, linewidth=thickness, zorder=3)
+        line.set(solid_joinstyle="round", solid_capstyle="round")
     for (row, column), color in (((1, 1), "black"), (target, TARGET)):
-        axes.plot(
-            column, row, marker="*", markersize=11, color=color, markeredgecolor="white", markeredgewidth=0.6, zorder=6
-        )
+        (star,) = axes.plot(column, row, marker="*", markersize=11, color=color, zorder=6)
+        star.set(markeredgecolor="white", markeredgewidth=0.6)

@@ -43,30 +43,28 @@ class Cells:
     limits: tuple[float | None, float | None]
 
 
-class CellMaps(Drawing[CellsPanel, Cells]):
+class CellMaps(Drawing[CellsPanel, MapSeries, Cells]):
     """Outcomes as colours of a grid."""
 
     NAME = "Maps of cells"
+    SERIES = MapSeries
 
     @classmethod
-    def of(cls, panel: CellsPanel, results: Results) -> "CellMaps":
-        def drawn(index: int, series: MapSeries, rows: pd.DataFrame) -> Cells:
-            trial = selection.one_training(rows, panel.seed)
-            shape = selection.entry(trial, panel.rows), selection.entry(trial, panel.columns)
-            metric = series.metric or panel.metric or ""
-            values = results.outcomes(str(trial["trial_id"]), metric)
-            if values is None:
-                raise selection.NoData(f"the outcome '{metric}' of its inputs was not stored")
-            if panel.first + len(values) > np.prod(shape):
-                raise selection.NoData(
-                    f"{counted(len(values), 'input')} from cell {panel.first} on do not fit {shape[0]} x {shape[1]}"
-                )
-            cells = np.full(np.prod(shape), np.nan)
-            cells[panel.first : panel.first + len(values)] = values
-            low, high = (float(selection.entry(trial, end)) if isinstance(end, str) else end for end in panel.limits)
-            return Cells(series.label, cells.reshape(shape), int(trial["seed"]), (low, high))
-
-        return cls(panel, selection.gathered(panel, panel.series, MapSeries, results, drawn))
+    def drawn(cls, panel: CellsPanel, results: Results, index: int, series: MapSeries, rows: pd.DataFrame) -> Cells:
+        trial = selection.one_training(rows, panel.seed)
+        shape = selection.entry(trial, panel.rows), selection.entry(trial, panel.columns)
+        metric = series.metric or panel.metric or ""
+        values = results.outcomes(str(trial["trial_id"]), metric)
+        if values is None:
+            raise selection.NoData(f"the outcome '{metric}' of its inputs was not stored")
+        if panel.first + len(values) > np.prod(shape):
+            raise selection.NoData(
+                f"{counted(len(values), 'input')} from cell {panel.first} on do not fit {shape[0]} x {shape[1]}"
+            )
+        cells = np.full(np.prod(shape), np.nan)
+        cells[panel.first : panel.first + len(values)] = values
+        low, high = (float(selection.entry(trial, end)) if isinstance(end, str) else end for end in panel.limits)
+        return Cells(series.label, cells.reshape(shape), int(trial["seed"]), (low, high))
 
     def widths(self) -> Sequence[float]:
         return [map_width(cells.values.shape) for cells in self.content.series]
@@ -76,15 +74,9 @@ class CellMaps(Drawing[CellsPanel, Cells]):
         low = min(np.nanmin(cells.values) if cells.limits[0] is None else cells.limits[0] for cells in drawn)
         high = max(np.nanmax(cells.values) if cells.limits[1] is None else cells.limits[1] for cells in drawn)
         norm = Normalize(low, high, clip=True)
-        mesh = None
-        for ax, cells in zip(axes, self.content.series, strict=True):
-            mesh = _paint_map(ax, cells, norm)
+        meshes = [_paint_map(ax, cells, norm) for ax, cells in zip(axes, drawn, strict=True)]
         axes[0].set_ylabel("Row")
-        figure = axes[0].get_figure(root=True)
-        assert mesh is not None
-        assert figure is not None
-        bar = figure.colorbar(mesh, ax=list(axes), pad=0.03, label=self.panel.label or self.panel.metric or "")
-        bar.minorticks_off()
+        style.color_bar(axes, meshes[0], self.panel.label or self.panel.metric or "")
 
     def remarks(self) -> list[str]:
         seeds = sorted({cells.seed for cells in self.content.series})

@@ -6,7 +6,6 @@ of seeds, the numbers stand above the axes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -29,23 +28,27 @@ class Curves(lines.Lines[CurvePanel]):
     NAME = "Curves"
 
     @classmethod
-    def of(cls, panel: CurvePanel, results: Results) -> "Curves":
-        if panel.draws_evaluations:
-            results = results.of_evaluations()
-            if results.trials.empty:
-                return cls(panel, lines.not_evaluated(panel))
-
-        def drawn(index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
+    def drawn(
+        cls, panel: CurvePanel, results: Results, index: int, series: CurveSeries, rows: pd.DataFrame
+    ) -> LineSeries:
+        if panel.x.empty is not None:
             x = selection.column(rows, panel.x.column)
-            if panel.x.empty is not None:
-                rows = rows.assign(**{x: rows[x].astype(float).fillna(panel.x.empty)})
-            return lines.series_of(panel, index, series, rows, lambda metric: per_seed.metric(rows, metric, x))
+            rows = rows.assign(**{x: rows[x].astype(float).fillna(panel.x.empty)})
+        return super().drawn(panel, results, index, series, rows)
 
+    @classmethod
+    def values(cls, panel: CurvePanel, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+        return per_seed.metric(rows, metric, selection.column(rows, panel.x.column))
+
+    @classmethod
+    def mentioned(cls, panel: CurvePanel) -> Sequence[str]:
+        return [panel.x.column]
+
+    @classmethod
+    def alike(cls, panel: CurvePanel) -> Sequence[str]:
         # The cost of a trial depends on the machine and on other work there; its metrics do not.
         metrics = {panel.metric, panel.tail, *(metric for series in panel.series for metric in panel.metrics(series))}
-        alike = ("device", "lanes") if metrics & set(TIMINGS) else ()
-        content = selection.gathered(panel, panel.series, CurveSeries, results, drawn, [panel.x.column], alike)
-        return cls(panel, lines.with_notes(panel, content))
+        return ("device", "lanes") if metrics & set(TIMINGS) else ()
 
     def trials_behind(self, line: Line, x: float) -> pd.DataFrame:
         column = selection.column(line.rows, self.panel.x.column)
@@ -53,7 +56,12 @@ class Curves(lines.Lines[CurvePanel]):
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
-        place = self._scale()
+        values = self._values()
+        beyond = _beyond([x for x in values if np.isfinite(x)] or [1.0], self.panel.x.scale == "log")
+
+        def place(x: float) -> float:
+            return float(x) if np.isfinite(x) else beyond
+
         for series in self.content.series:
             shade, marker = look.shade(series.color, series.index), look.marker(series.index)
             for line in series.lines:
@@ -61,7 +69,7 @@ class Curves(lines.Lines[CurvePanel]):
                 banded = not (line.tail and len(series.lines) > 1)
                 self.paint_points(ax, line, place, shade, marker, banded)
         self.paint_references(ax, look, place)
-        self._dress(ax, place)
+        self._dress(ax, {place(x): style.number(x) for x in values})
         rows = self._count_rows()
         for index, (members, counts) in enumerate(rows):
             height = 3 + 1.25 * style.SMALL * (len(rows) - 1 - index)
@@ -74,27 +82,24 @@ class Curves(lines.Lines[CurvePanel]):
             for x, count in sorted(counts.items()):
                 style.count_above(ax, count, place(x), height)
 
-    def _scale(self) -> "XPositions":
+    def _values(self) -> list[float]:
+        """All x, measured or published."""
         measured = {float(x) for series in self.content.series for x in series.counts()}
-        published = {x for reference in self.panel.published for x in reference.values}
-        return XPositions.of(sorted(measured | published), self.panel.x.scale == "log")
+        return sorted(measured | {x for reference in self.panel.published for x in reference.values})
 
-    def _dress(self, ax: Axes, place: "XPositions") -> None:
-        """Labels, ticks, limits and grid."""
-        x, y = self.panel.x, self.panel.y
+    def _dress(self, ax: Axes, ticks: dict[float, str]) -> None:
+        """Labels, ticks in ascending order, limits and grid."""
+        x = self.panel.x
         ax.set_xscale(x.scale)
-        ax.set_yscale(y.scale)
-        ax.set_xlabel(x.label or x.column)
-        ax.set_ylabel(self.value_label())
-        ax.grid(True)
-        low, high = place(place.values[0]), place(place.values[-1])
+        self.dress(ax, x.label or x.column)
+        low, high = min(ticks), max(ticks)
         if x.scale == "log":
             reach = (high / low) ** 0.04 if high > low else 1.3
             ax.set_xlim(low / reach, high * reach)
         else:
             reach = (high - low) * 0.04 or 0.5
             ax.set_xlim(low - reach, high + reach)
-        ax.set_xticks([place(value) for value in place.values], [style.number(value) for value in place.values])
+        ax.set_xticks(list(ticks), list(ticks.values()))
         ax.xaxis.set_minor_locator(NullLocator())
         self.set_limits(ax)
 
@@ -124,20 +129,9 @@ class Curves(lines.Lines[CurvePanel]):
         return [*parts, *self.content.remarks()]
 
 
-@dataclass(frozen=True)
-class XPositions:
-    """Where values of x stand on the axis; infinity stands at `beyond`, one step after the largest finite value."""
-
-    values: Sequence[float]
-    beyond: float
-
-    @classmethod
-    def of(cls, values: Sequence[float], log: bool) -> "XPositions":
-        finite = [x for x in values if np.isfinite(x)] or [1.0]
-        if log:
-            ratio = finite[-1] / finite[-2] if len(finite) > 1 and finite[-2] > 0 else 2.0
-            return cls(values, finite[-1] * max(ratio, 1.5))
-        return cls(values, finite[-1] + 0.12 * ((finite[-1] - finite[0]) or 1.0))
-
-    def __call__(self, x: float) -> float:
-        return float(x) if np.isfinite(x) else self.beyond
+def _beyond(finite: Sequence[float], log: bool) -> float:
+    """Where infinity stands: one step after the largest finite value."""
+    if log:
+        ratio = finite[-1] / finite[-2] if len(finite) > 1 and finite[-2] > 0 else 2.0
+        return finite[-1] * max(ratio, 1.5)
+    return finite[-1] + 0.12 * ((finite[-1] - finite[0]) or 1.0)

@@ -6,25 +6,32 @@ explains them in a legend and in remarks. It knows nothing of other panels, of t
 """
 
 import abc
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
+import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures.selection import Content
+from sweeper.analysis.figures.selection import Content, gathered
 from sweeper.analysis.figures.style import Look, plain
 from sweeper.analysis.results import Results
 from sweeper.space.panel import Panel
+from sweeper.space.panel_series import Series
+
+WIDTH = 2.75
+"""Width of axes in inches, unless a kind gives another."""
 
 PanelT = TypeVar("PanelT", bound=Panel)
-SeriesT = TypeVar("SeriesT")
+SeriesT = TypeVar("SeriesT", bound=Series)
+DrawnT = TypeVar("DrawnT")
 
 
 @dataclass(frozen=True)
-class Drawing(abc.ABC, Generic[PanelT, SeriesT]):
+class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
     """One panel with the numbers that it shows.
 
     Attributes:
@@ -33,19 +40,42 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT]):
     """
 
     panel: PanelT
-    content: Content[SeriesT]
+    content: Content[DrawnT]
 
     NAME: ClassVar[str]
     """The name of the kind in prose, in the plural."""
 
+    SERIES: ClassVar[type[Series]]
+    """The record of its series."""
+
+    @classmethod
+    def of(cls, panel: PanelT, results: Results) -> Self:
+        """The panel with its numbers taken from the results; a note for every series that has none."""
+        drawn = functools.partial(cls.drawn, panel, results)
+        return cls(panel, gathered(panel, cls.SERIES, results, drawn, cls.mentioned(panel), cls.alike(panel)))
+
     @classmethod
     @abc.abstractmethod
-    def of(cls, panel: PanelT, results: Results) -> "Drawing":
-        """The panel with its numbers taken from the results; a note for every series that has none."""
+    def drawn(cls, panel: PanelT, results: Results, index: int, series: SeriesT, rows: pd.DataFrame) -> DrawnT:
+        """A series of its place in the panel, its declaration and its trials.
 
-    @abc.abstractmethod
+        Raises:
+            NoData: the trials lack what is drawn of them.
+        """
+
+    @classmethod
+    def mentioned(cls, panel: PanelT) -> Sequence[str]:
+        """Columns of the panel's axes; together with its conditions they may differ within a series."""
+        return ()
+
+    @classmethod
+    def alike(cls, panel: PanelT) -> Sequence[str]:
+        """Columns that are not entries of a trial, and that should be equal within a series."""
+        return ()
+
     def widths(self) -> Sequence[float]:
         """Width in inches of each of the axes; their height is `layout.HEIGHT`."""
+        return [WIDTH]
 
     @abc.abstractmethod
     def paint(self, axes: Sequence[Axes], look: Look) -> None:

@@ -15,7 +15,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import LogNorm
 from matplotlib.textpath import TextPath
 
-from sweeper.analysis.figures import bins, per_seed, selection, style
+from sweeper.analysis.figures import bins, selection, style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
@@ -39,28 +39,30 @@ class Map:
     shares: dict[float | str, dict[int, np.ndarray]]
 
 
-class HeatMaps(Drawing[HeatmapPanel, Map]):
+class HeatMaps(Drawing[HeatmapPanel, MapSeries, Map]):
     """Histograms as colours."""
 
     NAME = "Heat maps"
+    SERIES = MapSeries
 
     @classmethod
-    def of(cls, panel: HeatmapPanel, results: Results) -> "HeatMaps":
-        def drawn(index: int, series: MapSeries, rows: pd.DataFrame) -> Map:
-            x = selection.column(rows, panel.x.column)
-            metric = series.metric or panel.metric or ""
-            edges = per_seed.bin_edges(results, rows, metric, panel.bins)
-            columns, reason = {}, selection.NoData(f"no trial has a value of '{x}'")
-            for value, group in rows.groupby(x):
-                try:
-                    columns[value] = per_seed.shares(results, group, metric, edges)
-                except selection.NoData as caught:
-                    reason = caught
-            if not columns:
-                raise reason
-            return Map(series.label, edges, columns)
+    def drawn(cls, panel: HeatmapPanel, results: Results, index: int, series: MapSeries, rows: pd.DataFrame) -> Map:
+        x = selection.column(rows, panel.x.column)
+        metric = series.metric or panel.metric or ""
+        edges = bins.edges_of(results, rows, metric, panel.bins)
+        columns, reason = {}, selection.NoData(f"no trial has a value of '{x}'")
+        for value, group in rows.groupby(x):
+            try:
+                columns[value] = bins.shares_by_seed(results, group, metric, edges)
+            except selection.NoData as caught:
+                reason = caught
+        if not columns:
+            raise reason
+        return Map(series.label, edges, columns)
 
-        return cls(panel, selection.gathered(panel, panel.series, MapSeries, results, drawn, [panel.x.column]))
+    @classmethod
+    def mentioned(cls, panel: HeatmapPanel) -> Sequence[str]:
+        return [panel.x.column]
 
     def _values(self) -> list[float | str]:
         """The columns that all maps have, in order."""
@@ -76,31 +78,21 @@ class HeatMaps(Drawing[HeatmapPanel, Map]):
         return [max(MAP, len(self._ticks()) * max(COLUMN, (longest + size / 2) / 72))] * len(self.content.series)
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
-        mesh = None
+        meshes = [self._paint_map(ax, part) for ax, part in zip(axes, self.content.series, strict=True)]
         for ax, part in zip(axes, self.content.series, strict=True):
-            mesh = self._paint_map(ax, part)
             style.above(ax, part.label, 0.5, 12, fontsize=9, color="black")
             ax.tick_params(labelleft=ax is axes[0])
         style.above(axes[0], "seeds", 0, 3, -3, ha="right")
         axes[0].set_ylabel(self.panel.label)
-        figure = axes[0].get_figure(root=True)
-        assert mesh is not None
-        assert figure is not None
-        bar = figure.colorbar(mesh, ax=list(axes), pad=0.03, label="Fraction of inputs")
-        bar.minorticks_off()
+        style.color_bar(axes, meshes[0], "Fraction of inputs")
 
     def _paint_map(self, ax: Axes, part: Map) -> QuadMesh:
         values, empty = self._values(), {0: np.zeros(len(part.edges) - 1)}
         shares = [np.mean(list(part.shares.get(value, empty).values()), axis=0) for value in values]
         columns = np.arange(len(values) + 1)
-        mesh = ax.pcolormesh(
-            columns,
-            100 * part.edges,
-            np.transpose(shares),
-            norm=LogNorm(self.panel.lowest, 1),
-            cmap=matplotlib.colormaps["viridis_r"].with_extremes(under="white", bad="white"),
-            rasterized=True,
-        )
+        norm = LogNorm(self.panel.lowest, 1)
+        cmap = matplotlib.colormaps["viridis_r"].with_extremes(under="white", bad="white")
+        mesh = ax.pcolormesh(columns, 100 * part.edges, np.transpose(shares), norm=norm, cmap=cmap, rasterized=True)
         for index, value in enumerate(values):
             if value not in part.shares:
                 ax.axvspan(index, index + 1, **style.HATCHED)

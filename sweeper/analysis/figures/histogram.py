@@ -17,17 +17,14 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures import bins, crosses, per_seed, selection, style
+from sweeper.analysis.figures import bins, references, style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
 from sweeper.space.panel_axes import Color
-from sweeper.space.panel_series import HistogramSeries, PublishedHistogram
+from sweeper.space.panel_series import HistogramSeries
 from sweeper.space.panels import HistogramPanel
-
-WIDTH = 2.75
-"""Width of the axes, in inches."""
 
 
 @dataclass(frozen=True)
@@ -46,23 +43,20 @@ class Bars:
         return np.mean(list(self.shares.values()), axis=0)
 
 
-class Histograms(Drawing[HistogramPanel, Bars]):
+class Histograms(Drawing[HistogramPanel, HistogramSeries, Bars]):
     """Histograms of an outcome."""
 
     NAME = "Histograms"
+    SERIES = HistogramSeries
 
     @classmethod
-    def of(cls, panel: HistogramPanel, results: Results) -> "Histograms":
-        def drawn(index: int, series: HistogramSeries, rows: pd.DataFrame) -> Bars:
-            metric = series.metric or panel.metric or ""
-            edges = per_seed.bin_edges(results, rows, metric, panel.bins)
-            shares = per_seed.shares(results, rows, metric, edges)
-            return Bars(index, series.label, series.color, edges, shares, rows)
-
-        return cls(panel, selection.gathered(panel, panel.series, HistogramSeries, results, drawn))
-
-    def widths(self) -> Sequence[float]:
-        return [WIDTH]
+    def drawn(
+        cls, panel: HistogramPanel, results: Results, index: int, series: HistogramSeries, rows: pd.DataFrame
+    ) -> Bars:
+        metric = series.metric or panel.metric or ""
+        edges = bins.edges_of(results, rows, metric, panel.bins)
+        shares = bins.shares_by_seed(results, rows, metric, edges)
+        return Bars(index, series.label, series.color, edges, shares, rows)
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
@@ -88,43 +82,19 @@ class Histograms(Drawing[HistogramPanel, Bars]):
         ax.stairs(np.where(mean > 0, mean, np.nan), edges, color=shade, linewidth=1.1, baseline=0, zorder=3)
         for shares in bars.shares.values() if len(bars.shares) > 1 else ():
             seen = shares > 0
-            ax.plot(
-                centres[seen],
-                shares[seen] * factor,
-                linestyle="none",
-                marker=look.marker(bars.index),
-                markersize=2.6,
-                markeredgewidth=0,
-                color=shade,
-                alpha=0.45,
-                zorder=4,
-            )
+            marker = look.marker(bars.index)
+            style.dots(ax, centres[seen], shares[seen] * factor, shade, marker, 2.6, alpha=0.45, zorder=4)
 
     def _paint_published(self, ax: Axes, look: Look) -> None:
-        shades = crosses.shades(self.panel, self.content.series, look)
+        shades = references.shades(self.panel, self.content.series, look)
         for reference in self.panel.published:
             shade = shades[reference.series]
-            crosses.paint(
-                ax,
-                [
-                    crosses.Cross(self._place(reference.series, at), value * self.panel.y.factor, shade)
-                    for at, value in reference.fractions.items()
-                ],
-            )
+            for at, value in reference.fractions.items():
+                references.paint_cross(ax, self._place(reference.series, at), value * self.panel.y.factor, shade)
             if reference.peak is not None:
-                ax.plot(
-                    [reference.peak * 100],
-                    [0.03],
-                    linestyle="none",
-                    marker="v",
-                    markersize=5.5,
-                    color=shade,
-                    markeredgecolor="white",
-                    markeredgewidth=0.6,
-                    zorder=7,
-                    clip_on=False,
-                    transform=ax.get_xaxis_transform(),
-                )
+                on_axis = {"transform": ax.get_xaxis_transform(), "clip_on": False, "zorder": 7}
+                edge = {"markeredgecolor": "white", "markeredgewidth": 0.6}
+                ax.plot([reference.peak * 100], [0.03], "v", markersize=5.5, color=shade, **edge, **on_axis)
 
     def _edges(self, label: str) -> np.ndarray:
         """Edges of the bins of a series; of a series without trials, the edges of default bins."""
@@ -144,14 +114,14 @@ class Histograms(Drawing[HistogramPanel, Bars]):
             shade = look.shade(bars.color, bars.index)
             patch = Patch(facecolor=to_rgba(shade, 0.3), edgecolor=shade, linewidth=1.1)
             entries.append((f"{bars.label} ({counted(len(bars.shares), 'seed')})", patch))
-        shades = crosses.shades(self.panel, self.content.series, look)
+        shades = references.shades(self.panel, self.content.series, look)
         published = {reference.series: reference for reference in self.panel.published}
         for label in published.keys() - {bars.label for bars in self.content.series}:
             marker = "x" if published[label].fractions else "v"
             handle = Line2D([], [], color=shades[label], linestyle="none", marker=marker, markersize=5)
-            entries.append((f"{label}{crosses.PUBLISHED_ONLY}", handle))
+            entries.append((f"{label}{references.PUBLISHED_ONLY}", handle))
         if any(reference.fractions for reference in self.panel.published):
-            entries.append(("published", crosses.handle()))
+            entries.append(("published", references.cross_handle()))
         if any(reference.peak is not None for reference in self.panel.published):
             peak = Line2D([], [], color=style.FAINT, linestyle="none", marker="v", markersize=5)
             entries.append(("published peak", peak))
@@ -173,43 +143,19 @@ class Histograms(Drawing[HistogramPanel, Bars]):
         compared = []
         for reference in self.panel.published:
             bars = measured.get(reference.series)
-            shares = {} if bars is None else bars.shares
+            shares, rows = ({}, None) if bars is None else (bars.shares, bars.rows)
             for at, published in sorted(reference.fractions.items()):
                 place = _bin(at, self._edges(reference.series))
-                in_bin = {seed: float(values[place]) for seed, values in shares.items()}
-                mean = float(np.mean(list(in_bin.values()))) if in_bin else None
-                compared.append(self._comparison(reference, "fraction of inputs", at, published, mean, in_bin, bars))
+                by_seed = {seed: float(values[place]) for seed, values in shares.items()}
+                about = self.panel, reference, "fraction of inputs", at, published, by_seed, rows
+                compared.append(references.compared(*about, percent=True))
             if reference.peak is not None:
                 peaks = {} if bars is None else {seed: _peak(values, bars.edges) for seed, values in shares.items()}
                 # The peak of the histogram that is drawn: the mean of the seeds' peaks may lie where no input is.
                 peak = None if bars is None else _peak(bars.mean(), bars.edges)
-                compared.append(self._comparison(reference, "fullest bin", None, reference.peak, peak, peaks, bars))
+                about = self.panel, reference, "fullest bin", None, reference.peak, peaks, rows
+                compared.append(references.compared(*about, measured=peak, percent=True))
         return compared
-
-    def _comparison(
-        self,
-        reference: PublishedHistogram,
-        metric: str,
-        at: float | None,
-        published: float,
-        measured: float | None,
-        by_seed: dict[int, float],
-        bars: Bars | None,
-    ) -> Comparison:
-        return Comparison(
-            panel=self.panel.name,
-            curve=style.plain(reference.series),
-            metric=metric,
-            at=at,
-            published=published,
-            measured=measured,
-            lowest=min(by_seed.values(), default=None),
-            highest=max(by_seed.values(), default=None),
-            seeds=len(by_seed),
-            steps=() if bars is None else selection.steps(bars.rows),
-            percent=True,
-            source=reference.source,
-        )
 
 
 def _bin(value: float, edges: np.ndarray) -> int:

@@ -11,12 +11,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from sweeper.analysis.figures import lines, per_seed, selection
+from sweeper.analysis.figures import lines, per_seed
 from sweeper.analysis.figures.lines import Line, LineSeries
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
-from sweeper.messages import counted
-from sweeper.space.panel_series import CurveSeries
 from sweeper.space.panels import HistoryPanel
 
 MARKERS = 7
@@ -29,15 +27,8 @@ class Histories(lines.Lines[HistoryPanel]):
     NAME = "Training curves"
 
     @classmethod
-    def of(cls, panel: HistoryPanel, results: Results) -> "Histories":
-        def drawn(index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
-            return lines.series_of(panel, index, series, rows, lambda metric: per_seed.curve(results, rows, metric))
-
-        content = selection.gathered(panel, panel.series, CurveSeries, results, drawn)
-        return cls(panel, lines.with_notes(panel, content))
-
-    def trials_behind(self, line: Line, x: float) -> pd.DataFrame:
-        return line.rows
+    def values(cls, panel: HistoryPanel, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+        return per_seed.curve(results, rows, metric)
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
@@ -45,11 +36,8 @@ class Histories(lines.Lines[HistoryPanel]):
             for line in series.lines:
                 self._paint_line(ax, series, line, look)
         self.paint_references(ax, look, float)
-        ax.set_yscale(self.panel.y.scale)
-        ax.set_xlabel(self.panel.x)
-        ax.set_ylabel(self.value_label())
+        self.dress(ax, self.panel.x)
         ax.locator_params(axis="x", nbins=6)
-        ax.grid(True)
         if self.panel.y.limits:
             ax.set_ylim(*self.panel.y.limits)
 
@@ -61,19 +49,8 @@ class Histories(lines.Lines[HistoryPanel]):
             ax.fill_between(x, low, high, color=shade, alpha=0.1 if line.tail else 0.18, linewidth=0, zorder=2)
         # Lines that coincide must not hide each other's markers.
         every = max(1, len(x) // MARKERS)
-        ax.plot(
-            x,
-            points["mean"].to_numpy() * self.panel.y.factor,
-            color=shade,
-            linestyle=lines.DASHED if line.tail else "-",
-            linewidth=1.2,
-            marker=_marker(series, look),
-            markevery=(series.index * every // 3 % every, every),
-            markersize=3.6,
-            markerfacecolor="white" if line.tail else shade,
-            markeredgewidth=0.9,
-            zorder=5,
-        )
+        apart = series.index * every // 3 % every, every
+        self.paint_means(ax, x, line, shade, linewidth=1.2, marker=_marker(series, look), markevery=apart)
 
     def handle(self, series: LineSeries, look: Look, **line: Any) -> Line2D:
         shade = look.shade(series.color, series.index)
@@ -83,13 +60,8 @@ class Histories(lines.Lines[HistoryPanel]):
         return "against the step"
 
     def remarks(self) -> list[str]:
-        counts = {
-            int(count) for series in self.content.series for line in series.lines for count in line.points()["count"]
-        }
-        low, high = min(counts), max(counts)
-        parts = [counted(high, "training seed") if low == high else f"{low}-{high} training seeds"]
-        if high > 1:
-            parts.append(f"band: {self.spread_name()}")
+        seeds, several = self.seeds_remark()
+        parts = [seeds, f"band: {self.spread_name()}"] if several else [seeds]
         return [*parts, "on training batches", *self.content.remarks()]
 
 

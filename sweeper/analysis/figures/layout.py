@@ -12,8 +12,10 @@ import itertools
 import math
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
+import matplotlib
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -23,7 +25,7 @@ from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
 from matplotlib.ticker import FixedLocator
 from matplotlib.transforms import Bbox
 
-from sweeper.analysis.figures import crosses, style
+from sweeper.analysis.figures import references, style
 from sweeper.analysis.figures.drawing import Drawing
 
 HEIGHT = 2.05
@@ -93,9 +95,25 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
     _fit(figure, columns)
     figure.set_layout_engine("none")
     for axes in figure.axes:
-        crosses.spread(axes)
+        references.spread(axes)
         _hide_overlapping(axes)
     return figure
+
+
+def save(make: Callable[[], Figure], path: Path) -> list[Path]:
+    """Write a figure as PNG and PDF; after an error no half of it stays."""
+    # `with_suffix` would take the end of a name such as "q=0.5" for a suffix.
+    png, pdf = (path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "pdf"))
+    with matplotlib.rc_context(style.RC):
+        figure = make()
+        try:
+            figure.savefig(png)
+            figure.savefig(pdf, metadata={"CreationDate": None})
+        except Exception:
+            for file in (png, pdf):
+                file.unlink(missing_ok=True)
+            raise
+    return [png, pdf]
 
 
 def _fit(figure: Figure, columns: Sequence[float]) -> None:
@@ -119,29 +137,18 @@ def _box(axes: Sequence[Axes]) -> Bbox:
 
 
 def _title(head: Axes, name: str, title: str, first: Axes, width: float) -> AnnotationBbox:
-    """The name of a panel in bold and its title, which is broken into lines.
+    """The name of a panel in bold and its title, which is broken into lines of so many pixels.
 
-    Args:
-        head: Flat axes to which the title is added, its upper edge `xybox` points above them.
-        name: The name.
-        title: The title.
-        first: The axes of the panel with whose labels the title begins.
-        width: The room for both, in pixels.
+    Both are added to the flat axes `head`, their upper edge `xybox` points above them, and begin with the labels of the
+    panel's `first` axes.
     """
     text = TextArea("", textprops={"fontsize": 9, "linespacing": 1.25})
     bold = TextArea(name, textprops={"fontsize": 10.5, "fontweight": "bold"})
     packed = HPacker(children=[bold, text], sep=GAP, pad=0, align="top")
     label = first.yaxis.label
     left = label if label.get_text() else first
-    added = AnnotationBbox(
-        packed,
-        (0, 1),
-        xycoords=(left, head.transAxes),
-        boxcoords="offset points",
-        box_alignment=(0, 1),
-        frameon=False,
-        pad=0,
-    )
+    where = {"xycoords": (left, head.transAxes), "boxcoords": "offset points", "box_alignment": (0, 1)}
+    added = AnnotationBbox(packed, (0, 1), frameon=False, pad=0, **where)
     head.add_artist(added)
     # Matplotlib breaks a text at the border of the figure, not at that of a panel. A formula is not broken.
     words = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), title)
@@ -188,8 +195,8 @@ def _united(legends: Sequence[Sequence[tuple[str, Artist]]]) -> dict[str, Artist
         for label, handle in entries:
             united.setdefault(label, handle)
     for label in list(united):
-        if f"{label}{crosses.PUBLISHED_ONLY}" in united:
-            del united[f"{label}{crosses.PUBLISHED_ONLY}"]
+        if f"{label}{references.PUBLISHED_ONLY}" in united:
+            del united[f"{label}{references.PUBLISHED_ONLY}"]
     return united
 
 
@@ -200,12 +207,9 @@ def _add_legend(foot: Axes, entries: Mapping[str, Artist], panels: Bbox) -> None
     """
     centre = (panels.x0 + panels.x1) / 2 - foot.bbox.x0
     for rows in range(1, len(entries) + 1):
+        columns, where = math.ceil(len(entries) / rows), (centre / foot.bbox.width, 1)
         legend = foot.legend(
-            list(entries.values()),
-            list(entries),
-            loc="upper center",
-            bbox_to_anchor=(centre / foot.bbox.width, 1),
-            ncols=math.ceil(len(entries) / rows),
+            list(entries.values()), list(entries), loc="upper center", bbox_to_anchor=where, ncols=columns
         )
         if legend.get_window_extent().width <= panels.width:
             break

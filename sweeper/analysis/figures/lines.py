@@ -7,7 +7,7 @@ colour, also of series of which nothing is measured yet.
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -16,15 +16,15 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures import crosses, exact_values, per_seed, selection, style
+from sweeper.analysis.figures import references, style
 from sweeper.analysis.figures.drawing import Drawing
+from sweeper.analysis.figures.selection import Content, NoData, Note
 from sweeper.analysis.figures.style import Look
+from sweeper.analysis.results import Results
+from sweeper.messages import counted
 from sweeper.space.panel_series import CurveSeries
-from sweeper.space.panels import LinesPanel, RowLinesPanel
+from sweeper.space.panels import LinesPanel
 from sweeper.trial.metrics import metric_named
-
-WIDTH = 2.75
-"""Width of the axes, in inches."""
 
 DASHED = (0, (3.2, 1.6))
 """Line style of a tail."""
@@ -65,56 +65,47 @@ class LineSeries:
         return {float(x): int(group["seed"].nunique()) for x, group in merged.groupby("x")}  # pyright: ignore[reportArgumentType]
 
 
-Content = selection.Content[LineSeries]
-
-
-def series_of(
-    panel: LinesPanel,
-    index: int,
-    series: CurveSeries,
-    rows: pd.DataFrame,
-    values: Callable[[str], pd.DataFrame],
-) -> LineSeries:
-    """The lines of a series that have data; `values` gives a metric by `x` and training seed.
-
-    Raises:
-        NoData: none of its lines has any.
-    """
-    lines, missing = [], []
-    for metric, tail in zip(panel.metrics(series), (False, True), strict=True):
-        try:
-            if metric is not None:
-                lines.append(Line(metric, tail, values(metric), rows))
-        except selection.NoData as reason:
-            missing.append(str(reason))
-    if not lines:
-        raise selection.NoData("; ".join(dict.fromkeys(missing)))
-    return LineSeries(index, series.label, series.color, tuple(lines), tuple(missing))
-
-
-def with_notes(panel: LinesPanel, content: Content) -> Content:
-    """The content with a note for every line and every exact value that is missing."""
-    missing = [
-        selection.Note(panel.name, series.label, reason) for series in content.series for reason in series.missing
-    ]
-    return replace(content, notes=(*content.notes, *missing, *exact_values.notes(panel, content)))
-
-
-def not_evaluated(panel: RowLinesPanel) -> Content:
-    """The content of a panel of evaluations in a store without any."""
-    note = selection.Note(panel.name, "", "no network is evaluated (python -m sweeper.evaluate)")
-    return with_notes(panel, selection.Content((), (note,), ()))
-
-
-class Lines(Drawing[LinesT, LineSeries], abc.ABC):
+class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
     """A panel of lines; its kinds differ in their horizontal axis."""
 
-    def widths(self) -> Sequence[float]:
-        return [WIDTH]
+    SERIES = CurveSeries
 
+    @classmethod
+    def of(cls, panel: LinesT, results: Results) -> Self:
+        """As of every kind, and with a note for every line and every exact value that is missing."""
+        results = results.of_evaluations() if panel.draws_evaluations else results
+        if panel.draws_evaluations and results.trials.empty:
+            note = Note(panel.name, "", "no network is evaluated (python -m sweeper.evaluate)")
+            return cls(panel, Content((), (note,), ()))
+        content = super().of(panel, results).content
+        missing = [Note(panel.name, series.label, reason) for series in content.series for reason in series.missing]
+        return cls(panel, replace(content, notes=(*content.notes, *missing, *references.exact_notes(panel, content))))
+
+    @classmethod
+    def drawn(cls, panel: LinesT, results: Results, index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
+        found, missing = [], []
+        for metric, tail in zip(panel.metrics(series), (False, True), strict=True):
+            try:
+                if metric is not None:
+                    found.append(Line(metric, tail, cls.values(panel, results, rows, metric), rows))
+            except NoData as reason:
+                missing.append(str(reason))
+        if not found:
+            raise NoData("; ".join(dict.fromkeys(missing)))
+        return LineSeries(index, series.label, series.color, tuple(found), tuple(missing))
+
+    @classmethod
     @abc.abstractmethod
+    def values(cls, panel: LinesT, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+        """A metric of the trials for each training seed (`x`, `seed`, `value`).
+
+        Raises:
+            NoData: no trial has it.
+        """
+
     def trials_behind(self, line: Line, x: float) -> pd.DataFrame:
         """The trials behind a point of a line."""
+        return line.rows
 
     def handle(self, series: LineSeries, look: Look, **line: Any) -> Line2D:
         """The handle of a series in the legend."""
@@ -132,24 +123,11 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
             line = lines.get((reference.series, reference.metric))
             for x, published in sorted(reference.values.items()):
                 point = None if line is None else line.values[np.isclose(line.values["x"], x, rtol=1e-9)]
-                measured = {} if point is None else dict(zip(point["seed"], point["value"], strict=True))
-                mean, low, high = per_seed.summary(measured) if measured else (None, None, None)
+                by_seed = {} if point is None else dict(zip(point["seed"], point["value"], strict=True))
+                rows = None if line is None else self.trials_behind(line, x)
+                scale = {"percent": self.panel.y.percent, "largest": largest}
                 compared.append(
-                    Comparison(
-                        panel=self.panel.name,
-                        curve=style.plain(reference.series),
-                        metric=reference.metric,
-                        at=x,
-                        published=published,
-                        measured=mean,
-                        lowest=low,
-                        highest=high,
-                        seeds=len(measured),
-                        steps=() if line is None else selection.steps(self.trials_behind(line, x)),
-                        percent=self.panel.y.percent,
-                        source=reference.source,
-                        largest=largest,
-                    )
+                    references.compared(self.panel, reference, reference.metric, x, published, by_seed, rows, **scale)
                 )
         return compared
 
@@ -166,6 +144,14 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
         mean, deviation = points["mean"].to_numpy() * factor, points["std"].fillna(0).to_numpy() * abs(factor)
         return mean - deviation, mean + deviation
 
+    def seeds_remark(self) -> tuple[str, bool]:
+        """How many training seeds the points have, and whether any has several."""
+        counts = {
+            int(count) for series in self.content.series for line in series.lines for count in line.points()["count"]
+        }
+        low, high = min(counts), max(counts)
+        return counted(high, "training seed") if low == high else f"{low}-{high} training seeds", high > 1
+
     def spread_name(self) -> str:
         return "lowest to highest seed" if self.panel.band == "range" else "one standard deviation over seeds"
 
@@ -180,30 +166,22 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
                 low, high = self.spread(points)
                 axes.fill_between(x, low, high, color=shade, alpha=0.1, linewidth=0, zorder=2)
             several = line.values[line.values["x"].isin(points.index[points["count"] > 1])]
-            axes.plot(
-                [place(value) for value in several["x"]],
-                several["value"].to_numpy() * self.panel.y.factor,
-                linestyle="none",
-                marker=marker,
-                markersize=2.6,
-                markeredgewidth=0,
-                color=shade,
-                alpha=0.35,
-                zorder=3,
-            )
-        axes.plot(
-            x,
-            points["mean"].to_numpy() * self.panel.y.factor,
-            color=shade,
-            linestyle=DASHED if line.tail else "-",
-            linewidth=1.4,
-            marker=marker,
-            markersize=3.6,
-            markerfacecolor="white" if line.tail else shade,
-            markeredgecolor=shade,
-            markeredgewidth=0.9,
-            zorder=5,
-        )
+            seeds = several["value"].to_numpy() * self.panel.y.factor
+            style.dots(axes, [place(value) for value in several["x"]], seeds, shade, marker, 2.6, alpha=0.35, zorder=3)
+        self.paint_means(axes, x, line, shade, linewidth=1.4, marker=marker)
+
+    def paint_means(self, axes: Axes, x: np.ndarray, line: Line, shade: str, **look: Any) -> None:
+        """The means over the seeds: solid with full markers, and dashed with empty ones for a tail."""
+        look |= {"linestyle": DASHED, "markerfacecolor": "white"} if line.tail else {"markerfacecolor": shade}
+        y = line.points()["mean"].to_numpy() * self.panel.y.factor
+        axes.plot(x, y, color=shade, markersize=3.6, markeredgewidth=0.9, zorder=5, **look)
+
+    def dress(self, axes: Axes, x_label: str) -> None:
+        """Scale, labels and grid."""
+        axes.set_yscale(self.panel.y.scale)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(self.value_label())
+        axes.grid(True)
 
     def set_limits(self, axes: Axes) -> None:
         """The vertical limits that the panel gives."""
@@ -218,14 +196,11 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
 
     def paint_references(self, axes: Axes, look: Look, place: Callable[[float], float]) -> None:
         """Published values of all series, whether measured or not, at `place` of their x; and exact values."""
-        shades = crosses.shades(self.panel, self.content.series, look)
-        published = [
-            crosses.Cross(place(x), value * self.panel.y.factor, shades[reference.series])
-            for reference in self.panel.published
-            for x, value in sorted(reference.values.items())
-        ]
-        crosses.paint(axes, published)
-        exact_values.paint(axes, self.panel, self.content, look)
+        shades = references.shades(self.panel, self.content.series, look)
+        for reference in self.panel.published:
+            for x, value in sorted(reference.values.items()):
+                references.paint_cross(axes, place(x), value * self.panel.y.factor, shades[reference.series])
+        references.paint_exact(axes, self.panel, self.content, look)
 
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
         drawn = self.content.series
@@ -238,8 +213,8 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
         ]
         labels = {series.label for series in drawn}
         entries += [
-            (f"{label}{crosses.PUBLISHED_ONLY}", crosses.handle(shade))
-            for label, shade in crosses.shades(self.panel, drawn, look).items()
+            (f"{label}{references.PUBLISHED_ONLY}", references.cross_handle(shade))
+            for label, shade in references.shades(self.panel, drawn, look).items()
             if label not in labels and any(reference.series == label for reference in self.panel.published)
         ]
         lines = [line for series in drawn for line in series.lines]
@@ -251,5 +226,5 @@ class Lines(Drawing[LinesT, LineSeries], abc.ABC):
             dashed = Line2D([], [], color=style.FAINT, linewidth=1.2, linestyle=DASHED)
             entries.append((", ".join(tails), dashed))
         if self.panel.published:
-            entries.append(("published", crosses.handle()))
-        return [*entries, *exact_values.legend(self.panel, self.content, look)]
+            entries.append(("published", references.cross_handle()))
+        return [*entries, *references.exact_legend(self.panel, self.content, look)]

@@ -12,10 +12,10 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator
 
-from sweeper.analysis.figures.layout import DOTS_PER_INCH
-from sweeper.analysis.figures.style import FAINT, PALETTES, RC, PaletteName, number
+from sweeper.analysis.figures.layout import DOTS_PER_INCH, save
+from sweeper.analysis.figures.scales import Scale
+from sweeper.analysis.figures.style import FAINT, PALETTES, PaletteName, number
 from sweeper.analysis.importance import logarithmic_entries, tried_entries, used_entries, values_of
 from sweeper.analysis.ranking import Ranking
 from sweeper.analysis.results import is_number
@@ -38,17 +38,11 @@ DECADES = 2
 
 
 class ParallelAxis(NamedTuple):
-    """One of the parallel axes.
-
-    Attributes:
-        title: What it shows.
-        places: Height between 0 and 1 of every setting, `NONE` where a setting has no value.
-        ticks: Height and text of every tick.
-    """
+    """One of the parallel axes: heights between 0 and 1 of all settings, `NONE` without a value, and of the ticks."""
 
     title: str
     places: np.ndarray
-    ticks: tuple[tuple[float, str], ...]
+    ticks: Sequence[tuple[float, str]]
 
 
 def axes_of(ranked: Ranking, space: SweepSpec) -> list[ParallelAxis]:
@@ -69,63 +63,37 @@ def _entry_axis(name: str, path: str, records: Sequence[Mapping[str, Any]], loga
     heights = np.linspace(0, 1, len(values) + 2)[1:-1]
     places = np.array([heights[values.index(record[path])] if path in record else NONE for record in records])
     ticks = zip(map(float, heights), map(value_text, values), strict=True)
-    return ParallelAxis(name, places, (*ticks, *_none(places)))
+    return _axis(name, places, list(ticks))
 
 
-def _none(places: np.ndarray) -> list[tuple[float, str]]:
-    """A tick for settings without a value, if there are any."""
-    return [(NONE, "none")] if (places == NONE).any() else []
+def _axis(name: str, places: np.ndarray, ticks: list[tuple[float, str]]) -> ParallelAxis:
+    """With a tick for settings without a value, if there are any."""
+    return ParallelAxis(name, places, [*ticks, (NONE, "none")] if (places == NONE).any() else ticks)
 
 
 def _number_axis(name: str, values: np.ndarray, logarithmic: bool) -> ParallelAxis:
-    logarithmic = logarithmic and bool((values[~np.isnan(values)] > 0).all())
-    scaled = np.log(values) if logarithmic else values
-    low, high = float(np.nanmin(scaled)), float(np.nanmax(scaled))
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    ends = (math.exp(low), math.exp(high)) if logarithmic else (low, high)
-    locator = _log_locator(*ends) if logarithmic and ends[1] >= 10 * ends[0] else MaxNLocator(5)
-    ticks: list[tuple[float, str]] = []
-    for value in map(float, locator.tick_values(*ends)):
-        place = (
-            ((math.log(value) if logarithmic else value) - low) / (high - low) if value > 0 or not logarithmic else -1
-        )
-        if -1e-9 <= place <= 1 + 1e-9:
-            ticks.append((place, number(round(value, 12))))
-    places = np.where(np.isnan(scaled), NONE, (scaled - low) / (high - low))
-    return ParallelAxis(name, places, (*ticks, *_none(places)))
-
-
-def _log_locator(low: float, high: float) -> LogLocator:
-    """Ticks at powers of ten, and between them where there are few of these."""
-    decades = math.log10(high / low)
-    return LogLocator(subs=(1, 2, 5) if decades < 2 else (1, 3) if decades < 3.5 else (1,), numticks=8)
+    scale = Scale.over(values, logarithmic and bool((values[~np.isnan(values)] > 0).all()))
+    places = np.where(np.isnan(values), NONE, scale.place(values))
+    ticks = [(place, number(value)) for place, value in scale.ticks()]
+    return _axis(name, places, ticks)
 
 
 def draw(ranked: Ranking, space: SweepSpec, folder: Path, palette: PaletteName = "paper") -> list[Path]:
-    """Write the figure as `parallel-coordinates.png` and `.pdf` into a folder.
+    """Write the figure of at least one setting as `parallel-coordinates.png` and `.pdf` into a folder, and return both.
 
-    Args:
-        ranked: At least one setting.
-        space: The search.
-        folder: Made if it is not there.
-        palette: The colour of the best setting comes from it.
-
-    Returns:
-        The written files.
+    The colour of the best setting comes from the palette.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    return save(lambda: _figure(ranked, space, PALETTES[palette].shade("red", 0)), folder / "parallel-coordinates")
+
+
+def _figure(ranked: Ranking, space: SweepSpec, best: str) -> Figure:
     axes = axes_of(ranked, space)
-    paths = [folder / f"parallel-coordinates.{suffix}" for suffix in ("png", "pdf")]
-    with matplotlib.rc_context(RC):
-        figure = Figure(figsize=(WIDTH * (len(axes) - 1) + 1.8, HEIGHT), dpi=DOTS_PER_INCH, layout="constrained")
-        _paint(figure.subplots(), axes, PALETTES[palette].shade("red", 0))
-        listed = f"{counted(len(ranked.ranked), 'setting')} of {space.name} by {ranked.goal.text()}"
-        title = f"{listed}; the darker the better, the best in red"
-        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
-        figure.savefig(paths[0])
-        figure.savefig(paths[1], metadata={"CreationDate": None})
-    return paths
+    figure = Figure(figsize=(WIDTH * (len(axes) - 1) + 1.8, HEIGHT), dpi=DOTS_PER_INCH, layout="constrained")
+    _paint(figure.subplots(), axes, best)
+    listed = f"{counted(len(ranked.ranked), 'setting')} of {space.name} by {ranked.goal.text()}"
+    figure.suptitle(f"{listed}; the darker the better, the best in red", x=0.01, ha="left", fontsize=9)
+    return figure
 
 
 def _paint(canvas: Axes, axes: Sequence[ParallelAxis], best: str) -> None:

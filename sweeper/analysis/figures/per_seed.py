@@ -1,4 +1,4 @@
-"""Numbers of a series for each training seed: metrics, training curves, and histograms over inputs.
+"""Numbers of a series for each training seed: metrics and training curves.
 
 A training seed counts once at a point, however many trials of it are merged there: trials are averaged within their
 seed first, then over the seeds.
@@ -7,12 +7,9 @@ A metric that a task derives from others (`Abilities.own_metrics`), and that a r
 it, is derived here by the same function.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 
-from sweeper.analysis.figures import bins
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.results import Results, task_of
 from sweeper.trial.entry_names import entries
@@ -118,38 +115,3 @@ def curve(results: Results, rows: pd.DataFrame, name: str) -> pd.DataFrame:
     seeds = dict(zip(rows["trial_id"], rows["seed"], strict=True))
     points = pd.DataFrame({"x": points["step"], "seed": points["trial_id"].map(seeds), "value": points["value"]})
     return points.astype({"x": float, "value": float}).groupby(["x", "seed"])["value"].mean().reset_index()
-
-
-def bin_edges(results: Results, rows: pd.DataFrame, name: str, count: int | None) -> np.ndarray:
-    """Edges of bins of [0, 1] for an outcome of these trials: `count` equal bins, or bins that its values can fill.
-
-    Raises:
-        NoData: no trial has stored the outcome.
-    """
-    stored = [results.distribution(str(trial_id), name) for trial_id in rows["trial_id"]]
-    values = [distribution[0] for distribution in stored if distribution is not None]
-    if not values:
-        raise NoData(f"the outcome '{name}' of its inputs was not stored")
-    return bins.edges(np.unique(np.concatenate(values)), count)
-
-
-def shares(results: Results, rows: pd.DataFrame, name: str, edges: np.ndarray) -> dict[int, np.ndarray]:
-    """Histogram over inputs of an outcome for each training seed, as shares of the inputs, shape `(bins,)`.
-
-    Raises:
-        NoData: no trial has stored the outcome.
-    """
-    by_seed: dict[int, list[np.ndarray]] = {}
-    for trial_id, seed in zip(rows["trial_id"], rows["seed"], strict=True):
-        distribution = results.distribution(str(trial_id), name)
-        if distribution is not None:
-            by_seed.setdefault(int(seed), []).append(bins.shares(*distribution, edges))
-    if not by_seed:
-        raise NoData(f"the outcome '{name}' of its inputs was not stored")
-    return {seed: np.mean(histograms, axis=0) for seed, histograms in sorted(by_seed.items())}
-
-
-def summary(values: Mapping[int, float]) -> tuple[float, float, float]:
-    """Mean, lowest and highest of the values of the training seeds."""
-    listed = list(values.values())
-    return float(np.mean(listed)), min(listed), max(listed)

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from sweeper.analysis.figures import selection, style
+from sweeper.analysis.figures import style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
@@ -23,9 +23,6 @@ from sweeper.messages import counted
 from sweeper.space.panel_axes import Color, PointAxis
 from sweeper.space.panel_series import PointSeries
 from sweeper.space.panels import ScatterPanel
-
-WIDTH = 2.75
-"""Width of the axes, in inches."""
 
 FEWEST = 5
 """With fewer points than this a rank correlation says nothing."""
@@ -48,42 +45,33 @@ class SeriesPoints:
         return float(self.values["x"].rank().corr(self.values["y"].rank()))
 
 
-class Scatters(Drawing[ScatterPanel, SeriesPoints]):
+class Scatters(Drawing[ScatterPanel, PointSeries, SeriesPoints]):
     """Points of single trials."""
 
     NAME = "Points"
+    SERIES = PointSeries
 
     @classmethod
-    def of(cls, panel: ScatterPanel, results: Results) -> "Scatters":
-        def drawn(index: int, series: PointSeries, rows: pd.DataFrame) -> SeriesPoints:
-            metric = series.metric or panel.metric or ""
-            x = numbers(rows, panel.x.column) if panel.x.column else curve_values(results, rows, panel.x)
-            values = pd.DataFrame({"x": x, "y": numbers(rows, metric)}).dropna()
-            if values.empty:
-                raise NoData(f"no trial has both '{metric}' and {panel.x.text()}")
-            return SeriesPoints(index, series.label, series.color, values, rows.loc[values.index])
+    def drawn(
+        cls, panel: ScatterPanel, results: Results, index: int, series: PointSeries, rows: pd.DataFrame
+    ) -> SeriesPoints:
+        metric = series.metric or panel.metric or ""
+        x = numbers(rows, panel.x.column) if panel.x.column else curve_values(results, rows, panel.x)
+        values = pd.DataFrame({"x": x, "y": numbers(rows, metric)}).dropna()
+        if values.empty:
+            raise NoData(f"no trial has both '{metric}' and {panel.x.text()}")
+        return SeriesPoints(index, series.label, series.color, values, rows.loc[values.index])
 
-        # Trials stand for themselves here: that they differ in their training seeds is what is shown.
-        mentioned = [panel.x.column] if panel.x.column else []
-        return cls(panel, selection.gathered(panel, panel.series, PointSeries, results, drawn, mentioned))
-
-    def widths(self) -> Sequence[float]:
-        return [WIDTH]
+    @classmethod
+    def mentioned(cls, panel: ScatterPanel) -> Sequence[str]:
+        return [panel.x.column] if panel.x.column else []
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
         for points in self.content.series:
-            ax.plot(
-                points.values["x"] * (100 if self.panel.x.percent else 1),
-                points.values["y"] * self.panel.y.factor,
-                linestyle="none",
-                marker=look.marker(points.index),
-                markersize=4,
-                markeredgewidth=0,
-                color=look.shade(points.color, points.index),
-                alpha=0.6,
-                zorder=3,
-            )
+            x, y = points.values["x"] * (100 if self.panel.x.percent else 1), points.values["y"] * self.panel.y.factor
+            shade, marker = look.shade(points.color, points.index), look.marker(points.index)
+            style.dots(ax, x, y, shade, marker, 4, alpha=0.6, zorder=3)
         ax.set_xscale(self.panel.x.scale)
         ax.set_yscale(self.panel.y.scale)
         for axis in [ax.xaxis] * (self.panel.x.scale == "log") + [ax.yaxis] * (self.panel.y.scale == "log"):

@@ -25,7 +25,6 @@ from sweeper.space.panel import Panel
 from sweeper.space.panel_series import Best, Series, Where
 from sweeper.trial.entry_names import entries, entry_names, last_part, varying
 
-SeriesT = TypeVar("SeriesT", bound=Series)
 DrawnT = TypeVar("DrawnT")
 
 
@@ -131,28 +130,17 @@ class Content(Generic[DrawnT]):
 
 def gathered(
     panel: Panel,
-    declared: Sequence[SeriesT],
-    record: type[SeriesT],
+    record: type[Series],
     results: Results,
-    drawn: Callable[[int, SeriesT, pd.DataFrame], DrawnT],
-    mentioned: Sequence[str] = (),
-    alike: Sequence[str] = (),
+    drawn: Callable[[int, Any, pd.DataFrame], DrawnT],
+    mentioned: Sequence[str],
+    alike: Sequence[str],
 ) -> Content[DrawnT]:
-    """The series of a panel that have data, with a note for every series without data.
-
-    Args:
-        panel: The panel.
-        declared: Its series, as far as it lists them.
-        record: Their type.
-        results: The trials to choose from.
-        drawn: Makes a series of its place in the panel, its declaration and its trials, or raises `NoData`.
-        mentioned: Columns of the panel's axes; together with its conditions they may differ within a series.
-        alike: Columns that are not entries of a trial, and that should be equal within a series.
-    """
+    """The series of a panel that have data, with a note for every series without data; see `drawing.Drawing`."""
     try:
         if results.trials.empty:  # the same of all series, so said once
             raise NoData("no trial is finished")
-        declared = series_of(panel, declared, record, results)
+        declared = series_of(panel, record, results)
     except NoData as reason:
         return Content((), (Note(panel.name, "", str(reason)),), ())
     series, notes, merged, best, trials = [], [], [], [], []
@@ -243,14 +231,14 @@ def entry(trial: pd.Series, name: str) -> int:
     return int(value)
 
 
-def series_of(panel: Panel, declared: Sequence[SeriesT], record: type[SeriesT], results: Results) -> Sequence[SeriesT]:
+def series_of(panel: Panel, record: type[Series], results: Results) -> Sequence[Series]:
     """The declared series, or one for every value of the column that the panel splits by.
 
     Raises:
         NoData: the panel splits, and no trial meets its filter.
     """
     if panel.split is None:
-        return declared
+        return panel.series
     rows = chosen(results, panel.where)
     values = rows[column(results.trials, panel.split)].dropna().unique().tolist()
     values.sort(key=lambda value: (isinstance(value, str), value))

@@ -6,10 +6,12 @@ a marker of its own.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 
 from sweeper.space.panel_axes import Color
 
@@ -109,24 +111,26 @@ COUNT = "count"
 
 
 def above(axes: Axes, text: str, x: float | int, height: float | int, aside: float | int = 0, **look: Any) -> None:
-    """Write a text above the axes.
-
-    Args:
-        axes: The axes.
-        text: The text.
-        x: Its place along the axes, as a fraction of their width.
-        height: Its distance from the axes, in points.
-        aside: How far it is moved to the right, in points.
-        look: Keywords of `matplotlib.text.Text`.
-    """
-    look = {"ha": "center", "va": "bottom", "fontsize": SMALL, "color": FAINT} | look
-    axes.annotate(text, (x, 1), (aside, height), xycoords="axes fraction", textcoords="offset points", **look)
+    """Write a text above the axes: at the fraction `x` of their width, and so many points above and aside."""
+    look = {"xycoords": "axes fraction", "ha": "center", "va": "bottom", "fontsize": SMALL, "color": FAINT} | look
+    axes.annotate(text, (x, 1), (aside, height), textcoords="offset points", **look)
 
 
 def count_above(axes: Axes, count: int, x: float | int, height: float | int) -> None:
     """Write a number of seeds above the value `x` of the horizontal axis, so many points away from the axes."""
-    place, look = axes.get_xaxis_transform(), {"ha": "center", "va": "bottom", "fontsize": SMALL, "color": FAINT}
-    axes.annotate(str(count), (x, 1), (0, height), xycoords=place, textcoords="offset points", gid=COUNT, **look)
+    above(axes, str(count), x, height, xycoords=axes.get_xaxis_transform(), gid=COUNT)
+
+
+def dots(axes: Axes, x: Any, y: Any, shade: str, marker: str, size: float, **look: Any) -> None:
+    """Points without a line, such as those of single seeds."""
+    axes.plot(x, y, linestyle="none", marker=marker, markersize=size, markeredgewidth=0, color=shade, **look)
+
+
+def color_bar(axes: Sequence[Axes], mesh: QuadMesh, label: str) -> None:
+    """The scale of the colours of maps side by side."""
+    figure = axes[0].get_figure(root=True)
+    assert figure is not None
+    figure.colorbar(mesh, ax=list(axes), pad=0.03, label=label).minorticks_off()
 
 
 def plain(label: str) -> str:

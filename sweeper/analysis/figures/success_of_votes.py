@@ -22,7 +22,6 @@ from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results, task_of
 from sweeper.analysis.vote_bounds import MARGINS, rivals_of, success_promised
 from sweeper.messages import counted
-from sweeper.space.panel_series import CurveSeries
 from sweeper.space.panels import VotesPanel
 from sweeper.trial.metrics import estimate_of, metric_named
 
@@ -44,23 +43,13 @@ class VoteCurves(lines.Lines[VotesPanel]):
     NAME = "Success of votes"
 
     @classmethod
-    def of(cls, panel: VotesPanel, results: Results) -> "VoteCurves":
-        if panel.draws_evaluations:
-            results = results.of_evaluations()
-            if results.trials.empty:
-                return cls(panel, lines.not_evaluated(panel))
+    def values(cls, panel: VotesPanel, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+        return per_seed.metric_of_votes(rows, metric)
 
-        def drawn(index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
-            return lines.series_of(panel, index, series, rows, lambda metric: per_seed.metric_of_votes(rows, metric))
-
-        # Of several protocols of one network the protocol with the most seeds r counts, so that protocols are not
-        # merged.
-        protocol = ["evaluation.seeds", "evaluation.votes"]
-        content = selection.gathered(panel, panel.series, CurveSeries, results, drawn, protocol)
-        return cls(panel, lines.with_notes(panel, content))
-
-    def trials_behind(self, line: Line, x: float) -> pd.DataFrame:
-        return line.rows
+    @classmethod
+    def mentioned(cls, panel: VotesPanel) -> Sequence[str]:
+        # Of several protocols of one network the protocol with the most seeds r counts, so none are merged.
+        return ["evaluation.seeds", "evaluation.votes"]
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
@@ -77,14 +66,11 @@ class VoteCurves(lines.Lines[VotesPanel]):
                 ax.plot(*drawn, color=shade, linestyle=DOTTED, linewidth=1.2, zorder=4)
         self.paint_references(ax, look, float)
         ax.set_xscale("log")
-        ax.set_yscale(self.panel.y.scale)
-        ax.set_xlabel(self.panel.x)
-        ax.set_ylabel(self.value_label())
+        self.dress(ax, self.panel.x)
         ticks = [tick for tick in TICKS if tick <= self._most()]
         ax.set_xticks(ticks, [str(tick) for tick in ticks])
         ax.xaxis.set_minor_locator(NullLocator())
         ax.set_xlim(0.9, 1.1 * self._most())
-        ax.grid(True)
         self.set_limits(ax)
 
     def _most(self) -> float:
@@ -115,10 +101,9 @@ class VoteCurves(lines.Lines[VotesPanel]):
 
     def remarks(self) -> list[str]:
         drawn = [line for series in self.content.series for line in series.lines]
-        counts = {int(count) for line in drawn for count in line.points()["count"]}
-        low, high = min(counts), max(counts)
-        parts = [counted(high, "training seed") if low == high else f"{low}-{high} training seeds"]
-        if high > 1:
+        seeds, several = self.seeds_remark()
+        parts = [seeds]
+        if several:
             parts.append(f"band of averages: {self.spread_name()}; faint markers: single seeds")
         if any(_standard_errors(line) for line in drawn):
             parts.append(f"bars: {ERRORS:g} standard errors, for the draw of the seeds r")

@@ -7,7 +7,7 @@ out its control characters, and no value is ever put into the script, the style 
 
 Without JavaScript everything is there to be read; the script adds the filter and the sorting of tables. The filter
 hides what is about trials of other kinds (`trial_filter`). It stands in the fragment of the address, so that a link can
-name a filtered page. The script also says what is under the pointer in the training curves (`curves`). The script
+name a filtered page. The script also says what is under the pointer in the training curves. The script
 reloads a live page and keeps filter, place and order of the tables.
 
 A table that cannot be made is a note on the page; it never ends the report.
@@ -18,6 +18,8 @@ import collections
 import datetime
 import hashlib
 import logging
+import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,16 +30,15 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from sweeper.analysis import comparison
-from sweeper.analysis.page import curves
+from sweeper.analysis.figures import training_curves
 from sweeper.analysis.page.chapters import Chapter, SearchFigure, Section, chapter, published
-from sweeper.analysis.page.listings import failed_trials, trials
-from sweeper.analysis.page.origins import launches, trial_origins
+from sweeper.analysis.page.listings import failed_trials, launches, trial_origins, trials
 from sweeper.analysis.page.page_table import PageTable, attempted
 from sweeper.analysis.page.trial_filter import EVERYTHING, Row, TrialKind, TrialKinds, choices, kind_of, kinds_named
-from sweeper.analysis.replaced_file import replaced
 from sweeper.analysis.running import drivers, packs_table, sentence
 from sweeper.analysis.sweeps import overview, starts_by_name
 from sweeper.analysis.table import Column, Table, minute, revision_text
+from sweeper.analysis.views import replaced
 from sweeper.messages import counted, duration, inflected, printable_lines, redacted
 from sweeper.store.annotations import read_annotations
 from sweeper.store.store import Store, SweepRecord
@@ -122,7 +123,8 @@ def render(
         lstrip_blocks=True,
     )
     environment.globals |= {"counted": counted, "inflected": inflected}
-    environment.filters["precise"] = lambda value: "-" if value is None else f"{value:.5g}"
+    environment.filters["precise"] = lambda value: "-" if math.isnan(value) else f"{value:.5g}"
+    environment.filters["tick"] = lambda value: re.sub(r"e([-+])0", r"e\1", f"{value:,.6g}").replace("e+", "e")
     style, script = (_asset(name) for name in ("style.css", "script.js"))
     return environment.get_template("template.html").render(
         style=Markup(style),  # noqa: S704  a file of this package
@@ -182,22 +184,24 @@ def _other(table: Table, rows: Sequence[Row]) -> PageTable:
 
 def _charts(
     store: Store, starts: Mapping[str, Sequence[SweepRecord]], rows: Sequence[Row]
-) -> tuple[list[curves.Chart], str]:
+) -> tuple[list[training_curves.Chart], str]:
     """The training curves of all sweeps, or none and a sentence that says why they could not be drawn."""
     try:
-        return curves.charts(store, {name: records[-1] for name, records in starts.items()}, rows), ""
+        return training_curves.charts(store, {name: records[-1] for name, records in starts.items()}, rows), ""
     except Exception as error:  # whatever is wrong with a curve, the page has the tables
         logger.debug("no training curves", exc_info=error)
         return [], f"The training curves could not be drawn: {type(error).__name__}: {error}"
 
 
 def _kinds_shown(
-    chapters: Sequence[Chapter], charts: Sequence[curves.Chart], tables: Sequence[PageTable]
+    chapters: Sequence[Chapter], charts: Sequence[training_curves.Chart], tables: Sequence[PageTable]
 ) -> set[TrialKind]:
     """All kinds that anything on the page is about."""
     figures = [figure.kinds for chapter in chapters for figure in chapter.figures]
     return set(EVERYTHING).union(
-        *figures, *(chart.kinds for chart in charts), *(line.kinds for table in tables for line in table.lines)
+        *figures,
+        (TrialKind(*series.kind) for chart in charts for series in chart.series),
+        *(line.kinds for table in tables for line in table.lines),
     )
 
 

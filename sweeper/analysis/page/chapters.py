@@ -23,16 +23,10 @@ PIXELS_PER_CSS_PIXEL = figures.DOTS_PER_INCH / 125
 
 
 class SearchFigure(NamedTuple):
-    """The settings of a search as parallel coordinates.
-
-    Attributes:
-        caption: What is shown.
-        png: The file.
-        trials: The trials behind it.
-    """
+    """The settings of a search as parallel coordinates: what is shown, the files, PNG first, and the trials behind."""
 
     caption: str
-    png: Path
+    paths: tuple[Path, ...]
     trials: pd.DataFrame
 
 
@@ -52,6 +46,11 @@ class Section(NamedTuple):
     results: Results
     report: FigureReport
     search: SearchFigure | None = None
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files of all figures."""
+        return self.report.paths + (self.search.paths if self.search else ())
 
 
 class Figure(NamedTuple):
@@ -91,9 +90,7 @@ def chapter(section: Section) -> Chapter:
         figures.attempted(
             drawing.panel.name,
             failed,
-            lambda drawing=drawing: _figure(
-                section, drawing, drawn[drawing.panel.name].read_bytes(), tuple(notes[drawing.panel.name])
-            ),
+            lambda drawing=drawing, name=drawing.panel.name: _figure(section, drawing, drawn[name], tuple(notes[name])),
         )
         for drawing in section.report.drawn
     ]
@@ -135,53 +132,39 @@ def _series_kinds(section: Section, panel: Panel) -> dict[str, TrialKinds]:
     return {figures.plain(series.label): _kinds(section.results, panel.where, series.where) for series in panel.series}
 
 
-def _search_figure(search: SearchFigure) -> Figure:
-    png = search.png.read_bytes()
-    width, height = _size(png)
-    return Figure(
-        title="parallel coordinates",
-        caption=f"{search.caption}, one line a setting: the darker the better, the best in red",
-        behind=_behind(search.trials),
-        alternative=f"Parallel coordinates of the entries that differ and of the metric: {search.caption}.",
-        notes=(),
-        source="data:image/png;base64," + base64.b64encode(png).decode(),
-        width=width,
-        height=height,
-        kinds=_kinds_of(search.trials),
-    )
-
-
-def _size(png: bytes) -> tuple[int, int]:
-    """Width and height of a picture on the page."""
-    # A PNG begins with eight bytes of signature and its header: width and height stand at bytes 16 and 20.
-    width, height = (int.from_bytes(png[start : start + 4]) for start in (16, 20))
-    return round(width / PIXELS_PER_CSS_PIXEL), round(height / PIXELS_PER_CSS_PIXEL)
-
-
-def _figure(section: Section, drawing: Drawing, png: bytes, notes: tuple[str, ...]) -> Figure:
+def _figure(section: Section, drawing: Drawing, png: Path, notes: tuple[str, ...]) -> Figure:
     panel = drawing.panel
-    width, height = _size(png)
     by_series = _series_kinds(section, panel)
     kinds = frozenset().union(*by_series.values()) if by_series else _kinds(section.results, panel.where)
-    return Figure(
-        title=panel.name,
-        caption=figures.plain(panel.title),
-        behind=_behind(drawing.content.trials),
-        alternative=drawing.alternative(),
-        notes=notes,
-        source="data:image/png;base64," + base64.b64encode(png).decode(),
-        width=width,
-        height=height,
-        kinds=kinds,
-    )
+    caption, trials = figures.plain(panel.title), drawing.content.trials
+    return _shown(panel.name, caption, trials, drawing.alternative(), png, kinds, notes)
+
+
+def _search_figure(search: SearchFigure) -> Figure:
+    caption = f"{search.caption}, one line a setting: the darker the better, the best in red"
+    alternative = f"Parallel coordinates of the entries that differ and of the metric: {search.caption}."
+    kinds = _kinds_of(search.trials)
+    return _shown("parallel coordinates", caption, search.trials, alternative, search.paths[0], kinds)
+
+
+def _shown(
+    title: str,
+    caption: str,
+    trials: pd.DataFrame,
+    alternative: str,
+    file: Path,
+    kinds: TrialKinds,
+    notes: tuple[str, ...] = (),
+) -> Figure:
+    png = file.read_bytes()
+    # A PNG begins with eight bytes of signature and its header: width and height stand at bytes 16 and 20.
+    width, height = (round(int.from_bytes(png[at : at + 4]) / PIXELS_PER_CSS_PIXEL) for at in (16, 20))
+    source = "data:image/png;base64," + base64.b64encode(png).decode()
+    return Figure(title, caption, _behind(trials), alternative, notes, source, width, height, kinds)
 
 
 def _behind(rows: pd.DataFrame) -> str:
     """Which trials the figure was drawn from, as one sentence."""
-    seeds = rows["seed"].nunique()
-    return f"{counted(len(rows), 'trial')}, {counted(seeds, 'training seed')}, {_steps(rows)} steps."
-
-
-def _steps(rows: pd.DataFrame) -> str:
     lowest, highest = rows["steps"].min(), rows["steps"].max()
-    return f"{lowest:,}" if lowest == highest else f"{lowest:,} to {highest:,}"
+    steps = f"{lowest:,}" if lowest == highest else f"{lowest:,} to {highest:,}"
+    return f"{counted(len(rows), 'trial')}, {counted(rows['seed'].nunique(), 'training seed')}, {steps} steps."

@@ -142,7 +142,7 @@
 
   const read = (text) => (text ? text.split(" ").map((word) => (word === "-" ? null : Number(word))) : []);
   const scale = (text) => {
-    const [low, high, begin, end, logarithmic] = read(text);
+    const [low, high, logarithmic, begin, end] = read(text);
     const f = logarithmic ? Math.log : (x) => x;
     return (x) => begin + ((f(x) - f(low)) / (f(high) - f(low))) * (end - begin);
   };

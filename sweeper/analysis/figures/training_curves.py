@@ -3,7 +3,9 @@
 The curves of finished, stopped and failed trials are those of the store. The curves of unfinished trials are
 those of their checkpoints, so a page that is written again and again shows how they go on.
 
-A chart is plain SVG, made here. The page's script only reads values back from it, to say what is under the pointer.
+A chart has matplotlib's ticks, and lines as SVG for the page's template, which gives them the colours of the page, and
+the marks by which its script filters and finds what is under the pointer. Matplotlib's own SVG takes twice the time,
+and its styles stand inside every element, where the page's content security policy forbids them.
 """
 
 import collections
@@ -12,12 +14,12 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sweeper.analysis.page.chart_scales import Scale, linear_scale, log_scale
-from sweeper.analysis.page.trial_filter import TrialKind, TrialKinds
+import numpy as np
+
+from sweeper.analysis.figures.scales import Scale
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import value_order
 from sweeper.analysis.table import value_text
-from sweeper.analysis.thinning import spread_out
 from sweeper.messages import counted, inflected
 from sweeper.packs.unfinished_curves import unfinished_curves
 from sweeper.space.problems import SearchSpaceError
@@ -42,59 +44,39 @@ LEFT, RIGHT, TOP, BOTTOM = 52.0, 472.0, 10.0, 226.0
 
 
 class TrialCurve(NamedTuple):
-    """The curve of a trial.
-
-    Attributes:
-        trial_id: The trial.
-        seed: Its training seed.
-        status: Of its row; `unfinished` without a row.
-        path: The line as SVG.
-        values: At each step of its series; None where it has no point.
-    """
+    """The curve of a trial as SVG, and its value at each step of its setting: NaN where it has no point."""
 
     trial_id: str
     seed: int
     status: str
     path: str
-    values: tuple[float | None, ...]
+    values: list[float]
 
 
 class SettingCurves(NamedTuple):
-    """The curves of a setting.
+    """The curves of a setting, at the steps at which any of its trials has a point.
 
     Attributes:
         label: The entries in which it differs from the other settings of the chart.
-        kinds: Of its trials.
-        steps: At which any of the trials has a point.
-        means: Over the trials that train that long; None where one of them has no point.
-        line: The line of means as SVG.
+        kind: Task, baseline and model of its trials.
+        means: Over the trials that train that long; NaN where one of them has no point.
+        line: The means as SVG.
         band: From the lowest to the highest trial as SVG; empty for a single trial.
-        trials: The trials.
     """
 
     label: str
-    kinds: TrialKinds
-    steps: tuple[int, ...]
-    means: tuple[float | None, ...]
+    kind: tuple[str, str, str]
+    steps: list[int]
+    means: list[float]
     line: str
     band: str
     trials: tuple[TrialCurve, ...]
 
 
 class Chart(NamedTuple):
-    """The curves of the trials of one sweep and task.
-
-    Attributes:
-        title: Sweep, and task if the sweep has several.
-        kinds: Of all trials in it.
-        across: The scale of the steps.
-        up: The scale of the losses.
-        series: The settings.
-        note: What was left out, and how many trials are unfinished.
-    """
+    """The settings of one sweep and task, with the scales of steps and losses; the note says what was left out."""
 
     title: str
-    kinds: TrialKinds
     across: Scale
     up: Scale
     series: tuple[SettingCurves, ...]
@@ -102,21 +84,13 @@ class Chart(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """A trial with a curve.
-
-    Attributes:
-        trial_id: Its id.
-        status: Of its row; `unfinished` without a row.
-        spec: Entries of its specification by dotted path.
-        ended: Moment of its row in seconds; infinite without a row.
-        points: Losses by step.
-    """
+    """A trial with a curve."""
 
     trial_id: str
-    status: str
-    spec: Mapping[str, Any]
-    ended: float
-    points: dict[int, float]
+    status: str  # of its row; `unfinished` without a row
+    spec: Mapping[str, Any]  # entries by dotted path
+    ended: float  # moment of its row in seconds; infinite without a row
+    points: dict[int, float]  # losses by step
 
 
 def charts(store: Store, latest: Mapping[str, SweepRecord], rows: Iterable[Mapping[str, Any]]) -> list[Chart]:
@@ -133,7 +107,7 @@ def charts(store: Store, latest: Mapping[str, SweepRecord], rows: Iterable[Mappi
     by_id = {row["trial_id"]: row for row in rows}
     made = []
     for name, record in latest.items():
-        trials = [*_committed(store, [by_id[key] for key in record.trial_ids if key in by_id])]
+        trials = _committed(store, [by_id[key] for key in record.trial_ids if key in by_id])
         trials += _unfinished(store, record, by_id)
         tasks = sorted({trial.spec["task.name"] for trial in trials})
         for task in tasks:
@@ -147,8 +121,7 @@ def _committed(store: Store, rows: Sequence[Mapping[str, Any]]) -> list[_Trial]:
     newest: dict[str, list[_Trial]] = collections.defaultdict(list)
     for row in sorted(rows, key=_ended, reverse=True):
         spec = entries(row["spec"])
-        trial = _Trial(row["trial_id"], row["status"], spec, _ended(row), {})
-        newest[_key(spec)].append(trial)
+        newest[_key(spec)].append(_Trial(row["trial_id"], row["status"], spec, _ended(row), {}))
     # A trial more than a chart shows, so that the chart can say that it left some out.
     chosen = [trial for trials in list(newest.values())[: 2 * MAX_SETTINGS] for trial in trials[: MAX_TRIALS + 1]]
     if not chosen:
@@ -202,10 +175,9 @@ def _chart(title: str, trials: Sequence[_Trial]) -> Chart:
     shown = [group[:MAX_TRIALS] for group in list(groups.values())[:MAX_SETTINGS]]
     shown.sort(key=lambda group: [value_order(value) for value in group[0].spec.values()])
     drawn = [trial for group in shown for trial in group]
-    values = [value for trial in drawn for value in trial.points.values()]
-    across = linear_scale(0.0, max(step for trial in drawn for step in trial.points), LEFT, RIGHT)
-    scale = log_scale if min(values) > 0 and max(values) > 3 * min(values) else linear_scale
-    up = scale(min(values), max(values), BOTTOM, TOP)
+    values = np.array([value for trial in drawn for value in trial.points.values()])
+    across = Scale(0.0, max(step for trial in drawn for step in trial.points), False, LEFT, RIGHT)
+    up = Scale.over(values, bool(values.min() > 0 and values.max() > 3 * values.min()), BOTTOM, TOP)
     names = varying_names([_setting(group[0].spec) for group in shown])
     series = tuple(_series(group, names, across, up) for group in shown)
     notes = []
@@ -216,45 +188,33 @@ def _chart(title: str, trials: Sequence[_Trial]) -> Chart:
         notes.append(f"Of more than {len(shown)} settings, the chart has the unfinished ones and then the newest.")
     if any(len(group) > MAX_TRIALS for group in groups.values()):
         notes.append(f"Of more than {MAX_TRIALS} trials of a setting, it has the unfinished ones and then the newest.")
-    kinds = frozenset().union(*(each.kinds for each in series))
-    return Chart(title, kinds, across, up, series, " ".join(notes))
+    return Chart(title, across, up, series, " ".join(notes))
 
 
 def _series(trials: Sequence[_Trial], names: Mapping[str, str], across: Scale, up: Scale) -> SettingCurves:
-    spec = trials[0].spec
-    steps = spread_out(sorted({step for trial in trials for step in trial.points}), MAX_POINTS)
-    ends = [(max(trial.points), trial.points) for trial in trials]
-    at = [_at(step, [points for last, points in ends if step <= last]) for step in steps]
-    means = [sum(values) / len(values) if values else None for values in at]
-    places = [across.place(step) for step in steps]
-    band = ""
+    trials = sorted(trials, key=lambda trial: trial.spec["seed"])
+    every = sorted({step for trial in trials for step in trial.points})
+    steps = [every[at] for at in np.linspace(0, len(every) - 1, min(len(every), MAX_POINTS)).round().astype(int)]
+    values = np.array([[trial.points.get(step, np.nan) for step in steps] for trial in trials])
+    # The last point of a checkpoint may stand between the points of other trials. A mean there would be of this trial
+    # alone: line and band have no point where a trial that trains that long has none.
+    ends = np.array([max(trial.points) for trial in trials])
+    known = ~(np.isnan(values) & (steps <= ends[:, None])).any(axis=0)
+    means = np.full(len(steps), np.nan)
+    means[known] = np.nanmean(values[:, known], axis=0)
+    x, band = across.place(np.array(steps)), ""
     if len(trials) > 1:
-        highest = [(x, up.place(max(values))) for x, values in zip(places, at, strict=True) if values]
-        lowest = [(x, up.place(min(values))) for x, values in zip(places, at, strict=True) if values]
-        band = _path([*highest, *reversed(lowest)]) + "Z"
+        highest, lowest = np.nanmax(values[:, known], axis=0), np.nanmin(values[:, known], axis=0)
+        around = np.concatenate([x[known], x[known][::-1]])
+        band = _path(around, up.place(np.concatenate([highest, lowest[::-1]]))) + "Z"
     curves = tuple(
-        TrialCurve(
-            trial.trial_id,
-            trial.spec["seed"],
-            trial.status,
-            _path([(across.place(step), up.place(trial.points[step])) for step in steps if step in trial.points]),
-            tuple(trial.points.get(step) for step in steps),
-        )
-        for trial in sorted(trials, key=lambda trial: trial.spec["seed"])
+        TrialCurve(trial.trial_id, trial.spec["seed"], trial.status, _path(x, up.place(own)), own.tolist())
+        for trial, own in zip(trials, values, strict=True)
     )
-    line = _path((x, up.place(mean)) for x, mean in zip(places, means, strict=True) if mean is not None)
-    kinds = frozenset({TrialKind(spec["task.name"], spec["baseline"], spec["model.name"])})
-    return SettingCurves(_label(spec, names), kinds, tuple(steps), tuple(means), line, band, curves)
-
-
-def _at(step: int, points: Sequence[Mapping[int, float]]) -> list[float]:
-    """The losses of trials at a step; none where any of them has no point.
-
-    The last point of a checkpoint may stand between the points of other trials. A mean there would be of this trial
-    alone.
-    """
-    values = [losses[step] for losses in points if step in losses]
-    return values if len(values) == len(points) else []
+    spec = trials[0].spec
+    kind = spec["task.name"], spec["baseline"], spec["model.name"]
+    line = _path(x, up.place(means))
+    return SettingCurves(_label(spec, names), kind, steps, means.tolist(), line, band, curves)
 
 
 def _label(spec: Mapping[str, Any], names: Mapping[str, str]) -> str:
@@ -263,5 +223,8 @@ def _label(spec: Mapping[str, Any], names: Mapping[str, str]) -> str:
     return " ".join(words) or spec["baseline"]
 
 
-def _path(points: Iterable[tuple[float, float]]) -> str:
-    return "".join(f"{'L' if number else 'M'}{x:.1f},{y:.1f}" for number, (x, y) in enumerate(points))
+def _path(x: np.ndarray, y: np.ndarray) -> str:
+    """A line through all points that have a value."""
+    seen = ~np.isnan(y)
+    points = zip(x[seen].tolist(), y[seen].tolist(), strict=True)
+    return "M" + "L".join(f"{across:.1f},{up:.1f}" for across, up in points)

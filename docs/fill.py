@@ -1,4 +1,4 @@
-"""Tables of a Markdown file that come from a store: the file says which, and filling it writes them.
+"""`python -m docs.fill STORE FILE.md …`: writes the tables of these documents from a store.
 
 A place for a table is a pair of comments; what stands between them is replaced:
 
@@ -16,8 +16,8 @@ lines. Filling a filled file again changes nothing.
 
 import re
 import shlex
+import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -34,32 +34,14 @@ _PLACE = re.compile(r"(<!-- (table|published): (.*?) -->\n)(.*?)(<!-- end -->)",
 _BEGIN = re.compile(r"<!-- (?:table|published):")
 
 
-class Filled(NamedTuple):
-    """A text with the tables of a store.
-
-    Attributes:
-        text: The new text.
-        tables: How many tables it has.
-        changed: How many of them differ from those of the old text.
-    """
-
-    text: str
-    tables: int
-    changed: int
-
-
-def filled(path: Path, results: str) -> Filled:
-    """The text of a Markdown file with every table made anew from a store.
+def filled(path: Path, results: str) -> tuple[str, int, int]:
+    """The text of a Markdown file with every table made anew, how many it has, and how many of these are changed.
 
     Raises:
-        ReportError: the file cannot be read, has no place for a table, or one without an end; or names what the store
-            lacks, or asks what is no query. The message names the line.
-        StoreError: there is no store.
+        ReportError: the file has no place for a table, or one without an end; or names what the store lacks, or asks
+            what is no query. The message names the line.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReportError(f"{path} cannot be read: {error}") from None
+    text = path.read_text(encoding="utf-8")
     places = list(_PLACE.finditer(text))
     begun = list(_BEGIN.finditer(text))
     for place, begin in zip(places, begun, strict=False):
@@ -85,20 +67,7 @@ def filled(path: Path, results: str) -> Filled:
         changed += made != place[4]
         pieces += [text[end : place.end(1)], made]
         end = place.start(5)
-    return Filled("".join([*pieces, text[end:]]), len(places), changed)
-
-
-def fill_file(path: Path, results: str) -> Filled:
-    """Write the tables of a Markdown file into it.
-
-    Raises:
-        ReportError, StoreError: see `filled`.
-        OSError: the file cannot be written.
-    """
-    made = filled(path, results)
-    if made.changed:
-        path.write_text(made.text, encoding="utf-8")
-    return made
+    return "".join([*pieces, text[end:]]), len(places), changed
 
 
 def _at(path: Path, text: str, position: int) -> str:
@@ -136,3 +105,10 @@ def _compared(store: Store, everything: Results, named: str, results: str) -> li
         ]
     lines = markdown_lines(comparison.beside_each_other(entries))
     return [*lines, "", f"{source.remark}: `{source.command}`"] if source.command else lines
+
+
+if __name__ == "__main__":
+    for document in map(Path, sys.argv[2:]):
+        new, count, differing = filled(document, sys.argv[1])
+        document.write_text(new, encoding="utf-8")
+        print(f"{document}: {count} tables, {differing} of them changed")

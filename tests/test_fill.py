@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from sweeper.analysis.filled_tables import filled
-from sweeper.analysis.report import ReportError
+from docs.fill import filled
+from sweeper.analysis.report_sources import ReportError
 from sweeper.space import search_space
 from sweeper.store.store import Store, SweepRecord
 from tests.results import PROVENANCE, result
@@ -73,11 +73,11 @@ def page(tmp_path):
 
 
 def test_tables_of_queries_and_of_published_numbers_are_written(store, page):
-    made = filled(page(TABLE), store)
-    assert (made.tables, made.changed) == (2, 2)
-    assert made.text.endswith("<!-- end -->\n\nBelow.\n")
-    assert "old text" not in made.text
-    lines = [line for line in made.text.splitlines() if line.startswith("|")]
+    made, *counts = filled(page(TABLE), store)
+    assert counts == [2, 2]
+    assert made.endswith("<!-- end -->\n\nBelow.\n")
+    assert "old text" not in made
+    lines = [line for line in made.splitlines() if line.startswith("|")]
     assert lines == [
         "| q | baseline | trials | success |",
         "| ---: | --- | ---: | ---: |",
@@ -92,9 +92,8 @@ def test_tables_of_queries_and_of_published_numbers_are_written(store, page):
 
 
 def test_filling_twice_changes_nothing(store, page):
-    once = filled(page(TABLE), store).text
-    again = filled(page(once), store)
-    assert (again.text, again.tables, again.changed) == (once, 2, 0)
+    once, *_ = filled(page(TABLE), store)
+    assert filled(page(once), store) == (once, 2, 0)
 
 
 PLANNED = """
@@ -113,7 +112,7 @@ def test_a_space_is_filled_from_the_trials_that_it_plans_and_says_what_is_missin
     space.write_text(PLANNED)
     text = page(f"<!-- published: {space} 5A -->\n<!-- end -->\n")
     command = f"`python -m sweeper.run {space} --results {store}`"
-    lines = filled(text, store).text.splitlines()
+    lines = filled(text, store)[0].splitlines()
     assert lines[-5:] == [
         "| 5A | A_R | success_p5 |  | - (73) | - (70) |  |  |",
         "",
@@ -124,7 +123,7 @@ def test_a_space_is_filled_from_the_trials_that_it_plans_and_says_what_is_missin
     (first, second) = search_space.read(space).expand().trials
     opened = Store.open(store)
     opened.commit(result(json.loads(first.model_dump_json()), metrics={"success": 0.5, "success_p5": 0.7}))
-    lines = filled(text, store).text.splitlines()
+    lines = filled(text, store)[0].splitlines()
     assert lines[-6:-2] == [
         "| 5A | A_R | success | - (89.5) |  | - (86.5) |  |  |",
         "| 5A | A_R | success_p5 |  | 70.0 (73) | - (70) | 1 | 250 |",
@@ -132,11 +131,11 @@ def test_a_space_is_filled_from_the_trials_that_it_plans_and_says_what_is_missin
         f"1 of 2 trials not run yet: {command}",
     ]
     opened.commit(result(json.loads(second.model_dump_json())))
-    assert "not run yet" not in filled(text, store).text
+    assert "not run yet" not in filled(text, store)[0]
 
 
 def test_a_query_without_an_answer_says_so(store, page):
-    text = filled(page("<!-- table: SELECT q FROM trials WHERE q = 77 -->\n<!-- end -->\n"), store).text
+    text = filled(page("<!-- table: SELECT q FROM trials WHERE q = 77 -->\n<!-- end -->\n"), store)[0]
     assert text.splitlines()[1:-1] == ["", "The store has no such trial yet.", ""]
 
 
