@@ -131,12 +131,12 @@ def test_machines_install_from_locks_that_exist(name):
     assert {"boto3", "aiohttp", "google-api-python-client"} <= set(locked["cluster"])
 
 
-def _locked(name: str) -> dict[str, str]:
-    """Versions by package; every one has a hash."""
+def _locked(name: str) -> dict[str, set[str]]:
+    """Versions by package, each with the Pythons that get it; every one has a hash."""
     text = (plugins.ROOT / name).read_text()
-    versions = dict(re.findall(r"^([\w.-]+)==(\S+)(?: ; .+)? \\\n    --hash=sha256:", text, re.MULTILINE))
-    assert len(versions) == len(re.findall(r"^[\w.-]+==", text, re.MULTILINE))
-    return versions
+    entries = re.findall(r"^([\w.-]+)==(\S+(?: ; .+)?) \\\n    --hash=sha256:", text, re.MULTILINE)
+    assert len(entries) == len(re.findall(r"^[\w.-]+==", text, re.MULTILINE))
+    return {name: {version for other, version in entries if other == name} for name, _ in entries}
 
 
 @pytest.mark.parametrize("name", LAUNCHER_FILES)
