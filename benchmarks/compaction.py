@@ -37,7 +37,7 @@ TRIAL = {
 def fill(store: Store, trials: int, network_bytes: int, first: int = 0) -> None:
     """Commit so many trials, whose seeds begin with `first`, with networks of so many bytes."""
     network = {"weight": np.ones(network_bytes // 4, np.float32)} if network_bytes else None
-    origin, now = provenance.capture(["benchmark"]), datetime.datetime.now(datetime.UTC)
+    origin, now = provenance.capture("benchmark"), datetime.datetime.now(datetime.UTC)
     outcomes = {"success": np.arange(12, dtype=np.float32) / 12}
     template = TrialSpec.model_validate(TRIAL)
     for seed in range(first, first + trials):

@@ -40,7 +40,7 @@ def measure(packs: int) -> float:
     work = tuple(plan.Work(Pack((template.model_copy(update={"seed": seed}),)), ()) for seed in range(packs))
     source = plan.ListedWork(plan.Plan({}, {}, 1, packs, work, frozenset()))
     planned = SweepPlanned("benchmark", trials=packs, done=0, failed=0, steps=0)
-    origin = provenance.capture(["benchmark"])
+    origin = provenance.capture("benchmark")
     heard = [log_lines.LogLines(Console(file=io.StringIO()))]
     with tempfile.TemporaryDirectory() as folder, Stream(heard, warn=print) as stream:
         job = launch.Job(source, lambda: planned, Store.open(folder), origin, Resources(), launch.Training())

@@ -219,7 +219,7 @@ def measure(workers: int, seconds: float, forked: bool) -> list[str]:
         Sleeper.workers, Sleeper.counted = workers, Path(folder) / "counted"
         watch = Watch(workers, seconds, Sleeper.counted, interruption)
         with Stream([watch], warn=print) as stream:
-            origin = provenance.capture(["benchmark"])
+            origin = provenance.capture("benchmark")
             job = launch.Job(source, lambda: planned, Store.open(folder), origin, Resources(), launch.Training())
             launched = launch.launch(job, stream, interruption)
         ray.shutdown()

@@ -40,7 +40,7 @@ def main(results: str, witness: Path, steps: int) -> None:
     pending = [name for name in pack.trial_ids if name not in committed]
     with witness.open("a", buffering=1) as lines:
         if pending:
-            destination = pack_run.Destination(store, provenance.capture(["chaos"]), CHECKPOINT_SECONDS)
+            destination = pack_run.Destination(store, provenance.capture("chaos"), CHECKPOINT_SECONDS)
             run = pack_run.opened(pack, pending, destination)
             begun = time.monotonic()
             lines.write(f"start {run.progress().step}\n")

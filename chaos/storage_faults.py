@@ -159,7 +159,7 @@ def files_damaged(checkout: Path, folder: Path, times: int, draw: random.Random)
     )
 
 
-_provenance = functools.cache(lambda: provenance.capture(["chaos"]))
+_provenance = functools.cache(lambda: provenance.capture("chaos"))
 
 
 def _result(seed: int) -> TrialResult:

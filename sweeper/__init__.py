@@ -3,28 +3,71 @@
 From Python (docs/notebook.ipynb shows all of it):
 
     space = sweeper.read_space("space.yaml")     a search space
-    sweeper.plan(space)                          what is done, what would run
-    sweeper.train(space)                         train what is missing
+    plan = sweeper.plan(space)                   what is done, what would run
+    result = sweeper.train(plan)                 train what is missing
+    sweeper.evaluate_networks(space, seeds=1000) evaluate stored networks by another protocol
     sweeper.sql("select * from trials")          ask the store
     sweeper.load("80d7d837a0ca7147efac")         a trained network
 
-`import sweeper` itself imports nothing else; each function imports what it needs when it is first called.
+The commands are these functions with a printer. Public and stable are what stands in `__all__`, the events of
+`sweeper.events`, and `sweeper.trial.contracts` for plug-ins; all else may change without notice. `import sweeper`
+itself imports nothing else; each function imports what it needs when it is first called.
 """
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sweeper.packs.trained_trial import TrainedTrial
+    from sweeper.analysis.sql import QueryError
+    from sweeper.events import Event
+    from sweeper.packs.evaluation_plan import ProtocolError
+    from sweeper.packs.trained_trial import LoadError, TrainedTrial
+    from sweeper.space.problems import SearchSpaceError
     from sweeper.space.sweep_spec import SweepSpec
-    from sweeper.starts.from_python import SweepPlan
+    from sweeper.store.files import StoreError
+    from sweeper.sweeps.evaluation import EvaluationResult
+    from sweeper.sweeps.on_cluster import SweepError
+    from sweeper.sweeps.sweep_plan import SweepPlan
+    from sweeper.sweeps.sweep_result import SweepResult
+    from sweeper.trial.fingerprint import OtherCodeError
+    from sweeper.trial.jax_settings import SettingsError
+    from sweeper.trial.plugins import PluginError
 
-__all__ = ["load", "plan", "read_space", "sql", "train"]
+__all__ = [
+    "EvaluationResult", "LoadError", "OtherCodeError", "PluginError", "ProtocolError", "QueryError", "SearchSpaceError",
+    "SettingsError", "StoreError", "SweepError", "SweepPlan", "SweepResult", "SweepSpec", "TrainedTrial",
+    "evaluate_networks", "load", "plan", "read_space", "sql", "train",
+]  # fmt: skip
 
 __version__ = "0.1.0"
+
+_MODULES = {
+    "EvaluationResult": "sweeps.evaluation",
+    "LoadError": "packs.trained_trial",
+    "OtherCodeError": "trial.fingerprint",
+    "PluginError": "trial.plugins",
+    "ProtocolError": "packs.evaluation_plan",
+    "QueryError": "analysis.sql",
+    "SearchSpaceError": "space.problems",
+    "SettingsError": "trial.jax_settings",
+    "StoreError": "store.files",
+    "SweepError": "sweeps.on_cluster",
+    "SweepPlan": "sweeps.sweep_plan",
+    "SweepResult": "sweeps.sweep_result",
+    "SweepSpec": "space.sweep_spec",
+    "TrainedTrial": "packs.trained_trial",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The public classes, imported when they are first asked for."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'sweeper' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"sweeper.{_MODULES[name]}"), name)
 
 
 def read_space(path: "str | Path", overrides: Mapping[str, object] | None = None) -> "SweepSpec":
@@ -36,68 +79,117 @@ def read_space(path: "str | Path", overrides: Mapping[str, object] | None = None
             `{"trial.steps": 100, "trial.objective.q": {"choice": [1, 10]}}`.
 
     Raises:
-        sweeper.space.problems.SearchSpaceError: the space cannot be run; one line for every mistake.
+        SearchSpaceError: the space cannot be run; one line for every mistake.
     """
-    from sweeper.starts import from_python
+    import json
 
-    return from_python.read_space(path, overrides or {})
+    from sweeper.space import panel_checks, search_space
+    from sweeper.trial.record import canonical
+
+    # JSON is YAML.
+    entries = [f"{entry}={json.dumps(canonical(value))}" for entry, value in (overrides or {}).items()]
+    space = search_space.read(path, entries)
+    panel_checks.check(space)
+    return space
 
 
-def plan(space: "str | Path | SweepSpec", results: "str | Path" = "results") -> "SweepPlan":
+def plan(
+    space: "str | Path | SweepSpec",
+    results: "str | Path" = "results",
+    *,
+    retry_failed: bool = False,
+    recompute_other_code: bool = False,
+) -> "SweepPlan":
     """What `train` would do: the trials of a space, those with a row in the store, and those to run.
 
-    Nothing is trained or written. Printed, a plan is two lines such as `--dry-run` prints.
+    Nothing is trained or written. Printed, a plan is a few lines such as `--dry-run` prints; `plan.cost()` estimates.
 
     Args:
         space: A search space, or its file.
         results: Folder or URL of the store, which need not exist.
+        retry_failed: Run failed trials again.
+        recompute_other_code: Compute rows again that other code has computed.
 
     Raises:
-        sweeper.space.problems.SearchSpaceError: the space cannot be run.
-        sweeper.store.files.StoreError: the store cannot be read.
+        OtherCodeError: code was edited after this process had loaded it.
+        SearchSpaceError: the space cannot be run.
+        SettingsError: a setting of JAX that decides numbers was changed.
+        StoreError: the store cannot be read.
     """
-    from sweeper.starts import from_python
+    from sweeper.sweeps.sweep_plan import plan_sweep
 
-    return from_python.plan(space, results)
+    return plan_sweep(space, results, retry_failed=retry_failed, recompute_other_code=recompute_other_code)
 
 
 def train(
-    space: "str | Path | SweepSpec",
-    results: "str | Path" = "results",
+    plan: "SweepPlan",
     *,
     in_process: bool = False,
     address: str | None = None,
     concurrency: int | None = None,
-    retry_failed: bool = False,
-) -> "pd.DataFrame":
-    """Train, evaluate and commit the trials of a space that the store lacks, and print what came out.
+    on_event: "Callable[[Event], None] | None" = None,
+) -> "SweepResult":
+    """Train, evaluate and commit the trials of a plan that the store lacks.
 
-    This is `python -m sweeper.run`: what is committed is not run again, and what was interrupted goes on from its
-    checkpoint. Ctrl-C leaves checkpoints.
+    What is committed is not run again, and what was interrupted goes on from its checkpoint. Ctrl-C leaves checkpoints.
+    Printed, the result is the table at the end of `python -m sweeper.run`; `result.trials` has a row for every trial of
+    the plan, with the columns of the view `trials` (docs/store.md), and `result.unfinished` the reasons of the others.
 
     Args:
-        space: A search space, or its file.
-        results: Folder or URL of the store.
+        plan: What to train.
         in_process: Train pack after pack in this process, without Ray. It starts at once, and an exception of a task or
             model comes with its traceback; on Ray that would be a failed row.
         address: Ray cluster (`host:port`, `auto`, `local`); by default the running cluster, else a local one.
         concurrency: At most so many packs at once on Ray; by default as many as fit.
-        retry_failed: Run failed trials again.
-
-    Returns:
-        One row for every trial of the space that has a row in the store, with the columns of the view `trials`
-        (docs/store.md): seconds for times, bytes for memory. A trial that failed says why in `error_message`.
+        on_event: Hears every event of the training (`sweeper.events`); without it progress is printed.
 
     Raises:
-        sweeper.space.problems.SearchSpaceError: the space cannot be run.
-        sweeper.store.files.StoreError: the store cannot be read or written.
-        sweeper.starts.from_python.SweepError: there is no cluster that can run the sweep.
-        sweeper.trial.jax_settings.SettingsError: a setting of JAX that decides numbers was changed.
+        OtherCodeError: code was edited after this process had loaded it.
+        StoreError: the store cannot be read or written.
+        SweepError: there is no cluster that can run the sweep.
         KeyboardInterrupt: Ctrl-C came, or a request to stop (`sweeper stop`).
     """
-    from sweeper.starts import from_python
+    from sweeper.sweeps.training import train
 
-    return from_python.train(space, results, in_process, address, concurrency, retry_failed)
+    return train(plan, in_process=in_process, address=address, concurrency=concurrency, on_event=on_event)
+
+
+def evaluate_networks(
+    trials: "str | Path | SweepSpec | Sequence[str]",
+    results: "str | Path" = "results",
+    *,
+    seeds: int | None = None,
+    votes: Sequence[int] | None = None,
+    address: str | None = None,
+    concurrency: int | None = None,
+    recompute_other_code: bool = False,
+) -> "EvaluationResult":
+    """Evaluate stored networks on a Ray cluster by another protocol, without training.
+
+    `result.evaluations` has one row an evaluation. (`sweeper.evaluate` is the command, `python -m sweeper.evaluate`.)
+
+    Args:
+        trials: A search space or its file, whose trials are evaluated; or ids of trials.
+        results: Folder or URL of the store.
+        seeds: Evaluation seeds r; None for those of each trial.
+        votes: Group sizes of the votes; None for those of each trial.
+        address: As for `train`.
+        concurrency: As for `train`.
+        recompute_other_code: Make evaluations again that other code has made.
+
+    Raises:
+        ProtocolError: the protocol makes no sense.
+        SearchSpaceError: the space cannot be read.
+        StoreError: the store cannot be read or written.
+        SweepError: there is no cluster that can evaluate.
+        KeyboardInterrupt: Ctrl-C came, or a request to stop.
+    """
+    from sweeper.packs.evaluation_plan import ProtocolChanges
+    from sweeper.sweeps import evaluation
+
+    changes = ProtocolChanges(seeds, None if votes is None else tuple(votes))
+    planned = evaluation.plan_evaluation(trials, changes, results, recompute_other_code=recompute_other_code)
+    return evaluation.evaluate(planned, address=address, concurrency=concurrency)
 
 
 def sql(question: str, results: "str | Path" = "results") -> "pd.DataFrame":
@@ -108,8 +200,8 @@ def sql(question: str, results: "str | Path" = "results") -> "pd.DataFrame":
         results: Folder or URL of the store.
 
     Raises:
-        sweeper.analysis.sql.QueryError: the question is not one SELECT, or asks for what is not there.
-        sweeper.store.files.StoreError: there is no store, or it cannot be read.
+        QueryError: the question is not one SELECT, or asks for what is not there.
+        StoreError: there is no store, or it cannot be read.
     """
     from sweeper.analysis.sql import frame
 
@@ -124,9 +216,8 @@ def load(trial_id: str, results: "str | Path" = "results") -> "TrainedTrial":
         results: Folder or URL of the store.
 
     Raises:
-        sweeper.packs.trained_trial.LoadError: the trial has no row or no network, or is of other code than this
-            checkout.
-        sweeper.store.files.StoreError: there is no store, or it cannot be read.
+        LoadError: the trial has no row or no network, or is of other code than this checkout.
+        StoreError: there is no store, or it cannot be read.
     """
     from sweeper.packs import trained_trial  # takes a second to import
 

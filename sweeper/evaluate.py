@@ -16,6 +16,7 @@ import typer
 
 from sweeper.command_line import Address, CommandLine, Concurrency, Results
 from sweeper.interruption import Interruption, exit_code
+from sweeper.messages import counted
 
 app = CommandLine()
 
@@ -51,27 +52,66 @@ def evaluate(
     if len(spaces) + bool(ids) + (where is not None) != 1:
         raise typer.BadParameter("give one search space, or ids of trials, or --where")
 
-    def start(interruption: Interruption) -> int:
+    changed = None if votes is None else _group_sizes(votes)
+
+    def started(interruption: Interruption) -> int:
         # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
-        from sweeper.packs.evaluation_plan import ProtocolChanges
-        from sweeper.starts import evaluation
+        import jax
 
-        options = evaluation.EvaluationOptions(
-            space=spaces[0] if spaces else None,
-            trial_ids=ids,
-            where=where,
-            changes=ProtocolChanges(seeds, None if votes is None else _group_sizes(votes)),
-            results=results,
-            address=address,
-            dry_run=dry_run,
-            overrides=tuple(overrides or ()),
-            recompute_other_code=recompute_other_code,
-            concurrency=concurrency,
-            argv=tuple(sys.argv),
-        )
-        return evaluation.start(options, interruption)
+        from sweeper.analysis import sql
+        from sweeper.packs.evaluation_plan import ProtocolChanges, ProtocolError
+        from sweeper.space import search_space
+        from sweeper.space.problems import SearchSpaceError
+        from sweeper.store.store import Store, StoreError
+        from sweeper.sweeps import evaluation
+        from sweeper.sweeps.on_cluster import Interrupted, SweepError
+        from sweeper.sweeps.output import Output
+        from sweeper.trial import plugins, provenance
+        from sweeper.trial.fingerprint import OtherCodeError
+        from sweeper.trial.jax_settings import SettingsError
+        from sweeper.trial.plugins import PluginError
 
-    raise typer.Exit(exit_code(start))
+        output = Output()
+        jax.config.update("jax_platforms", "cpu")  # only workers use accelerators
+        planned = None
+        try:
+            store = Store.existing(results)
+            with plugins.contained():
+                if where is not None:
+                    answer = sql.table(f"select trial_id from trials where {sql.condition(where)}", store)
+                    chosen = answer["trial_id"].to_pylist()
+                else:
+                    chosen = search_space.read(spaces[0], overrides or ()) if spaces else ids
+            planned = evaluation.plan_evaluation(
+                chosen,
+                ProtocolChanges(seeds, changed),
+                results,
+                recompute_other_code=recompute_other_code,
+                command=provenance.command_line(sys.argv),
+            )
+            output.say(str(planned))
+            if dry_run:
+                return 0
+            result = evaluation.evaluate(
+                planned, address=address, concurrency=concurrency, interruption=interruption, output=output
+            )
+            result.tell(output)
+            return 0 if result.complete else 1
+        except Interrupted as stopped:
+            left = counted(stopped.left, "network")
+            output.say(f"interrupted with {left} to go; this command carries on:\n  {stopped.command}")
+            return 128 + stopped.signum
+        except (SearchSpaceError, SettingsError, PluginError, OtherCodeError, sql.QueryError, ProtocolError) as error:
+            output.complain(str(error))
+            return 2
+        except StoreError as error:
+            output.complain(str(error))
+            return 2 if planned is None else 1
+        except SweepError as error:
+            output.complain(str(error))
+            return error.code
+
+    raise typer.Exit(exit_code(started))
 
 
 def _group_sizes(text: str) -> tuple[int, ...]:

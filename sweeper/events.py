@@ -1,6 +1,6 @@
 """What happens to a sweep, as a stream of typed events that any number of listeners hear.
 
-`starts.on_cluster` and the driver's loop (`sweeper.launch`) emit events, and so does `starts.in_process`; the live view
+`sweeps.on_cluster` and the driver's loop (`sweeper.launch`) emit events, and so does `sweeps.training`; the live view
 is a listener like any other (`sweeper/listeners`). An event is plain data (numbers, strings, and mappings and tuples of
 these), so that a listener may store or send an event.
 

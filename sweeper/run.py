@@ -10,6 +10,7 @@ of each; 2 for input that cannot be run; 128 + n after signal n (130 for Ctrl-C)
 import atexit
 import gc
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ import typer
 
 from sweeper.command_line import Address, CommandLine, Concurrency, Results
 from sweeper.interruption import Interruption, exit_code
+from sweeper.messages import counted
 
 app = CommandLine()
 
@@ -39,29 +41,94 @@ def run(
     concurrency: Concurrency = None,
 ) -> None:
     """Run what is missing of a search space, and print what came out."""
-
     # Python looks through all objects when it ends: a sixth of the time of a start that finds everything done. (DuckDB
     # counts on it, so commands that ask in SQL wait for it.)
     atexit.register(gc.freeze)
 
-    def start(interruption: Interruption) -> int:
-        # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
-        from sweeper.starts import planned_sweep, sweep
-
-        options = planned_sweep.StartOptions(
-            space=space,
-            results=results,
+    def started(interruption: Interruption) -> int:
+        return start(
+            space,
+            results,
+            interruption,
+            overrides=overrides or (),
             address=address,
             dry_run=dry_run,
-            overrides=tuple(overrides or ()),
             retry_failed=retry_failed,
             recompute_other_code=recompute_other_code,
             concurrency=concurrency,
-            argv=tuple(sys.argv),
         )
-        return sweep.start(options, interruption)
 
-    raise typer.Exit(exit_code(start))
+    raise typer.Exit(exit_code(started))
+
+
+def start(
+    space: Path,
+    results: str,
+    interruption: Interruption,
+    *,
+    overrides: Sequence[str] = (),
+    address: str | None = None,
+    dry_run: bool = False,
+    retry_failed: bool = False,
+    recompute_other_code: bool = False,
+    concurrency: int | None = None,
+) -> int:
+    """Plan, train and tell; returns the exit code.
+
+    Raises:
+        KeyboardInterrupt: a signal came while no pack was running, or a second one.
+    """
+    # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
+    import jax
+
+    from sweeper.space import search_space
+    from sweeper.space.problems import SearchSpaceError
+    from sweeper.store.store import Store, StoreError
+    from sweeper.sweeps.on_cluster import Interrupted, SweepError
+    from sweeper.sweeps.output import Output
+    from sweeper.sweeps.sweep_plan import plan_sweep
+    from sweeper.sweeps.training import require_room, train
+    from sweeper.trial import plugins, provenance
+    from sweeper.trial.fingerprint import OtherCodeError
+    from sweeper.trial.jax_settings import SettingsError
+    from sweeper.trial.plugins import PluginError
+
+    output = Output()
+    jax.config.update("jax_platforms", "cpu")  # the driver plans and counts; only workers use accelerators
+    readable = False
+    try:
+        with plugins.contained():
+            spec = search_space.read(space, overrides)
+        Store.open(results)
+        readable = True
+        plan = plan_sweep(
+            spec,
+            results,
+            retry_failed=retry_failed,
+            recompute_other_code=recompute_other_code,
+            command=provenance.command_line(sys.argv),
+        )
+        output.say(str(plan))
+        if dry_run:
+            require_room(plan, address)
+            output.say(f"  cost: {plan.cost(output.say)}")
+            return 0
+        result = train(plan, address=address, concurrency=concurrency, interruption=interruption, output=output)
+        result.tell(output, result.draw())
+        return 0 if result.complete else 1
+    except Interrupted as stopped:
+        left = counted(stopped.left, "trial")
+        output.say(f"interrupted with {left} to go; this command carries on:\n  {stopped.command}")
+        return 128 + stopped.signum
+    except (SearchSpaceError, SettingsError, PluginError, OtherCodeError) as error:
+        output.complain(str(error))
+        return 2
+    except StoreError as error:
+        output.complain(str(error))
+        return 1 if readable else 2
+    except SweepError as error:
+        output.complain(str(error))
+        return error.code
 
 
 if __name__ == "__main__":

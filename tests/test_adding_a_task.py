@@ -99,8 +99,9 @@ def test_the_guide_runs_from_nothing_to_a_figure(folder, capsys):
         for block in text.split("$ ")[1:]:
             command, *expected = block.splitlines()
             if command.startswith("sweeper run") and "--dry-run" not in command:
-                sweeper.train(sweeper.read_space(command.split()[2], {"trial.steps": 300}), in_process=True)
-                said = capsys.readouterr().out
+                space = sweeper.read_space(command.split()[2], {"trial.steps": 300})
+                result = sweeper.train(sweeper.plan(space), in_process=True)
+                said = "\n".join([str(result), *result.draw()])
             else:
                 said = _command(command)
             assert all(line in said for line in expected), said

@@ -11,7 +11,7 @@ from docs.fill import filled
 from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.trial.plugins import ROOT
-from tests.tiny_starts import start
+from tests.tiny_sweeps import start
 
 PUBLISHED = ROOT / "published"
 

@@ -61,8 +61,13 @@ class Provenance(BaseModel):
         return None if self.code is None else self.code.fingerprint(trial)
 
 
-def capture(argv: Sequence[str], checkout: Path = plugins.ROOT) -> Provenance:
-    """Provenance of this process, which was started by the command line `argv` (as in `sys.argv`)."""
+def capture(command: str, checkout: Path = plugins.ROOT) -> Provenance:
+    """Provenance of this process.
+
+    Args:
+        command: The command line to type again (`command_line`).
+        checkout: The folder with the code.
+    """
     commit, dirty = _git_state(checkout)
     lock = checkout / "locks" / "runtime.lock"
     return Provenance(
@@ -70,14 +75,14 @@ def capture(argv: Sequence[str], checkout: Path = plugins.ROOT) -> Provenance:
         dirty=dirty,
         lock_hash=hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else None,
         versions=_versions(),
-        command=command(argv),
+        command=command,
         captured=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         code=fingerprint.captured(),
     )
 
 
-def command(argv: Sequence[str]) -> str:
-    """The command line to type again: modules by name instead of by path, and without keys in URLs."""
+def command_line(argv: Sequence[str]) -> str:
+    """The command line of `sys.argv` to type again: modules by name instead of by path, and without keys in URLs."""
     words = list(argv)
     program = Path(words[0]) if words else Path()
     if program.suffix == ".py" and program.parent.name == "sweeper":

@@ -18,7 +18,7 @@ from sweeper.store.store import Store, SweepRecord
 from sweeper.training import gradient
 from sweeper.trial.trial_spec import trial_id
 from tests.results import PROVENANCE, failure, result
-from tests.tiny_starts import with_seeds
+from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
 
 SPACE = "name: ours" + with_seeds(2).replace("q: 3", "q: {choice: [3, 10]}").replace("steps: 250", "steps: 400")

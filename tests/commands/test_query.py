@@ -26,7 +26,7 @@ from sweeper.store.store import Store, StoreError, SweepRecord
 from sweeper.trial import plugins
 from sweeper.trial.trial_spec import trial_id
 from tests.results import PROVENANCE, failure, outcomes, result
-from tests.tiny_starts import with_seeds
+from tests.tiny_sweeps import with_seeds
 
 
 @pytest.fixture(scope="module")

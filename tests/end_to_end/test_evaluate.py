@@ -10,7 +10,7 @@ from sweeper.store.store import Store
 from sweeper.trial import plugins
 from sweeper.trial.trial_spec import trial_id
 from tests.results import result
-from tests.tiny_starts import with_seeds
+from tests.tiny_sweeps import with_seeds
 
 pytestmark = pytest.mark.long
 

@@ -7,7 +7,7 @@ import pytest
 
 from sweeper.store.store import Store
 from tests.end_to_end.sweep_process import Command, copy_checkout, curves, science, until
-from tests.tiny_starts import with_seeds
+from tests.tiny_sweeps import with_seeds
 
 SPACE = (
     with_seeds(2).replace("steps: 250", "steps: 6000")

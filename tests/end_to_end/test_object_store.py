@@ -19,7 +19,7 @@ from sweeper.trial import plugins
 from sweeper.trial.trial_spec import trial_id
 from tests.results import failure, outcomes, result
 from tests.s3_server import ENVIRONMENT
-from tests.tiny_starts import with_seeds
+from tests.tiny_sweeps import with_seeds
 
 FINISHED = trial_id(result().trial)
 NAME = trial_file_name("coloring", "Aq_R", FINISHED)

@@ -144,7 +144,8 @@ NOTEBOOK = """
 import jax.numpy
 jax.numpy.ones(3) + 1  # starts jax's own CPU device, with the threads of the environment
 import sweeper
-assert sweeper.train("sums.yaml", "in-process", in_process=True)["status"].tolist() == ["finished"]
+result = sweeper.train(sweeper.plan("sums.yaml", "in-process"), in_process=True)
+assert result.trials["status"].tolist() == ["finished"]
 """
 
 PATIENT_DRIVER = """

@@ -13,7 +13,7 @@ import pytest
 
 from sweeper.store.store import Store
 from sweeper.trial import plugins
-from tests.tiny_starts import with_seeds
+from tests.tiny_sweeps import with_seeds
 
 SCRIPT = plugins.ROOT / "clusters" / "slurm-elastic.sh"
 

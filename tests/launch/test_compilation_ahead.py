@@ -42,7 +42,7 @@ def test_a_pack_whose_programs_are_prepared_compiles_nothing(fields, tmp_path):
     trials = tuple(coloring_trial(**FIELDS | fields, seed=seed) for seed in range(2))
     compilation_ahead.compile_programs(trials[0], len(trials))
     compiled = compilation.seconds()
-    run_pack(Pack(trials), Destination(Store.open(tmp_path), provenance.capture(["test"])))
+    run_pack(Pack(trials), Destination(Store.open(tmp_path), provenance.capture("test")))
     assert compilation.seconds() == compiled
 
 

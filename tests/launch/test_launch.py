@@ -16,13 +16,14 @@ from sweeper import events, launch
 from sweeper.interruption import Interruption
 from sweeper.launch import cluster, failures, local_cluster, tune_driver
 from sweeper.launch.code_snapshot import code_snapshot
+from sweeper.listeners import heartbeat_writer
 from sweeper.packs import plan
 from sweeper.packs.packing import packs
 from sweeper.space import search_space
 from sweeper.space.resources import Resources
-from sweeper.starts import on_cluster
-from sweeper.starts.output import Output
 from sweeper.store.store import Store
+from sweeper.sweeps import on_cluster
+from sweeper.sweeps.output import Output
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.private_folder import private_folder
 from tests.heard import Heard
@@ -51,7 +52,7 @@ def test_the_driver_never_starts_jax():
         "from pathlib import Path\n"
         "import jax._src.xla_bridge as bridge\n"
         "from sweeper import launch, run\n"
-        "from sweeper.starts import sweep\n"
+        "from sweeper.sweeps import training\n"
         "from sweeper.packs import plan\n"
         "from sweeper.space import panel_checks, search_space\n"
         "for path in map(Path('search_spaces').joinpath, ('quickstart.yaml', 'gridworld_small.yaml', 'recall.yaml')):\n"
@@ -259,11 +260,12 @@ def test_a_start_that_gets_no_cluster_ends_with_the_reason_unless_a_signal_came(
     planned = events.SweepPlanned("quick", trials=0, done=0, failed=0, steps=0)
     source = plan.ListedWork(plan.plan((), None, {}, frozenset()))
     job = launch.Job(source, lambda: planned, store, PROVENANCE, Resources(), launch.Training())
-    with pytest.raises(on_cluster.StartError, match=str(error)) as ended:
-        on_cluster.launched(job, None, Output(), Interruption())
+    heartbeats = heartbeat_writer.HeartbeatWriter(store, "", lambda: None)
+    with pytest.raises(on_cluster.SweepError, match=str(error)) as ended:
+        on_cluster.launched(job, None, [heartbeats], Output(), Interruption())
     assert ended.value.code == code
     interruption = Interruption()
     interruption.ask()
     with pytest.raises(KeyboardInterrupt):
-        on_cluster.launched(job, None, Output(), interruption)
+        on_cluster.launched(job, None, [heartbeats], Output(), interruption)
     assert store.listing("drivers") == [], "no heartbeat is left behind"

@@ -204,7 +204,7 @@ def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_ma
 
 
 def test_a_worker_of_other_code_trains_nothing(strides, tmp_path):
-    origin = provenance.capture(["test"])
+    origin = provenance.capture("test")
     assert origin.code is not None
     other = origin.model_copy(update={"code": origin.code.model_copy(update={"models": {}})})
     worker = Worker(whole(coloring_trial()), tmp_path, origin=other)
@@ -237,7 +237,7 @@ def test_a_worker_with_other_flags_trains_nothing_and_continues_no_checkpoint(st
 
 def test_a_checkpoint_of_other_code_is_reported_once(strides, tmp_path, monkeypatch):
     work = whole(coloring_trial())
-    mended = provenance.capture(["test"])
+    mended = provenance.capture("test")
     assert mended.code is not None
     mended = mended.model_copy(update={"code": mended.code.model_copy(update={"numerics": "mended"})})
     with monkeypatch.context() as patch:

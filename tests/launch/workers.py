@@ -28,7 +28,7 @@ class Worker(tune_worker.PackWorker):
         origin: provenance.Provenance | None = None,
     ):
         self.given = iter(orders)
-        origin = origin or provenance.capture(["test"])
+        origin = origin or provenance.capture("test")
         context = {"orders": None, "store": str(store), "provenance": origin}
         self.setup(worker_messages.encoded(work), **context, work_kind=work_kind, resources=resources)
 

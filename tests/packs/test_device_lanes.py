@@ -15,7 +15,7 @@ from sweeper.training import compilation, evolution, gradient
 from sweeper.trial import provenance, vectorisation
 from tests.trials import coloring_trial
 
-ORIGIN = provenance.capture(["test"])
+ORIGIN = provenance.capture("test")
 TRIALS = tuple(coloring_trial(seed=seed, steps=350) for seed in range(5))
 PACK = Pack(TRIALS)
 

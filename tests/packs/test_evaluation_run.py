@@ -7,16 +7,15 @@ from pydantic import TypeAdapter
 
 from sweeper.analysis import figures, sql
 from sweeper.analysis.results import Results
-from sweeper.interruption import Interruption
 from sweeper.packs import evaluation_run
 from sweeper.packs.evaluation_plan import ProtocolChanges, ProtocolError, evaluation_plan
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack
 from sweeper.space.panels import Panels
-from sweeper.starts.evaluation import EvaluationOptions, start, unreadable_networks
 from sweeper.store.evaluations import protocol_id, stored_evaluations
 from sweeper.store.files import DurableFiles
 from sweeper.store.store import Store
+from sweeper.sweeps.evaluation import plan_evaluation, unreadable_networks
 from sweeper.training import evaluation
 from sweeper.trial import provenance
 from sweeper.trial.trial_spec import trial_id
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 TRIALS = tuple(coloring_trial(seed=seed, steps=20) for seed in range(3))
 IDS = tuple(map(trial_id, TRIALS))
-ORIGIN = provenance.capture(["test"])
+ORIGIN = provenance.capture("test")
 MENDED = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"numerics": "mended"})})
 PROTOCOL = ProtocolChanges(seeds=20, votes=(1, 5))
 
@@ -119,17 +118,12 @@ def test_evaluations_of_other_code_are_kept_or_made_again(store, monkeypatch):
     assert sql.frame("select new_metric from evaluations", store)["new_metric"].tolist() == [7.0] * 3
 
 
-def test_networks_that_other_code_has_trained_are_told(store, capsys):
+def test_networks_that_other_code_has_trained_are_told(store):
     trained = MENDED.model_copy(update={"commit": "abcdef0123", "dirty": True})
     other = coloring_trial(seed=3, steps=20)
     run_pack(Pack((other,)), Destination(store, trained))
     assert planned(store, (*IDS, trial_id(other))).other_networks == (trial_id(other),)
-    options = EvaluationOptions(
-        None, (*IDS, trial_id(other)), None, PROTOCOL, store.root, "local", dry_run=True, overrides=(),
-        recompute_other_code=False, concurrency=None, argv=(),
-    )  # fmt: skip
-    assert start(options, Interruption()) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    assert plan_evaluation([*IDS, trial_id(other)], PROTOCOL, store.root).lines() == [
         "evaluation: 4 networks · 0 evaluated · 4 to evaluate",
         "  1 network was trained by other code (commit abcdef0 with changes) than evaluates now",
     ]

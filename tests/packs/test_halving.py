@@ -34,7 +34,7 @@ trial:
 search: {method: halving, starts: 4, rungs: [{steps: 200, keep: 2}, {steps: 400, keep: 1}]}
 """
 
-ORIGIN = provenance.capture(["test"])
+ORIGIN = provenance.capture("test")
 DONE = done_statuses(early_stopping=True, retry_failed=False)
 
 

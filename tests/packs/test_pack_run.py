@@ -35,7 +35,7 @@ TRIALS = (
     coloring_trial(baseline="AE_R", objective={"q": 1.0, "m": 2}),
 )
 METRICS = ["success", "success_p5", "majority_3", "sampled", "loss", "loss_p95", "variance", "train_loss"]
-ORIGIN = provenance.capture(["test"])
+ORIGIN = provenance.capture("test")
 
 
 def _run(store: Store, pack: Pack, pending=None) -> PackRun:

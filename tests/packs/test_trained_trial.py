@@ -27,7 +27,7 @@ TRIAL = coloring_trial(steps=20)
 def folder(tmp_path_factory) -> Path:
     """A folder in which a sweep left its store."""
     folder = tmp_path_factory.mktemp("project")
-    run_pack(Pack((TRIAL,)), Destination(Store.open(folder / "results"), provenance.capture(["test"])))
+    run_pack(Pack((TRIAL,)), Destination(Store.open(folder / "results"), provenance.capture("test")))
     return folder
 
 

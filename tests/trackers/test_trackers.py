@@ -21,7 +21,7 @@ from sweeper.trackers import runs
 from sweeper.trial import plugins
 from sweeper.trial.trial_spec import trial_id
 from tests.results import PROVENANCE, STARTED, failure, result
-from tests.tiny_starts import SPACE
+from tests.tiny_sweeps import SPACE
 
 pytestmark = pytest.mark.slow  # imports of the trackers take seconds
 

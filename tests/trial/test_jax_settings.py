@@ -12,7 +12,7 @@ from sweeper.training import gradient
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.jax_settings import SettingsError
 from sweeper.trial.plugins import PluginError
-from tests.tiny_starts import start, with_seeds
+from tests.tiny_sweeps import start, with_seeds
 from tests.trials import coloring_trial
 
 NO_NUMBERS = """

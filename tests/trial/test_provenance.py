@@ -36,7 +36,7 @@ def checkout(tmp_path, monkeypatch):
 
 def test_a_clean_checkout_is_its_commit(checkout):
     before = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-    origin = provenance.capture(["sweeper/run.py"], checkout)
+    origin = provenance.capture("python -m sweeper.run", checkout)
     assert origin.commit == git(checkout, "rev-parse", "HEAD")
     assert origin.dirty is False
     assert origin.lock_hash == hashlib.sha256(b"jax==0.10.2\n").hexdigest()
@@ -47,7 +47,7 @@ def test_a_clean_checkout_is_its_commit(checkout):
 @pytest.mark.parametrize("name", ["locks/runtime.lock", "new_task.py"])
 def test_a_changed_or_new_file_makes_it_dirty(checkout, name):
     (checkout / name).write_text("changed")
-    assert provenance.capture([], checkout).dirty is True
+    assert provenance.capture("", checkout).dirty is True
 
 
 def test_the_environment_of_a_hook_names_no_other_repository_and_no_other_index(checkout, tmp_path, monkeypatch):
@@ -56,7 +56,7 @@ def test_the_environment_of_a_hook_names_no_other_repository_and_no_other_index(
     (other / "more").touch()
     git(other, "add", "more")
     git(other, "commit", "-q", "-m", "second")
-    before = provenance.capture([], checkout)
+    before = provenance.capture("", checkout)
     for environment in (
         {"GIT_DIR": str(other / ".git"), "GIT_WORK_TREE": str(other)},
         {"GIT_INDEX_FILE": str(tmp_path / "no-index")},
@@ -66,15 +66,15 @@ def test_the_environment_of_a_hook_names_no_other_repository_and_no_other_index(
         with monkeypatch.context() as patch:
             for name, value in environment.items():
                 patch.setenv(name, value)
-            origin = provenance.capture([], checkout)
+            origin = provenance.capture("", checkout)
         assert (origin.commit, origin.dirty) == (before.commit, False), environment
 
 
 def test_where_git_refuses_that_is_said(checkout, monkeypatch, caplog):
-    assert provenance.capture([], checkout).commit is not None
+    assert provenance.capture("", checkout).commit is not None
     assert not caplog.records
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    origin = provenance.capture([], checkout)
+    origin = provenance.capture("", checkout)
     assert (origin.commit, origin.dirty) == (None, None)
     (record,) = caplog.records
     assert "detected dubious ownership" in record.getMessage()
@@ -84,26 +84,26 @@ def test_results_make_nothing_dirty(checkout):
     for place in ("results", "runs/first", "locks/inner"):
         Store.open(checkout / place).commit(result())
     Store.open(checkout / "begun").record_sweep(record("quick", []))
-    assert provenance.capture([], checkout).dirty is False
+    assert provenance.capture("", checkout).dirty is False
     git(checkout, "add", "results")
     git(checkout, "commit", "-q", "-m", "results")
     Store.open(checkout / "results").commit(result({"seed": 1}))
     next((checkout / "results").rglob("*.parquet")).write_bytes(b"")
-    assert provenance.capture([], checkout).dirty is False
+    assert provenance.capture("", checkout).dirty is False
     (checkout / "runs" / "notes.txt").touch()
-    assert provenance.capture([], checkout).dirty is True
+    assert provenance.capture("", checkout).dirty is True
 
 
 def test_a_copy_without_history_borrows_none(checkout):
     inner = checkout / "inner"
     inner.mkdir()
-    origin = provenance.capture([], inner)
+    origin = provenance.capture("", inner)
     assert (origin.commit, origin.dirty, origin.lock_hash) == (None, None, None)
 
 
 def test_git_need_not_be_there(checkout, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert provenance.capture([], checkout).commit is None
+    assert provenance.capture("", checkout).commit is None
 
 
 @pytest.mark.parametrize(
@@ -119,15 +119,15 @@ def test_git_need_not_be_there(checkout, monkeypatch):
     ],
 )
 def test_the_command_can_be_typed_again_and_holds_no_folder_and_no_key(argv, expected):
-    assert provenance.command(argv) == expected
+    assert provenance.command_line(argv) == expected
 
 
 def test_it_travels_and_cannot_be_changed(checkout):
-    origin = provenance.capture([], checkout)
+    origin = provenance.capture("", checkout)
     assert pickle.loads(pickle.dumps(origin)) == origin
     with pytest.raises(ValueError, match="frozen"):
         origin.commit = "other"
 
 
 def test_a_command_line_that_is_no_utf_8_can_be_stored():
-    assert provenance.command(["/bin/sweeper", "--results", "r\udcff"]) == r"sweeper --results 'r\udcff'"
+    assert provenance.command_line(["/bin/sweeper", "--results", "r\udcff"]) == r"sweeper --results 'r\udcff'"

@@ -132,7 +132,7 @@ def render(
         style_digest=_digest(style),
         script_digest=_digest(script),
         name=Path(redacted(store.url).rstrip("/")).name,
-        origin=provenance.capture(sys.argv),
+        origin=provenance.capture(provenance.command_line(sys.argv)),
         written=minute(datetime.datetime.now(datetime.UTC)),
         facts=_facts(listed, planned, [entry.comparison for entry, _ in entries]),
         every=every,

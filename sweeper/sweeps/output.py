@@ -1,6 +1,8 @@
-"""The output of a start: lines and tables for people, without control sequences that a terminal would obey."""
+"""What a sweep prints: lines and tables for people, without control sequences that a terminal would obey."""
 
 import dataclasses
+import sys
+from typing import TextIO
 
 from rich.console import Console
 
@@ -11,7 +13,7 @@ from sweeper.messages import printable_lines
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """The output of a start.
+    """Where a sweep prints.
 
     Attributes:
         out: Takes results.
@@ -20,6 +22,19 @@ class Output:
 
     out: Console = dataclasses.field(default_factory=Console)
     complaints: Console = dataclasses.field(default_factory=lambda: Console(stderr=True))
+
+    @classmethod
+    def plain(cls, file: TextIO | None = None) -> "Output":
+        """Plain lines, also in a notebook, where rich would make HTML of each, or take the page for a terminal.
+
+        Args:
+            file: Takes all lines; None for standard output and standard error.
+        """
+        terminal = None if file is None and sys.stdout.isatty() else False
+        out, complaints = (
+            Console(file=file, stderr=stderr, force_jupyter=False, force_terminal=terminal) for stderr in (False, True)
+        )
+        return cls(out, complaints)
 
     def say(self, text: str) -> None:
         """Print lines without control sequences; a terminal may wrap the lines, a log keeps them whole."""

@@ -6,7 +6,7 @@ import pytest
 
 from sweeper.store.store import Store
 from tests.results import result
-from tests.tiny_starts import TIMINGS, start, with_seeds
+from tests.tiny_sweeps import TIMINGS, start, with_seeds
 
 EARLY_STOPPING = "search={early_stopping: {grace_steps: 100}}"
 

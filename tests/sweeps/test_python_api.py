@@ -1,4 +1,4 @@
-"""`sweeper.read_space`, `plan`, `train` and `sql`: what they return, and what they say of mistakes."""
+"""`sweeper.read_space`, `plan`, `train` and `sql`: what they return and emit, and what they say of mistakes."""
 
 import os
 import subprocess
@@ -13,13 +13,11 @@ from sweeper import status
 from sweeper.commands import delete, rename, stop
 from sweeper.listeners import driver_stop, heartbeat_writer
 from sweeper.packs import halving, pack_run
-from sweeper.space.problems import SearchSpaceError
-from sweeper.starts.from_python import SweepError
 from sweeper.store import deletion
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.heartbeats import until
-from tests.tiny_starts import with_seeds
+from tests.tiny_sweeps import with_seeds
 
 SHORT = {"trial.steps": 20, "trial.objective.q": {"choice": [1, float("inf")]}}
 
@@ -38,21 +36,28 @@ def test_a_sweep_is_planned_trained_in_this_process_and_asked(space, tmp_path, c
     before = sweeper.plan(spec, results)
     assert str(before) == "space: 2 trials · 1 cell · 2 packs\n  0 done · 2 to run"
     assert (list(before.trials), before.committed) == (list(before.pending), {})
+    assert (before.changes, before.remarks, before.other_code) == (None, [], None)
     assert not results.exists()
-    assert capsys.readouterr().out == ""
 
-    trials = sweeper.train(spec, results, in_process=True)
+    heard = []
+    result = sweeper.train(before, in_process=True, on_event=heard.append)
+    kinds = [type(event).__name__ for event in heard]
+    assert (kinds[0], kinds.count("TrialCommitted"), kinds[-1]) == ("SweepPlanned", 2, "SweepEnded")
+    assert capsys.readouterr() == ("", "")
+    assert (result.complete, result.unfinished) == (True, {})
+    assert str(result).startswith("coloring · transformer · Aq_R · 20 steps · finished\n")
+    assert str(result).endswith("\n2 of 2 trials committed")
+    trials = result.trials
     assert sorted(trials["trial_id"]) == sorted(before.trials)
     assert set(trials["status"]) == {"finished"}
     assert trials["command"][0] == f"sweeper.train {space}"
-    assert "2 of 2 trials committed" in capsys.readouterr().out
     assert sweeper.sql("select count(*) as n from trials where success is not null", results)["n"].tolist() == [2]
     after = sweeper.plan(spec, results)
-    assert (after.pending, set(after.committed.values())) == ((), {"finished"})
+    assert (after.pending, set(after.committed.values())) == ([], {"finished"})
     assert [record.name for record in Store.open(results).sweeps()] == ["space"]
 
-    # Nothing is left to run, and the rows of the sweep have not changed.
-    assert sweeper.train(spec, results, in_process=True).equals(trials)
+    # Nothing is left to run, and the rows of the sweep have not changed; a plan may be trained again.
+    assert all(sweeper.train(plan, in_process=True).trials.equals(trials) for plan in (after, before))
 
 
 @pytest.mark.slow  # trains
@@ -71,11 +76,12 @@ def test_ctrl_c_leaves_a_checkpoint_from_which_the_next_call_goes_on(space, tmp_
 
     monkeypatch.setattr(pack_run.PackRun, "advance", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        sweeper.train(spec, tmp_path / "results", in_process=True)
+        sweeper.train(sweeper.plan(spec, tmp_path / "results"), in_process=True)
     store = Store.open(tmp_path / "results")
     assert store.listing("checkpoints")
     monkeypatch.setattr(pack_run.PackRun, "advance", noted)
-    assert sweeper.train(spec, tmp_path / "results", in_process=True)["status"].tolist() == ["finished"]
+    result = sweeper.train(sweeper.plan(spec, tmp_path / "results"), in_process=True)
+    assert result.trials["status"].tolist() == ["finished"]
     assert begun[0] > 0
     assert not store.listing("checkpoints")
 
@@ -102,7 +108,7 @@ def test_other_commands_see_a_training_in_this_process(space, tmp_path, monkeypa
 
     monkeypatch.setattr(pack_run.PackRun, "advance", watched)
     with pytest.raises(KeyboardInterrupt):
-        sweeper.train(spec, results, in_process=True)
+        sweeper.train(sweeper.plan(spec, results), in_process=True)
     asking.join()
     deleted, renamed, shown, stopped = answers
     assert (deleted.exit_code, renamed.exit_code, stopped.exit_code) == (2, 2, 0)
@@ -116,7 +122,7 @@ def test_other_commands_see_a_training_in_this_process(space, tmp_path, monkeypa
 
 @pytest.mark.slow  # trains
 def test_a_sweep_that_grows_after_an_interruption_goes_on_and_what_no_sweep_plans_is_removed(
-    space, tmp_path, monkeypatch, capsys
+    space, tmp_path, monkeypatch
 ):
     results, advance, begun = tmp_path / "results", pack_run.PackRun.advance, {}
 
@@ -132,28 +138,28 @@ def test_a_sweep_that_grows_after_an_interruption_goes_on_and_what_no_sweep_plan
     def train(changes, seeds, by):
         monkeypatch.setattr(pack_run.PackRun, "advance", by)
         spec = sweeper.read_space(space, changes | {"trial.seed": {"seeds": seeds}})
-        return sweeper.train(spec, results, in_process=True)
+        return sweeper.train(sweeper.plan(spec, results), in_process=True)
 
     abandoned, sweep = {"trial.steps": 500}, {"trial.steps": 300}
     for changes in (abandoned, sweep):
         with pytest.raises(KeyboardInterrupt):
             train(changes, 3, interrupted)
     assert len(Store.open(results).listing("checkpoints")) == 2
-    assert set(train(sweep, 4, noted)["status"]) == {"finished"}
+    result = train(sweep, 4, noted)
+    assert set(result.trials["status"]) == {"finished"}
     assert begun == {(0, 1, 2): 100, (3,): 0}
     assert not Store.open(results).listing("checkpoints")
-    assert "1 checkpoint was removed: damaged, or of trials that no sweep plans any more" in capsys.readouterr().out
+    assert "1 checkpoint was removed: damaged, or of trials that no sweep plans any more" in str(result)
 
 
 @pytest.mark.slow  # trains
-def test_a_search_without_winner_is_not_called_committed(space, tmp_path, monkeypatch, capsys):
+def test_a_search_without_winner_is_not_called_committed(space, tmp_path, monkeypatch):
     """Every trial has a row, of a sweep that has compared them earlier."""
     for step, said in ((100, "2 of 2 trials committed, 1 of them"), (200, "has not come to its next rung")):
         search = {"method": "halving", "starts": 2, "rungs": [{"steps": step, "keep": 1}]}
         spec = sweeper.read_space(space, {"trial.steps": 300, "search": search})
-        sweeper.train(spec, tmp_path / "results", in_process=True)
-        captured = capsys.readouterr()
-        assert said in captured.out + captured.err
+        result = sweeper.train(sweeper.plan(spec, tmp_path / "results"), in_process=True)
+        assert said in str(result)
         monkeypatch.setattr(halving, "MOST_TIMES", 0)  # as if all work were lost
 
 
@@ -173,7 +179,7 @@ def test_the_record_of_an_optuna_search_has_all_trials_before_they_are_committed
 
     monkeypatch.setattr(Store, "commit", crashing)
     with pytest.raises(MemoryError):
-        sweeper.train(spec, store.url, in_process=True)
+        sweeper.train(sweeper.plan(spec, store.url), in_process=True)
     assert len(store.committed()) == 12
     assert deletion.of_no_sweep(store).trials == {}
 
@@ -187,23 +193,22 @@ def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space
     monkeypatch.setattr(coloring.Task, "losses", broken)
     spec = sweeper.read_space(space, {"trial.batch_size": 11})  # this process has compiled no program of that shape
     with pytest.raises(ZeroDivisionError):
-        sweeper.train(spec, tmp_path / "results", in_process=True)
+        sweeper.train(sweeper.plan(spec, tmp_path / "results"), in_process=True)
     assert len(sweeper.plan(spec, tmp_path / "results").pending) == 1
 
 
 PROGRAM = """
 from pathlib import Path
 import sweeper
-from sweeper.starts.from_python import SweepError
 
 def refusal(act):
     try:
         act()
-    except SweepError as error:
+    except sweeper.OtherCodeError as error:
         return str(error)
 
 space = sweeper.read_space("space.yaml", {"trial.task.name": "mine"})  # which loads the task
-train = lambda: sweeper.train(space, "results", in_process=True)
+train = lambda: sweeper.train(sweeper.plan(space, "results"), in_process=True)
 Path("lib/util.py").write_text("# A remark.\\nSIZE = 1\\n")
 assert refusal(lambda: sweeper.plan(space, "results")) is None
 for name in ("lib/util.py", "tasks/doors.json"):
@@ -255,8 +260,8 @@ def test_code_that_was_edited_after_it_was_loaded_trains_nothing(tmp_path):
 
 
 def test_mistakes_are_one_sentence(space, tmp_path):
-    with pytest.raises(SearchSpaceError, match=r"--set trial.stepz=3: .*did you mean 'steps'"):
+    with pytest.raises(sweeper.SearchSpaceError, match=r"--set trial.stepz=3: .*did you mean 'steps'"):
         sweeper.read_space(space, {"trial.stepz": 3})
     stopping = {"search": {"method": "random", "trials": 2, "early_stopping": {"grace_steps": 10}}}
-    with pytest.raises(SweepError, match="needs Ray"):
-        sweeper.train(sweeper.read_space(space, stopping), tmp_path / "results", in_process=True)
+    with pytest.raises(sweeper.SweepError, match="needs Ray"):
+        sweeper.train(sweeper.plan(sweeper.read_space(space, stopping), tmp_path / "results"), in_process=True)

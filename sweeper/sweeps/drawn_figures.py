@@ -1,4 +1,4 @@
-"""The figures at the end of a start: drawn, unless those in the results folder show the same rows already.
+"""The figures at the end of a sweep: drawn, unless those in the results folder show the same rows already.
 
 Drawing takes most of the time of a start that finds everything done. Beside its figures a start leaves `drawn.json`:
 what it has drawn, and a digest of all that the figures depend on. This is the space, the rows, and the code that
@@ -15,22 +15,21 @@ import pyarrow as pa
 
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.local_files import LocalFiles
-from sweeper.store.store import Store
+from sweeper.sweeps.sweep_plan import SweepPlan
 from sweeper.trial import plugins
 from sweeper.trial.provenance import Provenance
 
 DRAWN = "drawn.json"
 
 
-def figure_lines(spec: SweepSpec, store: Store, rows: pa.Table, origin: Provenance) -> list[str]:
-    """Draw the panels that the space declares, and return lines with the files and with remarks.
+def figure_lines(plan: SweepPlan, rows: pa.Table) -> list[str]:
+    """Draw the panels of a space, and return lines with the files and with remarks.
 
     Args:
-        spec: The space.
-        store: The store of its trials.
+        plan: The plan of the space.
         rows: The rows of the trials to draw, as the store has them.
-        origin: The origin of rows that this process would write.
     """
+    spec, store, origin = plan.spec, plan.store, plan.origin
     if not spec.panels:
         return []
     local = isinstance(store.files, LocalFiles)

@@ -13,7 +13,7 @@ from sweeper.trial import fingerprint, plugins, trial_spec
 from sweeper.trial.trial_spec import canonical, trial_id
 from tasks import coloring
 from tests.results import PROVENANCE, result
-from tests.tiny_starts import TIMINGS, with_seeds
+from tests.tiny_sweeps import TIMINGS, with_seeds
 from tests.trials import coloring_trial
 
 CODE = fingerprint.captured()

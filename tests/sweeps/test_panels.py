@@ -8,7 +8,7 @@ from sweeper.space import panel_checks
 from sweeper.store.store import Store
 from sweeper.trial import fingerprint
 from tests.results import result
-from tests.tiny_starts import SPACE, start
+from tests.tiny_sweeps import SPACE, start
 
 PANELS = """
 panels:

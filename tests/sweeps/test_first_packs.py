@@ -9,10 +9,11 @@ from sweeper import launch
 from sweeper.interruption import Interruption
 from sweeper.packs.evaluation_plan import ProtocolChanges
 from sweeper.packs.packing import Pack
-from sweeper.starts import evaluation
 from sweeper.store.store import Store
+from sweeper.sweeps import evaluation
+from sweeper.sweeps.on_cluster import SweepError
 from tests.results import result
-from tests.tiny_starts import start, with_seeds
+from tests.tiny_sweeps import start, with_seeds
 from tests.trials import coloring_trial
 
 
@@ -44,18 +45,7 @@ def test_a_sweep_compiles_for_the_pending_trials_of_its_first_packs(space, compi
 
 
 def test_an_evaluation_compiles_no_training(space, compiled):
-    options = evaluation.EvaluationOptions(
-        space=space,
-        trial_ids=(),
-        where=None,
-        changes=ProtocolChanges(seeds=20),
-        results=str(space.parent / "results"),
-        address=None,
-        dry_run=False,
-        overrides=(),
-        recompute_other_code=False,
-        concurrency=None,
-        argv=("evaluate",),
-    )
-    assert evaluation.start(options, Interruption()) == 1
+    planned = evaluation.plan_evaluation(space, ProtocolChanges(seeds=20), space.parent / "results")
+    with pytest.raises(SweepError, match="no cluster"):
+        evaluation.evaluate(planned, interruption=Interruption())
     assert compiled == [()]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.packs import trial_timing
-from tests.tiny_starts import SPACE, start
+from tests.tiny_sweeps import SPACE, start
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from benchmarks.first_second import ALL, CHECKPOINT, END, FIRST, PLANNED, RAY, r
 from benchmarks.process_tree import ProcessTree, has_title
 from sweeper.events import SweepStarted
 from sweeper.listeners.sentences import sentences
-from sweeper.starts.sweep import state
 from sweeper.store.file_names import trial_file_name
+from sweeper.sweeps.sweep_plan import state
 from tests.heartbeats import until
 
 ORPHAN = """

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from sweeper import run
 from sweeper.interruption import Interruption
-from sweeper.starts import planned_sweep, sweep
 
 SPACE = """
 trial:
@@ -29,15 +29,6 @@ def with_seeds(count: int) -> str:
 
 def start(space: Path, *overrides: str, dry_run: bool = False, results: str | None = None) -> int:
     """The exit code of `sweeper.run`; without `results` with the store `results` beside the space."""
-    options = planned_sweep.StartOptions(
-        space=space,
-        results=results or str(space.parent / "results"),
-        address=None,
-        dry_run=dry_run,
-        overrides=overrides,
-        retry_failed=False,
-        recompute_other_code=False,
-        concurrency=None,
-        argv=("run",),
+    return run.start(
+        space, results or str(space.parent / "results"), Interruption(), overrides=overrides, dry_run=dry_run
     )
-    return sweep.start(options, Interruption())

@@ -1,0 +1,258 @@
+"""Stored networks evaluated by another protocol: a plan, its packs on a cluster, and the result.
+
+An evaluation that exists is not repeated.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from sweeper import events, listeners
+from sweeper.analysis.evaluations import evaluation_rows
+from sweeper.analysis.results import named_frame
+from sweeper.analysis.settings_table import settings, settings_table
+from sweeper.interruption import Interruption
+from sweeper.listeners.heard_start import HeardStart
+from sweeper.messages import counted, inflected
+from sweeper.packs import other_code
+from sweeper.packs.evaluation_plan import EvaluationPlan, ProtocolChanges, evaluation_plan
+from sweeper.packs.plan import ListedWork
+from sweeper.space import search_space
+from sweeper.space.resources import Resources
+from sweeper.space.search import AdaptiveSearch
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.store.evaluations import protocol_id
+from sweeper.store.store import NoNetworkError, Store
+from sweeper.sweeps import on_cluster
+from sweeper.sweeps.on_cluster import Interrupted
+from sweeper.sweeps.output import Output
+from sweeper.trial import jax_settings, plugins, provenance
+from sweeper.trial.fingerprint import LoadedCode
+from sweeper.trial.provenance import Provenance
+from sweeper.trial.trial_spec import TrialSpec, trial_id
+
+if TYPE_CHECKING:
+    from sweeper import launch
+
+MAX_READ = 100
+"""At most so many networks are read to say why they were not evaluated."""
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class PlannedEvaluation:
+    """An evaluation before its packs run; printed, it is a few lines for people.
+
+    Attributes:
+        name: What the evaluation is called.
+        store: The store with the networks, which also takes the evaluations.
+        origin: The provenance in the rows of this start.
+        resources: How the packs run.
+        changes: Changes of the trials' protocols.
+        evaluation: The trials, held against the store.
+        recompute_other_code: Whether evaluations by other code are made again.
+    """
+
+    name: str
+    store: Store
+    origin: Provenance
+    resources: Resources
+    changes: ProtocolChanges
+    evaluation: EvaluationPlan
+    recompute_other_code: bool
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+    @property
+    def trials(self) -> Mapping[str, TrialSpec]:
+        """The trials with a network, by id."""
+        return self.evaluation.plan.trials
+
+    def lines(self) -> list[str]:
+        """How many networks are evaluated, how many are to be, and how many trials cannot be."""
+        evaluation, plan = self.evaluation, self.evaluation.plan
+        counts = f"{len(plan.committed):,} evaluated · {_left(evaluation):,} to evaluate"
+        lines = [f"{self.name}: {counted(len(plan.trials), 'network')} · {counts}"]
+        if others := evaluation.other_networks:
+            commits = other_code.commits(self.store, others, self.store.seals(others))
+            verb = inflected(len(others), "was", "were")
+            lines.append(
+                f"  {counted(len(others), 'network')} {verb} trained by other code ({commits}) than evaluates now"
+            )
+        if evaluation.other_code:
+            happens = "made again" if self.recompute_other_code else "kept; --recompute-other-code makes them again"
+            lines.append(f"  {counted(len(evaluation.other_code), 'evaluation')} by other code: {happens}")
+        for reason, count in evaluation.left_out.items():
+            lines.append(f"  left out: {counted(count, 'trial')}, of which each {reason}")
+        return lines
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class EvaluationResult:
+    """What came out of an evaluation; printed, it is the table at the end of `python -m sweeper.evaluate`.
+
+    Attributes:
+        trials: Number of networks that were to be evaluated.
+        evaluations: One row an evaluation, with the columns of the view `evaluations`.
+        left: Number of trials that are not evaluated.
+        reasons: Why, as far as that is known: the number of trials by reason.
+    """
+
+    trials: int
+    evaluations: pd.DataFrame
+    left: int
+    reasons: Mapping[str, int]
+
+    def __repr__(self) -> str:
+        text = io.StringIO()
+        self.tell(Output.plain(text))
+        return text.getvalue().rstrip("\n")
+
+    @property
+    def complete(self) -> bool:
+        """Whether every chosen network is evaluated."""
+        return not self.left
+
+    def tell(self, output: Output) -> None:
+        """Print the table and the missing evaluations."""
+        if len(self.evaluations):
+            output.table(settings_table(settings(self.evaluations)))
+        networks = counted(self.trials, "network")
+        if self.complete:
+            output.say(f'{networks} evaluated; python -m sweeper.query "from evaluations" shows all')
+            return
+        output.complain(f"{self.left:,} of {networks} are not evaluated")
+        for reason, count in self.reasons.items():
+            output.complain(f"  {counted(count, 'trial')}, of which each {reason}")
+
+
+def plan_evaluation(
+    chosen: str | Path | SweepSpec | Sequence[str],
+    changes: ProtocolChanges,
+    results: str | Path,
+    *,
+    recompute_other_code: bool = False,
+    command: str | None = None,
+) -> PlannedEvaluation:
+    """The plan of an evaluation.
+
+    Args:
+        chosen: A search space or its file, whose trials are evaluated; or ids of trials.
+        changes: Changes of the trials' protocols.
+        results: Folder or URL of the store.
+        recompute_other_code: Make evaluations again that other code has made.
+        command: The command line in the provenance of rows, if there is one.
+
+    Raises:
+        OtherCodeError: code was edited after this process had loaded it.
+        PluginError: a plug-in cannot be loaded.
+        ProtocolError: the protocol makes no sense for a trial.
+        SearchSpaceError: the space cannot be read.
+        SettingsError: a setting of JAX that decides numbers has another value than in all trials.
+        StoreError: the store cannot be read.
+    """
+    store = Store.existing(results)
+    with plugins.contained():
+        spec = search_space.read(chosen) if isinstance(chosen, str | Path) else chosen
+        ids = _planned_ids(spec, store) if isinstance(spec, SweepSpec) else list(spec)
+        resources = spec.resources if isinstance(spec, SweepSpec) else Resources()
+        jax_settings.require()
+        origin = provenance.capture(command or provenance.command_line(["sweeper.evaluate"]))
+        assert origin.code is not None
+        plan = evaluation_plan(store, ids, changes, origin.code, resources.lanes, recompute_other_code)
+        LoadedCode(plan.plan.trials.values()).require_unchanged()
+    name = spec.name if isinstance(spec, SweepSpec) else "evaluation"
+    return PlannedEvaluation(name, store, origin, resources, changes, plan, recompute_other_code)
+
+
+def evaluate(
+    planned: PlannedEvaluation,
+    *,
+    address: str | None = None,
+    concurrency: int | None = None,
+    interruption: Interruption | None = None,
+    output: Output | None = None,
+) -> EvaluationResult:
+    """Evaluate what is missing.
+
+    Args:
+        planned: What to evaluate.
+        address: Ray cluster; None for the running one, else a local one.
+        concurrency: At most so many packs at once.
+        interruption: Signals that a command answers; by default signals are answered as long as packs run.
+        output: Where progress is printed.
+
+    Raises:
+        Interrupted: Ctrl-C came, or a request to stop.
+        KeyboardInterrupt: a signal came while no pack was running, or a second one.
+        StoreError: the store cannot be read or written.
+        SweepError: there is no cluster that can run the packs.
+    """
+    store, code = planned.store, planned.origin.code
+    assert code is not None
+    with contextlib.ExitStack() as stack:
+        interruption = interruption or stack.enter_context(on_cluster.answering_signals())
+        if planned.evaluation.plan.work:
+            _launched(planned, address, concurrency, output or Output.plain(), interruption)
+        now = evaluation_plan(store, planned.trials, planned.changes, code, None, planned.recompute_other_code)
+        if interruption.signum is not None:
+            raise Interrupted(interruption.signum, _left(now), planned.origin.command)
+    protocols = {key: protocol_id(planned.changes.of(trial)) for key, trial in planned.trials.items()}
+    frame = named_frame(evaluation_rows(store, store.trials(protocols), protocols).to_pandas())
+    left = _left(now) + sum(now.left_out.values())
+    reasons = collections.Counter(now.left_out) + (unreadable_networks(store, now) if left else collections.Counter())
+    return EvaluationResult(len(planned.trials), frame, left, reasons)
+
+
+def unreadable_networks(store: Store, planned: EvaluationPlan) -> collections.Counter[str]:
+    """Why networks that are not evaluated yet cannot be read: the number of trials by reason.
+
+    Only the first networks are read.
+    """
+    pending = [key for work in planned.plan.work for key in work.pending][:MAX_READ]
+    reasons: collections.Counter[str] = collections.Counter()
+    for seal in store.seals(pending).values():
+        try:
+            store.network(seal)
+        except NoNetworkError as error:
+            reasons[str(error)] += 1
+    return reasons
+
+
+def _left(plan: EvaluationPlan) -> int:
+    return sum(len(work.pending) for work in plan.plan.work)
+
+
+def _planned_ids(spec: SweepSpec, store: Store) -> Iterable[str]:
+    """Ids of the trials of a space; of an adaptive search, those that it has proposed so far."""
+    if isinstance(spec.search, AdaptiveSearch):
+        starts = [record.trial_ids for record in store.sweeps() if record.name == spec.name]
+        return list(starts[-1]) if starts else []
+    return [trial_id(trial) for trial in spec.expand().trials]
+
+
+def _launched(
+    planned: PlannedEvaluation, address: str | None, concurrency: int | None, output: Output, interruption: Interruption
+) -> "launch.Launched":
+    from sweeper import launch  # Ray takes seconds to import
+
+    plan = planned.evaluation.plan
+    source, done = ListedWork(plan), len(plan.committed)
+    event = events.SweepPlanned(planned.name, trials=len(source.planned), done=done, failed=0, steps=source.steps)
+    job = launch.Job(
+        source=source,
+        planned=lambda: event,
+        store=planned.store,
+        provenance=planned.origin,
+        resources=planned.resources,
+        work_kind=launch.NetworkEvaluation(planned.changes),
+        concurrency=concurrency,
+    )
+    heard = HeardStart(output.out, planned.store, planned.origin.command, interruption.ask)
+    return on_cluster.launched(job, address, listeners.listeners(heard), output, interruption)

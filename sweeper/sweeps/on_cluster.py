@@ -1,0 +1,104 @@
+"""The packs of a sweep or an evaluation on a Ray cluster, with listeners."""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sweeper import events
+from sweeper.events import Listener
+from sweeper.interruption import SIGNALS, Interruption
+from sweeper.packs.packing import Pack
+from sweeper.sweeps.output import Output
+
+if TYPE_CHECKING:
+    from sweeper import launch
+
+
+class SweepError(RuntimeError):
+    """A sweep that cannot be run here; the message is a sentence for the user.
+
+    Attributes:
+        code: The exit code of a command that ends so.
+    """
+
+    def __init__(self, message: str, code: int):
+        super().__init__(message)
+        self.code = code
+
+
+class Interrupted(KeyboardInterrupt):
+    """A sweep was asked to stop, and its packs have left checkpoints.
+
+    Attributes:
+        signum: The signal.
+        left: Number of trials, or of networks, to go.
+        command: The command line that carries on.
+    """
+
+    def __init__(self, signum: int, left: int, command: str):
+        super().__init__()
+        self.signum, self.left, self.command = signum, left, command
+
+
+def launched(
+    job: "launch.Job",
+    address: str | None,
+    listeners: Sequence[Listener],
+    output: Output,
+    interruption: Interruption,
+    first_packs: Sequence[Pack] = (),
+) -> "launch.Launched":
+    """Run all packs of a job.
+
+    Args:
+        job: The work.
+        address: Ray cluster; None for the running one, else a local one.
+        listeners: Hear what happens.
+        output: Takes warnings.
+        interruption: Signals that came.
+        first_packs: Packs whose programs may be compiled before there are workers.
+
+    Raises:
+        SweepError: there is no cluster that can run the packs.
+        KeyboardInterrupt: the cluster died of the signal that this process got.
+    """
+    from sweeper import launch  # Ray takes seconds to import
+
+    code = job.provenance.code
+    plugged = {
+        (trial.task.name, trial.model.name, trial.objective.name): trial for trial in job.source.planned.values()
+    }
+    first = None if code is None else launch.FirstPacks(first_packs, code, tuple(plugged.values()))
+    try:
+        with events.Stream(listeners, warn=output.complain) as stream:
+            stream.emit(job.planned())
+            with launch.connected(address, job.resources, interruption, first) as cluster:
+                stream.emit(events.SweepStarted(cluster))
+                return launch.launch(job, stream, interruption)
+    except launch.LaunchError as error:
+        if interruption.arrived() is not None:
+            raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first
+        raise SweepError(str(error), 2 if isinstance(error, launch.TooLarge | launch.ProjectError) else 1) from error
+
+
+@contextlib.contextmanager
+def answering_signals() -> Iterator[Interruption]:
+    """Answer signals while packs run, and give a program its signal handlers back.
+
+    Raises:
+        SweepError: this is not the main thread, which alone gets signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise SweepError("Ray's workers are asked to leave by signals, which only the main thread of a program gets", 2)
+    handlers = {signum: signal.getsignal(signum) for signum in SIGNALS}
+    wakeup = signal.set_wakeup_fd(-1)
+    interruption = Interruption()
+    try:
+        with interruption.answered_by("raise"):
+            yield interruption
+    finally:
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
+        signal.set_wakeup_fd(wakeup)

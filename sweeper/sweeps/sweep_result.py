@@ -1,0 +1,155 @@
+"""What came out of a sweep: its rows, what is not finished and why, and the table at the end."""
+
+import contextlib
+import dataclasses
+import functools
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import pandas as pd
+import pyarrow as pa
+
+from sweeper.analysis import unfinished
+from sweeper.analysis.best_setting import ending
+from sweeper.analysis.halving_winners import finished_elsewhere
+from sweeper.analysis.results import named_frame
+from sweeper.events import TrialsLost
+from sweeper.messages import counted, inflected
+from sweeper.packs import checkpoint
+from sweeper.store import deletion
+from sweeper.store.store import Store, StoreError
+from sweeper.sweeps.drawn_figures import figure_lines
+from sweeper.sweeps.output import Output
+from sweeper.sweeps.sweep_plan import SweepPlan
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class SweepResult:
+    """What came out of a sweep; printed, it is the table and the lines at the end of `python -m sweeper.run`.
+
+    Attributes:
+        plan: What was planned. An adaptive search has planned more meanwhile.
+        rows: The rows of the planned trials, with the columns of the store.
+        unfinished: Ids of the trials that are not finished, by the reason; of failed trials the reason is their error.
+        vain_checkpoints: Number of checkpoints that were removed, and whose steps nobody needs any more.
+        address: Cluster, as it was typed.
+    """
+
+    plan: SweepPlan
+    rows: pa.Table
+    unfinished: Mapping[str, Sequence[str]]
+    vain_checkpoints: int
+    address: str | None
+
+    def __repr__(self) -> str:
+        text = io.StringIO()
+        self.tell(Output.plain(text))
+        return text.getvalue().rstrip("\n")
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned trial has a row, and none failed."""
+        return not self.unfinished
+
+    @functools.cached_property
+    def trials(self) -> pd.DataFrame:
+        """One row for every planned trial with a row in the store, with the columns of the view `trials`."""
+        return named_frame(self.rows.to_pandas())
+
+    @property
+    def refused_settings(self) -> Sequence[str]:
+        """For each setting of an adaptive search that cannot be trained, a message that says why."""
+        return self.plan.source.impossible
+
+    def draw(self) -> list[str]:
+        """Draw the panels of the space into the folder `figures` of the store; returns lines with the files.
+
+        Figures that show the same rows already are not drawn again.
+        """
+        shown = pa.array([key not in self._elsewhere for key in self.rows["trial_id"].to_pylist()])
+        return figure_lines(self.plan, self.rows.filter(shown))
+
+    def tell(self, output: Output, figures: Iterable[str] = ()) -> None:
+        """Print the table, lines about figures, and what is not finished."""
+        frame = self.rows.to_pandas()
+        if self.vain_checkpoints:
+            counts = f"{counted(self.vain_checkpoints, 'checkpoint')} {inflected(self.vain_checkpoints, 'was', 'were')}"
+            output.say(f"{counts} removed: damaged, or of trials that no sweep plans any more")
+        if len(frame):
+            table, lines = ending(frame, self.plan.spec, self._elsewhere, self.plan.results, self.address)
+            output.table(table)
+            for line in lines:
+                output.say(line)
+        for line in figures:
+            output.say(line)
+        for text in self.refused_settings:
+            output.complain(f"a setting that cannot be trained was left out: {text}")
+        planned = counted(len(self.plan.trials), "trial")
+        if self.complete:
+            early = int((frame["status"] == "stopped").sum())
+            output.say(
+                f"{len(frame):,} of {planned} committed" + (f", {early:,} of them stopped early" if early else "")
+            )
+            return
+        verb = inflected(len(self.plan.trials), "is", "are")
+        output.complain(f"{sum(map(len, self.unfinished.values())):,} of {planned} {verb} not finished:")
+        for line in unfinished.lines(self.unfinished):
+            output.complain(f"  {line}")
+        if (frame["status"] == "failed").any():
+            output.complain("  failed trials are run again with --retry-failed")
+
+    @functools.cached_property
+    def _elsewhere(self) -> frozenset[str]:
+        return finished_elsewhere(self.rows.to_pandas(), self.plan.spec, self.plan.store)
+
+
+def sweep_result(plan: SweepPlan, losses: Iterable[TrialsLost], refused: bool, address: str | None) -> SweepResult:
+    """The result of a sweep whose packs have ended.
+
+    Args:
+        plan: What was planned.
+        losses: Trials that could not be committed.
+        refused: Whether the sweep ended early because the store took no more commits.
+        address: Cluster, as it was typed.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    store, source = plan.store, plan.source
+    lost = [_in_one_sentence(store, loss) for loss in losses]
+    vain = 0 if lost else _remove_checkpoints(plan)
+    rows = store.trials(source.planned)
+    frame = rows.select(["trial_id", "status", "error_kind", "error_message"]).to_pandas()
+    if source.held_up:
+        reason = "has not come to its next rung, or waits for trials that have not"
+        lost.append(TrialsLost("", source.held_up, reason))
+    rows_that_count = frame[~frame["trial_id"].isin(source.held_up)]
+    reasons = unfinished.unfinished(source.planned, rows_that_count, source.done - {"failed"}, lost, refused)
+    return SweepResult(plan, rows, reasons, vain, address)
+
+
+def _in_one_sentence(store: Store, loss: TrialsLost) -> TrialsLost:
+    """The lost trials, with a single sentence for a full disk, even if several files were refused."""
+    reason = re.sub(re.escape(store.root) + r"/[^\s:]+", f"files in {store.root}", loss.reason)
+    return dataclasses.replace(loss, reason=reason)
+
+
+def _remove_checkpoints(plan: SweepPlan) -> int:
+    """Delete the checkpoints that no sweep needs; returns the number of those whose steps were trained in vain.
+
+    These are checkpoints of trials that no latest start plans, and those that a worker left when it died after its last
+    commit. What a failed trial has left stays, for a retry.
+    """
+    store, source, vain = plan.store, plan.source, 0
+    with contextlib.suppress(StoreError):  # a checkpoint that stays does no harm
+        if names := store.listing("checkpoints"):
+            planned, statuses = deletion.planned_trials(store), store.committed()
+
+            def needed(trial_id: str) -> bool:
+                done = source.done - {"failed"} if trial_id in source.planned else {"finished"}
+                return trial_id in planned and statuses.get(trial_id) not in done
+
+            removed = checkpoint.remove_without(store, names, needed)
+            vain = sum(not trial_ids or not statuses.keys() >= set(trial_ids) for trial_ids in removed)
+    return vain

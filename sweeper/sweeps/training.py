@@ -1,0 +1,196 @@
+"""Trains what a plan lacks: on a Ray cluster, or pack after pack in this process."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from sweeper import events, listeners
+from sweeper.events import Event, Listener
+from sweeper.interruption import Interruption
+from sweeper.listeners.heard_start import HeardStart
+from sweeper.packs.labels import label, varying
+from sweeper.packs.pack_run import Destination, opened
+from sweeper.packs.plan import Work
+from sweeper.packs.progress_events import ProgressEvents
+from sweeper.space.resources import Resources
+from sweeper.store.store import SweepRecord
+from sweeper.sweeps import on_cluster
+from sweeper.sweeps.on_cluster import Interrupted, SweepError
+from sweeper.sweeps.output import Output
+from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
+from sweeper.sweeps.sweep_result import SweepResult, sweep_result
+from sweeper.trial import plugins
+from sweeper.trial.fingerprint import LoadedCode
+
+if TYPE_CHECKING:
+    from sweeper import launch
+
+EAGER = 32
+"""Packs whose programs may be compiled before there are workers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class OnEvent:
+    """A listener that is a function."""
+
+    hear: Callable[[Event], None]
+
+
+def train(
+    plan: SweepPlan,
+    *,
+    in_process: bool = False,
+    address: str | None = None,
+    concurrency: int | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    interruption: Interruption | None = None,
+    output: Output | None = None,
+) -> SweepResult:
+    """Train, evaluate and commit what a plan lacks; `sweeper.train` is this function.
+
+    Args:
+        plan: What to train; a plan that was trained before is made anew first.
+        in_process: Train pack after pack in this process, without Ray.
+        address: Ray cluster; None for the running one, else a local one.
+        concurrency: At most so many packs at once on Ray.
+        on_event: Hears every event; without it progress is printed.
+        interruption: Signals that a command answers; by default signals are answered as long as packs run.
+        output: Where progress is printed.
+
+    Raises:
+        Interrupted: Ctrl-C came, or a request to stop.
+        KeyboardInterrupt: a signal came while no pack was running, or a second one.
+        OtherCodeError: code was edited meanwhile, and this process may import or read the rest of it only now.
+        PluginError: a plug-in would have ended the process.
+        StoreError: the store cannot be read or written.
+        SweepError: there is no cluster that can run the packs, or early stopping is asked for without Ray.
+    """
+    if in_process and plan.spec.search.early_stopping is not None:
+        raise SweepError("search.early_stopping compares trials that run at once: it needs Ray, not in_process", 2)
+    if plan.trained:
+        plan = plan_sweep(plan.spec, plan.results, retry_failed=plan.retry_failed, command=plan.origin.command)
+    plan.trained = True
+    with plugins.contained(), contextlib.ExitStack() as stack:
+        if interruption is None:
+            interruption = Interruption() if in_process else stack.enter_context(on_cluster.answering_signals())
+        output = output or Output.plain()
+        console = output.out if on_event is None else Console(quiet=True)
+        heard = HeardStart(console, plan.store, plan.origin.command, interruption.ask)
+        hearing = [*listeners.listeners(heard), *([] if on_event is None else [OnEvent(on_event)])]
+        if plan.superseded:
+            plan.store.supersede(plan.superseded)
+        _record(plan)
+        plan.source.grown = lambda: _record(plan)
+        losses, refused = (), False
+        if plan.source.exhausted:
+            pass
+        elif in_process:
+            _in_process(plan, hearing, output, interruption)
+        else:
+            losses, refused = _on_cluster(plan, address, concurrency, hearing, output, interruption)
+        if interruption.signum is not None:
+            committed = plan.store.committed()
+            left = sum(committed.get(key) not in plan.source.done for key in plan.trials)
+            raise Interrupted(interruption.signum, left, plan.origin.command)
+        return sweep_result(plan, losses, refused, address)
+
+
+def require_room(plan: SweepPlan, address: str | None) -> None:
+    """Refuse a pack that this machine cannot hold, if training would use this machine as a local cluster.
+
+    Raises:
+        SweepError: the pack will never fit.
+    """
+    resources = plan.spec.resources
+    if resources.bundles() == Resources().bundles():
+        return  # any machine has one core, and Ray takes a second to import
+    from sweeper import launch
+
+    try:
+        launch.refuse_too_large(address, resources)
+    except launch.TooLarge as error:
+        raise SweepError(str(error), 2) from error
+
+
+def _record(plan: SweepPlan) -> None:
+    """Write what is planned by now into the store."""
+    spec = plan.spec
+    record = SweepRecord(
+        name=spec.name,
+        text=spec.text,
+        overrides=spec.overrides,
+        trial_ids=tuple(plan.trials),
+        provenance=plan.origin,
+    )
+    plan.store.record_sweep(record)
+
+
+def _on_cluster(
+    plan: SweepPlan,
+    address: str | None,
+    concurrency: int | None,
+    hearing: Sequence[Listener],
+    output: Output,
+    interruption: Interruption,
+) -> "launch.Launched":
+    from sweeper import launch  # Ray takes seconds to import
+
+    job = launch.Job(
+        source=plan.source,
+        planned=plan.event,
+        store=plan.store,
+        provenance=plan.origin,
+        resources=plan.spec.resources,
+        work_kind=launch.Training(),
+        early_stopping=plan.spec.search.early_stopping,
+        concurrency=concurrency,
+    )
+    first_packs = [work.pack.part(work.pending) for work in plan.source.upcoming()[:EAGER] if work.pending]
+    return on_cluster.launched(job, address, hearing, output, interruption, first_packs)
+
+
+def _in_process(plan: SweepPlan, hearing: Sequence[Listener], output: Output, interruption: Interruption) -> None:
+    """Train all packs, one after another.
+
+    An exception of a task or model passes through, so that its traceback is there to be read; the trials of its pack
+    stay pending. So does Ctrl-C, after the pack has left a checkpoint.
+    """
+    with events.Stream(hearing, warn=output.complain) as stream:
+        stream.emit(plan.event())
+        stream.emit(events.SweepStarted(address=None))
+        names = varying(plan.trials.values())
+        # Without other packs under way the source always has the next pack, until it is exhausted.
+        while interruption.signum is None and (work := plan.source.next()) is not None:
+            stream.emit(events.PackStarted(work.pack.pack_id, label(work.pack, names), work.pending, work.until))
+            _run_pack(plan, work, stream, interruption)
+            plan.source.settle(work.pack.pack_id)
+            stream.emit(events.PackEnded(work.pack.pack_id))
+            stream.emit(plan.event())
+
+
+def _run_pack(plan: SweepPlan, work: Work, stream: events.Stream, interruption: Interruption) -> None:
+    destination = Destination.of(plan.store, plan.origin, plan.spec.resources)
+    share = plan.spec.resources.device_share
+    with plugins.contained():
+        run = opened(work.pack, work.pending, destination, segment=work.segment, device_share=share)
+    if run.refused_checkpoint is not None:
+        stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
+    told, loaded = ProgressEvents(stream), LoadedCode(work.pack.trials)
+    try:
+        done = False
+        while not done:
+            if interruption.signum is not None:
+                run.checkpoint()
+                return
+            loaded.require_unchanged()
+            with plugins.contained():
+                progress = run.advance()
+            told.tell(progress, lambda: work.pack.trial_ids)
+            stream.emit(events.Ticked())
+            done = progress.phase == "done"
+    except KeyboardInterrupt:
+        run.checkpoint()
+        raise
