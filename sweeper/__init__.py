@@ -5,7 +5,7 @@ From Python (docs/notebook.ipynb shows all of it):
     space = sweeper.read_space("space.yaml")     a search space
     plan = sweeper.plan(space)                   what is done, what would run
     result = sweeper.train(plan)                 train what is missing
-    sweeper.evaluate_networks(space, seeds=1000) evaluate stored networks by another protocol
+    sweeper.evaluate(space, seeds=1000)          evaluate stored networks by another protocol
     sweeper.sql("select * from trials")          ask the store
     sweeper.load("80d7d837a0ca7147efac")         a trained network
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EvaluationResult", "LoadError", "OtherCodeError", "PluginError", "ProtocolError", "QueryError", "SearchSpaceError",
     "SettingsError", "StoreError", "SweepError", "SweepPlan", "SweepResult", "SweepSpec", "TrainedTrial",
-    "evaluate_networks", "load", "plan", "read_space", "sql", "train",
+    "evaluate", "load", "plan", "read_space", "sql", "train",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -154,7 +154,7 @@ def train(
     return train(plan, in_process=in_process, address=address, concurrency=concurrency, on_event=on_event)
 
 
-def evaluate_networks(
+def evaluate(
     trials: "str | Path | SweepSpec | Sequence[str]",
     results: "str | Path" = "results",
     *,
@@ -166,7 +166,7 @@ def evaluate_networks(
 ) -> "EvaluationResult":
     """Evaluate stored networks on a Ray cluster by another protocol, without training.
 
-    `result.evaluations` has one row an evaluation. (`sweeper.evaluate` is the command, `python -m sweeper.evaluate`.)
+    `result.evaluations` has one row an evaluation.
 
     Args:
         trials: A search space or its file, whose trials are evaluated; or ids of trials.

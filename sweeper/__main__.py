@@ -12,9 +12,23 @@ from typing import Annotated
 
 import typer
 
-from sweeper import __version__, compaction, evaluate, export, query, report, run, status
+from sweeper import __version__
 from sweeper.command_line import CommandLine
-from sweeper.commands import annotate, copy, delete, new, rename, stop
+from sweeper.commands import (
+    annotate,
+    compaction,
+    copy,
+    delete,
+    evaluate,
+    export,
+    new,
+    query,
+    rename,
+    report,
+    run,
+    status,
+    stop,
+)  # fmt: skip
 
 app = CommandLine(no_args_is_help=True)
 for name, command in {

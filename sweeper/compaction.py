@@ -1,23 +1,6 @@
-"""`python -m sweeper.compaction`: write a snapshot of a store, from which many trials are read fast.
+"""`python -m sweeper.compaction`, which is `python -m sweeper compact` (`sweeper.commands.compaction`)."""
 
-Exit codes: 0; 2 for a store that cannot be read or written.
-"""
-
-from sweeper.command_line import CommandLine, Results, exit_on
-from sweeper.messages import counted
-
-app = CommandLine()
-
-
-@app.command()
-def compaction(results: Results = "results") -> None:
-    """Write a snapshot of the trials that have none, so that they are read fast; the store may be in use meanwhile."""
-    from sweeper.store.store import Store, StoreError
-
-    with exit_on(StoreError):
-        copied = Store.existing(results).compact()
-    print(f"{counted(copied, 'trial')} copied into a snapshot")
-
+from sweeper.commands.compaction import app
 
 if __name__ == "__main__":
     app()

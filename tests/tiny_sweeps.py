@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sweeper import run
+from sweeper.commands import run
 from sweeper.interruption import Interruption
 
 SPACE = """

@@ -5,10 +5,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from sweeper import query, status
 from sweeper.__main__ import app
 from sweeper.analysis import page, sql
 from sweeper.analysis.views import write_view
+from sweeper.commands import query, status
 from sweeper.store.annotations import FILE
 from sweeper.store.store import Store
 from tests.filled_stores import IDS, filled, record

@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 from typer.testing import CliRunner
 
-from sweeper import export
+from sweeper.commands import export
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
 from tests.results import WEIGHTS, failure, outcomes, result

@@ -17,10 +17,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from sweeper import query
 from sweeper.analysis import answer_formats, sql
 from sweeper.analysis import results as results_frame
 from sweeper.analysis.sql import QueryError
+from sweeper.commands import query
 from sweeper.store import store
 from sweeper.store.store import Store, StoreError, SweepRecord
 from sweeper.trial import plugins

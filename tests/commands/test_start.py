@@ -7,9 +7,10 @@ import typing
 import pytest
 from typer.testing import CliRunner
 
-from sweeper import __version__, report
+from sweeper import __version__
 from sweeper.__main__ import app
 from sweeper.analysis.figures import PALETTES
+from sweeper.commands import report
 from sweeper.trial import plugins
 
 HEAVY = ("duckdb", "flax", "jax", "matplotlib", "numpy", "optuna", "pandas", "pyarrow", "pydantic", "ray", "scipy")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sweeper import status
 from sweeper.analysis import running
+from sweeper.commands import status
 from sweeper.listeners import heartbeats
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import trial_id

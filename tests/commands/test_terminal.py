@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> Path:
     row = failure()
     row = dataclasses.replace(row, error={"kind": HOSTILE, "message": HOSTILE, "step": 1})
     store.commit(row)
-    origin = provenance.capture([HOSTILE])
+    origin = provenance.capture(HOSTILE)
     record = SweepRecord(
         name="hostile", text="name: hostile\n", overrides=(), trial_ids=(trial_id(row.trial),), provenance=origin
     )

@@ -12,7 +12,8 @@ import obstore
 import pytest
 from typer.testing import CliRunner
 
-from sweeper import messages, query
+from sweeper import messages
+from sweeper.commands import query
 from sweeper.store.file_names import trial_file_name
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import plugins

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sweeper import run
 from sweeper.analysis import sql
+from sweeper.commands import run
 from sweeper.interruption import SIGNALS
 from sweeper.store.store import Store
 from tests.end_to_end.sweep_process import (
@@ -151,7 +151,8 @@ assert result.trials["status"].tolist() == ["finished"]
 PATIENT_DRIVER = """
 import math
 import sys
-from sweeper import interruption, run
+from sweeper import interruption
+from sweeper.commands import run
 from sweeper.launch import tune_callback
 tune_callback.GRACE_SECONDS = math.inf
 interruption.LIMIT_SECONDS = 1e6

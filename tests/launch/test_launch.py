@@ -51,7 +51,8 @@ def test_the_driver_never_starts_jax():
     code = (
         "from pathlib import Path\n"
         "import jax._src.xla_bridge as bridge\n"
-        "from sweeper import launch, run\n"
+        "from sweeper import launch\n"
+        "from sweeper.commands import run\n"
         "from sweeper.sweeps import training\n"
         "from sweeper.packs import plan\n"
         "from sweeper.space import panel_checks, search_space\n"

@@ -34,7 +34,7 @@ def test_work_survives_the_way_to_a_worker():
     assert worker_messages.decoded(config) == work
     assert worker_messages.decoded(config).pack.pack_id == pack.pack_id
     for sent in (
-        provenance.capture(["sweeper/run.py", "x.yaml"]),
+        provenance.capture("python -m sweeper.run x.yaml"),
         Resources(lanes=3, gpus=0.5),
         Training(),
         EVALUATION,

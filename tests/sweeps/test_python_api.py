@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sweeper
-from sweeper import status
-from sweeper.commands import delete, rename, stop
+from sweeper.commands import delete, rename, status, stop
 from sweeper.listeners import driver_stop, heartbeat_writer
 from sweeper.packs import halving, pack_run
 from sweeper.store import deletion

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sweeper import export
+from sweeper.commands import export
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trackers import runs
 from sweeper.trial import plugins

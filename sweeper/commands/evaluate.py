@@ -1,0 +1,125 @@
+"""`python -m sweeper.evaluate WHAT --seeds 1000 --votes 1,10,100`: evaluate stored networks by another protocol.
+
+WHAT is a search space, whose trials are evaluated, or ids of trials; `--where` chooses trials by a condition of SQL.
+Nothing is trained. Results are in the view `evaluations`. An evaluation that exists is not repeated.
+
+Exit codes are those of `sweeper.run`: 0 when every chosen network is evaluated; 1 when some are not; 2 for
+input that makes no sense; 128 + n after signal n.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sweeper.command_line import Address, CommandLine, Concurrency, Results
+from sweeper.interruption import Interruption, exit_code
+from sweeper.messages import counted
+
+app = CommandLine()
+
+
+@app.command()
+def evaluate(
+    what: Annotated[
+        list[str] | None, typer.Argument(metavar="[SPACE.yaml | TRIAL...]", help="A search space, or ids of trials.")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Chooses trials: a condition on the view trials, such as q = 10.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Evaluation seeds r; without it those of the trial.")] = None,
+    votes: Annotated[
+        str | None, typer.Option(metavar="K,K...", help="Group sizes of the votes; without it those of the trial.")
+    ] = None,
+    results: Results = "results",
+    address: Address = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be evaluated.")] = False,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Overrides an entry of the search space; repeatable."),
+    ] = None,
+    recompute_other_code: Annotated[
+        bool, typer.Option("--recompute-other-code", help="Make evaluations again that other code has made.")
+    ] = False,
+    concurrency: Concurrency = None,
+) -> None:
+    """Evaluate stored networks by another protocol, without training."""
+    named = what or []
+    ids = tuple(name for name in named if re.fullmatch("[0-9a-f]{20}", name))
+    spaces = [Path(name) for name in named if name not in ids]
+    if len(spaces) + bool(ids) + (where is not None) != 1:
+        raise typer.BadParameter("give one search space, or ids of trials, or --where")
+
+    changed = None if votes is None else _group_sizes(votes)
+
+    def started(interruption: Interruption) -> int:
+        # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
+        import jax
+
+        from sweeper.analysis import sql
+        from sweeper.packs.evaluation_plan import ProtocolChanges, ProtocolError
+        from sweeper.space import search_space
+        from sweeper.space.problems import SearchSpaceError
+        from sweeper.store.store import Store, StoreError
+        from sweeper.sweeps import evaluation
+        from sweeper.sweeps.on_cluster import Interrupted, SweepError
+        from sweeper.sweeps.output import Output
+        from sweeper.trial import plugins, provenance
+        from sweeper.trial.fingerprint import OtherCodeError
+        from sweeper.trial.jax_settings import SettingsError
+        from sweeper.trial.plugins import PluginError
+
+        output = Output()
+        jax.config.update("jax_platforms", "cpu")  # only workers use accelerators
+        planned = None
+        try:
+            store = Store.existing(results)
+            with plugins.contained():
+                if where is not None:
+                    answer = sql.table(f"select trial_id from trials where {sql.condition(where)}", store)
+                    chosen = answer["trial_id"].to_pylist()
+                else:
+                    chosen = search_space.read(spaces[0], overrides or ()) if spaces else ids
+            planned = evaluation.plan_evaluation(
+                chosen,
+                ProtocolChanges(seeds, changed),
+                results,
+                recompute_other_code=recompute_other_code,
+                command=provenance.command_line(sys.argv),
+            )
+            output.say(str(planned))
+            if dry_run:
+                return 0
+            result = evaluation.evaluate(
+                planned, address=address, concurrency=concurrency, interruption=interruption, output=output
+            )
+            result.tell(output)
+            return 0 if result.complete else 1
+        except Interrupted as stopped:
+            left = counted(stopped.left, "network")
+            output.say(f"interrupted with {left} to go; this command carries on:\n  {stopped.command}")
+            return 128 + stopped.signum
+        except (SearchSpaceError, SettingsError, PluginError, OtherCodeError, sql.QueryError, ProtocolError) as error:
+            output.complain(str(error))
+            return 2
+        except StoreError as error:
+            output.complain(str(error))
+            return 2 if planned is None else 1
+        except SweepError as error:
+            output.complain(str(error))
+            return error.code
+
+    raise typer.Exit(exit_code(started))
+
+
+def _group_sizes(text: str) -> tuple[int, ...]:
+    """The numbers in a list such as "1,10,100".
+
+    Raises:
+        typer.BadParameter: an entry is not a positive number.
+    """
+    if not re.fullmatch(r"[1-9]\d{0,8}(,[1-9]\d{0,8})*", text):
+        raise typer.BadParameter(f"--votes: expected numbers such as 1,10,100, got {text!r}")
+    return tuple(map(int, text.split(",")))

@@ -1,0 +1,126 @@
+"""`python -m sweeper.export DESTINATION`: the store for other tools, as one file or as runs of an experiment tracker.
+
+    export trials.csv                                   one view as one CSV or parquet file
+    export network.safetensors --trial 3f2a             the network of a trial
+    export sqlite:///mlflow.db --to mlflow              a sweep is an experiment of MLflow
+    export logs --to tensorboard                        a sweep is a folder for tensorboard --logdir
+    export journal.log --to optuna                      a sweep is a study for optuna-dashboard
+    export offline --to wandb                           a sweep is a project of offline runs for wandb sync
+
+Files are written anew, trackers get what they lack (`sweeper.trackers`).
+
+Exit codes: 0; 2 for a store that cannot be read or a destination that cannot be written, with one message; 130 after
+Ctrl-C.
+"""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from sweeper.command_line import CommandLine, Results, exit_on
+from sweeper.messages import counted, redacted
+
+if TYPE_CHECKING:
+    from sweeper.analysis.views import ViewName
+    from sweeper.store.store import Store
+
+app = CommandLine()
+
+
+class _RefusedOptions(ValueError):
+    """The options do not fit together; the message is one sentence."""
+
+
+@app.command()
+def export(
+    destination: Annotated[
+        str,
+        typer.Argument(
+            help="A file that ends in .parquet, .csv or .safetensors; with --to the URI, folder or file of the tracker."
+        ),
+    ],
+    to: Annotated[
+        Literal["csv", "parquet", "mlflow", "optuna", "tensorboard", "wandb"] | None,
+        typer.Option(help="A file format, by default that of the name; or a tracker, which gets the runs it lacks."),
+    ] = None,
+    view: Annotated[
+        Literal["trials", "evaluations", "curves", "outcomes"] | None,
+        typer.Option(help="What a file holds.", show_default="trials"),
+    ] = None,
+    trial: Annotated[
+        str | None, typer.Option(help="The trial whose network a .safetensors file gets; its id may be cut.")
+    ] = None,
+    sweep: Annotated[str | None, typer.Option(help="Only this sweep, into a tracker.", show_default="all")] = None,
+    watch: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=1, help="Repeat the export to a tracker so often, until Ctrl-C."),
+    ] = None,
+    results: Results = "results",
+) -> None:
+    """Write the store for other tools: one view as a file, a network, or its sweeps into an experiment tracker."""
+    from sweeper.analysis.sql import QueryError
+    from sweeper.store.store import Store, StoreError
+    from sweeper.trackers.runs import ExportError
+
+    try:
+        with exit_on(_RefusedOptions, ExportError, QueryError, StoreError, OSError):
+            network = to is None and Path(destination).suffix == ".safetensors"
+            if network != (trial is not None):
+                raise _RefusedOptions("a network is written by: export network.safetensors --trial ID")
+            if trial is not None:
+                print(_network_to_file(Store.existing(results), Path(destination), trial))
+            elif to in (None, "csv", "parquet"):
+                if sweep is not None or watch is not None:
+                    raise _RefusedOptions(
+                        "--sweep and --watch are for trackers; one sweep as a file: sweeper query --format csv"
+                    )
+                print(_to_file(Store.existing(results), Path(destination), to, view or "trials"))
+            else:
+                if view is not None:
+                    raise _RefusedOptions(f"--view is for files; {to} gets trials with their curves")
+                _to_tracker(Store.existing(results), destination, to, sweep, watch)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _to_file(store: "Store", file: Path, to: str | None, view: "ViewName") -> str:
+    from sweeper.analysis.views import FORMATS, write_view
+
+    formats = FORMATS if to is None else (f".{to}",)
+    if file.suffix not in formats:
+        raise _RefusedOptions(f"{str(file)!r} must end in {' or '.join(formats)}")
+    return f"{counted(write_view(store, view, file), 'row')} of {view} written to {file}"
+
+
+def _network_to_file(store: "Store", file: Path, prefix: str) -> str:
+    from sweeper.analysis.ready_questions import trial_with_prefix
+    from sweeper.analysis.views import replaced
+    from sweeper.store.store import NoNetworkError
+
+    trial_id = trial_with_prefix(store, prefix)
+    try:
+        network = store.network(store.seals([trial_id])[trial_id])
+    except NoNetworkError as error:
+        raise _RefusedOptions(f"trial {trial_id} {error}") from error
+    with replaced(file) as new:
+        new.write_bytes(network)
+    return f"the network of trial {trial_id} written to {file}"
+
+
+def _to_tracker(store: "Store", destination: str, to: str, sweep: str | None, watch: float | None) -> None:
+    """Export, and again and again if that is wished; the first export and all that add something print a line."""
+    from sweeper.trackers import runs
+
+    tracker, first = runs.tracker(to, destination), True
+    while True:
+        done = runs.export(store, tracker, sweep)
+        if first or done.added:
+            kept = f", {done.kept:,} were there already" if done.kept else ""
+            added = f"{counted(done.added, 'run')} of {counted(done.sweeps, 'sweep')} added to {redacted(destination)}"
+            print(added + kept, flush=True)
+        if watch is None:
+            return
+        first = False
+        time.sleep(watch)

@@ -1,0 +1,97 @@
+"""`python -m sweeper.query QUESTION`: ask the store in SQL, or one of the ready questions.
+
+    query "select q, avg(success) from trials where status = 'finished' group by q"
+    query best [SWEEP]      the settings of a sweep, best first
+    query show TRIAL        all about one trial; the beginning of its id suffices
+    query curves TRIAL      its training curves
+
+SQL is read by `sweeper.analysis.sql`, ready questions by `sweeper.analysis.ready_questions`.
+
+Exit codes: 0; 2 for a question or a store that makes no sense, with one message; 130 after Ctrl-C.
+"""
+
+import os
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from sweeper.command_line import CommandLine, Results, exit_on
+
+READY = {"best": "best [SWEEP]", "show": "show TRIAL", "curves": "curves TRIAL"}
+"""The ready questions, and how each is asked."""
+
+app = CommandLine()
+
+
+@app.command()
+def query(
+    question: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUESTION",
+            help="One SELECT over trials, all_trials, sweeps, evaluations, curves and outcomes, in quotes; or "
+            "best [SWEEP], show TRIAL, curves TRIAL.",
+        ),
+    ],
+    results: Results = "results",
+    form: Annotated[
+        Literal["table", "csv", "json", "parquet"], typer.Option("--format", help="How to print the answer.")
+    ] = "table",
+) -> None:
+    """Ask the store in SQL, or for the best settings of a sweep, a trial, or its curves."""
+    try:
+        _print_answer(question, results, form)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        # At once: the process would otherwise wait for database functions that ignore interruptions until their end.
+        os.write(2, b"interrupted\n")
+        os._exit(130)
+
+
+def _print_answer(question: list[str], results: str, form: str) -> None:
+    from sweeper.analysis.sql import QueryError
+    from sweeper.store.store import StoreError
+
+    with exit_on(QueryError, StoreError):
+        if form == "parquet" and sys.stdout.isatty():
+            raise QueryError("parquet is not for a terminal: redirect the output, or choose another --format")
+        if question[0] in READY:
+            _answer_ready(question[0], question[1:], results, form)
+        elif len(question) == 1:
+            _answer_sql(question[0], results, form)
+        else:
+            raise QueryError("put the SELECT in quotes, or ask " + ", ".join(READY.values()))
+
+
+def _answer_sql(sql: str, results: str, form: str) -> None:
+    from sweeper.analysis.answer_formats import PRINTERS, SHOWN, print_table
+    from sweeper.analysis.sql import table
+
+    if form == "table":
+        print_table(table(sql, results, rows=SHOWN + 1), sql)
+    else:
+        PRINTERS[form](table(sql, results))
+
+
+def _answer_ready(name: str, names: list[str], results: str, form: str) -> None:
+    from sweeper.analysis import ready_questions
+    from sweeper.analysis.answer_formats import PRINTERS, console
+    from sweeper.analysis.sql import QueryError
+    from sweeper.analysis.table import terminal
+    from sweeper.store.store import Store
+
+    if len(names) > 1 or (name != "best" and not names):
+        raise QueryError(f"ask {READY[name]}")
+    store, screen = Store.existing(results), console()
+    match name:
+        case "best":
+            answer = ready_questions.best(store, names[0] if names else None, screen.width)
+        case "show":
+            answer = ready_questions.show(store, names[0])
+        case _:
+            answer = ready_questions.curves(store, names[0])
+    if form == "table":
+        screen.print(terminal(answer.people, rule=False))
+    else:
+        PRINTERS[form](answer.programs)

@@ -1,0 +1,131 @@
+"""`python -m sweeper.run SPACE.yaml`: plan, run, resume.
+
+Every start reads the space, subtracts the committed trials of the store, runs the rest, and prints the results. There
+is no separate command to resume, and no state beside the store.
+
+Exit codes: 0 when every planned trial is committed and none failed; 1 when some failed or are missing, with the reason
+of each; 2 for input that cannot be run; 128 + n after signal n (130 for Ctrl-C), with the command that carries on.
+"""
+
+import atexit
+import gc
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sweeper.command_line import Address, CommandLine, Concurrency, Results
+from sweeper.interruption import Interruption, exit_code
+from sweeper.messages import counted
+
+app = CommandLine()
+
+
+@app.command()
+def run(
+    space: Annotated[Path, typer.Argument(metavar="SPACE.yaml", help="The search space.")],
+    results: Results = "results",
+    address: Address = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run, and at what cost.")] = False,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Overrides an entry; repeatable."),
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again.")] = False,
+    recompute_other_code: Annotated[
+        bool,
+        typer.Option("--recompute-other-code", help="Compute rows again that other code has computed."),
+    ] = False,
+    concurrency: Concurrency = None,
+) -> None:
+    """Run what is missing of a search space, and print what came out."""
+    # Python looks through all objects when it ends: a sixth of the time of a start that finds everything done. (DuckDB
+    # counts on it, so commands that ask in SQL wait for it.)
+    atexit.register(gc.freeze)
+
+    def started(interruption: Interruption) -> int:
+        return start(
+            space,
+            results,
+            interruption,
+            overrides=overrides or (),
+            address=address,
+            dry_run=dry_run,
+            retry_failed=retry_failed,
+            recompute_other_code=recompute_other_code,
+            concurrency=concurrency,
+        )
+
+    raise typer.Exit(exit_code(started))
+
+
+def start(
+    space: Path,
+    results: str,
+    interruption: Interruption,
+    *,
+    overrides: Sequence[str] = (),
+    address: str | None = None,
+    dry_run: bool = False,
+    retry_failed: bool = False,
+    recompute_other_code: bool = False,
+    concurrency: int | None = None,
+) -> int:
+    """Plan, train and tell; returns the exit code.
+
+    Raises:
+        KeyboardInterrupt: a signal came while no pack was running, or a second one.
+    """
+    # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
+    import jax
+
+    from sweeper.space import search_space
+    from sweeper.space.problems import SearchSpaceError
+    from sweeper.store.store import Store, StoreError
+    from sweeper.sweeps.on_cluster import Interrupted, SweepError
+    from sweeper.sweeps.output import Output
+    from sweeper.sweeps.sweep_plan import plan_sweep
+    from sweeper.sweeps.training import require_room, train
+    from sweeper.trial import plugins, provenance
+    from sweeper.trial.fingerprint import OtherCodeError
+    from sweeper.trial.jax_settings import SettingsError
+    from sweeper.trial.plugins import PluginError
+
+    output = Output()
+    jax.config.update("jax_platforms", "cpu")  # the driver plans and counts; only workers use accelerators
+    readable = False
+    try:
+        with plugins.contained():
+            spec = search_space.read(space, overrides)
+        Store.open(results)
+        readable = True
+        plan = plan_sweep(
+            spec,
+            results,
+            retry_failed=retry_failed,
+            recompute_other_code=recompute_other_code,
+            command=provenance.command_line(sys.argv),
+        )
+        output.say(str(plan))
+        if dry_run:
+            require_room(plan, address)
+            output.say(f"  cost: {plan.cost(output.say)}")
+            return 0
+        result = train(plan, address=address, concurrency=concurrency, interruption=interruption, output=output)
+        result.tell(output, result.draw())
+        return 0 if result.complete else 1
+    except Interrupted as stopped:
+        left = counted(stopped.left, "trial")
+        output.say(f"interrupted with {left} to go; this command carries on:\n  {stopped.command}")
+        return 128 + stopped.signum
+    except (SearchSpaceError, SettingsError, PluginError, OtherCodeError) as error:
+        output.complain(str(error))
+        return 2
+    except StoreError as error:
+        output.complain(str(error))
+        return 1 if readable else 2
+    except SweepError as error:
+        output.complain(str(error))
+        return error.code

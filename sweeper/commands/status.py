@@ -1,0 +1,105 @@
+"""`python -m sweeper.status`: the sweeps in a store, how far each is, and what runs now.
+
+A sweep is as far as the trials that its latest start planned. Two sweeps that plan the same trial share its row.
+
+Exit codes: 0; 2 for a store that is not there or cannot be read; 130 for Ctrl-C in `--watch`.
+"""
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sweeper.command_line import CommandLine, Results, exit_on
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from sweeper.store.store import Store
+
+app = CommandLine()
+
+SECONDS = 2.0
+"""Between two looks at the drivers with `--watch`."""
+
+SHARE = 0.1
+"""Share of the time that `--watch` spends at most on reading rows."""
+
+
+@app.command()
+def status(
+    results: Results = "results",
+    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+) -> None:
+    """Show the sweeps in a store, how far each is, and what runs now."""
+    from rich.console import Console, Group
+    from rich.live import Live
+
+    from sweeper.store.store import Store, StoreError
+
+    # Piped into a file nothing should be cut to the width of a terminal that is not there.
+    console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
+    try:
+        with exit_on(StoreError):
+            store = Store.existing(results)
+            if not watch:
+                for part in [*_sweeps(store), *_running(store)]:
+                    console.print(part)
+                return
+            with Live(console=console, auto_refresh=False) as live:
+                sweeps: list[RenderableType] = []
+                due = 0.0
+                while True:
+                    begun = time.monotonic()
+                    if begun >= due:
+                        sweeps = _sweeps(store)
+                        due = time.monotonic() + max(SECONDS, (time.monotonic() - begun) / SHARE)
+                    live.update(Group(*sweeps, *_running(store)), refresh=True)
+                    time.sleep(SECONDS)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _sweeps(store: "Store") -> "list[RenderableType]":
+    """How far the sweeps are, and why trials failed."""
+    from rich.text import Text
+
+    from sweeper.analysis.sweeps import failures, overview, starts_by_name
+    from sweeper.analysis.table import terminal
+    from sweeper.messages import counted, inflected, printable
+    from sweeper.store.annotations import read_annotations
+
+    committed = store.committed()
+    starts = starts_by_name(store.sweeps())
+    annotations = read_annotations(store.files).sweeps
+    latest = {name: records[-1] for name, records in starts.items()}
+    parts: list[RenderableType] = []
+    if starts:
+        parts.append(terminal(overview(starts, committed, annotations)._replace(title="", note=""), rule=False))
+    for name, record in latest.items():
+        for reason, count in failures(store, record, committed).most_common():
+            parts.append(Text(printable(f"{name}: {count:,} failed: {reason}")))
+    unplanned = committed.keys() - {trial_id for record in latest.values() for trial_id in record.trial_ids}
+    if unplanned:
+        verb = inflected(len(unplanned), "is", "are")
+        parts.append(Text(f"{counted(len(unplanned), 'committed trial')} {verb} not, or no longer, planned by a sweep"))
+    if not starts and not committed:
+        parts.append(Text("the store is empty"))
+    return parts
+
+
+def _running(store: "Store") -> "list[RenderableType]":
+    """What runs, and what has died."""
+    from rich.text import Text
+
+    from sweeper.analysis.running import drivers, packs_table, sentence
+    from sweeper.analysis.table import terminal
+    from sweeper.messages import printable
+
+    known = drivers(store)
+    parts: list[RenderableType] = [Text(printable(sentence(driver))) for driver in known]
+    packs = packs_table(known)
+    if packs is not None:
+        parts.append(terminal(packs._replace(title="", note=""), rule=False))
+    return parts
