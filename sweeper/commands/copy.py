@@ -65,7 +65,3 @@ def copy(
     if done.damaged:
         print(f"{counted(len(done.damaged), 'damaged trial')} left out", file=sys.stderr)
         raise typer.Exit(1)
-
-
-if __name__ == "__main__":
-    app()

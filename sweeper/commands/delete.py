@@ -37,6 +37,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Delete; without it only say what would be deleted.")] = False,
 ) -> None:
     """Delete trials with all that belongs to them; without --yes only say which."""
+    from sweeper.analysis.running import drivers
     from sweeper.packs import checkpoint
     from sweeper.store import deletion
     from sweeper.store.store import Store, StoreError
@@ -64,9 +65,12 @@ def delete(
             removed = checkpoint.remove_without(store, checkpoints, deletion.planned_trials(store).__contains__)
         elif chosen.sweep is not None:
             removed = checkpoint.remove_without(store, checkpoints, lambda key: key not in chosen.planned)
+        meanwhile = [driver.sweep for driver in drivers(store) if driver.lives]
     also = [counted(len(removed), "checkpoint")] if removed else []
     also += [f"{counted(left, 'evaluation')} of no trial"] if left else []
     print(f"deleted{', also ' + ' and '.join(also) if also else ''}")
+    for name in meanwhile:
+        print(printable(f"{name} was started meanwhile: run it again when it has ended"))
 
 
 def sentence(chosen: "Deletion") -> str:
@@ -94,7 +98,3 @@ def _refuse_while_drivers_run(store: "Store") -> None:
     if running:
         sweep, host = running[0].sweep, running[0].stored.heartbeat.process.host
         raise StoreError(f"{sweep} runs on {host}: stop it first (python -m sweeper stop {sweep})")
-
-
-if __name__ == "__main__":
-    app()

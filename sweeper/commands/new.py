@@ -62,7 +62,3 @@ def _files(name: str, project: Path) -> dict[Path, str]:
     if present := [path for path in files if path.exists()]:
         raise _RefusedName(f"{present[0]} is there already")
     return files
-
-
-if __name__ == "__main__":
-    app()

@@ -36,7 +36,3 @@ def rename(
                 raise StoreError(f"{old} runs: stop it first (python -m sweeper stop {old})")
         rename_records(store.files, old, new)
     print(f"{old} is called {new} now; write `name: {new}` in its search space, or the next start makes {old} anew")
-
-
-if __name__ == "__main__":
-    app()

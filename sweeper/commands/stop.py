@@ -59,7 +59,3 @@ _ENDS = {
     "died": "had died",
     "silent": "gives no heartbeat; the request stays",
 }
-
-
-if __name__ == "__main__":
-    app()

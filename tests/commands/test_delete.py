@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 from sweeper.commands import delete
 from sweeper.listeners import heartbeats
 from sweeper.packs import checkpoint
+from sweeper.store import deletion
 from tests.filled_stores import IDS, contents, filled
 from tests.heartbeats import heartbeat
 
@@ -60,3 +61,17 @@ def test_nothing_is_deleted_while_a_driver_runs(tmp_path):
     assert "stop it first (python -m sweeper stop other)" in done.output
     assert len(store.committed()) == 6
     assert run(store, "quick").exit_code == 0, "a dry run is allowed"
+
+
+def test_a_sweep_that_is_started_meanwhile_is_told(tmp_path, monkeypatch):
+    """It may have counted trials as done that are deleted now, and no look can be at the same moment as a deletion."""
+    store, delete_all = filled(tmp_path / "store"), deletion.delete
+
+    def slow(store, chosen):
+        heartbeats.write_heartbeat(store.files, "other", heartbeat())
+        return delete_all(store, chosen)
+
+    monkeypatch.setattr(deletion, "delete", slow)
+    done = run(store, "quick", "--yes")
+    assert done.exit_code == 0
+    assert done.output.endswith("other was started meanwhile: run it again when it has ended\n")
