@@ -21,18 +21,28 @@ set -euo pipefail
 usage="usage: sbatch clusters/slurm-elastic.sh head SPACE.yaml RESULTS [options of sweeper.run] | worker HEAD_JOB"
 role=${1:?$usage}
 cd "$SLURM_SUBMIT_DIR"
-PATH="$PATH:$PWD/.venv/bin"
+export PATH="$PWD/.venv/bin:$PATH"
 umask 077
-export RAY_AUTH_MODE=token
+# Names of nodes may be known to the system and not to a name server.
+export RAY_AUTH_MODE=token GRPC_DNS_RESOLVER=native
 # Ray would go on with a pack for 30 s and then leave in the middle of a step. Slurm may give less, and checkpoints are
 # there.
 export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0
 
-# Ends a process with SIGTERM when Slurm ends this job, and waits for the process either way.
+# `scancel` and preemption send SIGTERM to every process of a job at once, and the Ray of a head would be gone before its
+# sweep has asked the packs for checkpoints. So what runs shielded hears SIGINT alone, from this script.
+shielded() {
+  exec python -c 'import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # which a shell has its background processes ignore
+os.execvp(sys.argv[1], sys.argv[1:])' "$@"
+}
+
+# Ends a process with a signal when Slurm ends this job, and waits for the process either way.
 wait_for() {
-  local code=0
-  trap 'leaving=1; kill -TERM "$1" 2> /dev/null || true' TERM INT
-  while kill -0 "$1" 2> /dev/null; do wait "$1" && code=0 || code=$?; done
+  local code=0 process=$1 signal=$2
+  trap 'leaving=1; kill "-$signal" "$process" 2> /dev/null || true' TERM INT
+  while kill -0 "$process" 2> /dev/null; do wait "$process" && code=0 || code=$?; done
   trap - TERM INT
   return "$code"
 }
@@ -47,17 +57,17 @@ head() {
   RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
   export RAY_AUTH_TOKEN
   printf %s "$RAY_AUTH_TOKEN" > "$meeting/token"
-  ray start --head --port="$port" --num-cpus=0 --num-gpus=0 --include-dashboard=false --block &
+  shielded ray start --head --port="$port" --num-cpus=0 --num-gpus=0 --include-dashboard=false --block &
   local ray=$!
-  trap 'kill -TERM "$ray" 2> /dev/null || true' EXIT
+  trap 'kill -INT "$ray" 2> /dev/null || true' EXIT
   until ray health-check --address "$address" 2> /dev/null; do
     kill -0 "$ray" || { echo "Ray's head has ended" >&2; exit 1; }
     sleep 1
   done
   printf %s "$address" > "$meeting/address.new"
   mv "$meeting/address.new" "$meeting/address"
-  python -m sweeper.run "$space" --results "$results" --address "$address" "${@:3}" &
-  wait_for $! || code=$?
+  shielded python -m sweeper.run "$space" --results "$results" --address "$address" "${@:3}" &
+  wait_for $! INT || code=$?
   rm -f "$meeting/address"
   # A job that Slurm has ended may be queued again, and its workers wait for it.
   [[ -n $leaving ]] || touch "$meeting/ended"
@@ -71,17 +81,20 @@ worker() {
   # Two workers on one machine must not share a folder. Names of sockets are short.
   own=$(mktemp -d /tmp/ray-XXXXXX)
   trap 'rm -rf "$own"' EXIT
+  # Slurm knows whether the head is there: a head that was killed has left its files. One that completes still asks packs
+  # for checkpoints.
+  head_runs() { [[ $(squeue --noheader --format=%T --jobs "$job" 2> /dev/null) =~ ^(RUNNING|COMPLETING)$ ]]; }
   # Until the head job is no longer known to Slurm, or its sweep has ended.
   while [[ -z $leaving && ! -e $meeting/ended && -n $(squeue --noheader --jobs "$job" 2> /dev/null) ]]; do
-    if [[ -e $meeting/address ]]; then
+    if [[ -e $meeting/address ]] && head_runs; then
       token=$(< "$meeting/token") address=$(< "$meeting/address")
       RAY_AUTH_TOKEN=$token ray start --address "$address" --num-cpus="${SLURM_CPUS_PER_TASK:-1}" \
         "${gpus[@]}" --temp-dir "$own" --block &
       ray=$!
       # Ray itself looks for a head that has ended for minutes.
-      (while [[ -e $meeting/address ]]; do sleep 2; done; kill -TERM "$ray" 2> /dev/null) &
+      (while [[ -e $meeting/address ]] && head_runs; do sleep 5; done; kill -TERM "$ray" 2> /dev/null) &
       watch=$!
-      wait_for "$ray" || true
+      wait_for "$ray" TERM || true
       kill "$watch" 2> /dev/null || true
     fi
     [[ -n $leaving ]] || sleep 5

@@ -17,14 +17,15 @@ set -euo pipefail
 space=${1:?usage: sbatch clusters/slurm.sh SPACE.yaml RESULTS [options of sweeper.run]}
 results=${2:?usage: sbatch clusters/slurm.sh SPACE.yaml RESULTS [options of sweeper.run]}
 cd "$SLURM_SUBMIT_DIR"
-# Not on top of what a test or an activated environment has put first.
-PATH="$PATH:$PWD/.venv/bin"
+export PATH="$PWD/.venv/bin:$PATH"  # `ray symmetric-run` looks for `ray` there
 
 # Two jobs on one network must not find each other.
 export RAY_AUTH_MODE=token
 RAY_AUTH_TOKEN=$(ray get-auth-token --generate 2> /dev/null)
 export RAY_AUTH_TOKEN
 
+# Names of nodes may be known to the system and not to a name server.
+export GRPC_DNS_RESOLVER=native
 nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
 head=${nodes%%$'\n'*}
 gpus=()

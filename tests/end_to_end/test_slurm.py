@@ -1,10 +1,8 @@
-"""The elastic Slurm job: a head and workers that come and go, with real Ray, and scripts that play Slurm's commands."""
+"""The Slurm jobs on a real Slurm: a controller and three nodes, each on a host of its own (`tests/hosts.py`)."""
 
-import os
+import re
 import shutil
-import signal
-import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,16 +11,50 @@ import pytest
 
 from sweeper.store.store import Store
 from sweeper.trial import plugins
+from tests.hosts import Host, hosts_of, obstacle
 from tests.tiny_sweeps import with_seeds
 
-SCRIPT = plugins.ROOT / "clusters" / "slurm-elastic.sh"
+# The list of skipped tests names the reason.
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        (found := obstacle("slurmctld", "slurmd", "munged", "runuser")) is not None,
+        reason=f"NO REAL SLURM WAS TESTED HERE: {found}",
+    ),
+]
 
-JOB = "1007"
+NODES = ("n1", "n2", "n3")
+
+CONFIGURATION = """\
+ClusterName=test
+SlurmctldHost=n1
+SlurmUser=root
+AuthType=auth/munge
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+MpiDefault=none
+NodeName=n[1-3] CPUs=2 State=UNKNOWN
+PartitionName=normal Nodes=n[1-3] Default=YES PriorityTier=1
+PartitionName=urgent Nodes=n[2-3] PriorityTier=2
+"""
+"""Two cores a node, whatever the machine has. Preempted jobs wait two minutes, which no setting shortens."""
 
 HELD = '''
 """Colouring that says where it trains, and goes on when it may."""
 
 import pathlib
+import socket
 import time
 from typing import Literal
 
@@ -33,90 +65,137 @@ class Task(coloring.Task):
     name: Literal["held"] = "held"
 
     def losses(self, model, inputs, seeds):
-        pathlib.Path({training!r}).touch()
+        (pathlib.Path({training!r}) / socket.gethostname()).touch()
         while not pathlib.Path({gate!r}).exists():
             time.sleep(0.05)
         return super().losses(model, inputs, seeds)
 '''
 
-SPACE = with_seeds(4).replace("name: coloring", "name: held")
+
+class Slurm:
+    """A Slurm, and the checkout from which jobs are submitted."""
+
+    def __init__(self, hosts: list[Host], folder: Path):
+        """Start the daemons.
+
+        Args:
+            hosts: The nodes; the first has the controller too.
+            folder: What all hosts see.
+        """
+        self.hosts, self.folder = hosts, folder
+        self.checkout, self.results = folder / "checkout", folder / "results"
+        (folder / "slurm.conf").write_text(CONFIGURATION.format(folder=folder))
+        (folder / "state").mkdir()
+        for host in hosts:
+            (folder / f"spool-{host.name}").mkdir()
+            host.run("sh", "-c", "mkdir /run/munge && chown munge /run/munge && runuser -u munge -- munged")
+        self.run("slurmctld")
+        for host in hosts:
+            host.run("env", f"SLURM_CONF={folder}/slurm.conf", "slurmd", "-N", host.name)
+        self.until(lambda: self.run("sinfo", "--noheader", "--format=%T", "--partition=normal").strip() == "idle")
+
+    def run(self, *command: str) -> str:
+        """What a command on the first node prints, in the checkout."""
+        inside = ["env", "--chdir", str(self.checkout), f"SLURM_CONF={self.folder}/slurm.conf", *command]
+        return self.hosts[0].run(*inside)
+
+    def submit(self, *arguments: str) -> str:
+        """The id of a job."""
+        return self.run("sbatch", "--parsable", "--output=job-%j.log", *arguments).strip()
+
+    def state(self, job: str) -> str:
+        """Such as RUNNING."""
+        found = re.search(r"JobState=(\w+)", self.run("scontrol", "show", "job", job))
+        assert found is not None
+        return found[1]
+
+    def logs(self) -> str:
+        """What all jobs have printed."""
+        return "\n".join(f"{path.name}:\n{path.read_text()}" for path in sorted(self.checkout.glob("job-*.log")))
+
+    def until(self, condition: Callable[[], object], seconds: float = 300) -> float:
+        """Seconds until something is so."""
+        began = time.monotonic()
+        while not condition():
+            assert time.monotonic() < began + seconds, self.logs()
+            time.sleep(0.5)
+        return time.monotonic() - began
+
+    def ended(self, *jobs: str) -> list[str]:
+        """The last states of jobs, once they have one."""
+        self.until(lambda: not {self.state(job) for job in jobs} & {"PENDING", "RUNNING", "COMPLETING"})
+        return [self.state(job) for job in jobs]
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    """What Slurm gives a job; `squeue` knows the head job as long as the file `queued` is there."""
-    played = tmp_path / "played"
-    played.mkdir()
-    ray = shutil.which("ray", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    for name, script in {
-        "squeue": f'test ! -e "{tmp_path}/queued" || echo "$*"',
-        "ray": f'exec "{ray}" "$@"',
-        "python": f'exec "{sys.executable}" "$@"',
-    }.items():
-        (played / name).write_text(f"#!/bin/sh\n{script}\n")
-        (played / name).chmod(0o755)
-    (tmp_path / "queued").touch()
-    (tmp_path / "space.yaml").write_text(SPACE)
-    (tmp_path / "tasks").mkdir()
-    (tmp_path / "tasks" / "held.py").write_text(
-        HELD.format(training=str(tmp_path / "training"), gate=str(tmp_path / "gate"))
+def slurm() -> Iterator[Slurm]:
+    """A Slurm of three nodes, and a checkout with an environment in .venv, which nothing has put into PATH."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as made, hosts_of(NODES, Path(made)) as hosts:
+        folder = Path(made)
+        for part in ("sweeper", "tasks", "models", "objectives", "locks", "clusters"):
+            shutil.copytree(
+                plugins.ROOT / part, folder / "checkout" / part, ignore=shutil.ignore_patterns("__pycache__")
+            )
+        (folder / "checkout" / ".venv").symlink_to(Path(plugins.ROOT / ".venv").resolve())
+        (folder / "checkout" / "space.yaml").write_text(with_seeds(4).replace("name: coloring", "name: held"))
+        (folder / "training").mkdir()
+        (folder / "checkout" / "tasks" / "held.py").write_text(
+            HELD.format(training=str(folder / "training"), gate=str(folder / "gate"))
+        )
+        yield Slurm(hosts, folder)
+
+
+def trained_on(slurm: Slurm) -> set[str]:
+    """The nodes on which packs train."""
+    return {path.name for path in (slurm.folder / "training").iterdir()}
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_one_job_trains_on_all_of_its_nodes(slurm, nodes):
+    one_pack_each = ["--set", "resources={lanes: 1, cpus: 2}"]
+    job = slurm.submit(
+        f"--nodes={nodes}", "--cpus-per-task=2", "clusters/slurm.sh", "space.yaml", str(slurm.results), *one_pack_each
     )
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    return ours | {
-        "PATH": f"{played}:{os.environ['PATH']}", "PYTHONPATH": str(plugins.ROOT), "SLURM_SUBMIT_DIR": str(tmp_path),
-        "SLURMD_NODENAME": "127.0.0.1", "SLURM_CPUS_PER_TASK": "1",
-    }  # fmt: skip
+    slurm.until(lambda: len(trained_on(slurm)) == nodes or slurm.state(job) == "FAILED")
+    (slurm.folder / "gate").touch()
+    assert slurm.ended(job) == ["COMPLETED"], slurm.logs()
+    assert set(Store.open(slurm.results).committed().values()) == {"finished"}
+    assert "4 of 4 trials committed" in slurm.logs()
 
 
-@pytest.fixture
-def submit(tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Start a job; what has not ended by itself is ended with the test."""
-    jobs: list[subprocess.Popen[bytes]] = []
-
-    def start(*arguments: str, job: str) -> subprocess.Popen[bytes]:
-        own = environment | {"SLURM_JOB_ID": job}
-        with (tmp_path / f"{job}-{len(jobs)}.log").open("wb") as log:
-            jobs.append(subprocess.Popen(["bash", SCRIPT, *arguments], env=own, stdout=log, stderr=log))
-        return jobs[-1]
-
-    yield start
-    for process in jobs:
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
-
-
-def wait_until(condition: Callable[[], bool], head: subprocess.Popen[bytes]) -> None:
-    while not condition():
-        assert head.poll() is None, "the head job has ended"
-        time.sleep(0.2)
+def test_workers_join_are_preempted_and_come_back_and_leave_with_their_head(slurm):
+    script = "clusters/slurm-elastic.sh"
+    head = slurm.submit(
+        "--cpus-per-task=2", "--nodelist=n1", script, "head", "space.yaml", str(slurm.results),
+        "--set", "resources={lanes: 1, cpus: 2}",
+    )  # fmt: skip
+    slurm.until(lambda: (slurm.checkout / ".slurm" / head / "address").exists())
+    assert (slurm.checkout / ".slurm" / head / "token").stat().st_mode & 0o077 == 0
+    first = slurm.submit("--cpus-per-task=2", "--nodelist=n2", script, "worker", head)
+    slurm.until(lambda: trained_on(slurm) == {"n2"})
+    urgent = slurm.submit("--partition=urgent", "--nodelist=n2", "--exclusive", "--wrap", "sleep 5")
+    slurm.until(lambda: slurm.state(first) == "PENDING")  # Slurm has queued it again
+    assert slurm.state(head) == "RUNNING", "without a worker no sweep ends"
+    second = slurm.submit("--cpus-per-task=2", "--nodelist=n3", script, "worker", head)
+    slurm.until(lambda: trained_on(slurm) == {"n2", "n3"})
+    (slurm.folder / "gate").touch()
+    assert slurm.ended(head, urgent, second) == ["COMPLETED"] * 3, slurm.logs()
+    assert set(Store.open(slurm.results).committed().values()) == {"finished"}
+    slurm.run("scancel", first)
 
 
-@pytest.mark.long
-def test_workers_join_and_leave_a_sweep(submit, tmp_path):
-    results, meeting = tmp_path / "results", tmp_path / ".slurm" / JOB
-    early = submit("worker", JOB, job="1008")  # before the head runs
-    head = submit("head", "space.yaml", str(results), "--set", "resources.lanes=1", job=JOB)
-    wait_until((meeting / "address").exists, head)
-    assert (meeting / "token").stat().st_mode & 0o077 == 0
-    wait_until((tmp_path / "training").exists, head)
-    early.send_signal(signal.SIGTERM)  # preempted
-    assert early.wait() == 0
-    assert head.poll() is None, "a preempted worker leaves at once, and without a worker no sweep ends"
-    again = submit("worker", JOB, job="1008")
-    other = submit("worker", JOB, job="1009")
-    (tmp_path / "gate").touch()
-    logs = sorted(tmp_path.glob("*.log"))
-    assert head.wait() == 0, "\n".join(path.read_text() for path in logs)
-    store = Store.open(results)
-    assert set(store.committed().values()) == {"finished"}
-    assert len(store.committed()) == 4
-    assert (meeting / "ended").exists()
-    assert [process.wait() for process in (again, other)] == [0, 0]
-
-
-def test_a_worker_leaves_when_slurm_does_not_know_its_head(submit, tmp_path):
-    (tmp_path / "queued").unlink()
-    assert submit("worker", JOB, job="1008").wait(60) == 0
-    assert submit("nothing", job="1008").wait() == 2
-    assert b"usage: sbatch" in (tmp_path / "1008-1.log").read_bytes()
+def test_a_head_that_is_cancelled_leaves_checkpoints_and_no_worker_waits_for_it(slurm):
+    script = "clusters/slurm-elastic.sh"
+    (slurm.folder / "gate").touch()
+    head = slurm.submit(
+        "--cpus-per-task=2", "--nodelist=n1", script, "head", "space.yaml", str(slurm.results),
+        "--set", "trial.steps=1000000", "--set", "resources.checkpoint_seconds=3600",
+    )  # fmt: skip
+    worker = slurm.submit("--cpus-per-task=2", "--nodelist=n2", script, "worker", head)
+    slurm.until(lambda: trained_on(slurm) == {"n2"})
+    time.sleep(10)
+    slurm.run("scancel", head)
+    took = slurm.until(lambda: slurm.state(worker) != "RUNNING")
+    print(f"{took:.0f} s after the head")
+    assert took < 60
+    assert Store.open(slurm.results).listing("checkpoints"), slurm.logs()
