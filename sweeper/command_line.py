@@ -1,10 +1,13 @@
 """What commands share: the program around them, options in the same words, and errors that end them with a message."""
 
 import contextlib
+import errno
 import gc
+import io
 import logging
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -30,6 +33,66 @@ class _Printable(logging.Formatter):
         return printable_lines(super().format(record))
 
 
+class LastingStream:
+    """A standard stream that may go away, be full, or lack a character: the command goes on.
+
+    Attributes:
+        errors_met: Numbers of the errors after which nothing more is written; empty while all is well. (An error itself
+            would keep alive what the frames of its traceback hold.)
+    """
+
+    def __init__(self, stream: Any, errors_met: list[int] | None = None):
+        """Write to a stream.
+
+        Args:
+            stream: Standard output or standard error, or the bytes below one of them.
+            errors_met: Takes errors.
+        """
+        self._stream = stream
+        self.errors_met: list[int] = [] if errors_met is None else errors_met
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal of ASCII has no box-drawing characters
+
+    @property
+    def buffer(self) -> "LastingStream":
+        """The bytes below the text."""
+        return LastingStream(self._stream.buffer, self.errors_met)
+
+    def write(self, text: str | bytes) -> int:
+        """Write, or lose the text."""
+        self._lasting(lambda: self._stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what is buffered, or lose it."""
+        self._lasting(self._stream.flush)
+
+    def __getattr__(self, name: str) -> Any:
+        """All else is that of the stream."""
+        return getattr(self._stream, name)
+
+    def _lasting(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except OSError as error:
+            self.errors_met.append(error.errno or errno.EIO)
+            # What is still buffered, and what others write to the descriptor, goes nowhere.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+
+
+def _output_is_lost() -> bool:
+    """Whether output was lost that somebody wanted, which is told: `| head` has had enough, a full disk has not."""
+    if isinstance(sys.stdout, LastingStream):
+        sys.stdout.flush()
+        for number in sys.stdout.errors_met:
+            if number != errno.EPIPE:
+                print(f"the output could not be written: {os.strerror(number)}", file=sys.stderr)
+                return True
+    return False
+
+
 class CommandLine(typer.Typer):
     """A program with one command, or with several."""
 
@@ -48,7 +111,13 @@ class CommandLine(typer.Typer):
         gc.set_threshold(100_000)
         assert logging.lastResort is not None
         logging.lastResort.setFormatter(_Printable())
-        return super().__call__(*arguments, **settings)
+        sys.stdout, sys.stderr = (stream and LastingStream(stream) for stream in (sys.stdout, sys.stderr))
+        try:
+            return super().__call__(*arguments, **settings)
+        except SystemExit as end:
+            if _output_is_lost():
+                end.code = end.code or 1
+            raise
 
 
 @contextlib.contextmanager

@@ -11,6 +11,14 @@ from sweeper.analysis.table import Table, terminal
 from sweeper.messages import printable_lines
 
 
+class LastingConsole(Console):
+    """A console whose reader may go away; rich would end the process."""
+
+    def on_broken_pipe(self) -> None:
+        """Print nothing more."""
+        self.quiet = True
+
+
 @dataclasses.dataclass(frozen=True)
 class Output:
     """Where a sweep prints.
@@ -20,8 +28,8 @@ class Output:
         complaints: Takes warnings and errors.
     """
 
-    out: Console = dataclasses.field(default_factory=Console)
-    complaints: Console = dataclasses.field(default_factory=lambda: Console(stderr=True))
+    out: Console = dataclasses.field(default_factory=LastingConsole)
+    complaints: Console = dataclasses.field(default_factory=lambda: LastingConsole(stderr=True))
 
     @classmethod
     def plain(cls, file: TextIO | None = None) -> "Output":
@@ -32,7 +40,8 @@ class Output:
         """
         terminal = None if file is None and sys.stdout.isatty() else False
         out, complaints = (
-            Console(file=file, stderr=stderr, force_jupyter=False, force_terminal=terminal) for stderr in (False, True)
+            LastingConsole(file=file, stderr=stderr, force_jupyter=False, force_terminal=terminal)
+            for stderr in (False, True)
         )
         return cls(out, complaints)
 
