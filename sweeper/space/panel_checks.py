@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sweeper.messages import did_you_mean, nearest_name
-from sweeper.space.panel import MetricSource, Panel
-from sweeper.space.panel_series import Best, Where
+from sweeper.panels.panel import MetricSource, Panel
+from sweeper.panels.series import Best, Where
 from sweeper.space.problems import Problem, SearchSpaceError, shown
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.trial_names import TrialNames

@@ -22,11 +22,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sweeper.messages import did_you_mean, nearest_name
+from sweeper.panels.kinds import Panels
 from sweeper.space import holes, validation_messages
 from sweeper.space.extended_files import document, file_text
 from sweeper.space.grid_search import GridSearch
 from sweeper.space.holes import MAX_SETTINGS, Hole
-from sweeper.space.panels import Panels
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
 from sweeper.space.resources import Resources
 from sweeper.space.search import Search

@@ -20,8 +20,8 @@ from sweeper.analysis import figures
 from sweeper.analysis.comparison import Comparison, agreement
 from sweeper.analysis.figures import bins, drawing, layout, references, selection, style
 from sweeper.analysis.results import Results
-from sweeper.space.panel_series import Best
-from sweeper.space.panels import Panels
+from sweeper.panels.kinds import Panels
+from sweeper.panels.series import Best
 from tasks.gridworld.environment import Grid
 from tests.analysis.made_up_figures import composed, gathered, legends, panel, results, said, texts, trial
 

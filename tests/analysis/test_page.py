@@ -22,7 +22,7 @@ from sweeper.analysis.page.trial_filter import EVERYTHING, TrialKind, kinds_name
 from sweeper.analysis.report import ReportOptions, write_report
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import COUNT, NUMBER, Column, Table
-from sweeper.space.panels import CurvePanel, HistogramPanel
+from sweeper.panels.kinds import CurvePanel, HistogramPanel
 from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import trial_id

@@ -1,7 +1,7 @@
 """Panels drawn from a store as PNG and PDF, one kind of panel a module.
 
 A kind is a subclass of `drawing.Drawing`, and `layout` puts drawings on a canvas. Kinds know no task, no paper and no
-store. A new kind is one more module here and one more line in `KINDS`, beside its record in `sweeper.space.panels`.
+store. A new kind is one more module here and one more line in `KINDS`, beside its record in `sweeper.panels.kinds`.
 
 Every panel is drawn alone; panels that name the same `figure` are drawn side by side as well, also those of several
 search spaces, and share a legend with neighbours of the same series. Series without data are named in the notes of the
@@ -29,7 +29,7 @@ from sweeper.analysis.figures.selection import Note
 from sweeper.analysis.figures.style import PALETTES, PaletteName, plain
 from sweeper.analysis.figures.success_of_votes import VoteCurves
 from sweeper.analysis.results import Results
-from sweeper.space.panel import Panel
+from sweeper.panels.panel import Panel
 
 __all__ = [
     "DOTS_PER_INCH", "PALETTES", "FigureReport", "Note", "PaletteName", "attempted", "draw", "draw_together", "drawing",

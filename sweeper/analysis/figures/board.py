@@ -19,8 +19,8 @@ from sweeper.analysis.figures.cells import map_width
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
-from sweeper.space.panel_series import MapSeries
-from sweeper.space.panels import BoardPanel
+from sweeper.panels.kinds import BoardPanel
+from sweeper.panels.series import MapSeries
 
 FIRST, SECOND = "#1b2a6b", "#35d0e6"
 """Colours of the two walks: as far apart in lightness as in hue, so that no reader needs the hue."""

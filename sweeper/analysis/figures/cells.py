@@ -20,8 +20,8 @@ from sweeper.analysis.figures.layout import HEIGHT
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
-from sweeper.space.panel_series import MapSeries
-from sweeper.space.panels import CellsPanel
+from sweeper.panels.kinds import CellsPanel
+from sweeper.panels.series import MapSeries
 
 WIDTHS = (0.9, 4.1)
 """Least and largest width in inches of a map, which otherwise follows from its number of cells."""

@@ -17,8 +17,8 @@ from sweeper.analysis.figures.lines import Line, LineSeries
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
-from sweeper.space.panel_series import CurveSeries
-from sweeper.space.panels import CurvePanel
+from sweeper.panels.kinds import CurvePanel
+from sweeper.panels.series import CurveSeries
 from sweeper.trial.columns import TIMINGS
 
 

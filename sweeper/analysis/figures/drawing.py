@@ -19,8 +19,8 @@ from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.selection import Content, gathered
 from sweeper.analysis.figures.style import Look, plain
 from sweeper.analysis.results import Results
-from sweeper.space.panel import Panel
-from sweeper.space.panel_series import Series
+from sweeper.panels.panel import Panel
+from sweeper.panels.series import Series
 
 WIDTH = 2.75
 """Width of axes in inches, unless a kind gives another."""

@@ -19,8 +19,8 @@ from sweeper.analysis.figures import bins, selection, style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
-from sweeper.space.panel_series import MapSeries
-from sweeper.space.panels import HeatmapPanel
+from sweeper.panels.kinds import HeatmapPanel
+from sweeper.panels.series import MapSeries
 
 COLUMN = 0.2
 """Least width of a column, in inches."""

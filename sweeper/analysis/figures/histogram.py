@@ -22,9 +22,9 @@ from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
-from sweeper.space.panel_axes import Color
-from sweeper.space.panel_series import HistogramSeries
-from sweeper.space.panels import HistogramPanel
+from sweeper.panels.axes import Color
+from sweeper.panels.kinds import HistogramPanel
+from sweeper.panels.series import HistogramSeries
 
 
 @dataclass(frozen=True)

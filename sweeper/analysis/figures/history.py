@@ -15,7 +15,7 @@ from sweeper.analysis.figures import lines, per_seed
 from sweeper.analysis.figures.lines import Line, LineSeries
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
-from sweeper.space.panels import HistoryPanel
+from sweeper.panels.kinds import HistoryPanel
 
 MARKERS = 7
 """Markers along a line, where the palette tells series apart by them."""

@@ -22,8 +22,8 @@ from sweeper.analysis.figures.selection import Content, NoData, Note
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
-from sweeper.space.panel_series import CurveSeries
-from sweeper.space.panels import LinesPanel
+from sweeper.panels.kinds import LinesPanel
+from sweeper.panels.series import CurveSeries
 from sweeper.trial.metrics import metric_named
 
 DASHED = (0, (3.2, 1.6))

@@ -20,9 +20,9 @@ from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
-from sweeper.space.panel_axes import Color, PointAxis
-from sweeper.space.panel_series import PointSeries
-from sweeper.space.panels import ScatterPanel
+from sweeper.panels.axes import Color, PointAxis
+from sweeper.panels.kinds import ScatterPanel
+from sweeper.panels.series import PointSeries
 
 FEWEST = 5
 """With fewer points than this a rank correlation says nothing."""

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 
-from sweeper.space.panel_axes import Color
+from sweeper.panels.axes import Color
 
 PaletteName = Literal["paper", "colorblind"]
 

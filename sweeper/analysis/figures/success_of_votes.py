@@ -22,7 +22,7 @@ from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results, task_of
 from sweeper.analysis.vote_bounds import MARGINS, rivals_of, success_promised
 from sweeper.messages import counted
-from sweeper.space.panels import VotesPanel
+from sweeper.panels.kinds import VotesPanel
 from sweeper.trial.metrics import estimate_of, metric_named
 
 MOST = 300

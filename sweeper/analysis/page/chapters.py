@@ -15,8 +15,8 @@ from sweeper.analysis.figures.selection import NoData, chosen
 from sweeper.analysis.page.trial_filter import TrialKind, TrialKinds, kinds_where
 from sweeper.analysis.results import Results
 from sweeper.messages import counted, inflected
-from sweeper.space.panel import Panel
-from sweeper.space.panel_series import Where
+from sweeper.panels.panel import Panel
+from sweeper.panels.series import Where
 
 PIXELS_PER_CSS_PIXEL = figures.DOTS_PER_INCH / 125
 """At 125 pixels to the inch the 8-point text of the figures is as large as that of the tables."""

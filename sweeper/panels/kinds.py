@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Union
 
 from pydantic import AfterValidator, Field, model_validator
 
-from sweeper.space.panel import FILE_NAME, Panel, Published, check_series
-from sweeper.space.panel_axes import (
+from sweeper.panels.axes import (
     ColumnAxis,
     ColumnCategories,
     ColumnLimits,
@@ -31,7 +30,8 @@ from sweeper.space.panel_axes import (
     Unit,
     ValueAxis,
 )
-from sweeper.space.panel_series import (
+from sweeper.panels.panel import FILE_NAME, Panel, Published, check_series
+from sweeper.panels.series import (
     CostSeries,
     CurveSeries,
     HistogramSeries,

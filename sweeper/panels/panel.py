@@ -1,11 +1,11 @@
-"""The fields that panels of all kinds share (`sweeper.space.panels` has the kinds)."""
+"""The fields that panels of all kinds share (`sweeper.panels.kinds` has the kinds)."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from sweeper.space.panel_axes import Declaration, Name
-from sweeper.space.panel_series import Best, CostSeries, Series, Where
+from sweeper.panels.axes import Declaration, Name
+from sweeper.panels.series import Best, CostSeries, Series, Where
 from sweeper.trial.field_types import ListOf
 
 FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from sweeper.space.panel_axes import Color, Declaration, Finite, Name, Number, Unit, Value
+from sweeper.panels.axes import Color, Declaration, Finite, Name, Number, Unit, Value
 
 Where = dict[Name, Value | Annotated[list[Value], Field(min_length=1)]]
 """Column and the value, or the list of values, that it must have."""

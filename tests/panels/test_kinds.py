@@ -6,7 +6,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from sweeper.space.panels import Panels
+from sweeper.panels.kinds import Panels
 
 CURVE = """
 kind: curve
