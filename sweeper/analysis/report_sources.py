@@ -19,8 +19,7 @@ from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import Results
 from sweeper.messages import counted, one_line, redacted
 from sweeper.packs.plan import done_statuses
-from sweeper.panels.kinds import Panels
-from sweeper.panels.panel import Panel
+from sweeper.panels.kinds import Panel, Panels
 from sweeper.space import search_space
 from sweeper.space.problems import Refused
 from sweeper.space.search import ListedSearch

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sweeper.messages import counted
-from sweeper.panels.panel import Panel
+from sweeper.panels.kinds import Panel
 from sweeper.space import holes, validation_messages
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, Resources

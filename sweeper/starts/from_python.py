@@ -16,7 +16,7 @@ from rich.console import Console
 
 from sweeper.analysis.results import named_frame
 from sweeper.interruption import SIGNALS, Interruption
-from sweeper.space import panel_checks, search_space
+from sweeper.space import search_space
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.starts import sweep
 from sweeper.starts.in_process import run_packs
@@ -57,7 +57,7 @@ def read_space(path: str | Path, overrides: Mapping[str, object]) -> SweepSpec:
     """The search space in a file; `sweeper.read_space` is this function."""
     # JSON is YAML.
     space = search_space.read(path, [f"{entry}={json.dumps(canonical(value))}" for entry, value in overrides.items()])
-    panel_checks.check(space)
+    search_space.check_panels(space)
     return space
 
 

@@ -29,7 +29,7 @@ from sweeper.analysis.figures.selection import Note
 from sweeper.analysis.figures.style import PALETTES, PaletteName, plain
 from sweeper.analysis.figures.success_of_votes import VoteCurves
 from sweeper.analysis.results import Results
-from sweeper.panels.panel import Panel
+from sweeper.panels.kinds import Panel
 
 __all__ = [
     "DOTS_PER_INCH", "PALETTES", "FigureReport", "Note", "PaletteName", "attempted", "draw", "draw_together", "drawing",

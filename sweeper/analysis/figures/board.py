@@ -20,7 +20,7 @@ from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.panels.kinds import BoardPanel
-from sweeper.panels.series import MapSeries
+from sweeper.panels.series import Series
 
 FIRST, SECOND = "#1b2a6b", "#35d0e6"
 """Colours of the two walks: as far apart in lightness as in hue, so that no reader needs the hue."""
@@ -40,15 +40,15 @@ class Board:
     steps: int
 
 
-class Boards(Drawing[BoardPanel, MapSeries, tuple[Board, ...]]):
+class Boards(Drawing[BoardPanel, Series, tuple[Board, ...]]):
     """Walks of single trainings."""
 
     NAME = "Boards"
-    SERIES = MapSeries
+    SERIES = Series
 
     @classmethod
     def drawn(
-        cls, panel: BoardPanel, results: Results, index: int, series: MapSeries, rows: pd.DataFrame
+        cls, panel: BoardPanel, results: Results, index: int, series: Series, rows: pd.DataFrame
     ) -> tuple[Board, ...]:
         trial = selection.one_training(rows, panel.seed)
         shape = selection.entry(trial, panel.rows), selection.entry(trial, panel.columns)

@@ -21,7 +21,7 @@ from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
 from sweeper.panels.kinds import CellsPanel
-from sweeper.panels.series import MapSeries
+from sweeper.panels.series import Series
 
 WIDTHS = (0.9, 4.1)
 """Least and largest width in inches of a map, which otherwise follows from its number of cells."""
@@ -43,14 +43,14 @@ class Cells:
     limits: tuple[float | None, float | None]
 
 
-class CellMaps(Drawing[CellsPanel, MapSeries, Cells]):
+class CellMaps(Drawing[CellsPanel, Series, Cells]):
     """Outcomes as colours of a grid."""
 
     NAME = "Maps of cells"
-    SERIES = MapSeries
+    SERIES = Series
 
     @classmethod
-    def drawn(cls, panel: CellsPanel, results: Results, index: int, series: MapSeries, rows: pd.DataFrame) -> Cells:
+    def drawn(cls, panel: CellsPanel, results: Results, index: int, series: Series, rows: pd.DataFrame) -> Cells:
         trial = selection.one_training(rows, panel.seed)
         shape = selection.entry(trial, panel.rows), selection.entry(trial, panel.columns)
         metric = series.metric or panel.metric or ""

@@ -19,7 +19,7 @@ from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.selection import Content, gathered
 from sweeper.analysis.figures.style import Look, plain
 from sweeper.analysis.results import Results
-from sweeper.panels.panel import Panel
+from sweeper.panels.kinds import Panel
 from sweeper.panels.series import Series
 
 WIDTH = 2.75

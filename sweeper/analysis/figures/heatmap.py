@@ -20,7 +20,7 @@ from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.panels.kinds import HeatmapPanel
-from sweeper.panels.series import MapSeries
+from sweeper.panels.series import Series
 
 COLUMN = 0.2
 """Least width of a column, in inches."""
@@ -39,14 +39,14 @@ class Map:
     shares: dict[float | str, dict[int, np.ndarray]]
 
 
-class HeatMaps(Drawing[HeatmapPanel, MapSeries, Map]):
+class HeatMaps(Drawing[HeatmapPanel, Series, Map]):
     """Histograms as colours."""
 
     NAME = "Heat maps"
-    SERIES = MapSeries
+    SERIES = Series
 
     @classmethod
-    def drawn(cls, panel: HeatmapPanel, results: Results, index: int, series: MapSeries, rows: pd.DataFrame) -> Map:
+    def drawn(cls, panel: HeatmapPanel, results: Results, index: int, series: Series, rows: pd.DataFrame) -> Map:
         x = selection.column(rows, panel.x.column)
         metric = series.metric or panel.metric or ""
         edges = bins.edges_of(results, rows, metric, panel.bins)

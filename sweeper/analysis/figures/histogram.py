@@ -24,7 +24,7 @@ from sweeper.analysis.results import Results
 from sweeper.messages import counted
 from sweeper.panels.axes import Color
 from sweeper.panels.kinds import HistogramPanel
-from sweeper.panels.series import HistogramSeries
+from sweeper.panels.series import ColoredSeries
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,15 @@ class Bars:
         return np.mean(list(self.shares.values()), axis=0)
 
 
-class Histograms(Drawing[HistogramPanel, HistogramSeries, Bars]):
+class Histograms(Drawing[HistogramPanel, ColoredSeries, Bars]):
     """Histograms of an outcome."""
 
     NAME = "Histograms"
-    SERIES = HistogramSeries
+    SERIES = ColoredSeries
 
     @classmethod
     def drawn(
-        cls, panel: HistogramPanel, results: Results, index: int, series: HistogramSeries, rows: pd.DataFrame
+        cls, panel: HistogramPanel, results: Results, index: int, series: ColoredSeries, rows: pd.DataFrame
     ) -> Bars:
         metric = series.metric or panel.metric or ""
         edges = bins.edges_of(results, rows, metric, panel.bins)

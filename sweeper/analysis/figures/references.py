@@ -22,8 +22,7 @@ from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.selection import Content, Note, steps
 from sweeper.analysis.figures.style import FAINT, Look, plain
 from sweeper.analysis.results import task_of
-from sweeper.panels.kinds import LinesPanel
-from sweeper.panels.panel import Published
+from sweeper.panels.kinds import LinesPanel, Published
 from sweeper.panels.series import PublishedCurve, PublishedHistogram
 from sweeper.trial.contracts import Task
 

@@ -22,7 +22,7 @@ from sweeper.analysis.results import Results
 from sweeper.messages import counted
 from sweeper.panels.axes import Color, PointAxis
 from sweeper.panels.kinds import ScatterPanel
-from sweeper.panels.series import PointSeries
+from sweeper.panels.series import ColoredSeries
 
 FEWEST = 5
 """With fewer points than this a rank correlation says nothing."""
@@ -45,15 +45,15 @@ class SeriesPoints:
         return float(self.values["x"].rank().corr(self.values["y"].rank()))
 
 
-class Scatters(Drawing[ScatterPanel, PointSeries, SeriesPoints]):
+class Scatters(Drawing[ScatterPanel, ColoredSeries, SeriesPoints]):
     """Points of single trials."""
 
     NAME = "Points"
-    SERIES = PointSeries
+    SERIES = ColoredSeries
 
     @classmethod
     def drawn(
-        cls, panel: ScatterPanel, results: Results, index: int, series: PointSeries, rows: pd.DataFrame
+        cls, panel: ScatterPanel, results: Results, index: int, series: ColoredSeries, rows: pd.DataFrame
     ) -> SeriesPoints:
         metric = series.metric or panel.metric or ""
         x = numbers(rows, panel.x.column) if panel.x.column else curve_values(results, rows, panel.x)

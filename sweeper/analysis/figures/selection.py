@@ -21,7 +21,7 @@ from sweeper.analysis.ranking import Goal, Ranking, ranking
 from sweeper.analysis.results import Results, column_of, metric_column, value_order
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, did_you_mean, nearest_name
-from sweeper.panels.panel import Panel
+from sweeper.panels.kinds import Panel
 from sweeper.panels.series import Best, Series, Where
 from sweeper.trial.entry_names import entries, entry_names, last_part, varying
 

@@ -15,7 +15,7 @@ from sweeper.analysis.figures.selection import NoData, chosen
 from sweeper.analysis.page.trial_filter import TrialKind, TrialKinds, kinds_where
 from sweeper.analysis.results import Results
 from sweeper.messages import counted, inflected
-from sweeper.panels.panel import Panel
+from sweeper.panels.kinds import Panel
 from sweeper.panels.series import Where
 
 PIXELS_PER_CSS_PIXEL = figures.DOTS_PER_INCH / 125
