@@ -26,9 +26,10 @@ import pyarrow.compute as pc
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from sweeper.analysis.evaluations import evaluation_rows
+from sweeper.store.evaluations import IN_FILE, evaluations_table, stored_evaluations
 from sweeper.store.store import TRIALS, Store
 from sweeper.trial import plugins, trial_spec
+from sweeper.trial.columns import METRICS
 from sweeper.trial.contracts import Task
 from sweeper.trial.entry_names import CARRIED, TAKEN, decoded, entries, entry_names, last_part
 from sweeper.trial.trial_spec import TrialSpec, trial_id
@@ -316,3 +317,40 @@ def _distribution(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     if len(distinct) > CACHED:
         distinct, counts = np.unique(values[~np.isnan(values)].round(3), return_counts=True)
     return (distinct, counts) if len(distinct) else None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Evaluations
+# --------------------------------------------------------------------------------------------------------------------
+
+OF_EVALUATION = [name for name in IN_FILE.names if name in TRIALS.names and name != "schema_version"]
+"""Columns that an evaluation has under the name that they have in a row of a trial."""
+
+
+def evaluation_rows(store: Store, rows: pa.Table, protocols: Mapping[str, str] | None = None) -> pa.Table:
+    """Evaluations of stored networks as rows like those of trials, so that panels and tables read both alike.
+
+    Such a row has the other protocol in its specification, the metrics, costs and origin of the evaluation, and all
+    else of its trial. `rows` are those of the trials; `protocols` may choose one protocol for each of them.
+    """
+    trials = {row["trial_id"]: row for row in rows.to_pylist()}
+    stored = stored_evaluations(store, {key: seal.network for key, seal in store.seals(trials).items()})
+    if protocols is not None:
+        stored = [each for each in stored if protocols[each.seal.trial_id] == each.seal.protocol]
+    answer = []
+    for evaluation in evaluations_table(stored).to_pylist():
+        row, metrics = trials[evaluation["trial_id"]], json.loads(evaluation["metrics"])
+        spec = json.loads(row["spec"]) | {"evaluation": json.loads(evaluation["protocol"])}
+        further = {name: value for name, value in metrics.items() if name not in METRICS}
+        answer.append(
+            row
+            | {name: _number(metrics.get(name)) for name in METRICS if name != "train_loss"}
+            | {name: evaluation[name] for name in OF_EVALUATION}
+            | {"spec": json.dumps(spec, sort_keys=True, separators=(",", ":")), "extra_metrics": json.dumps(further)}
+        )
+    return pa.Table.from_pylist(answer, schema=TRIALS)
+
+
+def _number(value: float | str | None) -> float | None:
+    """A metric as a number; JSON spells out infinities and NaN as words."""
+    return None if value is None else float(value)

@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from sweeper.analysis.evaluations import evaluation_rows
-from sweeper.analysis.results import current, named
+from sweeper.analysis.results import current, evaluation_rows, named
 from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
 from sweeper.store.store import OUTCOMES, Store
 

@@ -87,7 +87,7 @@ def _refuse_while_drivers_run(store: "Store") -> None:
     Raises:
         StoreError: a driver runs.
     """
-    from sweeper.analysis.running import drivers
+    from sweeper.analysis.sweeps import drivers
     from sweeper.store.store import StoreError
 
     running = [driver for driver in drivers(store) if driver.lives]

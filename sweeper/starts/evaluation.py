@@ -13,8 +13,7 @@ import jax
 
 from sweeper import events
 from sweeper.analysis import sql
-from sweeper.analysis.evaluations import evaluation_rows
-from sweeper.analysis.results import named_frame
+from sweeper.analysis.results import evaluation_rows, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, inflected

@@ -15,9 +15,9 @@ import jax
 import pyarrow as pa
 
 from sweeper import events
-from sweeper.analysis import unfinished
 from sweeper.analysis.best_setting import ending
 from sweeper.analysis.halving_winners import finished_elsewhere
+from sweeper.analysis.sweeps import unfinished, unfinished_lines
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, inflected
 from sweeper.packs import checkpoint
@@ -232,7 +232,7 @@ def _report(sweep: PlannedSweep, launched: "launch.Launched | None") -> int:
         lost.append(events.TrialsLost("", source.held_up, reason))
     refused = launched is not None and launched.refused
     rows_that_count = frame[~frame["trial_id"].isin(source.held_up)]
-    reasons = unfinished.unfinished(source.planned, rows_that_count, source.done - {"failed"}, lost, refused)
+    reasons = unfinished(source.planned, rows_that_count, source.done - {"failed"}, lost, refused)
     for text in source.impossible:
         output.complain(f"a setting that cannot be trained was left out: {text}")
     planned = counted(len(source.planned), "trial")
@@ -242,7 +242,7 @@ def _report(sweep: PlannedSweep, launched: "launch.Launched | None") -> int:
         return 0
     verb = inflected(len(source.planned), "is", "are")
     output.complain(f"{sum(map(len, reasons.values())):,} of {planned} {verb} not finished:")
-    for line in unfinished.lines(reasons):
+    for line in unfinished_lines(reasons):
         output.complain(f"  {line}")
     if len(failed):
         output.complain("  failed trials are run again with --retry-failed")

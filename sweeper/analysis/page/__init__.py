@@ -35,8 +35,7 @@ from sweeper.analysis.page.chapters import Chapter, SearchFigure, Section, chapt
 from sweeper.analysis.page.listings import failed_trials, launches, trial_origins, trials
 from sweeper.analysis.page.page_table import PageTable, attempted
 from sweeper.analysis.page.trial_filter import EVERYTHING, Row, TrialKind, TrialKinds, choices, kind_of, kinds_named
-from sweeper.analysis.running import drivers, packs_table, sentence
-from sweeper.analysis.sweeps import overview, starts_by_name
+from sweeper.analysis.sweeps import drivers, overview, packs_table, sentence, starts_by_name
 from sweeper.analysis.table import Column, Table, minute, revision_text
 from sweeper.analysis.views import replaced
 from sweeper.messages import counted, duration, inflected, printable_lines, redacted
