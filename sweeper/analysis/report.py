@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from rich.console import Console
 
-from sweeper.analysis import comparison, difference, figures, importance, page, seeds_needed, votes_needed
+from sweeper.analysis import comparison, difference, figures, importance, page
+from sweeper.analysis.advice import advice_tables
 from sweeper.analysis.comparison import Compared
 from sweeper.analysis.figures import parallel_coordinates
 from sweeper.analysis.ranking import goal_of, ranking
@@ -123,7 +124,7 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     printer = Printer(quiet)
     _compare(printer, sections, folder, options.compare)
     trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
-    tables = [*(table for _, table in drawn if table), *advice(everything.only(trial_ids))]
+    tables = [*(table for _, table in drawn if table), *advice_tables(everything.only(trial_ids))]
     for table in tables:
         printer.line("")
         printer.table(table)
@@ -302,13 +303,3 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[Table]:
     every = named_frame(current(rows).to_pandas())
     shown = [source for source in listed if every["trial_id"].isin(source.trial_ids).any()]
     return [attempted(f"Settings of {source.name}", functools.partial(table, source)) for source in shown]
-
-
-def advice(results: Results) -> list[Table]:
-    """The tables of advice on m and on votes that the trials allow."""
-    makers = {
-        seeds_needed.TITLE: lambda: seeds_needed.seeds_table(seeds_needed.enough_seeds(results)),
-        votes_needed.TITLE: lambda: votes_needed.votes_table(votes_needed.votes_of_networks(results)),
-    }
-    tables = [attempted(title, make) for title, make in makers.items()]
-    return [table for table in tables if table.rows or not table.columns]

@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from sweeper.analysis.results import task_of, value_order
-from sweeper.analysis.shared_entries import by_entries
 from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
 from sweeper.messages import counted
 from sweeper.trial.contracts import Abilities
-from sweeper.trial.entry_names import entry_names, varying
+from sweeper.trial.entry_names import entries, entry_names, varying
 from sweeper.trial.metrics import LOSS, SUCCESS, Metric, estimate_of, metric_named
 
 MAX_ROWS = 100
@@ -121,6 +120,25 @@ class Setting:
     def mean(self, metric: str) -> Mean | None:
         """The metric over the training seeds; None if no trial has it."""
         return mean_of(metric, map(float, self.rows[metric])) if metric in self.rows else None
+
+
+def by_entries(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[dict[str, Any], pd.DataFrame]]:
+    """The trials in groups that are equal in all entries but the training seed and the paths in `free`.
+
+    Returns:
+        The shared entries and the rows of every group, in the order of first appearance.
+    """
+    free = {*free, "seed"}
+    groups: dict[frozenset[tuple[str, Any]], list[int]] = {}
+    for place, spec in enumerate(trials["spec"]):
+        shared = frozenset((path, value) for path, value in entries(spec).items() if path not in free)
+        groups.setdefault(shared, []).append(place)
+    grouped = []
+    for places in groups.values():
+        rows = trials.iloc[places]
+        spec = entries(rows["spec"].iloc[0])
+        grouped.append(({path: value for path, value in spec.items() if path not in free}, rows))
+    return grouped
 
 
 def settings(trials: pd.DataFrame) -> list[Setting]:

@@ -394,7 +394,7 @@ def test_a_table_that_fails_is_a_note_of_the_report(store, tmp_path, monkeypatch
     ours = [result(0.5, objective={"q": 3.0, "m": m}) for m in (2, 4)]
     commit(store, *ours)
     record(store, "ours", ours)
-    monkeypatch.setattr("sweeper.analysis.votes_needed.votes_of_networks", broken)
+    monkeypatch.setattr("sweeper.analysis.advice.votes_of_networks", broken)
     code, output = run(tmp_path, "--html", tmp_path / "page.html")
     note = "This table could not be made: ValueError: nonsense"
     assert code == 0
