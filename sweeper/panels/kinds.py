@@ -208,7 +208,7 @@ class VotesPanel(RowLinesPanel):
 class HistogramPanel(Published):
     """Overlaid histograms over inputs: which share of the inputs is solved how often.
 
-    `bins` is the number of equal bins; left out, the values of a series decide (`sweeper.analysis.figures.bins`).
+    `bins` is the number of equal bins; left out, the values of a series decide (`sweeper.analysis.figures.histogram`).
     """
 
     kind: Literal["histogram"]

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 import tasks.gridworld.minmax
 from sweeper.analysis import figures
 from sweeper.analysis.comparison import Comparison, agreement
-from sweeper.analysis.figures import bins, drawing, layout, references, selection, style
+from sweeper.analysis.figures import drawing, histogram, layout, references, selection, style
 from sweeper.analysis.results import Results
 from sweeper.panels.kinds import Panels
 from sweeper.panels.series import Best
@@ -198,7 +198,9 @@ def test_what_the_axis_or_the_condition_mentions_is_not_called_merged():
 def test_every_fraction_of_100_seeds_falls_into_its_bin():
     for votes in range(101):
         stored = results([trial()], {trial()["trial_id"]: np.float32([votes / 100])})
-        (shares,) = bins.shares_by_seed(stored, stored.trials, "success", bins.edges(np.empty(0), 25)).values()
+        (shares,) = histogram.shares_by_seed(
+            stored, stored.trials, "success", histogram.bin_edges(np.empty(0), 25)
+        ).values()
         assert shares.argmax() == min(votes // 4, 24)
 
 
@@ -207,11 +209,11 @@ def test_every_fraction_of_100_seeds_falls_into_its_bin():
 )
 def test_bins_can_be_filled_by_the_values_of_their_column(steps, count):
     values = np.float32(np.arange(steps + 1) / steps)
-    edges = bins.edges(values, None)
+    edges = histogram.bin_edges(values, None)
     assert len(edges) == count + 1
     if steps >= 10:
-        assert bins.shares(values, np.ones(steps + 1), edges).min() > 0
-    assert len(bins.edges(values, 7)) == 8
+        assert histogram._shares(values, np.ones(steps + 1), edges).min() > 0
+    assert len(histogram.bin_edges(values, 7)) == 8
 
 
 def test_each_histogram_has_bins_of_its_own():

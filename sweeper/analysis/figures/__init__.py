@@ -1,7 +1,7 @@
-"""Panels drawn from a store as PNG and PDF, one kind of panel a module.
+"""Panels drawn from a store as PNG and PDF.
 
 A kind is a subclass of `drawing.Drawing`, and `layout` puts drawings on a canvas. Kinds know no task, no paper and no
-store. A new kind is one more module here and one more line in `KINDS`, beside its record in `sweeper.panels.kinds`.
+store. A new kind is one more subclass and one more line in `KINDS`, beside its record in `sweeper.panels.kinds`.
 
 Every panel is drawn alone; panels that name the same `figure` are drawn side by side as well, also those of several
 search spaces, and share a legend with neighbours of the same series. Series without data are named in the notes of the
@@ -16,16 +16,13 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures.board import Boards
-from sweeper.analysis.figures.cells import CellMaps
-from sweeper.analysis.figures.curve import Curves
-from sweeper.analysis.figures.drawing import Drawing
+from sweeper.analysis.figures.curves import Curves, Histories
+from sweeper.analysis.figures.drawing import Drawing, Note
+from sweeper.analysis.figures.grids import Boards, CellMaps
 from sweeper.analysis.figures.heatmap import HeatMaps
 from sweeper.analysis.figures.histogram import Histograms
-from sweeper.analysis.figures.history import Histories
 from sweeper.analysis.figures.layout import DOTS_PER_INCH, compose, save
 from sweeper.analysis.figures.scatter import Scatters
-from sweeper.analysis.figures.selection import Note
 from sweeper.analysis.figures.style import PALETTES, PaletteName, plain
 from sweeper.analysis.figures.success_of_votes import VoteCurves
 from sweeper.analysis.results import Results

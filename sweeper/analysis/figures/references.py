@@ -19,7 +19,8 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures.selection import Content, Note, steps
+from sweeper.analysis.figures.drawing import Content, Note
+from sweeper.analysis.figures.selection import steps
 from sweeper.analysis.figures.style import FAINT, Look, plain
 from sweeper.analysis.results import task_of
 from sweeper.panels.kinds import LinesPanel, Published

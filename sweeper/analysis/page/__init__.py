@@ -30,7 +30,7 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from sweeper.analysis import comparison
-from sweeper.analysis.figures import training_curves
+from sweeper.analysis.page import training_curves
 from sweeper.analysis.page.chapters import Chapter, SearchFigure, Section, chapter, published
 from sweeper.analysis.page.listings import failed_trials, launches, trial_origins, trials
 from sweeper.analysis.page.page_table import PageTable, attempted

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweeper.analysis.figures.scales import Scale
+from sweeper.analysis.figures.style import Scale
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import value_order
 from sweeper.analysis.table import value_text
