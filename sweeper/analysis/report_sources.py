@@ -38,25 +38,15 @@ class ReportError(ValueError):
 
 
 class Source(NamedTuple):
-    """A sweep or a search space, and the trials behind its figures.
-
-    Attributes:
-        name: Name of the sweep.
-        panels: Its panels, as declared.
-        results: The finished trials of `trial_ids`.
-        trial_ids: Ids of its trials, of any status.
-        space: The search space; None if this checkout cannot read it.
-        remark: A sentence about an unusual choice of trials, or about trials that are missing; empty otherwise.
-        command: The command that runs the trials that are missing; empty otherwise.
-    """
+    """A sweep or a search space with its panels, and the trials behind its figures."""
 
     name: str
     panels: tuple[Panel, ...]
-    results: Results
-    trial_ids: frozenset[str]
-    space: SweepSpec | None
-    remark: str = ""
-    command: str = ""
+    results: Results  # the finished trials of `trial_ids`
+    trial_ids: frozenset[str]  # of any status
+    space: SweepSpec | None  # None if this checkout cannot read it
+    remark: str = ""  # about an unusual choice of trials, or about trials that are missing
+    command: str = ""  # runs the trials that are missing
 
     @property
     def searched(self) -> bool:
@@ -74,14 +64,8 @@ def sources(
 ) -> list[Source]:
     """The panels to draw and their trials: of the spaces, of the sweeps, or of every recorded sweep with panels.
 
-    Args:
-        store: The store.
-        everything: Its results.
-        spaces: Search spaces.
-        sweeps: Names of recorded sweeps.
-        panels_needed: Whether a list without any panel is refused.
-        planned_for: The store as its user has named it, if spaces are to show no trials but those that they plan; None
-            if other trials may take their place.
+    With `panels_needed` a list without any panel is refused. `planned_for` is the store as its user has named it, if
+    spaces are to show no trials but those that they plan.
 
     Raises:
         ReportError: the panels of one of `sweeps` can no longer be read, or there are none and they are needed.

@@ -103,12 +103,7 @@ def _further(present: Collection[str], specs: Iterable[str], extras: Iterable[st
 
 
 class ColumnNames(NamedTuple):
-    """The columns of entries and metrics.
-
-    Attributes:
-        entries: Of every entry, by its dotted path.
-        metrics: Of every metric without a column in the store, by its name.
-    """
+    """The columns of entries, by dotted path, and of metrics without a column in the store, by name."""
 
     entries: Mapping[str, str]
     metrics: Mapping[str, str]
@@ -119,13 +114,7 @@ def names_of(
     metrics: Iterable[Mapping[str, float]],
     present: Collection[str] = TRIALS.names,
 ) -> ColumnNames:
-    """The columns of rows with these specifications and these `extra_metrics`.
-
-    Args:
-        records: The entries of the specifications.
-        metrics: The metrics of each row that have no column in the store.
-        present: Columns that the rows have already.
-    """
+    """The columns of rows with these entries and these `extra_metrics`, beside the columns that are `present`."""
     of_entries = entry_names(records, {*present, *TAKEN})
     taken = {name.lower() for name in (*TAKEN, *present, *of_entries.values())}
     of_metrics = {}
@@ -136,11 +125,7 @@ def names_of(
 
 
 def column_of(path: str, columns: Collection[str]) -> str:
-    """The column, among those of named rows, that holds an entry of their specifications.
-
-    Raises:
-        KeyError: no column does.
-    """
+    """The column, among those of named rows, that holds an entry of their specifications; a KeyError if none does."""
     for name in (path, CARRIED.get(path, path), last_part(path)):
         if name in columns:
             return name
@@ -233,14 +218,12 @@ def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> lis
 
 @dataclass(frozen=True)
 class Results:
-    """Finished trials, their outcomes and their training curves.
+    """Finished trials, one row each with named columns; all else is read when it is asked for.
 
     Attributes:
-        trials: One row per finished trial, with named columns.
-        outcomes: Called with the trial's id and the name of an outcome; returns its value for every input, or None if
-            outcomes were not stored.
+        outcomes: The value of an outcome for every input, by the trial's id and the outcome's name; None if not stored.
         curves: Training curves of the trials with these ids, with columns `trial_id`, `step`, `metric`, `value`.
-        evaluations: Makes the table of all evaluations of stored networks, which has the columns of `trials`.
+        evaluations: All evaluations of stored networks, with the columns of `trials`.
     """
 
     trials: pd.DataFrame

@@ -38,21 +38,13 @@ STATUSES = ("finished", "stopped", "failed")
 
 
 class Mean(NamedTuple):
-    """A metric over the training seeds of a setting.
-
-    Attributes:
-        mean: Mean over the training seeds.
-        deviation: Standard deviation over the training seeds (of a sample); None for a single training seed.
-        lowest: Value of the lowest training seed.
-        highest: Value of the highest training seed.
-        jumps: Whether the metric is a percentile that is 0 for some training seeds and 1 for others.
-    """
+    """A metric over the training seeds of a setting: mean, standard deviation (of a sample), lowest and highest."""
 
     mean: float
-    deviation: float | None
+    deviation: float | None  # of several training seeds
     lowest: float
     highest: float
-    jumps: bool = False
+    jumps: bool = False  # whether the metric is a percentile that is 0 for some training seeds and 1 for others
 
     def text(self) -> str:
         """Such as "0.784 ± 0.012", or "0 to 1" where the metric jumps."""
@@ -105,15 +97,9 @@ def mean_of(metric: str, values: Iterable[float]) -> Mean | None:
 
 @dataclass(frozen=True)
 class Setting:
-    """The trials of one setting and one status.
+    """The trials of one setting and one status, one for each training seed, with named columns."""
 
-    Attributes:
-        entries: Every entry of the specification but the training seed, by dotted path.
-        status: Of the trials.
-        rows: The trials, one for each training seed, with named columns.
-    """
-
-    entries: Mapping[str, Any]
+    entries: Mapping[str, Any]  # all but the training seed, by dotted path
     status: str
     rows: pd.DataFrame
 
@@ -211,13 +197,9 @@ def settings_table(
     first: str = "",
     most: int = MAX_ROWS,
 ) -> Table:
-    """Settings as a table, in the order given.
+    """At least one setting as a table, in the order given; a note says how many are left out.
 
-    Args:
-        listed: At least one setting.
-        leading: Columns that come before all others, with a value for each setting.
-        first: A metric that comes before the others.
-        most: Rows of the table; a note says how many are left out.
+    Before the entries stand the `leading` columns, each with a value for each setting; `first` is the first metric.
     """
     trials = pd.concat([setting.rows for setting in listed])
     records = [setting.entries for setting in listed]

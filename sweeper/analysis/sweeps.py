@@ -121,11 +121,11 @@ MAX_REASONS = 20
 def unfinished(
     planned: Iterable[str], rows: "pd.DataFrame", done: Collection[str], lost: Iterable[TrialsLost], refused: bool
 ) -> dict[str, list[str]]:
-    """The trials that are not finished, by the reason for it.
+    """The planned trials that are not finished when a start ends, by the reason for it.
 
     Args:
         planned: Ids of the trials of the sweep.
-        rows: Their rows in the store, with the columns of the store.
+        rows: Their rows in the store.
         done: Statuses, beside "finished", with which the sweep does not run a trial again.
         lost: Trials that workers could not commit. A lost trial that has a row by now is not unfinished.
         refused: Whether the start ended early because nothing could be committed.
@@ -169,18 +169,11 @@ FRESH = 4
 
 
 class Driver(NamedTuple):
-    """A driver as the store knows it.
-
-    Attributes:
-        stored: Its latest heartbeat.
-        life: Whether its process lives; `elsewhere` for another machine.
-        age: Seconds since it by the clock of the store; None for a driver on this machine, and if the store gave
-            no time.
-    """
+    """A driver as the store knows it, by its latest heartbeat."""
 
     stored: StoredHeartbeat
     life: Life
-    age: float | None
+    age: float | None  # of the heartbeat in seconds, by the store's clock; None for a driver on this machine
 
     @property
     def sweep(self) -> str:

@@ -128,7 +128,7 @@ def _check_series(series: tuple[Series | CostSeries, ...], split: str | None) ->
 
 
 class LinesPanel(Published):
-    """The fields that all panels of lines share: averages and tails, with a band over the training seeds."""
+    """Lines of averages and tails, with a band over the training seeds."""
 
     y: ValueAxis = ValueAxis()
     tail: Name | None = None
@@ -161,7 +161,7 @@ class LinesPanel(Published):
 
 
 class RowLinesPanel(LinesPanel):
-    """The fields of panels of the rows of trials, or of evaluations of their networks."""
+    """Lines of the rows of trials, or of evaluations of their networks."""
 
     rows: Literal["trials", "evaluations"] = "trials"
 
@@ -171,7 +171,7 @@ class RowLinesPanel(LinesPanel):
 
 
 class CurvePanel(RowLinesPanel):
-    """Averages and tails against a column, of the rows of trials or of evaluations of their networks."""
+    """Averages and tails against a column."""
 
     SOURCE = "column"
     COLUMNS = ("x",)
@@ -245,7 +245,7 @@ class HeatmapPanel(Panel):
 
 
 class _Grid(Panel):
-    """The fields of panels whose inputs are cells of a grid.
+    """Inputs as cells of a grid.
 
     Cells are counted from 0, row by row from below, each row from the left. `rows` and `columns` are columns of the
     trials that give the size of the grid. Input 0 is the cell `first`. Only the training with the training seed `seed`
@@ -336,16 +336,8 @@ class CostPanel(Declaration):
 
 
 KINDS = (
-    CurvePanel,
-    HistoryPanel,
-    VotesPanel,
-    HistogramPanel,
-    ScatterPanel,
-    HeatmapPanel,
-    CellsPanel,
-    BoardPanel,
-    CostPanel,
-)
+    CurvePanel, HistoryPanel, VotesPanel, HistogramPanel, ScatterPanel, HeatmapPanel, CellsPanel, BoardPanel, CostPanel,
+)  # fmt: skip
 """What may stand under `panels:`."""
 
 

@@ -53,27 +53,16 @@ KINDS: dict[str, type[Drawing]] = {
 
 
 class FigureReport(NamedTuple):
-    """The drawn figures, and notes about them.
-
-    Attributes:
-        paths: The written files.
-        notes: Series that were left out with the reason, and series that merge trials which are not alike.
-        comparisons: Every published value of the panels beside the measured one, also of panels without any data.
-        drawn: The panels that were drawn, with their numbers.
-    """
+    """The written files, notes on the panels, and the panels that were drawn, with their numbers."""
 
     paths: tuple[Path, ...]
     notes: tuple[Note, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[Comparison, ...]  # of every published value, also in panels without any data
     drawn: tuple[Drawing, ...]
 
 
 def note_lines(notes: Iterable[Note]) -> list[tuple[tuple[str, ...], str]]:
-    """Notes without repetitions: panels with the same note share a line that names their series.
-
-    Returns:
-        The panels, and the line, which names the series.
-    """
+    """Notes without repetitions: the panels that share a note, and a line that names their series."""
     series: dict[tuple[str, str], list[str]] = {}
     for note in notes:
         series.setdefault((note.panel, note.text), []).append(plain(note.series))
@@ -127,10 +116,8 @@ def draw_together(
     """Draw the figures whose panels come from several reports into the folder `out`, ordered by name of the panel.
 
     Panels of one name are one figure of different trials, such as a sweep and its repetition. Side by side they could
-    not be told apart, so that a figure with two of them is left to the single reports.
-
-    Returns:
-        The written files, and a note for each figure that could not be drawn.
+    not be told apart, so that a figure with two of them is left to the single reports. A figure that could not be drawn
+    is a note.
     """
     rows: dict[str, list[list[Drawing]]] = {}
     for report in reports:

@@ -39,20 +39,12 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True)
 class Content(Generic[DrawnT]):
-    """The content of a panel. It is false if no series has data.
+    """The content of a panel. It is false if no series has data."""
 
-    Attributes:
-        series: Those with data, as their kind draws them.
-        notes: What the reader must know of the others, and of series that merge trials which are not alike.
-        merged: The entries in which such trials differ.
-        best: The drawn setting of each series that shows the best of several.
-        trials: The drawn trials, each once.
-    """
-
-    series: tuple[DrawnT, ...]
+    series: tuple[DrawnT, ...]  # those with data, as their kind draws them
     notes: tuple[Note, ...]
-    merged: tuple[str, ...]
-    best: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()  # entries in which trials of a series differ that are not alike
+    best: tuple[str, ...] = ()  # the drawn setting of each series that shows the best of several
     trials: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __bool__(self) -> bool:
@@ -65,12 +57,7 @@ class Content(Generic[DrawnT]):
 
 @dataclass(frozen=True)
 class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
-    """One panel with the numbers that it shows.
-
-    Attributes:
-        panel: What the search space declares.
-        content: The series that have data, and notes on the others.
-    """
+    """One panel, as the search space declares it, with the numbers that it shows."""
 
     panel: PanelT
     content: Content[DrawnT]
@@ -78,7 +65,7 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
     NAME: ClassVar[str]
     """The name of the kind in prose, in the plural."""
 
-    SERIES: ClassVar[type[Series]]
+    SERIES: ClassVar[type[Series]] = Series
     """The record of its series."""
 
     @classmethod
@@ -89,7 +76,7 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
                 raise NoData("no trial is finished")
             declared = series_of(panel, cls.SERIES, results)
         except NoData as reason:
-            return cls(panel, Content((), (Note(panel.name, "", str(reason)),), ()))
+            return cls(panel, Content((), (Note(panel.name, "", str(reason)),)))
         axes = cls.mentioned(panel)
         series, notes, merged, best, trials = [], [], [], [], []
         for index, declaration in enumerate(declared):

@@ -50,7 +50,6 @@ class CellMaps(Drawing[CellsPanel, Series, Cells]):
     """An outcome of every input as the colour of its cell, one map a series. A cell without an input is hatched."""
 
     NAME = "Maps of cells"
-    SERIES = Series
 
     @classmethod
     def drawn(cls, panel: CellsPanel, results: Results, index: int, series: Series, rows: pd.DataFrame) -> Cells:
@@ -147,7 +146,6 @@ class Boards(Drawing[BoardPanel, Series, tuple[Board, ...]]):
     """
 
     NAME = "Boards"
-    SERIES = Series
 
     @classmethod
     def drawn(
@@ -241,11 +239,7 @@ def _paint_board(axes: Axes, board: Board, target: tuple[int, int]) -> None:
 
 
 def _one_training(rows: pd.DataFrame, seed: int | None) -> pd.Series:
-    """The trial of the training seed `seed`, or of the lowest training seed.
-
-    Raises:
-        NoData: there is none, or more than one.
-    """
+    """The only trial of the training seed `seed`, or of the lowest training seed."""
     seed = int(rows["seed"].min()) if seed is None else seed
     of_seed = rows[rows["seed"] == seed]
     if of_seed.empty:
@@ -258,11 +252,7 @@ def _one_training(rows: pd.DataFrame, seed: int | None) -> pd.Series:
 
 
 def _whole_number(trial: pd.Series, name: str) -> int:
-    """A whole number among the columns of a trial, such as a size of its task.
-
-    Raises:
-        NoData: there is no such column, or it holds something else.
-    """
+    """A whole number among the columns of a trial, such as a size of its task."""
     value = trial[selection.column(trial.to_frame().T, name)]
     if not isinstance(value, int | float | np.number) or float(value) != int(value):
         raise NoData(f"'{name}' is {value}, not a whole number")

@@ -44,7 +44,6 @@ class HeatMaps(Drawing[HeatmapPanel, Series, Map]):
     """Histograms as colours."""
 
     NAME = "Heat maps"
-    SERIES = Series
 
     @classmethod
     def drawn(cls, panel: HeatmapPanel, results: Results, index: int, series: Series, rows: pd.DataFrame) -> Map:

@@ -191,12 +191,7 @@ SLACK = 4e-6
 
 
 def bin_edges(values: np.ndarray, bins: int | None) -> np.ndarray:
-    """The edges of the bins of [0, 1].
-
-    Args:
-        values: The different values of a column, each in [0, 1].
-        bins: Number of equal bins, if the panel gives one.
-    """
+    """The edges of the bins of [0, 1] for a column with these different values; `bins` equal ones if that is given."""
     if bins is None:
         steps = _steps(values)
         if steps is not None and steps >= FEWEST and steps % BINS:
@@ -223,11 +218,7 @@ def _shares(values: np.ndarray, counts: np.ndarray, edges: np.ndarray) -> np.nda
 
 
 def edges_of(results: Results, rows: pd.DataFrame, name: str, count: int | None) -> np.ndarray:
-    """Edges of bins of [0, 1] for an outcome of these trials: `count` equal bins, or bins that its values can fill.
-
-    Raises:
-        NoData: no trial has stored the outcome.
-    """
+    """As `bin_edges`, for an outcome of these trials; raises `NoData` if no trial has stored it."""
     stored = [results.distribution(str(trial_id), name) for trial_id in rows["trial_id"]]
     values = [distribution[0] for distribution in stored if distribution is not None]
     if not values:
@@ -236,11 +227,7 @@ def edges_of(results: Results, rows: pd.DataFrame, name: str, count: int | None)
 
 
 def shares_by_seed(results: Results, rows: pd.DataFrame, name: str, edges: np.ndarray) -> dict[int, np.ndarray]:
-    """Histogram over inputs of an outcome for each training seed, as shares of the inputs, shape `(bins,)`.
-
-    Raises:
-        NoData: no trial has stored the outcome.
-    """
+    """Shares of the inputs in each bin for each training seed, shape `(bins,)`; raises `NoData` if none is stored."""
     by_seed: dict[int, list[np.ndarray]] = {}
     for trial_id, seed in zip(rows["trial_id"], rows["seed"], strict=True):
         distribution = results.distribution(str(trial_id), name)

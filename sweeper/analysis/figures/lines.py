@@ -78,7 +78,7 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
         results = results.of_evaluations() if panel.draws_evaluations else results
         if panel.draws_evaluations and results.trials.empty:
             note = Note(panel.name, "", "no network is evaluated (python -m sweeper.evaluate)")
-            return cls(panel, Content((), (note,), ()))
+            return cls(panel, Content((), (note,)))
         content = super().of(panel, results).content
         missing = [Note(panel.name, series.label, reason) for series in content.series for reason in series.missing]
         return cls(panel, replace(content, notes=(*content.notes, *missing, *references.exact_notes(panel, content))))
@@ -240,8 +240,7 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
 def metric_by_seed(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
     """Mean of a metric over the trials of each training seed at each value of column `x`.
 
-    Returns:
-        One row per value and seed, with columns `x`, `seed`, `value`; trials that lack the metric are not in it.
+    The result has columns `x`, `seed`, `value`; trials that lack the metric are not in it.
 
     Raises:
         NoData: no trial has the metric, or either is not a number.
@@ -257,12 +256,9 @@ def metric_by_seed(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
 
 
 def votes_by_seed(rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Mean of a metric of k votes, such as `votes` for `votes_5` or `votes_p5` for `votes_5_p5`, at each k.
+    """As `metric_by_seed`, of votes at each number k of them, such as `votes_p5` for the columns `votes_<k>_p5`.
 
     Of several evaluations of one network the evaluation with the most seeds r counts, for every k by itself.
-
-    Returns:
-        One row per number of votes and seed, with columns `x`, `seed`, `value`.
 
     Raises:
         NoData: no trial has the metric for any number of votes.
@@ -288,11 +284,7 @@ def most_seeds(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _measured(rows: pd.DataFrame, name: str) -> pd.Series:
-    """A metric of the trials, derived by their task where their row lacks it and the task can.
-
-    Raises:
-        NoData: no column is meant, and no task derives it.
-    """
+    """A metric of the trials, derived by their task where the row of an older program lacks it and the task can."""
     values = rows[name] if name in rows else pd.Series(np.nan, rows.index)
     derived = {index: _own_metrics(rows.loc[index]).get(name) for index in rows.index[values.isna()]}
     known = {index: value for index, value in derived.items() if value is not None}
@@ -318,10 +310,7 @@ def _own_metrics(trial: pd.Series) -> dict[str, float]:
 
 
 def curve_by_seed(results: Results, rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Mean of a training curve over the trials of each training seed, at each step.
-
-    Returns:
-        One row per step and seed, with columns `x`, `seed`, `value`.
+    """As `metric_by_seed`, of a training curve at each step.
 
     Raises:
         NoData: no trial has the curve.

@@ -103,11 +103,7 @@ class Scatters(Drawing[ScatterPanel, ColoredSeries, SeriesPoints]):
 
 
 def numbers(rows: pd.DataFrame, name: str) -> pd.Series:
-    """A column of the trials as numbers.
-
-    Raises:
-        NoData: there is no such column, or it holds no numbers.
-    """
+    """A column of the trials as numbers."""
     try:
         return rows[column(rows, name)].astype(float)
     except (TypeError, ValueError):
@@ -115,11 +111,7 @@ def numbers(rows: pd.DataFrame, name: str) -> pd.Series:
 
 
 def curve_values(results: Results, rows: pd.DataFrame, at: PointAxis) -> pd.Series:
-    """The value of a training curve at a step, for each trial: that of its last point up to there.
-
-    Raises:
-        NoData: no trial has a point of the curve up to that step.
-    """
+    """The value of a training curve at a step, for each trial: that of its last point up to there."""
     stored = results.curves(rows["trial_id"].tolist())
     points = stored[(stored["metric"] == at.curve) & (stored["step"] <= at.step)].sort_values("step")
     if points.empty:

@@ -36,9 +36,7 @@ class NoData(Exception):
 
 
 def column(trials: pd.DataFrame, name: str) -> str:
-    """The column of `trials` that a name means.
-
-    The name is a column's, or the dotted path of an entry, or the end of such a path.
+    """The column of `trials` that a name means: a column's, the dotted path of an entry, or the end of such a path.
 
     Raises:
         NoData: no column is meant, or more than one.

@@ -50,31 +50,9 @@ NOTHING_RUNS = Table("Running packs", (Column("sweep"),), ())
 __all__ = ["SearchFigure", "Section", "write"]
 
 
-def write(
-    path: Path,
-    store: Store,
-    rows: pa.Table,
-    sections: Sequence[Section],
-    tables: Sequence[Table] = (),
-    sweeps: Sequence[str] = (),
-    every: int | None = None,
-) -> None:
-    """Write the page.
-
-    Args:
-        path: The file; its folder is made.
-        store: Where the starts of the sweeps are read.
-        rows: All rows of the store, as `Store.trials` returns them; the caller has read them for the figures.
-        sections: Figures and comparisons, in this order.
-        tables: Further tables, such as advice on seeds and votes.
-        sweeps: Names of recorded sweeps; status and trials are theirs alone if any are given.
-        every: Seconds after which an open page loads itself again; None for a page that stays as it is.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+def write(path: Path, text: str) -> None:
+    """Write a page; the folder of the file is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = render(store, rows, sections, tables, sweeps, every)
     with replaced(path) as new:  # a browser may be loading the page at this moment
         new.write_text(text, encoding="utf-8")
 
@@ -87,7 +65,19 @@ def render(
     sweeps: Sequence[str] = (),
     every: int | None = None,
 ) -> str:
-    """The text of the page; arguments and errors are those of `write`."""
+    """The text of the page.
+
+    Args:
+        store: Where the starts of the sweeps are read.
+        rows: All rows of the store, as `Store.trials` returns them; the caller has read them for the figures.
+        sections: Figures and comparisons, in this order.
+        tables: Further tables, such as advice on seeds and votes.
+        sweeps: Names of recorded sweeps; status and trials are theirs alone if any are given.
+        every: Seconds after which an open page loads itself again; None for a page that stays as it is.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
     starts = starts_by_name([record for record in store.sweeps() if not sweeps or record.name in sweeps])
     planned = {trial_id for records in starts.values() for trial_id in records[-1].trial_ids}
     if sweeps:

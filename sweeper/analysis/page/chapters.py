@@ -31,15 +31,7 @@ class SearchFigure(NamedTuple):
 
 
 class Section(NamedTuple):
-    """The figures of a sweep or a search space.
-
-    Attributes:
-        name: Of the sweep.
-        panels: As declared.
-        results: The trials that they were drawn from.
-        report: The drawn figures.
-        search: The settings, if it is a search.
-    """
+    """The figures of a sweep or a search space, with the panels and the trials that they were drawn from."""
 
     name: str
     panels: tuple[Panel, ...]

@@ -41,18 +41,11 @@ class TableRow(NamedTuple):
     kinds: TrialKinds
 
 
-class Head(NamedTuple):
-    """Head of a column; numbers are aligned to the right."""
-
-    title: str
-    numeric: bool
-
-
 class PageTable(NamedTuple):
     """A table of the page. A table that could not be made has no heads, and its note gives the reason."""
 
     title: str
-    heads: tuple[Head, ...]
+    heads: tuple[Column, ...]
     lines: tuple[TableRow, ...]
     note: str = ""
 
@@ -63,18 +56,12 @@ class PageTable(NamedTuple):
 
 
 def page_table(table: Table, kinds: Sequence[TrialKinds] | None = None) -> PageTable:
-    """The table for the template.
-
-    Args:
-        table: Its values.
-        kinds: The kinds of each row; without them all rows are about everything.
-    """
-    heads = tuple(Head(column.title, column.form.numeric) for column in table.columns)
+    """The table for the template, with the kinds of each row; without them all rows are about everything."""
     lines = tuple(
         TableRow(tuple(_cell(column, value) for column, value in zip(table.columns, row, strict=True)), row_kinds)
         for row, row_kinds in zip(table.rows, kinds or [EVERYTHING] * len(table.rows), strict=True)
     )
-    return PageTable(table.title, heads, lines, table.note)
+    return PageTable(table.title, table.columns, lines, table.note)
 
 
 def attempted(title: str, make: Callable[[], tuple[Table, Sequence[TrialKinds] | None]]) -> PageTable:
