@@ -17,15 +17,14 @@ import pytest
 from sweeper.analysis import figures, page
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.page import Section, listings
-from sweeper.analysis.page.page_table import MINUS, page_table
-from sweeper.analysis.page.trial_filter import EVERYTHING, TrialKind, kinds_named, kinds_where
+from sweeper.analysis.page.page_table import EVERYTHING, MINUS, TrialKind, kinds_named, kinds_where, page_table
 from sweeper.analysis.report import ReportOptions, write_report
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import COUNT, NUMBER, Column, Table
-from sweeper.panels.kinds import CurvePanel, HistogramPanel
 from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import trial_id
+from tests.analysis.made_up_figures import panel
 from tests.chromium import PROGRAM, browser
 from tests.results import PROVENANCE, STARTED, failure, result
 
@@ -36,34 +35,18 @@ needs_chromium = pytest.mark.skipif(
 )
 
 PANELS = (
-    CurvePanel.model_validate(
-        {
-            "kind": "curve",
-            "name": "randomised",
-            "x": "q",
-            "y": {"percent": True},
-            "metric": "success",
-            "where": {"task": "coloring"},
-            "series": [
-                {"label": "$A_R$", "where": {"baseline": "Aq_R"}},
-                {"label": "voted", "metric": "majority_30", "where": {"baseline": "Aq_R"}},
-            ],
-            "published": [
-                {"series": "$A_R$", "metric": "success", "source": "a made-up paper", "values": {3.0: 0.85, 1.0: 0.5}}
-            ],
-        }
+    panel(
+        kind="curve", name="randomised", x="q", y={"percent": True}, metric="success", where={"task": "coloring"},
+        series=[
+            {"label": "$A_R$", "where": {"baseline": "Aq_R"}},
+            {"label": "voted", "metric": "majority_30", "where": {"baseline": "Aq_R"}},
+        ],
+        published=[
+            {"series": "$A_R$", "metric": "success", "source": "a made-up paper", "values": {3.0: 0.85, 1.0: 0.5}}
+        ],
     ),
-    CurvePanel.model_validate(
-        {
-            "kind": "curve",
-            "name": "fixed",
-            "x": "q",
-            "metric": "success",
-            "where": {"baseline": "Aq_r0"},
-            "split": "baseline",
-        }
-    ),
-)
+    panel(kind="curve", name="fixed", x="q", metric="success", where={"baseline": "Aq_r0"}, split="baseline"),
+)  # fmt: skip
 
 HOSTILE = (
     "</script></style></textarea>\"'`><script>window.hit = 1</script><img src=x onerror='window.hit = 2'>${7*7}{{7*7}}"
@@ -330,16 +313,11 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
         text=f"# {HOSTILE}\ntrial: {{}}\n",
     )
     store.record_sweep(store.sweeps()[0].model_copy(update={"overrides": (HOSTILE,), "provenance": provenance}))
-    panel = HistogramPanel.model_validate(
-        {
-            "kind": "histogram",
-            "name": "inputs",
-            "title": HOSTILE,
-            "metric": "success",
-            "series": [{"label": HOSTILE, "where": {"task": "coloring"}}],
-            "published": [{"series": HOSTILE, "source": HOSTILE, "fractions": {0.5: 0.1}}],
-        }
-    )
+    hostile = panel(
+        kind="histogram", name="inputs", title=HOSTILE, metric="success",
+        series=[{"label": HOSTILE, "where": {"task": "coloring"}}],
+        published=[{"series": HOSTILE, "source": HOSTILE, "fractions": {0.5: 0.1}}],
+    )  # fmt: skip
     table = Table(HOSTILE, (Column(HOSTILE), Column("task"), Column("n")), ((HOSTILE,) * 3,), HOSTILE)
     comparison = Comparison(
         "inputs", figures.plain(HOSTILE), HOSTILE, 0.5, 0.1, 0.2, 0.1, 0.3, 1, (250,), True, HOSTILE
@@ -348,11 +326,8 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
         notes=(figures.Note("randomised", HOSTILE, HOSTILE), figures.Note("inputs", "", HOSTILE)),
         comparisons=(comparison, comparison._replace(measured=None)),
     )
-    sections = [ours.section._replace(name=HOSTILE, panels=(panel, *PANELS), report=report)] * 2
-    page.write(
-        tmp_path / "page.html",
-        page.render(store, store.trials(), sections, [table]),
-    )
+    sections = [ours.section._replace(name=HOSTILE, panels=(hostile, *PANELS), report=report)] * 2
+    page.write(tmp_path / "page.html", page.render(store, store.trials(), sections, [table]))
     opened(tab, tmp_path / "page.html", "#task=%3Cscript%3Ewindow.hit=3%3C/script%3E&=&task=")
     assert tab.run("window.hit") is None
     assert tab.run("[document.scripts.length, document.styleSheets.length]") == [1, 1]

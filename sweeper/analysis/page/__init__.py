@@ -6,7 +6,7 @@ there. All text comes from a store that anybody may have written, so the templat
 out its control characters, and no value is ever put into the script, the style or an address.
 
 Without JavaScript everything is there to be read; the script adds the filter and the sorting of tables. The filter
-hides what is about trials of other kinds (`trial_filter`). It stands in the fragment of the address, so that a link can
+hides what is about trials of other kinds (`page_table`). It stands in the fragment of the address, so that a link can
 name a filtered page. The script also says what is under the pointer in the training curves. The script
 reloads a live page and keeps filter, place and order of the tables.
 
@@ -33,8 +33,17 @@ from sweeper.analysis import comparison
 from sweeper.analysis.page import training_curves
 from sweeper.analysis.page.chapters import Chapter, SearchFigure, Section, chapter, published
 from sweeper.analysis.page.listings import failed_trials, launches, trial_origins, trials
-from sweeper.analysis.page.page_table import PageTable, attempted
-from sweeper.analysis.page.trial_filter import EVERYTHING, Row, TrialKind, TrialKinds, choices, kind_of, kinds_named
+from sweeper.analysis.page.page_table import (
+    EVERYTHING,
+    PageTable,
+    Row,
+    TrialKind,
+    TrialKinds,
+    attempted,
+    choices,
+    kind_of,
+    kinds_named,
+)
 from sweeper.analysis.sweeps import drivers, overview, packs_table, sentence, starts_by_name
 from sweeper.analysis.table import Column, Table, minute, revision_text
 from sweeper.analysis.views import replaced

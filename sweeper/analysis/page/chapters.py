@@ -12,7 +12,7 @@ from sweeper.analysis.comparison import Compared
 from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, chosen
-from sweeper.analysis.page.trial_filter import TrialKind, TrialKinds, kinds_where
+from sweeper.analysis.page.page_table import TrialKind, TrialKinds, kinds_where
 from sweeper.analysis.results import Results
 from sweeper.messages import counted, inflected
 from sweeper.panels.kinds import Panel
