@@ -143,22 +143,10 @@ def _difference(comparison: Comparison) -> str:
     return f"{round(amount, digits) + 0.0:{sign}.{digits}f}{' points' if comparison.percent else ''}"
 
 
-def _pair(comparison: Comparison) -> str:
-    """Such as "84.4 (88)", a miss in bold type, "- (88)" of what is not measured."""
-    if comparison.percent:
-        published = f"{100 * comparison.published:.3g}"
-        measured = "-" if comparison.measured is None else f"{100 * comparison.measured:.1f}"
-    else:
-        published = f"{comparison.published:.3g}"
-        measured = "-" if comparison.measured is None else f"{comparison.measured:.3g}"
-    return f"**{measured}** ({published})" if comparison.missed else f"{measured} ({published})"
-
-
 # Forms of a whole comparison.
 PUBLISHED = Form(lambda shown: _amount(shown.published, shown), numeric=True, order=lambda shown: shown.published)
 MEASURED = Form(lambda shown: _amount(shown.measured, shown), numeric=True, order=lambda shown: shown.measured)
 DIFFERENCE = Form(_difference, numeric=True, order=lambda shown: shown.difference, striking=lambda shown: shown.missed)
-PAIR = Form(_pair, numeric=True, order=lambda shown: shown.published)
 STEPS = Form(
     lambda steps: "; ".join(f"{count:,}" for count in steps), numeric=True, order=lambda steps: min(steps, default=None)
 )
@@ -243,35 +231,6 @@ def unmeasured_numbers(entries: Sequence[Compared]) -> Table:
     """The published numbers that are not measured yet."""
     unmeasured = [entry for entry in entries if entry.comparison.measured is None]
     return tabulated("Not measured yet", (_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _SOURCE), unmeasured)
-
-
-def beside_each_other(entries: Sequence[Compared]) -> Table:
-    """The published numbers of some panels, one row a metric of a curve, one column a value of the horizontal axis.
-
-    A cell is the measured number, in per cent where the panel draws per cent, with the published one in brackets;
-    a miss is set in bold. The last columns say how many training seeds and training steps are behind the row.
-    """
-    compared = [entry.comparison for entry in entries]
-    places = sorted({number.at for number in compared if number.at is not None})
-    peak = [None] * any(number.at is None for number in compared)
-    rows: dict[tuple[str, str, str], list[Comparison]] = {}
-    for number in compared:
-        rows.setdefault((number.panel, number.curve, number.metric), []).append(number)
-    table = []
-    for (panel, curve, metric), numbers in rows.items():
-        at = {number.at: number for number in numbers}
-        seeds = sorted({number.seeds for number in numbers if number.seeds})
-        steps = sorted({count for number in numbers for count in number.steps})
-        cells = [at.get(place) for place in (*places, *peak)]
-        table.append((panel, curve, metric, *cells, _span(seeds), _span(steps)))
-    heads = [Column(f"{place:g}", PAIR) for place in places] + [Column("", PAIR) for _ in peak]
-    fixed = (Column("panel"), Column("curve"), Column("metric"))
-    return Table(TITLE, (*fixed, *heads, Column("seeds"), Column("steps")), tuple(table))
-
-
-def _span(values: Sequence[int]) -> str:
-    """Such as "5" or "1 to 5"; empty of nothing."""
-    return " to ".join(f"{value:,}" for value in dict.fromkeys((values[0], values[-1]))) if values else ""
 
 
 CSV_COLUMNS = (
