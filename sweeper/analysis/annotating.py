@@ -40,7 +40,8 @@ class BadAnnotation(ValueError):
 Change = Callable[[Store, Chosen, list[str]], str]
 """Changes the notes or tags of what was chosen, and returns a line that says so.
 
-A change raises `BadAnnotation` if it makes no sense, and `StoreError` if the store cannot be read or written."""
+A change raises `BadAnnotation` if it makes no sense, and `StoreError` if the store cannot be read or written.
+"""
 
 
 def chosen(store: Store, what: str, where: str | None) -> Chosen:
