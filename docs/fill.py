@@ -17,15 +17,16 @@ lines. Filling a filled file again changes nothing.
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from sweeper.analysis import comparison, figures, sql
-from sweeper.analysis.comparison import Compared
+from sweeper.analysis import figures, sql
+from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.report_sources import ReportError, sources
 from sweeper.analysis.results import Results
-from sweeper.analysis.table import TEXT, VALUE, Column, Table, markdown_lines
+from sweeper.analysis.table import TEXT, VALUE, Column, Form, Table, markdown_lines
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import Store, StoreError
@@ -95,16 +96,56 @@ def _compared(store: Store, everything: Results, named: str, results: str) -> li
     else:
         (source,) = sources(store, everything, [], [name])
     declared = {panel.name: panel for panel in source.panels}
-    entries = []
+    numbers = []
     for panel in panels or declared:
         if panel not in declared:
             hint = did_you_mean(nearest_name(panel, declared))
             raise ReportError(f"the sweep {source.name} has no panel '{panel}'{hint} (known: {', '.join(declared)})")
-        entries += [
-            Compared(source.name, number) for number in figures.drawing(declared[panel], source.results).compare()
-        ]
-    lines = markdown_lines(comparison.beside_each_other(entries))
+        numbers += figures.drawing(declared[panel], source.results).compare()
+    lines = markdown_lines(_beside_each_other(numbers))
     return [*lines, "", f"{source.remark}: `{source.command}`"] if source.command else lines
+
+
+def _pair(comparison: Comparison) -> str:
+    """Such as "84.4 (88)", a miss in bold type, "- (88)" of what is not measured."""
+    if comparison.percent:
+        published = f"{100 * comparison.published:.3g}"
+        measured = "-" if comparison.measured is None else f"{100 * comparison.measured:.1f}"
+    else:
+        published = f"{comparison.published:.3g}"
+        measured = "-" if comparison.measured is None else f"{comparison.measured:.3g}"
+    return f"**{measured}** ({published})" if comparison.missed else f"{measured} ({published})"
+
+
+_PAIR = Form(_pair, numeric=True)
+
+
+def _beside_each_other(compared: Sequence[Comparison]) -> Table:
+    """The published numbers of some panels, one row a metric of a curve, one column a value of the horizontal axis.
+
+    A cell is the measured number, in per cent where the panel draws per cent, with the published one in brackets;
+    a miss is set in bold. The last columns say how many training seeds and training steps are behind the row.
+    """
+    places = sorted({number.at for number in compared if number.at is not None})
+    peak = [None] * any(number.at is None for number in compared)
+    rows: dict[tuple[str, str, str], list[Comparison]] = {}
+    for number in compared:
+        rows.setdefault((number.panel, number.curve, number.metric), []).append(number)
+    table = []
+    for (panel, curve, metric), numbers in rows.items():
+        at = {number.at: number for number in numbers}
+        seeds = sorted({number.seeds for number in numbers if number.seeds})
+        steps = sorted({count for number in numbers for count in number.steps})
+        cells = [at.get(place) for place in (*places, *peak)]
+        table.append((panel, curve, metric, *cells, _span(seeds), _span(steps)))
+    heads = [Column(f"{place:g}", _PAIR) for place in places] + [Column("", _PAIR) for _ in peak]
+    fixed = (Column("panel"), Column("curve"), Column("metric"))
+    return Table("", (*fixed, *heads, Column("seeds"), Column("steps")), tuple(table))
+
+
+def _span(values: Sequence[int]) -> str:
+    """Such as "5" or "1 to 5"; empty of nothing."""
+    return " to ".join(f"{value:,}" for value in dict.fromkeys((values[0], values[-1]))) if values else ""
 
 
 if __name__ == "__main__":

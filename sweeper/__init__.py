@@ -83,13 +83,13 @@ def read_space(path: "str | Path", overrides: Mapping[str, object] | None = None
     """
     import json
 
-    from sweeper.space import panel_checks, search_space
+    from sweeper.space import search_space
     from sweeper.trial.record import canonical
 
     # JSON is YAML.
     entries = [f"{entry}={json.dumps(canonical(value))}" for entry, value in (overrides or {}).items()]
     space = search_space.read(path, entries)
-    panel_checks.check(space)
+    search_space.check_panels(space)
     return space
 
 

@@ -27,12 +27,7 @@ from sweeper.store.sweep_records import latest_starts, unknown_sweep
 
 
 class Chosen(NamedTuple):
-    """What notes and tags are for.
-
-    Attributes:
-        subject: The sweep or the trials.
-        name: What the subject is called in messages.
-    """
+    """What notes and tags are for: a sweep or trials, and what they are called in messages."""
 
     subject: Subject
     name: str
@@ -43,7 +38,10 @@ class BadAnnotation(ValueError):
 
 
 Change = Callable[[Store, Chosen, list[str]], str]
-"""Changes the notes or tags of what was chosen, and returns a line that says so."""
+"""Changes the notes or tags of what was chosen, and returns a line that says so.
+
+A change raises `BadAnnotation` if it makes no sense, and `StoreError` if the store cannot be read or written.
+"""
 
 
 def chosen(store: Store, what: str, where: str | None) -> Chosen:
@@ -78,12 +76,7 @@ def chosen(store: Store, what: str, where: str | None) -> Chosen:
 
 
 def add_note(store: Store, choice: Chosen, words: list[str]) -> str:
-    """Write the only word as a note.
-
-    Raises:
-        BadAnnotation: the change makes no sense.
-        StoreError: the store cannot be read or written.
-    """
+    """Write the only word as a note."""
     (text,) = words
     if not text.strip():
         raise BadAnnotation("the note is empty")
@@ -96,12 +89,7 @@ def add_note(store: Store, choice: Chosen, words: list[str]) -> str:
 
 
 def remove_note(store: Store, choice: Chosen, words: list[str]) -> str:
-    """Take away the note that begins with the only word.
-
-    Raises:
-        BadAnnotation: the change makes no sense.
-        StoreError: the store cannot be read or written.
-    """
+    """Take away the note that begins with the only word."""
     (text,) = words
     there = {note for each in _own(store, choice.subject) for note in each.texts}
     matching = sorted(note for note in there if note.startswith(text))
@@ -116,12 +104,7 @@ def remove_note(store: Store, choice: Chosen, words: list[str]) -> str:
 
 
 def add_tags(store: Store, choice: Chosen, words: list[str]) -> str:
-    """Tag with all of the words.
-
-    Raises:
-        BadAnnotation: the change makes no sense.
-        StoreError: the store cannot be read or written.
-    """
+    """Tag with all of the words."""
     for word in words:
         if not re.fullmatch(TAG, word):
             raise BadAnnotation(f"{word!r} cannot be a tag: a word of at most 100 characters without blanks and commas")
@@ -133,12 +116,7 @@ def add_tags(store: Store, choice: Chosen, words: list[str]) -> str:
 
 
 def remove_tags(store: Store, choice: Chosen, words: list[str]) -> str:
-    """Take these tags away.
-
-    Raises:
-        BadAnnotation: the change makes no sense.
-        StoreError: the store cannot be read or written.
-    """
+    """Take these tags away."""
     there = {tag for each in _own(store, choice.subject) for tag in each.tags}
     for word in words:
         if word not in there:

@@ -18,13 +18,11 @@ from sweeper.analysis.results import extra_metrics, names_of
 from sweeper.analysis.table import Column, Form, Table, narrowed, terminal, texts, width
 from sweeper.messages import printable
 from sweeper.store.store import TRIALS
-from sweeper.trial.columns import METRICS, TIMINGS
+from sweeper.trial.columns import COLUMNS, METRICS, TIMINGS
 from sweeper.trial.entry_names import entries
 
-PROVENANCE = (
-    "pack_id", "lanes", "device", "commit", "dirty", "lock_hash", "versions", "command", "started", "finished",
-    "schema_version", "fingerprint", "task_version", "model_version", "numerics_version", "objective_version",
-)  # fmt: skip
+_NAMES = list(COLUMNS)
+PROVENANCE = tuple(name for name in _NAMES[_NAMES.index("pack_id") :] if name != "objective")
 """Columns of `trials` that say where a row comes from."""
 
 JSON_COLUMNS = ("spec", "extra_metrics")

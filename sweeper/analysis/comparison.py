@@ -128,45 +128,25 @@ class Compared(NamedTuple):
 # --------------------------------------------------------------------------------------------------------------------
 
 
-class Quantity(NamedTuple):
-    """A value in the store's units, and whether it is shown as per cent."""
-
-    value: float
-    percent: bool
-
-    def text(self) -> str:
-        """Such as "75.0 %" or "0.0421"."""
-        return f"{100 * self.value:.1f} %" if self.percent else f"{self.value:.4f}"
+def _amount(value: float | None, comparison: Comparison) -> str:
+    """Such as "75.0 %" or "0.0421"."""
+    assert value is not None, "what is missing has no form"
+    return f"{100 * value:.1f} %" if comparison.percent else f"{value:.4f}"
 
 
-class Difference(NamedTuple):
-    """A measured less a published value, and whether it is a miss."""
-
-    value: float
-    percent: bool
-    missed: bool
-
-    def text(self) -> str:
-        """Such as "-5.0 points" or "+0.0012"; no difference has no sign."""
-        digits, amount = (1, 100 * self.value) if self.percent else (4, self.value)
-        sign = "+" if round(amount, digits) else ""
-        # Adding 0 turns -0.0, which a small negative number is rounded to, into 0.0.
-        return f"{round(amount, digits) + 0.0:{sign}.{digits}f}{' points' if self.percent else ''}"
+def _difference(comparison: Comparison) -> str:
+    """Such as "-5.0 points" or "+0.0012"; no difference has no sign."""
+    assert comparison.difference is not None, "what is missing has no form"
+    digits, amount = (1, 100 * comparison.difference) if comparison.percent else (4, comparison.difference)
+    sign = "+" if round(amount, digits) else ""
+    # Adding 0 turns -0.0, which a small negative number is rounded to, into 0.0.
+    return f"{round(amount, digits) + 0.0:{sign}.{digits}f}{' points' if comparison.percent else ''}"
 
 
-class Range(NamedTuple):
-    """The places in the drawing of a comparison, as shares of its width."""
-
-    lowest: float
-    highest: float
-    measured: float
-    published: float
-
-
-QUANTITY = Form(Quantity.text, numeric=True, order=lambda quantity: quantity.value)
-DIFFERENCE = Form(
-    Difference.text, numeric=True, order=lambda difference: difference.value, striking=lambda gap: gap.missed
-)
+# Forms of a whole comparison.
+PUBLISHED = Form(lambda shown: _amount(shown.published, shown), numeric=True, order=lambda shown: shown.published)
+MEASURED = Form(lambda shown: _amount(shown.measured, shown), numeric=True, order=lambda shown: shown.measured)
+DIFFERENCE = Form(_difference, numeric=True, order=lambda shown: shown.difference, striking=lambda shown: shown.missed)
 STEPS = Form(
     lambda steps: "; ".join(f"{count:,}" for count in steps), numeric=True, order=lambda steps: min(steps, default=None)
 )
@@ -177,13 +157,8 @@ def _of(value: Callable[[Comparison], Any]) -> Callable[[Compared], Any]:
     return lambda entry: value(entry.comparison)
 
 
-def _quantity(value: float | None, comparison: Comparison) -> Quantity | None:
-    return None if value is None else Quantity(value, comparison.percent)
-
-
-def _difference(comparison: Comparison) -> Difference | None:
-    gap = comparison.difference
-    return None if gap is None else Difference(gap, comparison.percent, comparison.missed)
+def _if_measured(comparison: Comparison) -> Comparison | None:
+    return None if comparison.measured is None else comparison
 
 
 _SWEEP: Field[Compared] = (Column("sweep"), lambda entry: entry.sweep)
@@ -191,9 +166,9 @@ _PANEL: Field[Compared] = (Column("panel"), _of(lambda comparison: comparison.pa
 _CURVE: Field[Compared] = (Column("curve"), _of(lambda comparison: comparison.curve))
 _METRIC: Field[Compared] = (Column("metric", CODE), _of(lambda comparison: comparison.metric))
 _AT: Field[Compared] = (Column("at", VALUE), _of(lambda comparison: comparison.at))
-_PUBLISHED: Field[Compared] = (Column("published", QUANTITY), _of(lambda shown: _quantity(shown.published, shown)))
-_MEASURED: Field[Compared] = (Column("measured", QUANTITY, "-"), _of(lambda shown: _quantity(shown.measured, shown)))
-_DIFFERENCE: Field[Compared] = (Column("difference", DIFFERENCE), _of(_difference))
+_PUBLISHED: Field[Compared] = (Column("published", PUBLISHED), _of(lambda comparison: comparison))
+_MEASURED: Field[Compared] = (Column("measured", MEASURED, "-"), _of(_if_measured))
+_DIFFERENCE: Field[Compared] = (Column("difference", DIFFERENCE), _of(_if_measured))
 _SEEDS: Field[Compared] = (Column("seeds", COUNT), _of(lambda comparison: comparison.seeds))
 _STEPS: Field[Compared] = (Column("steps", STEPS), _of(lambda comparison: comparison.steps))
 _SOURCE: Field[Compared] = (Column("source"), _of(lambda comparison: comparison.source))
@@ -208,9 +183,7 @@ TITLE = "Measured against published"
 
 def every_number(entries: Sequence[Compared]) -> Table:
     """All published numbers, with a dash for numbers not measured yet."""
-    fields = (
-        *(_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE, _SEEDS, _STEPS),
-    )  # fmt: skip
+    fields = (_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE, _SEEDS, _STEPS)
     note = (
         "Measured: mean over the training seeds, '-' where there is none yet; at: the value on the horizontal axis. "
         f"{agreement(entry.comparison for entry in entries).sentence()}."
@@ -228,9 +201,15 @@ def measured_numbers(entries: Sequence[Compared]) -> Table:
         finite = [abs(value) for value in values if value is not None and math.isfinite(value)]
         largest[sweep, comparison.panel] = max(largest[sweep, comparison.panel], *finite)
 
-    def drawing(entry: Compared) -> Range | None:
-        comparison = entry.comparison
-        return _range(comparison, 1.0 if comparison.percent else largest[entry.sweep, comparison.panel])
+    def drawing(entry: Compared) -> tuple[float, ...] | None:
+        """Lowest, highest, measured and published, as shares of the width of the drawing."""
+        shown = entry.comparison
+        scale = 1.0 if shown.percent else largest[entry.sweep, shown.panel]
+        values = (shown.lowest, shown.highest, shown.measured, shown.published)
+        finite = [value for value in values if value is not None and math.isfinite(value)]
+        if not scale or len(finite) < len(values):
+            return None
+        return tuple(min(1.0, max(0.0, value / scale)) for value in finite)
 
     fields = (
         *[_SWEEP] * (len({entry.sweep for entry in entries}) > 1),
@@ -252,65 +231,6 @@ def unmeasured_numbers(entries: Sequence[Compared]) -> Table:
     """The published numbers that are not measured yet."""
     unmeasured = [entry for entry in entries if entry.comparison.measured is None]
     return tabulated("Not measured yet", (_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _SOURCE), unmeasured)
-
-
-class Pair(NamedTuple):
-    """A measured number and its published value."""
-
-    measured: float | None
-    published: float
-    percent: bool
-    missed: bool
-
-    def text(self) -> str:
-        """Such as "84.4 (88)", a miss in bold type, "- (88)" of what is not measured."""
-        if self.percent:
-            published = f"{100 * self.published:.3g}"
-            measured = "-" if self.measured is None else f"{100 * self.measured:.1f}"
-        else:
-            published = f"{self.published:.3g}"
-            measured = "-" if self.measured is None else f"{self.measured:.3g}"
-        return f"**{measured}** ({published})" if self.missed else f"{measured} ({published})"
-
-
-PAIR = Form(Pair.text, numeric=True, order=lambda pair: pair.published)
-
-
-def beside_each_other(entries: Sequence[Compared]) -> Table:
-    """The published numbers of some panels, one row a metric of a curve, one column a value of the horizontal axis.
-
-    A cell is the measured number, in per cent where the panel draws per cent, with the published one in brackets;
-    a miss is set in bold. The last columns say how many training seeds and training steps are behind the row.
-    """
-    compared = [entry.comparison for entry in entries]
-    places = sorted({number.at for number in compared if number.at is not None})
-    peak = [None] * any(number.at is None for number in compared)
-    rows: dict[tuple[str, str, str], list[Comparison]] = {}
-    for number in compared:
-        rows.setdefault((number.panel, number.curve, number.metric), []).append(number)
-    table = []
-    for (panel, curve, metric), numbers in rows.items():
-        at = {number.at: Pair(number.measured, number.published, number.percent, number.missed) for number in numbers}
-        seeds = sorted({number.seeds for number in numbers if number.seeds})
-        steps = sorted({count for number in numbers for count in number.steps})
-        cells = [at.get(place) for place in (*places, *peak)]
-        table.append((panel, curve, metric, *cells, _span(seeds), _span(steps)))
-    heads = [Column(f"{place:g}", PAIR) for place in places] + [Column("", PAIR) for _ in peak]
-    fixed = (Column("panel"), Column("curve"), Column("metric"))
-    return Table(TITLE, (*fixed, *heads, Column("seeds"), Column("steps")), tuple(table))
-
-
-def _span(values: Sequence[int]) -> str:
-    """Such as "5" or "1 to 5"; empty of nothing."""
-    return " to ".join(f"{value:,}" for value in dict.fromkeys((values[0], values[-1]))) if values else ""
-
-
-def _range(comparison: Comparison, scale: float) -> Range | None:
-    values = (comparison.lowest, comparison.highest, comparison.measured, comparison.published)
-    finite = [value for value in values if value is not None and math.isfinite(value)]
-    if not scale or len(finite) < len(values):
-        return None
-    return Range(*(min(1.0, max(0.0, value / scale)) for value in finite))
 
 
 CSV_COLUMNS = (

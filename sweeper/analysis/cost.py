@@ -25,13 +25,10 @@ PATIENCE_SECONDS = 20.0
 
 
 def estimate(store: Store, trials: Iterable[TrialSpec], timed: Callable[[TrialSpec], Timing] | None = None) -> str:
-    """The cost of the trials in words: seconds of one worker, and where the estimate comes from.
+    """The cost of trials in words: seconds of one worker, and where the estimate comes from.
 
-    Args:
-        store: The store; the cost of a shape is the median over its rows of the seconds of a step, and of an
-            evaluation.
-        trials: The trials to run.
-        timed: Times a trial on this machine; None if workers run on machines of another kind.
+    The cost of a shape is the median over its rows of the seconds of a step, and of an evaluation. `timed` times a
+    trial on this machine; it is None if workers run on machines of another kind.
     """
     by_shape: dict[Any, list[TrialSpec]] = defaultdict(list)
     for trial in trials:

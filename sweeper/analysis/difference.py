@@ -35,23 +35,14 @@ class DifferenceError(ValueError):
 
 
 class Side(NamedTuple):
-    """One of the two sweeps or stores that are compared.
-
-    Attributes:
-        name: Its name, as typed.
-        trials: Its committed trials of the current versions, with named columns.
-    """
+    """One of the two sweeps or stores: its name as typed, and its committed trials of the current versions."""
 
     name: str
     trials: pd.DataFrame
 
 
 def side(name: str, results: str) -> Side:
-    """The sweep of this name in a store, or else the store at this address.
-
-    Args:
-        name: Name of a sweep that is recorded in `results`, or folder or URL of another store.
-        results: Folder or URL of the store.
+    """The sweep of this name in the store `results`, or else the store at this folder or URL.
 
     Raises:
         DifferenceError: the name is neither a sweep nor a store, or there is no trial.
@@ -100,7 +91,7 @@ def shared_trials(a: Side, b: Side) -> list[str]:
 
 def differing_entries(a: Side, b: Side) -> Table:
     """The entries that have a value in only one of the two sides."""
-    left, right = _records(a.trials), _records(b.trials)
+    left, right = ([setting.entries for setting in settings(side.trials)] for side in (a, b))
     every = [*left, *right]
     rows = []
     for path, name in varying_names(every).items():
@@ -114,10 +105,6 @@ def differing_entries(a: Side, b: Side) -> Table:
     return Table("Which settings differ", columns if rows else (), tuple(rows), note)
 
 
-def _records(trials: pd.DataFrame) -> list[Mapping[str, Any]]:
-    return [setting.entries for setting in settings(trials)]
-
-
 def _values(records: Sequence[Mapping[str, Any]], path: str) -> set[Any]:
     return {record.get(path) for record in records}
 
@@ -128,16 +115,10 @@ def _values(records: Sequence[Mapping[str, Any]], path: str) -> set[Any]:
 
 
 class Move(NamedTuple):
-    """How a mean moved from A to B.
-
-    Attributes:
-        difference: The mean in B less the mean in A.
-        error: The standard error of the difference, from the spread between training seeds; None if a side has only
-            one training seed.
-    """
+    """How a mean moved from A to B, and the standard error of that from the spread between training seeds."""
 
     difference: float
-    error: float | None
+    error: float | None  # None if a side has only one training seed
 
     @property
     def beyond(self) -> bool:
@@ -157,12 +138,10 @@ SEEDS = Form(lambda counts: ", ".join(map(str, dict.fromkeys(counts))), order=mi
 
 def moved_metrics(a: Side, b: Side) -> Table:
     """The metrics of the settings that both sides have, with the spread between training seeds."""
-    left, right = _finished(a.trials), _finished(b.trials)
-    fixed = {
-        path
-        for path in {path for setting in (*left, *right) for path in setting.entries}
-        if len(_values(_entries(left), path)) == 1 == len(_values(_entries(right), path))
-    }
+    left, right = (settings(side.trials[side.trials["status"] == "finished"]) for side in (a, b))
+    in_a, in_b = ([setting.entries for setting in side] for side in (left, right))
+    paths = {path for entries in (*in_a, *in_b) for path in entries}
+    fixed = {path for path in paths if len(_values(in_a, path)) == 1 == len(_values(in_b, path))}
     partners = {_key(setting, fixed): setting for setting in right}
     partnered = [(setting, partners[key]) for setting in left if (key := _key(setting, fixed)) in partners]
     pairs = [pair for pair in partnered if not _same_rows(*pair)]
@@ -202,14 +181,6 @@ def _same_rows(first: Setting, second: Setting) -> bool:
     return left.equals(right)
 
 
-def _finished(trials: pd.DataFrame) -> list[Setting]:
-    return settings(trials[trials["status"] == "finished"])
-
-
-def _entries(listed: Sequence[Setting]) -> list[Mapping[str, Any]]:
-    return [setting.entries for setting in listed]
-
-
 def _key(setting: Setting, fixed: set[str]) -> frozenset[tuple[str, Any]]:
     """The entries that two settings must share to be compared."""
     return frozenset((path, value) for path, value in setting.entries.items() if path not in fixed)
@@ -226,8 +197,3 @@ def _cells(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Mo
         error = math.sqrt(left.deviation**2 / counts[0] + right.deviation**2 / counts[1])
     move = Move(right.mean - left.mean, error)
     return left, right, move, counts
-
-
-def difference_tables(a: Side, b: Side) -> list[Table]:
-    """The comparison: entries that differ, and metrics that moved."""
-    return [differing_entries(a, b), moved_metrics(a, b)]

@@ -31,12 +31,7 @@ TIE_BREAKERS = (SUCCESS._replace(statistic="worst5"), SUCCESS, LOSS)
 
 
 class Goal(NamedTuple):
-    """The goal by which settings are ranked.
-
-    Attributes:
-        metric: The metric whose mean over the training seeds is compared.
-        mode: Whether a large or a small mean is good.
-    """
+    """The goal by which settings are ranked: a large or a small mean of a metric over the training seeds."""
 
     metric: str
     mode: Literal["min", "max"]
@@ -47,13 +42,7 @@ class Goal(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A setting with its place.
-
-    Attributes:
-        setting: Finished trials of one setting.
-        mean: Mean of the goal's metric.
-        rank: One more than the number of settings with a better mean; equal means share a rank.
-    """
+    """Finished trials of a setting, with the mean of the goal's metric and its rank; equal means share a rank."""
 
     setting: Setting
     mean: Mean
@@ -61,19 +50,12 @@ class Ranked(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """The settings of a sweep, best first.
-
-    Attributes:
-        goal: The goal of the ranking.
-        ranked: The settings with the most finished training seeds.
-        others: Number of settings that could not be ranked.
-        seeds: Number of training seeds of every ranked setting.
-    """
+    """The settings of a sweep with the most finished training seeds, best first."""
 
     goal: Goal
     ranked: tuple[Ranked, ...]
-    others: int
-    seeds: int
+    others: int  # settings that could not be ranked
+    seeds: int  # training seeds of every ranked setting
 
     @property
     def ties(self) -> int:
@@ -111,13 +93,7 @@ def _tie(setting: Setting) -> list[float]:
 
 
 def ranked_settings(sweep: str, ranked: Ranking, most: int = SHOWN_SETTINGS) -> Table:
-    """The ranked settings of a sweep as a table, best first.
-
-    Args:
-        sweep: Its name, for the title.
-        ranked: At least one setting.
-        most: Rows of the table.
-    """
+    """At least one ranked setting of a sweep as a table, best first."""
     listed = [each.setting for each in ranked.ranked]
     ranks = (Column("rank", VALUE), [each.rank for each in ranked.ranked])
     table = settings_table(listed, [ranks], first=ranked.goal.metric, most=most)
@@ -156,11 +132,7 @@ def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
 
     The goal is `search.metric`, if the search is adaptive or the space writes a metric. Otherwise it is what the
     task's main metric is on bad inputs: of success the mean over the worst 5 % of the inputs, which unlike a percentile
-    does not jump, of another metric its bad tail.
-
-    Args:
-        search: How the sweep takes its settings, if known.
-        trials: At least one trial, with named columns.
+    does not jump, of another metric its bad tail. There must be a trial, with named columns.
     """
     if isinstance(search, AdaptiveSearch) or (search is not None and "metric" in search.model_fields_set):
         return Goal(search.metric, search.mode)

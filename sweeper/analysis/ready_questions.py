@@ -26,12 +26,7 @@ SHOWN_STEPS = 40
 
 
 class Answer(NamedTuple):
-    """The answer to a ready question.
-
-    Attributes:
-        people: The table for a terminal.
-        programs: All values as Arrow columns.
-    """
+    """The answer to a ready question: a table for a terminal, and all values as Arrow columns."""
 
     people: Table
     programs: pa.Table
@@ -43,12 +38,7 @@ class Answer(NamedTuple):
 
 
 def best(store: Store, sweep: str | None, width: int) -> Answer:
-    """The settings of a sweep, best first.
-
-    Args:
-        store: The store.
-        sweep: Name of the sweep; None for the only sweep of the store.
-        width: Columns of the terminal.
+    """The settings of a sweep, or of the only sweep of the store, best first; the table fits into `width` columns.
 
     Raises:
         QueryError: no sweep is named and there are several, or none of its settings has finished.
@@ -94,11 +84,7 @@ def _columns(table: Table) -> pa.Table:
 
 
 def trial_with_prefix(store: Store, prefix: str) -> str:
-    """The id of the one committed trial that begins with the prefix.
-
-    Raises:
-        QueryError: no id begins with the prefix, or several do.
-    """
+    """The id of the one committed trial that begins with the prefix; raises `QueryError` unless there is one."""
     ids = sorted(store.committed())
     matching = [trial_id for trial_id in ids if trial_id.startswith(prefix)]
     if len(matching) == 1 or prefix in matching:

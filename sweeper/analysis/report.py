@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from rich.console import Console
 
-from sweeper.analysis import comparison, difference, figures, importance, page, seeds_needed, votes_needed
+from sweeper.analysis import comparison, difference, figures, importance, page
+from sweeper.analysis.advice import advice_tables
 from sweeper.analysis.comparison import Compared
 from sweeper.analysis.figures import parallel_coordinates
 from sweeper.analysis.ranking import goal_of, ranking
@@ -44,23 +45,12 @@ SHARE = 0.1
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """The command line of a report.
-
-    Attributes:
-        results: Folder or URL of the store.
-        out: Folder of the report; None for `report` inside the store.
-        spaces: Search spaces whose panels are drawn.
-        sweeps: Names of the recorded sweeps whose panels are drawn; of all if there are no spaces either.
-        palette: Colours of the figures.
-        compare: Whether to print and write every published number beside the measured one.
-        html: File of the report as one page; None for no page.
-        planned: Whether spaces show no trials but those that they plan.
-    """
+    """The command line of a report (`sweeper.report`)."""
 
     results: str
-    out: Path | None = None
+    out: Path | None = None  # `report` inside the store
     spaces: Sequence[Path] = ()
-    sweeps: Sequence[str] = ()
+    sweeps: Sequence[str] = ()  # all, if there are no spaces either
     palette: figures.PaletteName = "paper"
     compare: bool = False
     html: Path | None = None
@@ -68,12 +58,9 @@ class ReportOptions:
 
 
 class Reported(NamedTuple):
-    """What came out of a report.
+    """What came out of a report: whether anything was drawn, and what writes the page once more.
 
-    Attributes:
-        drawn: Whether there was anything to draw.
-        write_page: Writes the page once more, with the same figures and trials, and with the training curves of now.
-            None without a page.
+    The page then has the same figures and trials, and the training curves of now. Its argument is `every` below.
     """
 
     drawn: bool
@@ -81,11 +68,7 @@ class Reported(NamedTuple):
 
 
 def _make_folder(folder: Path, proposal: str = "") -> None:
-    """Make a folder for what follows, before any figure is drawn.
-
-    Raises:
-        ReportError: nothing can be written there; the message ends with the proposal.
-    """
+    """Make a folder, or raise `ReportError` with the proposal before any figure is drawn."""
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
@@ -93,17 +76,11 @@ def _make_folder(folder: Path, proposal: str = "") -> None:
 
 
 def write_report(options: ReportOptions, every: int | None = None, quiet: bool = False) -> Reported:
-    """Draw, print and write a report.
-
-    Args:
-        options: The command line.
-        every: Seconds after which an open page loads itself again; None for a page that stays as it is.
-        quiet: Whether to print nothing but errors.
+    """Draw, print and write a report; `every` are the seconds after which an open page loads itself again.
 
     Raises:
         ReportError, SearchSpaceError: a sweep or a space cannot be read, or there is nothing to report.
-        StoreError: the store cannot be read.
-        OSError: a file cannot be written.
+        StoreError, OSError: the store cannot be read, or a file cannot be written.
     """
     results, html = options.results, options.html
     folder = options.out or (Path("report") if "://" in results else Path(results) / "report")
@@ -123,7 +100,7 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     printer = Printer(quiet)
     _compare(printer, sections, folder, options.compare)
     trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
-    tables = [*(table for _, table in drawn if table), *advice(everything.only(trial_ids))]
+    tables = [*(table for _, table in drawn if table), *advice_tables(everything.only(trial_ids))]
     for table in tables:
         printer.line("")
         printer.table(table)
@@ -134,9 +111,12 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
         printer.line(f"figure: {path}")
     write_page = None
     if html:
-        shown = [*settings_tables(rows, drawn_from), *tables]
-        shown_sweeps = () if options.spaces else options.sweeps
-        write_page = functools.partial(page.write, html, store, rows, sections, shown, shown_sweeps)
+        shown, of_sweeps = [*settings_tables(rows, drawn_from), *tables], () if options.spaces else options.sweeps
+
+        def write_page_to(file: Path, every: int | None) -> None:
+            page.write(file, page.render(store, rows, sections, shown, of_sweeps, every))
+
+        write_page = functools.partial(write_page_to, html)
         write_page(every)
         printer.line(f"page: {html}")
     if not paths:
@@ -168,13 +148,7 @@ def _section(source: Source, folder: Path, palette: figures.PaletteName) -> tupl
 
 
 def _note_lines(sections: Iterable[page.Section], together: Sequence[figures.Note], planned: bool) -> Iterator[str]:
-    """Lines with the notes of all figures.
-
-    Args:
-        sections: The figures of single sweeps.
-        together: Notes on the figures of several sweeps.
-        planned: Whether the remark on a space has said that it has no trial; then every panel lacks the same.
-    """
+    """Lines with the notes of all figures. With `planned` a remark has said of a space that it has no trial."""
     noted = [(each.name, each.report.notes) for each in sections if not planned or len(each.results.trials)]
     for name, notes in [*noted, ("figures of several sweeps", together)]:
         for panels, line in figures.note_lines(notes):
@@ -196,19 +170,11 @@ def _stopped(rows: pa.Table) -> Iterator[str]:
 
 
 def follow(results: str, report: Callable[[bool, int | None], Reported], seconds: int) -> None:
-    """Write the page until Ctrl-C, and a last time as a page that stays as it is.
+    """Write the page every so many seconds until Ctrl-C, and a last time as a page that stays as it is.
 
     Figures and tables are made anew only if a trial or a start has been added. A store that cannot be read is tried
-    again.
-
-    Args:
-        results: Folder or URL of the store behind the page.
-        report: Makes the whole report; called with whether to print nothing but errors, and with the seconds after
-            which an open page loads itself again (None for never).
-        seconds: Between two pages, or more if a page takes long to write.
-
-    Raises:
-        ReportError, SearchSpaceError, StoreError, OSError: the first report could not be made.
+    again; only an error of the first report is raised. `report` is called with the last two arguments of
+    `write_report`, first `quiet` and then `every`.
     """
     store = Store.open(results)
     known, write_page = _state(store), report(False, seconds).write_page
@@ -246,7 +212,7 @@ def print_difference(results: str, a: str, b: str) -> None:
     printer = Printer()
     for line in difference.shared_trials(*sides):
         printer.line(line)
-    for table in difference.difference_tables(*sides):
+    for table in (difference.differing_entries(*sides), difference.moved_metrics(*sides)):
         printer.line("")
         printer.table(table)
 
@@ -302,13 +268,3 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[Table]:
     every = named_frame(current(rows).to_pandas())
     shown = [source for source in listed if every["trial_id"].isin(source.trial_ids).any()]
     return [attempted(f"Settings of {source.name}", functools.partial(table, source)) for source in shown]
-
-
-def advice(results: Results) -> list[Table]:
-    """The tables of advice on m and on votes that the trials allow."""
-    makers = {
-        seeds_needed.TITLE: lambda: seeds_needed.seeds_table(seeds_needed.enough_seeds(results)),
-        votes_needed.TITLE: lambda: votes_needed.votes_table(votes_needed.votes_of_networks(results)),
-    }
-    tables = [attempted(title, make) for title, make in makers.items()]
-    return [table for table in tables if table.rows or not table.columns]

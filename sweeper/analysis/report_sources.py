@@ -8,20 +8,23 @@ planned trials only, and the remark gives the command that runs what is missing.
 """
 
 import shlex
+from collections import defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from sweeper.analysis import figures
 from sweeper.analysis.halving_winners import elsewhere_line, finished_elsewhere
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import Results
 from sweeper.messages import counted, one_line, redacted
 from sweeper.packs.plan import done_statuses
+from sweeper.panels.kinds import Panel, Panels
 from sweeper.space import search_space
-from sweeper.space.panel import Panel
-from sweeper.space.panels import Panels
 from sweeper.space.problems import Refused
 from sweeper.space.search import ListedSearch
 from sweeper.space.sweep_spec import SweepSpec
@@ -35,25 +38,15 @@ class ReportError(ValueError):
 
 
 class Source(NamedTuple):
-    """A sweep or a search space, and the trials behind its figures.
-
-    Attributes:
-        name: Name of the sweep.
-        panels: Its panels, as declared.
-        results: The finished trials of `trial_ids`.
-        trial_ids: Ids of its trials, of any status.
-        space: The search space; None if this checkout cannot read it.
-        remark: A sentence about an unusual choice of trials, or about trials that are missing; empty otherwise.
-        command: The command that runs the trials that are missing; empty otherwise.
-    """
+    """A sweep or a search space with its panels, and the trials behind its figures."""
 
     name: str
     panels: tuple[Panel, ...]
-    results: Results
-    trial_ids: frozenset[str]
-    space: SweepSpec | None
-    remark: str = ""
-    command: str = ""
+    results: Results  # the finished trials of `trial_ids`
+    trial_ids: frozenset[str]  # of any status
+    space: SweepSpec | None  # None if this checkout cannot read it
+    remark: str = ""  # about an unusual choice of trials, or about trials that are missing
+    command: str = ""  # runs the trials that are missing
 
     @property
     def searched(self) -> bool:
@@ -71,14 +64,8 @@ def sources(
 ) -> list[Source]:
     """The panels to draw and their trials: of the spaces, of the sweeps, or of every recorded sweep with panels.
 
-    Args:
-        store: The store.
-        everything: Its results.
-        spaces: Search spaces.
-        sweeps: Names of recorded sweeps.
-        panels_needed: Whether a list without any panel is refused.
-        planned_for: The store as its user has named it, if spaces are to show no trials but those that they plan; None
-            if other trials may take their place.
+    With `panels_needed` a list without any panel is refused. `planned_for` is the store as its user has named it, if
+    spaces are to show no trials but those that they plan.
 
     Raises:
         ReportError: the panels of one of `sweeps` can no longer be read, or there are none and they are needed.
@@ -163,3 +150,37 @@ def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
     except (Refused, ValidationError) as error:
         message = f"the panels recorded with sweep '{record.name}' cannot be read; give its file with --space"
         raise ReportError(f"{message}\n{error}") from None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Outcomes that panels draw
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def drawn_outcomes(store: Store, sweeps: Collection[str] = ()) -> dict[str, set[str]]:
+    """The columns of the outcomes that panels of these sweeps draw, or of all without a name, by the id of the trial.
+
+    Panels are made as in a report, and every outcome that they read is noted. So the answer is exact for every kind,
+    and a trial that no panel draws, such as a stopped trial, needs none.
+
+    Raises:
+        ReportError: the panels of a sweep can no longer be read.
+        StoreError: a sweep is not recorded, or the store cannot be read.
+    """
+    drawn: dict[str, set[str]] = defaultdict(set)
+    results = Results.of_store(store)
+
+    def outcomes(trial_id: str, name: str) -> np.ndarray | None:
+        values = results.outcomes(trial_id, name)
+        if values is not None:
+            drawn[trial_id].add(name)
+        return values
+
+    noted = replace(results, outcomes=outcomes)
+    latest = latest_starts(store.sweeps(), sweeps)
+    for name in sweeps or latest:
+        chosen = noted.only(latest[name].trial_ids)
+        for panel in recorded_panels(latest[name]):
+            if panel.SOURCE in ("outcome", "walk"):
+                figures.drawing(panel, chosen)
+    return dict(drawn)

@@ -26,9 +26,10 @@ import pyarrow.compute as pc
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from sweeper.analysis.evaluations import evaluation_rows
+from sweeper.store.evaluations import IN_FILE, evaluations_table, stored_evaluations
 from sweeper.store.store import TRIALS, Store
 from sweeper.trial import plugins, trial_spec
+from sweeper.trial.columns import METRICS
 from sweeper.trial.contracts import Task
 from sweeper.trial.entry_names import CARRIED, TAKEN, decoded, entries, entry_names, last_part
 from sweeper.trial.trial_spec import TrialSpec, trial_id
@@ -102,12 +103,7 @@ def _further(present: Collection[str], specs: Iterable[str], extras: Iterable[st
 
 
 class ColumnNames(NamedTuple):
-    """The columns of entries and metrics.
-
-    Attributes:
-        entries: Of every entry, by its dotted path.
-        metrics: Of every metric without a column in the store, by its name.
-    """
+    """The columns of entries, by dotted path, and of metrics without a column in the store, by name."""
 
     entries: Mapping[str, str]
     metrics: Mapping[str, str]
@@ -118,13 +114,7 @@ def names_of(
     metrics: Iterable[Mapping[str, float]],
     present: Collection[str] = TRIALS.names,
 ) -> ColumnNames:
-    """The columns of rows with these specifications and these `extra_metrics`.
-
-    Args:
-        records: The entries of the specifications.
-        metrics: The metrics of each row that have no column in the store.
-        present: Columns that the rows have already.
-    """
+    """The columns of rows with these entries and these `extra_metrics`, beside the columns that are `present`."""
     of_entries = entry_names(records, {*present, *TAKEN})
     taken = {name.lower() for name in (*TAKEN, *present, *of_entries.values())}
     of_metrics = {}
@@ -135,11 +125,7 @@ def names_of(
 
 
 def column_of(path: str, columns: Collection[str]) -> str:
-    """The column, among those of named rows, that holds an entry of their specifications.
-
-    Raises:
-        KeyError: no column does.
-    """
+    """The column, among those of named rows, that holds an entry of their specifications; a KeyError if none does."""
     for name in (path, CARRIED.get(path, path), last_part(path)):
         if name in columns:
             return name
@@ -232,14 +218,12 @@ def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> lis
 
 @dataclass(frozen=True)
 class Results:
-    """Finished trials, their outcomes and their training curves.
+    """Finished trials, one row each with named columns; all else is read when it is asked for.
 
     Attributes:
-        trials: One row per finished trial, with named columns.
-        outcomes: Called with the trial's id and the name of an outcome; returns its value for every input, or None if
-            outcomes were not stored.
+        outcomes: The value of an outcome for every input, by the trial's id and the outcome's name; None if not stored.
         curves: Training curves of the trials with these ids, with columns `trial_id`, `step`, `metric`, `value`.
-        evaluations: Makes the table of all evaluations of stored networks, which has the columns of `trials`.
+        evaluations: All evaluations of stored networks, with the columns of `trials`.
     """
 
     trials: pd.DataFrame
@@ -316,3 +300,40 @@ def _distribution(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     if len(distinct) > CACHED:
         distinct, counts = np.unique(values[~np.isnan(values)].round(3), return_counts=True)
     return (distinct, counts) if len(distinct) else None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Evaluations
+# --------------------------------------------------------------------------------------------------------------------
+
+OF_EVALUATION = [name for name in IN_FILE.names if name in TRIALS.names and name != "schema_version"]
+"""Columns that an evaluation has under the name that they have in a row of a trial."""
+
+
+def evaluation_rows(store: Store, rows: pa.Table, protocols: Mapping[str, str] | None = None) -> pa.Table:
+    """Evaluations of stored networks as rows like those of trials, so that panels and tables read both alike.
+
+    Such a row has the other protocol in its specification, the metrics, costs and origin of the evaluation, and all
+    else of its trial. `rows` are those of the trials; `protocols` may choose one protocol for each of them.
+    """
+    trials = {row["trial_id"]: row for row in rows.to_pylist()}
+    stored = stored_evaluations(store, {key: seal.network for key, seal in store.seals(trials).items()})
+    if protocols is not None:
+        stored = [each for each in stored if protocols[each.seal.trial_id] == each.seal.protocol]
+    answer = []
+    for evaluation in evaluations_table(stored).to_pylist():
+        row, metrics = trials[evaluation["trial_id"]], json.loads(evaluation["metrics"])
+        spec = json.loads(row["spec"]) | {"evaluation": json.loads(evaluation["protocol"])}
+        further = {name: value for name, value in metrics.items() if name not in METRICS}
+        answer.append(
+            row
+            | {name: _number(metrics.get(name)) for name in METRICS if name != "train_loss"}
+            | {name: evaluation[name] for name in OF_EVALUATION}
+            | {"spec": json.dumps(spec, sort_keys=True, separators=(",", ":")), "extra_metrics": json.dumps(further)}
+        )
+    return pa.Table.from_pylist(answer, schema=TRIALS)
+
+
+def _number(value: float | str | None) -> float | None:
+    """A metric as a number; JSON spells out infinities and NaN as words."""
+    return None if value is None else float(value)

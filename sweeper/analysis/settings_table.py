@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from sweeper.analysis.results import task_of, value_order
-from sweeper.analysis.shared_entries import by_entries
 from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
 from sweeper.messages import counted
 from sweeper.trial.contracts import Abilities
-from sweeper.trial.entry_names import entry_names, varying
+from sweeper.trial.entry_names import entries, entry_names, varying
 from sweeper.trial.metrics import LOSS, SUCCESS, Metric, estimate_of, metric_named
 
 MAX_ROWS = 100
@@ -39,21 +38,13 @@ STATUSES = ("finished", "stopped", "failed")
 
 
 class Mean(NamedTuple):
-    """A metric over the training seeds of a setting.
-
-    Attributes:
-        mean: Mean over the training seeds.
-        deviation: Standard deviation over the training seeds (of a sample); None for a single training seed.
-        lowest: Value of the lowest training seed.
-        highest: Value of the highest training seed.
-        jumps: Whether the metric is a percentile that is 0 for some training seeds and 1 for others.
-    """
+    """A metric over the training seeds of a setting: mean, standard deviation (of a sample), lowest and highest."""
 
     mean: float
-    deviation: float | None
+    deviation: float | None  # of several training seeds
     lowest: float
     highest: float
-    jumps: bool = False
+    jumps: bool = False  # whether the metric is a percentile that is 0 for some training seeds and 1 for others
 
     def text(self) -> str:
         """Such as "0.784 ± 0.012", or "0 to 1" where the metric jumps."""
@@ -106,21 +97,34 @@ def mean_of(metric: str, values: Iterable[float]) -> Mean | None:
 
 @dataclass(frozen=True)
 class Setting:
-    """The trials of one setting and one status.
+    """The trials of one setting and one status, one for each training seed, with named columns."""
 
-    Attributes:
-        entries: Every entry of the specification but the training seed, by dotted path.
-        status: Of the trials.
-        rows: The trials, one for each training seed, with named columns.
-    """
-
-    entries: Mapping[str, Any]
+    entries: Mapping[str, Any]  # all but the training seed, by dotted path
     status: str
     rows: pd.DataFrame
 
     def mean(self, metric: str) -> Mean | None:
         """The metric over the training seeds; None if no trial has it."""
         return mean_of(metric, map(float, self.rows[metric])) if metric in self.rows else None
+
+
+def by_entries(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[dict[str, Any], pd.DataFrame]]:
+    """The trials in groups that are equal in all entries but the training seed and the paths in `free`.
+
+    Returns:
+        The shared entries and the rows of every group, in the order of first appearance.
+    """
+    free = {*free, "seed"}
+    groups: dict[frozenset[tuple[str, Any]], list[int]] = {}
+    for place, spec in enumerate(trials["spec"]):
+        shared = frozenset((path, value) for path, value in entries(spec).items() if path not in free)
+        groups.setdefault(shared, []).append(place)
+    grouped = []
+    for places in groups.values():
+        rows = trials.iloc[places]
+        spec = entries(rows["spec"].iloc[0])
+        grouped.append(({path: value for path, value in spec.items() if path not in free}, rows))
+    return grouped
 
 
 def settings(trials: pd.DataFrame) -> list[Setting]:
@@ -193,13 +197,9 @@ def settings_table(
     first: str = "",
     most: int = MAX_ROWS,
 ) -> Table:
-    """Settings as a table, in the order given.
+    """At least one setting as a table, in the order given; a note says how many are left out.
 
-    Args:
-        listed: At least one setting.
-        leading: Columns that come before all others, with a value for each setting.
-        first: A metric that comes before the others.
-        most: Rows of the table; a note says how many are left out.
+    Before the entries stand the `leading` columns, each with a value for each setting; `first` is the first metric.
     """
     trials = pd.concat([setting.rows for setting in listed])
     records = [setting.entries for setting in listed]

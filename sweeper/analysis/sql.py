@@ -44,11 +44,7 @@ class QueryError(ValueError):
 
 
 def frame(sql: str, results: str | Path | Store = "results") -> pd.DataFrame:
-    """The answer to a query as a pandas frame.
-
-    Args:
-        sql: One SELECT over the views.
-        results: A store, or its folder or URL.
+    """The answer to one SELECT over the views of a store, or of the store at a folder or URL, as a pandas frame.
 
     Raises:
         QueryError: the query is not a single SELECT, or names a view or column that does not exist.
@@ -130,11 +126,7 @@ class Questions:
 
 
 def _is_select(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
-    """Whether a text is one statement that asks.
-
-    Raises:
-        QueryError: it is no text.
-    """
+    """Whether a text is one statement that asks; raises `QueryError` if it is no text."""
     try:
         (statement,) = connection.extract_statements(sql)
         return statement.type == duckdb.StatementType.SELECT
@@ -145,11 +137,7 @@ def _is_select(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
 
 
 def condition(text: str) -> str:
-    """The text in parentheses, for a WHERE clause.
-
-    Raises:
-        QueryError: the text is more, or less, than one expression.
-    """
+    """The text in parentheses, for a WHERE clause; raises `QueryError` if it is more, or less, than one expression."""
     try:
         duckdb.SQLExpression(text)
     except (duckdb.Error, TypeError) as error:
@@ -200,27 +188,16 @@ def _narrowed(answer: pa.Table) -> pa.Table:
 
 
 class View(NamedTuple):
-    """A table that SQL may name.
-
-    Attributes:
-        rows: Makes the table from the store.
-        empty: The table without rows, for queries that do not use the view.
-    """
+    """A table that SQL may name: what makes it from a store, and its columns for queries that do not use it."""
 
     rows: Callable[[Store], pa.Table]
     empty: pa.Table
 
 
-SWEEPS = pa.schema(
-    [
-        ("sweep", pa.string()),
-        ("trial_id", pa.string()),
-        ("search", pa.int64()),
-        ("winner", pa.bool_()),
-        ("sweep_tags", TEXTS),
-        ("sweep_notes", TEXTS),
-    ]
-)
+SWEEPS = pa.schema([
+    ("sweep", pa.string()), ("trial_id", pa.string()), ("search", pa.int64()), ("winner", pa.bool_()),
+    ("sweep_tags", TEXTS), ("sweep_notes", TEXTS),
+])  # fmt: skip
 """Columns of `sweeps`."""
 
 
@@ -233,18 +210,14 @@ def sweeps(store: Store) -> pa.Table:
     `sweep_tags` and `sweep_notes` are those of the sweep.
     """
     annotations = read_annotations(store.files).sweeps
-    names, trial_ids, searches, winners, tags, notes = [], [], [], [], [], []
+    rows = []
     for name, record in latest_starts(store.sweeps()).items():
         (number_of, won), of_sweep = _searches(record, store), annotations.get(name, NO_ANNOTATIONS)
         for trial_id in record.trial_ids:
-            names.append(name)
-            trial_ids.append(trial_id)
-            searches.append(number_of.get(trial_id))
-            winners.append(trial_id in won if trial_id in number_of else None)
-            tags.append(of_sweep.tags)
-            notes.append(of_sweep.texts)
-    columns = [names, trial_ids, searches, winners, tags, notes]
-    return pa.table([pa.array(values, field.type) for values, field in zip(columns, SWEEPS, strict=True)], SWEEPS)
+            search = number_of.get(trial_id)
+            winner = None if search is None else trial_id in won
+            rows.append((name, trial_id, search, winner, of_sweep.tags, of_sweep.texts))
+    return pa.Table.from_pylist([dict(zip(SWEEPS.names, row, strict=True)) for row in rows], SWEEPS)
 
 
 def _searches(record: SweepRecord, store: Store) -> tuple[dict[str, int], frozenset[str]]:
@@ -276,12 +249,9 @@ def interruptible(work: Callable[[], ResultT], interrupt: Callable[[], None]) ->
     """The result of work in native code that Ctrl-C can end; raises what it raises.
 
     Python answers a signal between two of its own instructions, so a call into a database delays the answer until the
-    call returns. Here the call runs in another thread, and the main thread, which gets the signals, only waits.
-
-    Args:
-        work: Called in a thread of its own.
-        interrupt: Asks the work to end; called in this thread when a signal raises an exception here. The exception
-            goes on after the work has ended, or after a few seconds.
+    call returns. Here the call runs in another thread, and the main thread, which gets the signals, only waits. When a
+    signal raises an exception here, `interrupt` asks the work to end, and the exception goes on after the work, or
+    after a few seconds.
     """
     outcomes: list[tuple[ResultT, None] | tuple[None, BaseException]] = []
     # After an interrupted `join` Python 3.11 and 3.12 believe that the thread has ended.

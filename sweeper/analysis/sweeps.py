@@ -1,4 +1,4 @@
-"""How far the sweeps of a store are, and why trials of them failed.
+"""How far the sweeps of a store are, why trials of them failed or are not finished, and which drivers run.
 
 The state of a sweep is the state of the trials that its latest start planned. Two sweeps that plan the same trial share
 its row.
@@ -6,12 +6,32 @@ its row.
 
 import collections
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from sweeper.analysis.table import COUNT, LONG, MOMENT, REVISION, Column, Field, Form, RecordT, Table, tabulated
-from sweeper.messages import one_line
+from sweeper.analysis.table import (
+    COUNT,
+    LONG,
+    MOMENT,
+    NUMBER,
+    REVISION,
+    SECONDS,
+    Column,
+    Field,
+    Form,
+    RecordT,
+    Table,
+    tabulated,
+)
+from sweeper.events import TrialsLost
+from sweeper.listeners.driver_process import Life, life
+from sweeper.listeners.heartbeats import PackProgress, StoredHeartbeat, heartbeats, store_clock
+from sweeper.messages import counted, duration, one_line, printable
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import Status, Store, SweepRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STATES = ("finished", "stopped", "failed", "pending")
 
@@ -88,3 +108,141 @@ def failures(store: Store, record: SweepRecord, committed: Mapping[str, Status])
 
 def _reason(kind: str | None, message: str | None) -> str:
     return ": ".join(part for part in (kind, one_line(message or "")) if part) or "no reason given"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Trials that are not finished
+# --------------------------------------------------------------------------------------------------------------------
+
+MAX_REASONS = 20
+"""Largest number of reasons that are printed, the most frequent first."""
+
+
+def unfinished(
+    planned: Iterable[str], rows: "pd.DataFrame", done: Collection[str], lost: Iterable[TrialsLost], refused: bool
+) -> dict[str, list[str]]:
+    """The planned trials that are not finished when a start ends, by the reason for it.
+
+    Args:
+        planned: Ids of the trials of the sweep.
+        rows: Their rows in the store.
+        done: Statuses, beside "finished", with which the sweep does not run a trial again.
+        lost: Trials that workers could not commit. A lost trial that has a row by now is not unfinished.
+        refused: Whether the start ended early because nothing could be committed.
+    """
+    reasons: dict[str, list[str]] = collections.defaultdict(list)
+    explained = set(rows.loc[rows["status"].isin(["finished", *done]), "trial_id"])
+    for row in rows[rows["status"] == "failed"].to_dict("records"):
+        reasons[f"{row['error_kind']}: {row['error_message']}"].append(row["trial_id"])
+        explained.add(row["trial_id"])
+    stopped = list(rows.loc[rows["status"] == "stopped", "trial_id"])
+    further = "not run, as nothing could be committed any more" if refused else _NO_ROW
+    losses = [(loss.trial_ids, loss.reason) for loss in lost]
+    for trial_ids, reason in (*losses, (stopped, _STOPPED), (list(planned), further)):
+        left = [trial_id for trial_id in trial_ids if trial_id not in explained]
+        if left:
+            reasons[reason] += left
+            explained.update(left)
+    return dict(reasons)
+
+
+_STOPPED = "stopped early by another sweep, and not run to the end"
+_NO_ROW = "no row, although its worker reported the end"
+
+
+def unfinished_lines(reasons: Mapping[str, Sequence[str]]) -> list[str]:
+    """A line for each reason, with the number of trials and the id of the first."""
+    frequent = sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]
+    return [f"{len(trial_ids):,} x {printable(reason)} ({_named(trial_ids)})" for reason, trial_ids in frequent]
+
+
+def _named(trial_ids: Sequence[str]) -> str:
+    return f"trial {trial_ids[0]}" + (f" and {len(trial_ids) - 1:,} more" if len(trial_ids) > 1 else "")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Drivers
+# --------------------------------------------------------------------------------------------------------------------
+
+FRESH = 4
+"""A driver elsewhere counts as alive until so many of its heartbeats in a row are missing."""
+
+
+class Driver(NamedTuple):
+    """A driver as the store knows it, by its latest heartbeat."""
+
+    stored: StoredHeartbeat
+    life: Life
+    age: float | None  # of the heartbeat in seconds, by the store's clock; None for a driver on this machine
+
+    @property
+    def sweep(self) -> str:
+        """The sweep of the driver."""
+        return self.stored.sweep
+
+    @property
+    def lives(self) -> bool:
+        """Whether the driver runs, as far as can be known."""
+        if self.life == "elsewhere":
+            return self.age is not None and abs(self.age) <= FRESH * self.stored.heartbeat.every
+        return self.life == "alive"
+
+
+def drivers(store: Store) -> list[Driver]:
+    """The drivers of a store, by sweep. The clock of the store is read only if a driver is on another machine.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    stored = heartbeats(store.files)
+    lives: list[Life] = [life(each.heartbeat.process) for each in stored]
+    now = store_clock(store.files) if "elsewhere" in lives else None
+    return [
+        Driver(each, alive, None if now is None or alive != "elsewhere" else (now - each.modified) / 1e9)
+        for each, alive in zip(stored, lives, strict=True)
+    ]
+
+
+def sentence(driver: Driver) -> str:
+    """The state of a driver in one line."""
+    heartbeat = driver.stored.heartbeat
+    where = f"on {heartbeat.process.host} (process {heartbeat.process.pid})"
+    if not driver.lives:
+        carry = f"what it has committed stays; this command carries on: {heartbeat.command}"
+        if driver.life == "dead":
+            return f"{driver.sweep}: the driver {where} died without goodbye; {carry}"
+        heard = "its age is unknown, as the store cannot be written" if driver.age is None else _ago(driver.age)
+        return f"{driver.sweep}: no heartbeat of the driver {where}, {heard}; if it is dead, {carry}"
+    failed = f" · {heartbeat.failed:,} failed" if heartbeat.failed else ""
+    counts = f"{heartbeat.done:,}/{heartbeat.trials:,} done · {counted(heartbeat.running, 'pack')} running{failed}"
+    if not heartbeat.running:
+        return f"{driver.sweep}: {heartbeat.state} {where} · {counts} · {duration(heartbeat.elapsed)} so far"
+    left = f"{duration(heartbeat.seconds_left)} left" if heartbeat.seconds_left else "time left unknown"
+    speed = f"{heartbeat.steps_per_second:,.0f} steps/s · {duration(heartbeat.elapsed)} so far · {left}"
+    return f"{driver.sweep}: {heartbeat.state} {where} · {counts} · {speed}"
+
+
+def _ago(age: float) -> str:
+    if age < 0:
+        return f"its time lies {duration(-age)} ahead of the clock of the store"
+    return f"the last came {duration(max(0.0, age))} ago by the clock of the store"
+
+
+def packs_table(drivers: Iterable[Driver]) -> Table | None:
+    """The running packs of the drivers that live; None without any."""
+    rows = [(driver.sweep, pack) for driver in drivers if driver.lives for pack in driver.stored.heartbeat.packs]
+    if not rows:
+        return None
+    fields: list[Field[tuple[str, PackProgress]]] = [
+        (Column("sweep"), lambda row: row[0]),
+        (Column("pack"), lambda row: row[1].label),
+        (Column("lanes", COUNT), lambda row: row[1].lanes),
+        (Column("does"), lambda row: row[1].phase),
+        (Column("step", COUNT), lambda row: row[1].step),
+        (Column("of", COUNT), lambda row: row[1].steps),
+        (Column("loss", NUMBER), lambda row: row[1].train_loss),
+        (Column("node"), lambda row: row[1].node),
+    ]
+    if any(pack.still for _, pack in rows):
+        fields.append((Column("nothing new for", SECONDS), lambda row: row[1].still or None))
+    return tabulated("Running packs", fields, rows)

@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from sweeper.analysis.evaluations import evaluation_rows
-from sweeper.analysis.results import current, named
+from sweeper.analysis.results import current, evaluation_rows, named
 from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
 from sweeper.store.store import OUTCOMES, Store
 
@@ -64,19 +63,12 @@ def annotated(store: Store, rows: pa.Table) -> pa.Table:
 
 
 def write_view(store: Store, view: ViewName, path: Path) -> int:
-    """Write a view of a store as one file, which replaces a file of the same name.
+    """Write a view of a store as one file, which replaces a file of the same name, and return its number of rows.
 
-    Args:
-        store: The store.
-        view: `trials` or `evaluations` with their further columns, `curves` or `outcomes`.
-        path: A file that ends in one of `FORMATS`. Lists are JSON text in a CSV file.
-
-    Returns:
-        How many rows the file has.
+    The file ends in one of `FORMATS`. Lists are JSON text in a CSV file.
 
     Raises:
-        StoreError: the store cannot be read.
-        OSError: the file cannot be written.
+        StoreError, OSError: the store cannot be read, or the file cannot be written.
     """
     with replaced(path) as new:
         schema, tables = _tables(store, view)

@@ -45,59 +45,25 @@ def rivals_of(voting: Voting, rule: VotingRule) -> int:
     return voting.wrong_answers if rule == "joint" else voting.parts
 
 
-def votes_needed(margin: float, wrong_answers: int, failure: float = 0.05) -> float:
-    """Number k of independent votes on whole answers that suffices to be wrong with at most probability `failure`.
+def votes_needed(margin: float, rivals: int, failure: float = 0.05) -> float:
+    """Number k of independent votes that suffices to be wrong with at most probability `failure`, by the bounds above.
 
     Args:
-        margin: D, probability of the right answer less that of the most likely wrong answer, at most 1.
-        wrong_answers: How many wrong answers there are, at least 1.
-        failure: delta, between 0 and 1.
-
-    Returns:
-        A whole number of at least 1; infinity if the margin is not positive, as more votes do not help then.
-
-    Raises:
-        ValueError: an argument is outside its range.
-    """
-    return _votes(margin, wrong_answers, failure, "wrong answers")
-
-
-def partwise_votes_needed(margin: float, parts: int, failure: float = 0.05) -> float:
-    """Number k of independent votes, each part by part, that suffices to be wrong with at most probability `failure`.
-
-    Args:
-        margin: D, twice the probability that the weakest part is right, less 1.
-        parts: How many parts an answer has, at least 1.
+        margin: D, of whole answers or of the weakest part, at most 1.
+        rivals: See `rivals_of`; at least 1.
         failure: delta, between 0 and 1, for the whole answer.
 
     Returns:
-        A whole number of at least 1; infinity if the margin is not positive, because the bound gives nothing then (if a
-        part has two values, the wrong value wins).
+        A whole number of at least 1; infinity if the margin is not positive, as the bounds give nothing then.
 
     Raises:
         ValueError: an argument is outside its range.
     """
-    return _votes(margin, parts, failure, "parts")
+    if not margin <= 1 or rivals < 1 or not 0 < failure < 1:
+        raise ValueError(f"margin {margin}, rivals {rivals} and failure {failure} are not all in range")
+    return float(max(1, math.ceil(2 / margin**2 * math.log(rivals / failure)))) if margin > 0 else math.inf
 
 
 def success_promised(votes: float, margin: float, rivals: int) -> float:
-    """Lower bound on the probability that this many independent votes are right, by the bounds above.
-
-    Args:
-        votes: Number k of votes.
-        margin: D, of whole answers or of the weakest part, at most 1.
-        rivals: See `rivals_of`.
-
-    Returns:
-        A number of at least 0; 0 if the margin is not positive.
-    """
+    """Lower bound on the probability that this many independent votes are right; 0 if the margin is not positive."""
     return max(0.0, 1 - rivals * math.exp(-votes * margin**2 / 2)) if margin > 0 else 0.0
-
-
-def _votes(margin: float, rivals: int, failure: float, named: str) -> float:
-    """Smallest k with rivals exp(-k margin^2 / 2) <= failure."""
-    if not margin <= 1 or rivals < 1 or not 0 < failure < 1:
-        raise ValueError(f"margin {margin}, {named} {rivals} and failure {failure} are not all in range")
-    if margin <= 0:
-        return math.inf
-    return float(max(1, math.ceil(2 / margin**2 * math.log(rivals / failure))))

@@ -49,8 +49,7 @@ def copy(
             case "none":
                 return []
             case "drawn":
-                from sweeper.analysis.drawn_outcomes import drawn_outcomes
-                from sweeper.analysis.report_sources import ReportError
+                from sweeper.analysis.report_sources import ReportError, drawn_outcomes
 
                 with exit_on(ReportError):
                     return drawn_outcomes(source, sweeps or ())

@@ -37,7 +37,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Delete; without it only say what would be deleted.")] = False,
 ) -> None:
     """Delete trials with all that belongs to them; without --yes only say which."""
-    from sweeper.analysis.running import drivers
+    from sweeper.analysis.sweeps import drivers
     from sweeper.packs import checkpoint
     from sweeper.store import deletion
     from sweeper.store.store import Store, StoreError
@@ -91,7 +91,7 @@ def _refuse_while_drivers_run(store: "Store") -> None:
     Raises:
         StoreError: a driver runs.
     """
-    from sweeper.analysis.running import drivers
+    from sweeper.analysis.sweeps import drivers
     from sweeper.store.store import StoreError
 
     running = [driver for driver in drivers(store) if driver.lives]

@@ -22,7 +22,7 @@ def rename(
     results: Results = "results",
 ) -> None:
     """Give a sweep another name in its store."""
-    from sweeper.analysis.running import drivers
+    from sweeper.analysis.sweeps import drivers
     from sweeper.store.store import Store, StoreError
     from sweeper.store.sweep_records import latest_starts, rename_records
 

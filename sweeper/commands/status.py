@@ -93,7 +93,7 @@ def _running(store: "Store") -> "list[RenderableType]":
     """What runs, and what has died."""
     from rich.text import Text
 
-    from sweeper.analysis.running import drivers, packs_table, sentence
+    from sweeper.analysis.sweeps import drivers, packs_table, sentence
     from sweeper.analysis.table import terminal
     from sweeper.messages import printable
 

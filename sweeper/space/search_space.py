@@ -22,11 +22,12 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sweeper.messages import did_you_mean, nearest_name
+from sweeper.panels import checks
+from sweeper.panels.kinds import Panels
 from sweeper.space import holes, validation_messages
 from sweeper.space.extended_files import document, file_text
 from sweeper.space.grid_search import GridSearch
 from sweeper.space.holes import MAX_SETTINGS, Hole
-from sweeper.space.panels import Panels
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
 from sweeper.space.resources import Resources
 from sweeper.space.search import Search
@@ -101,6 +102,23 @@ def of_text(path: str | Path, text: str, overrides: Sequence[str] = ()) -> Sweep
         return _sweep(Path(path), text, tuple(overrides), document_tree(text))
     except Refused as refused:
         raise SearchSpaceError(str(path), [refused.problem]) from None
+
+
+def check_panels(spec: SweepSpec) -> None:
+    """Refuse panels that name what no trial of the space will have. To know the names may take seconds.
+
+    Raises:
+        SearchSpaceError: a problem for every such name, with its place in the document.
+    """
+    if not spec.panels:
+        return
+    declared = [node.value["name"].value for node in spec.document.value["panels"].value]
+    problems = []
+    for location, message in checks.mistakes(spec.panels, declared, TrialNames(spec.variants)):
+        at = descendant(spec.document, ("panels", *location))
+        problems.append(Problem(at.path, message, at.where))
+    if problems:
+        raise SearchSpaceError(str(spec.path), problems)
 
 
 def search_of(text: str, overrides: Sequence[str] = ()) -> Search:

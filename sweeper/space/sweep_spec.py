@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from sweeper.messages import counted
+from sweeper.panels.kinds import Panel
 from sweeper.space import holes, validation_messages
-from sweeper.space.panel import Panel
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, Resources
 from sweeper.space.search import ListedSearch, Search

@@ -19,7 +19,7 @@ _NAMED = ("task", "model", "objective", "optimizer")
 
 
 class TrialNames:
-    """The names that the trials of a space will have; names of metrics are computed when they are first needed.
+    """The names that the trials of a space will have; an evaluation is traced when its names are first needed.
 
     Attributes:
         tasks: Names of the tasks.
@@ -41,12 +41,12 @@ class TrialNames:
         self.tasks = list(dict.fromkeys(trial.task.name for trial in self._trials))
         self.paths = list(paths)
 
-    @cached_property
+    @property
     def metrics(self) -> list[str]:
         """Metrics of the evaluation."""
         return list(dict.fromkeys(name for names in self._evaluated for name in names.metrics))
 
-    @cached_property
+    @property
     def outcomes(self) -> list[str]:
         """Outcomes of the evaluation."""
         return list(dict.fromkeys(name for names in self._evaluated for name in names.outcomes))
@@ -59,7 +59,7 @@ class TrialNames:
             first_of_network.setdefault((trial.task.name, trial.model.name), trial)
         return [_names(trial) for trial in first_of_network.values()]
 
-    @cached_property
+    @property
     def curves(self) -> list[str]:
         """Training curves."""
         return list(dict.fromkeys(name for trial in self._trials for name in trainers.trainer_of(trial).curves))

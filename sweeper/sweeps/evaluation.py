@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from sweeper import events, listeners
-from sweeper.analysis.evaluations import evaluation_rows
-from sweeper.analysis.results import named_frame
+from sweeper.analysis.results import evaluation_rows, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
 from sweeper.listeners.heard_start import HeardStart

@@ -12,7 +12,7 @@ from sweeper.analysis.results import finite_values
 from sweeper.messages import one_line
 from sweeper.packs import other_code, plan, trial_timing
 from sweeper.packs.work_sources import work_source
-from sweeper.space import panel_checks, search_space
+from sweeper.space import search_space
 from sweeper.space.remarks import remarks
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, SweepRecord
@@ -164,7 +164,7 @@ def plan_sweep(
         assert origin.code is not None
         earlier = [record for record in store.sweeps() if record.name == spec.name]
         if not any(_same_panels(record, spec, origin.code) for record in earlier):
-            panel_checks.check(spec)
+            search_space.check_panels(spec)
         store.files.remove_leftovers()
         seals = store.seals()
         committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 import pyarrow as pa
 
-from sweeper.analysis import unfinished
 from sweeper.analysis.best_setting import ending
 from sweeper.analysis.halving_winners import finished_elsewhere
 from sweeper.analysis.results import named_frame
+from sweeper.analysis.sweeps import unfinished, unfinished_lines
 from sweeper.events import TrialsLost
 from sweeper.messages import counted, inflected
 from sweeper.packs import checkpoint
@@ -94,7 +94,7 @@ class SweepResult:
             return
         verb = inflected(len(self.plan.trials), "is", "are")
         output.complain(f"{sum(map(len, self.unfinished.values())):,} of {planned} {verb} not finished:")
-        for line in unfinished.lines(self.unfinished):
+        for line in unfinished_lines(self.unfinished):
             output.complain(f"  {line}")
         if (frame["status"] == "failed").any():
             output.complain("  failed trials are run again with --retry-failed")
@@ -125,7 +125,7 @@ def sweep_result(plan: SweepPlan, losses: Iterable[TrialsLost], refused: bool, a
         reason = "has not come to its next rung, or waits for trials that have not"
         lost.append(TrialsLost("", source.held_up, reason))
     rows_that_count = frame[~frame["trial_id"].isin(source.held_up)]
-    reasons = unfinished.unfinished(source.planned, rows_that_count, source.done - {"failed"}, lost, refused)
+    reasons = unfinished(source.planned, rows_that_count, source.done - {"failed"}, lost, refused)
     return SweepResult(plan, rows, reasons, vain, address)
 
 

@@ -10,8 +10,7 @@ from pydantic import TypeAdapter
 
 from sweeper.analysis.figures import drawing, layout, style
 from sweeper.analysis.results import Results
-from sweeper.space.panel import Panel
-from sweeper.space.panels import Panels
+from sweeper.panels.kinds import Panel, Panels
 
 
 def trial(baseline="Aq_R", q=1.0, seed=0, m=10, steps=20_000, status="finished", extra=None, **metrics):

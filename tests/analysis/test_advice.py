@@ -6,11 +6,10 @@ import math
 import numpy as np
 import pandas as pd
 
+from sweeper.analysis.advice import as_good, enough_seeds, seeds_table, votes_of_networks, votes_table
 from sweeper.analysis.results import Results
-from sweeper.analysis.seeds_needed import as_good, enough_seeds, seeds_table
 from sweeper.analysis.table import entries_text, texts
-from sweeper.analysis.vote_bounds import partwise_votes_needed, votes_needed
-from sweeper.analysis.votes_needed import votes_of_networks, votes_table
+from sweeper.analysis.vote_bounds import votes_needed
 from sweeper.trial.metrics import metric_named
 from tests.trials import coloring_trial
 
@@ -193,7 +192,7 @@ def test_a_task_that_votes_on_parts_gets_both_bounds():
     whole, by_part = votes_of_networks(results(recall(measured, **shares)))
     assert (whole.rule, by_part.rule) == ("joint", "partwise")
     assert whole.needed == (math.inf,)
-    assert by_part.needed == (partwise_votes_needed(0.3, 5, 0.05),) == (103,)
+    assert by_part.needed == (votes_needed(0.3, 5, 0.05),) == (103,)
     rows = cells(votes_table([whole, by_part]))
     assert [row["vote"] for row in rows] == ["whole", "parts"]
     assert [row["bound"] for row in rows] == ["none", "103"]
@@ -244,7 +243,7 @@ def test_a_perfect_model_needs_the_votes_of_a_margin_of_one():
     whole, by_part = votes_of_networks(results(recall({"margin_p5": perfect, "part_margin_p5": perfect})))
     assert whole.margins == by_part.margins == (1.0,)
     assert whole.needed == (votes_needed(1.0, 31, 0.05),)
-    assert by_part.needed == (partwise_votes_needed(1.0, 5, 0.05),)
+    assert by_part.needed == (votes_needed(1.0, 5, 0.05),)
 
 
 def test_cells_keep_numbers_to_sort_by():

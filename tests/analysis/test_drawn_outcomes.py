@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sweeper.analysis.drawn_outcomes import drawn_outcomes
+from sweeper.analysis.report_sources import drawn_outcomes
 from sweeper.store.copying import copy
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import trial_id

@@ -17,15 +17,14 @@ import pytest
 from sweeper.analysis import figures, page
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.page import Section, listings
-from sweeper.analysis.page.page_table import MINUS, page_table
-from sweeper.analysis.page.trial_filter import EVERYTHING, TrialKind, kinds_named, kinds_where
+from sweeper.analysis.page.page_table import EVERYTHING, MINUS, TrialKind, kinds_named, kinds_where, page_table
 from sweeper.analysis.report import ReportOptions, write_report
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import COUNT, NUMBER, Column, Table
-from sweeper.space.panels import CurvePanel, HistogramPanel
 from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.trial_spec import trial_id
+from tests.analysis.made_up_figures import panel
 from tests.chromium import PROGRAM, browser
 from tests.results import PROVENANCE, STARTED, failure, result
 
@@ -36,34 +35,18 @@ needs_chromium = pytest.mark.skipif(
 )
 
 PANELS = (
-    CurvePanel.model_validate(
-        {
-            "kind": "curve",
-            "name": "randomised",
-            "x": "q",
-            "y": {"percent": True},
-            "metric": "success",
-            "where": {"task": "coloring"},
-            "series": [
-                {"label": "$A_R$", "where": {"baseline": "Aq_R"}},
-                {"label": "voted", "metric": "majority_30", "where": {"baseline": "Aq_R"}},
-            ],
-            "published": [
-                {"series": "$A_R$", "metric": "success", "source": "a made-up paper", "values": {3.0: 0.85, 1.0: 0.5}}
-            ],
-        }
+    panel(
+        kind="curve", name="randomised", x="q", y={"percent": True}, metric="success", where={"task": "coloring"},
+        series=[
+            {"label": "$A_R$", "where": {"baseline": "Aq_R"}},
+            {"label": "voted", "metric": "majority_30", "where": {"baseline": "Aq_R"}},
+        ],
+        published=[
+            {"series": "$A_R$", "metric": "success", "source": "a made-up paper", "values": {3.0: 0.85, 1.0: 0.5}}
+        ],
     ),
-    CurvePanel.model_validate(
-        {
-            "kind": "curve",
-            "name": "fixed",
-            "x": "q",
-            "metric": "success",
-            "where": {"baseline": "Aq_r0"},
-            "split": "baseline",
-        }
-    ),
-)
+    panel(kind="curve", name="fixed", x="q", metric="success", where={"baseline": "Aq_r0"}, split="baseline"),
+)  # fmt: skip
 
 HOSTILE = (
     "</script></style></textarea>\"'`><script>window.hit = 1</script><img src=x onerror='window.hit = 2'>${7*7}{{7*7}}"
@@ -117,7 +100,7 @@ def ours(tmp_path_factory) -> Written:
     results = Results.of_store(store)
     section = Section("ours", PANELS, results, figures.draw(results, PANELS, folder / "figures"))
     guidance = Table("Guidance", (Column("baseline"), Column("smallest m", COUNT)), (("Aq_R", 10), ("Aq_r0", None)))
-    page.write(folder / "page.html", store, store.trials(), [section], [guidance])
+    page.write(folder / "page.html", page.render(store, store.trials(), [section], [guidance]))
     return Written(folder / "page.html", store, section)
 
 
@@ -247,7 +230,7 @@ def test_points_of_training_curves_answer_to_pointer_and_keyboard(tab, ours):
 @needs_chromium
 def test_a_live_page_is_loaded_again_as_its_reader_left_it(tab, tmp_path, ours):
     path = tmp_path / "page.html"
-    page.write(path, ours.store, ours.store.trials(), [ours.section], every=60)
+    page.write(path, page.render(ours.store, ours.store.trials(), [ours.section], every=60))
     # The test says when the minute is over, and when the second after which a page that was busy looks again.
     hold = """{ const later = setTimeout; window.setTimeout = (look, time) =>
         time === 60000 ? (window.over = look) : time === 1000 ? (window.again = look) : later(look, time); }"""
@@ -274,7 +257,7 @@ def test_a_live_page_is_loaded_again_as_its_reader_left_it(tab, tmp_path, ours):
         assert -60 < before[6] < 0
         # Meanwhile the page has grown above the reader's place.
         table = Table("Guidance", (Column("baseline"),), (("Aq_R",),) * 30)
-        page.write(path, ours.store, ours.store.trials(), [ours.section], [table], every=60)
+        page.write(path, page.render(ours.store, ours.store.trials(), [ours.section], [table], every=60))
         tab.events.clear()
         # Nothing is taken away from a reader who marks a text.
         tab.run("getSelection().selectAllChildren(document.querySelector('h1'))")
@@ -330,16 +313,11 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
         text=f"# {HOSTILE}\ntrial: {{}}\n",
     )
     store.record_sweep(store.sweeps()[0].model_copy(update={"overrides": (HOSTILE,), "provenance": provenance}))
-    panel = HistogramPanel.model_validate(
-        {
-            "kind": "histogram",
-            "name": "inputs",
-            "title": HOSTILE,
-            "metric": "success",
-            "series": [{"label": HOSTILE, "where": {"task": "coloring"}}],
-            "published": [{"series": HOSTILE, "source": HOSTILE, "fractions": {0.5: 0.1}}],
-        }
-    )
+    hostile = panel(
+        kind="histogram", name="inputs", title=HOSTILE, metric="success",
+        series=[{"label": HOSTILE, "where": {"task": "coloring"}}],
+        published=[{"series": HOSTILE, "source": HOSTILE, "fractions": {0.5: 0.1}}],
+    )  # fmt: skip
     table = Table(HOSTILE, (Column(HOSTILE), Column("task"), Column("n")), ((HOSTILE,) * 3,), HOSTILE)
     comparison = Comparison(
         "inputs", figures.plain(HOSTILE), HOSTILE, 0.5, 0.1, 0.2, 0.1, 0.3, 1, (250,), True, HOSTILE
@@ -348,13 +326,8 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
         notes=(figures.Note("randomised", HOSTILE, HOSTILE), figures.Note("inputs", "", HOSTILE)),
         comparisons=(comparison, comparison._replace(measured=None)),
     )
-    page.write(
-        tmp_path / "page.html",
-        store,
-        store.trials(),
-        [ours.section._replace(name=HOSTILE, panels=(panel, *PANELS), report=report)] * 2,
-        [table],
-    )
+    sections = [ours.section._replace(name=HOSTILE, panels=(hostile, *PANELS), report=report)] * 2
+    page.write(tmp_path / "page.html", page.render(store, store.trials(), sections, [table]))
     opened(tab, tmp_path / "page.html", "#task=%3Cscript%3Ewindow.hit=3%3C/script%3E&=&task=")
     assert tab.run("window.hit") is None
     assert tab.run("[document.scripts.length, document.styleSheets.length]") == [1, 1]
@@ -369,7 +342,7 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
 def test_nothing_is_executed_that_a_store_wrote(tmp_path):
     """The same without a browser: one script, and a policy that allows nothing but it, the style and inline images."""
     store = filled(tmp_path / "store", failure(message=HOSTILE))
-    page.write(tmp_path / "page.html", store, store.trials(), [])
+    page.write(tmp_path / "page.html", page.render(store, store.trials(), []))
     text = (tmp_path / "page.html").read_text()
     assert text.count("<script") == 1
     assert html.escape("<script>window.hit") in text
@@ -414,7 +387,7 @@ def test_a_report_writes_the_page_of_the_sweeps_asked_for(tmp_path, capsys):
 def test_keys_in_addresses_are_not_shown(tmp_path):
     provenance = PROVENANCE.model_copy(update={"command": "run --results s3://key:secret@bucket/results"})
     store = filled(tmp_path / "store", result(provenance=provenance))
-    page.write(tmp_path / "page.html", store, store.trials(), [])
+    page.write(tmp_path / "page.html", page.render(store, store.trials(), []))
     text = (tmp_path / "page.html").read_text()
     assert "bucket/results" in text
     assert "secret" not in text
@@ -497,7 +470,7 @@ def test_a_table_that_fails_is_a_note_on_the_page(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "failed_trials", broken)
     monkeypatch.setattr(page, "trials", broken)
     store = filled(tmp_path / "store", failure())
-    page.write(tmp_path / "page.html", store, store.trials(), [])
+    page.write(tmp_path / "page.html", page.render(store, store.trials(), []))
     text = (tmp_path / "page.html").read_text()
     assert text.count("This table could not be made: ValueError: a cell of &lt;nonsense&gt;") == 2
     assert 'id="origins"' in text

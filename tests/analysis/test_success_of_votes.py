@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sweeper.analysis.vote_bounds import success_promised
-from sweeper.space.panels import VotesPanel
+from sweeper.panels.kinds import VotesPanel
 from tests.analysis.made_up_figures import composed, gathered, legends, panel, results, said, trial
 
 WRONG = 3**10 - (2**10 + 2)  # colourings of a cycle of ten that are not proper

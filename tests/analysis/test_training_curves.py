@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sweeper.analysis import page
-from sweeper.analysis.figures import training_curves
-from sweeper.analysis.figures.scales import Scale
-from sweeper.analysis.figures.training_curves import charts
+from sweeper.analysis.figures.style import Scale
+from sweeper.analysis.page import training_curves
+from sweeper.analysis.page.training_curves import charts
 from sweeper.packs import checkpoint
 from sweeper.packs.unfinished_curves import unfinished_curves
 from sweeper.space.search_space import read

@@ -394,7 +394,7 @@ def test_a_table_that_fails_is_a_note_of_the_report(store, tmp_path, monkeypatch
     ours = [result(0.5, objective={"q": 3.0, "m": m}) for m in (2, 4)]
     commit(store, *ours)
     record(store, "ours", ours)
-    monkeypatch.setattr("sweeper.analysis.votes_needed.votes_of_networks", broken)
+    monkeypatch.setattr("sweeper.analysis.advice.votes_of_networks", broken)
     code, output = run(tmp_path, "--html", tmp_path / "page.html")
     note = "This table could not be made: ValueError: nonsense"
     assert code == 0
@@ -407,7 +407,7 @@ def test_a_panel_that_fails_is_a_note_of_the_report(store, tmp_path, monkeypatch
     ours = [result(0.5, objective={"q": 3.0, "m": m}) for m in (2, 4)]
     commit(store, *ours)
     record(store, "ours", ours)
-    monkeypatch.setattr("sweeper.analysis.figures.curve.Curves.of", _broken)
+    monkeypatch.setattr("sweeper.analysis.figures.curves.Curves.of", _broken)
     code, output = run(tmp_path, "--html", tmp_path / "page.html")
     assert (code, "figure:" in output) == (0, True)
     assert "could not be drawn: ValueError: nonsense\\x1b[2J" in output
@@ -419,7 +419,7 @@ def test_whatever_fails_of_a_panel_the_other_panels_stay(store, tmp_path, monkey
     ours = [result(0.5, objective={"q": 3.0, "m": m}) for m in (2, 4)]
     commit(store, *ours)
     record(store, "ours", ours)
-    monkeypatch.setattr(f"sweeper.analysis.figures.curve.Curves.{method}", _broken)
+    monkeypatch.setattr(f"sweeper.analysis.figures.curves.Curves.{method}", _broken)
     code, output = run(tmp_path, "--html", tmp_path / "page.html")
     assert (code, "figure:" in output) == (0, True)
     assert "ValueError: nonsense" in (tmp_path / "page.html").read_text()

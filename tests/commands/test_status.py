@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sweeper.analysis import running
+from sweeper.analysis import sweeps
 from sweeper.commands import status
 from sweeper.listeners import heartbeats
 from sweeper.store.store import Store, SweepRecord
@@ -123,13 +123,13 @@ def test_a_sign_from_the_future_is_no_sign_of_life(results):
     path = Path(results.root, f"drivers/quick/{sign.driver}.json")
     later = path.stat().st_mtime_ns + 3600 * 10**9
     os.utime(path, ns=(later, later))
-    assert not any(driver.lives for driver in running.drivers(results))
+    assert not any(driver.lives for driver in sweeps.drivers(results))
     assert "its time lies 60 min ahead of the clock of the store" in shown(results.url).output
 
 
 def test_a_store_that_cannot_be_written_tells_no_age(results, monkeypatch):
     heartbeats.write_heartbeat(results.files, "quick", heartbeat(process=ELSEWHERE))
-    monkeypatch.setattr(running, "store_clock", lambda files: None)
+    monkeypatch.setattr(sweeps, "store_clock", lambda files: None)
     assert "its age is unknown, as the store cannot be written" in shown(results.url).output
 
 

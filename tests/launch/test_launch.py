@@ -55,11 +55,11 @@ def test_the_driver_never_starts_jax():
         "from sweeper.commands import run\n"
         "from sweeper.sweeps import training\n"
         "from sweeper.packs import plan\n"
-        "from sweeper.space import panel_checks, search_space\n"
+        "from sweeper.space import search_space\n"
         "for path in map(Path('search_spaces').joinpath, ('quickstart.yaml', 'gridworld_small.yaml', 'recall.yaml')):\n"
         "    space = search_space.read(path)\n"
         "    space.expand()\n"
-        "    panel_checks.check(space)\n"
+        "    search_space.check_panels(space)\n"
         "assert not bridge.backends_are_initialized()"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=plugins.ROOT, capture_output=True, text=True, check=False)

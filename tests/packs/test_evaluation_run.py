@@ -11,7 +11,7 @@ from sweeper.packs import evaluation_run
 from sweeper.packs.evaluation_plan import ProtocolChanges, ProtocolError, evaluation_plan
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack
-from sweeper.space.panels import Panels
+from sweeper.panels.kinds import Panels
 from sweeper.store.evaluations import protocol_id, stored_evaluations
 from sweeper.store.files import DurableFiles
 from sweeper.store.store import Store

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.space import panel_checks, search_space, yaml_tree
+from sweeper.space import search_space, yaml_tree
 from sweeper.space.problems import SearchSpaceError
 
 BASE = """\
@@ -127,7 +127,7 @@ def test_a_mistake_names_the_file_it_stands_in(files, message, folder, monkeypat
 def test_a_panel_of_the_extended_space_is_checked_where_it_stands(folder):
     at = folder(base=BASE.replace("metric: success", "metric: sucess"), short="extends: base.yaml\n")
     with pytest.raises(SearchSpaceError, match=r"base\.yaml:15: panels\[0\].metric: .*did you mean 'success'"):
-        panel_checks.check(search_space.read(at / "short.yaml"))
+        search_space.check_panels(search_space.read(at / "short.yaml"))
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False)

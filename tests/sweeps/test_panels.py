@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.space import panel_checks
+from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.trial import fingerprint
 from tests.results import result
@@ -79,7 +79,7 @@ def test_a_panel_that_names_what_no_trial_has_is_refused_before_anything_runs(re
 @pytest.mark.slow
 def test_panels_that_an_earlier_start_has_checked_are_checked_again_only_if_something_changes(results, monkeypatch):
     checks = []
-    monkeypatch.setattr(panel_checks, "check", checks.append)
+    monkeypatch.setattr(search_space, "check_panels", checks.append)
 
     def checked(panels: str = PANELS) -> bool:
         checks.clear()

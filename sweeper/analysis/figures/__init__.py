@@ -1,7 +1,7 @@
-"""Panels drawn from a store as PNG and PDF, one kind of panel a module.
+"""Panels drawn from a store as PNG and PDF.
 
 A kind is a subclass of `drawing.Drawing`, and `layout` puts drawings on a canvas. Kinds know no task, no paper and no
-store. A new kind is one more module here and one more line in `KINDS`, beside its record in `sweeper.space.panels`.
+store. A new kind is one more subclass and one more line in `KINDS`, beside its record in `sweeper.panels.kinds`.
 
 Every panel is drawn alone; panels that name the same `figure` are drawn side by side as well, also those of several
 search spaces, and share a legend with neighbours of the same series. Series without data are named in the notes of the
@@ -16,20 +16,17 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures.board import Boards
-from sweeper.analysis.figures.cells import CellMaps
-from sweeper.analysis.figures.curve import Curves
-from sweeper.analysis.figures.drawing import Drawing
+from sweeper.analysis.figures.curves import Curves, Histories
+from sweeper.analysis.figures.drawing import Drawing, Note
+from sweeper.analysis.figures.grids import Boards, CellMaps
 from sweeper.analysis.figures.heatmap import HeatMaps
 from sweeper.analysis.figures.histogram import Histograms
-from sweeper.analysis.figures.history import Histories
 from sweeper.analysis.figures.layout import DOTS_PER_INCH, compose, save
 from sweeper.analysis.figures.scatter import Scatters
-from sweeper.analysis.figures.selection import Note
 from sweeper.analysis.figures.style import PALETTES, PaletteName, plain
 from sweeper.analysis.figures.success_of_votes import VoteCurves
 from sweeper.analysis.results import Results
-from sweeper.space.panel import Panel
+from sweeper.panels.kinds import Panel
 
 __all__ = [
     "DOTS_PER_INCH", "PALETTES", "FigureReport", "Note", "PaletteName", "attempted", "draw", "draw_together", "drawing",
@@ -56,27 +53,16 @@ KINDS: dict[str, type[Drawing]] = {
 
 
 class FigureReport(NamedTuple):
-    """The drawn figures, and notes about them.
-
-    Attributes:
-        paths: The written files.
-        notes: Series that were left out with the reason, and series that merge trials which are not alike.
-        comparisons: Every published value of the panels beside the measured one, also of panels without any data.
-        drawn: The panels that were drawn, with their numbers.
-    """
+    """The written files, notes on the panels, and the panels that were drawn, with their numbers."""
 
     paths: tuple[Path, ...]
     notes: tuple[Note, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[Comparison, ...]  # of every published value, also in panels without any data
     drawn: tuple[Drawing, ...]
 
 
 def note_lines(notes: Iterable[Note]) -> list[tuple[tuple[str, ...], str]]:
-    """Notes without repetitions: panels with the same note share a line that names their series.
-
-    Returns:
-        The panels, and the line, which names the series.
-    """
+    """Notes without repetitions: the panels that share a note, and a line that names their series."""
     series: dict[tuple[str, str], list[str]] = {}
     for note in notes:
         series.setdefault((note.panel, note.text), []).append(plain(note.series))
@@ -130,10 +116,8 @@ def draw_together(
     """Draw the figures whose panels come from several reports into the folder `out`, ordered by name of the panel.
 
     Panels of one name are one figure of different trials, such as a sweep and its repetition. Side by side they could
-    not be told apart, so that a figure with two of them is left to the single reports.
-
-    Returns:
-        The written files, and a note for each figure that could not be drawn.
+    not be told apart, so that a figure with two of them is left to the single reports. A figure that could not be drawn
+    is a note.
     """
     rows: dict[str, list[list[Drawing]]] = {}
     for report in reports:

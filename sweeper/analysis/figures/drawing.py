@@ -6,21 +6,20 @@ explains them in a legend and in remarks. It knows nothing of other panels, of t
 """
 
 import abc
-import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Generic, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures.selection import Content, gathered
+from sweeper.analysis.figures.selection import NoData, best_settings, chosen, mixed, series_of
 from sweeper.analysis.figures.style import Look, plain
 from sweeper.analysis.results import Results
-from sweeper.space.panel import Panel
-from sweeper.space.panel_series import Series
+from sweeper.panels.kinds import Panel
+from sweeper.panels.series import Series
 
 WIDTH = 2.75
 """Width of axes in inches, unless a kind gives another."""
@@ -30,14 +29,35 @@ SeriesT = TypeVar("SeriesT", bound=Series)
 DrawnT = TypeVar("DrawnT")
 
 
+class Note(NamedTuple):
+    """A note to the reader of a panel: a series left out, different trials merged, or the setting that is the best."""
+
+    panel: str
+    series: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Content(Generic[DrawnT]):
+    """The content of a panel. It is false if no series has data."""
+
+    series: tuple[DrawnT, ...]  # those with data, as their kind draws them
+    notes: tuple[Note, ...]
+    merged: tuple[str, ...] = ()  # entries in which trials of a series differ that are not alike
+    best: tuple[str, ...] = ()  # the drawn setting of each series that shows the best of several
+    trials: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    def __bool__(self) -> bool:
+        return bool(self.series)
+
+    def remarks(self) -> list[str]:
+        """Remarks for the footer of a figure on its choice of trials."""
+        return [*self.best, *(f"merged: {different}" for different in self.merged)]
+
+
 @dataclass(frozen=True)
 class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
-    """One panel with the numbers that it shows.
-
-    Attributes:
-        panel: What the search space declares.
-        content: The series that have data, and notes on the others.
-    """
+    """One panel, as the search space declares it, with the numbers that it shows."""
 
     panel: PanelT
     content: Content[DrawnT]
@@ -45,14 +65,38 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
     NAME: ClassVar[str]
     """The name of the kind in prose, in the plural."""
 
-    SERIES: ClassVar[type[Series]]
+    SERIES: ClassVar[type[Series]] = Series
     """The record of its series."""
 
     @classmethod
     def of(cls, panel: PanelT, results: Results) -> Self:
         """The panel with its numbers taken from the results; a note for every series that has none."""
-        drawn = functools.partial(cls.drawn, panel, results)
-        return cls(panel, gathered(panel, cls.SERIES, results, drawn, cls.mentioned(panel), cls.alike(panel)))
+        try:
+            if results.trials.empty:  # the same of all series, so said once
+                raise NoData("no trial is finished")
+            declared = series_of(panel, cls.SERIES, results)
+        except NoData as reason:
+            return cls(panel, Content((), (Note(panel.name, "", str(reason)),)))
+        axes = cls.mentioned(panel)
+        series, notes, merged, best, trials = [], [], [], [], []
+        for index, declaration in enumerate(declared):
+            try:
+                rows = chosen(results, panel.where, declaration.where)
+                choice = declaration.best or panel.best
+                rows, settings = (rows, "") if choice is None else best_settings(rows, choice, axes)
+                series.append(cls.drawn(panel, results, index, declaration, rows))  # pyright: ignore[reportArgumentType]
+            except NoData as reason:
+                notes.append(Note(panel.name, declaration.label, str(reason)))
+                continue
+            trials.append(rows)
+            if settings:
+                notes.append(Note(panel.name, declaration.label, settings))
+                best.append(f"{plain(declaration.label)}: {settings}")
+            if different := mixed(rows, [*axes, *panel.where, *declaration.where], cls.alike(panel)):
+                notes.append(Note(panel.name, declaration.label, f"merges trials that differ in {different}"))
+                merged.append(different)
+        shown = pd.concat(trials).drop_duplicates("trial_id") if trials else results.trials[:0]
+        return cls(panel, Content(tuple(series), tuple(notes), tuple(dict.fromkeys(merged)), tuple(best), shown))
 
     @classmethod
     @abc.abstractmethod

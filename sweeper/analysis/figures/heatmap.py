@@ -15,12 +15,13 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import LogNorm
 from matplotlib.textpath import TextPath
 
-from sweeper.analysis.figures import bins, selection, style
+from sweeper.analysis.figures import selection, style
 from sweeper.analysis.figures.drawing import Drawing
+from sweeper.analysis.figures.histogram import bins_text, edges_of, shares_by_seed
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
-from sweeper.space.panel_series import MapSeries
-from sweeper.space.panels import HeatmapPanel
+from sweeper.panels.kinds import HeatmapPanel
+from sweeper.panels.series import Series
 
 COLUMN = 0.2
 """Least width of a column, in inches."""
@@ -39,21 +40,20 @@ class Map:
     shares: dict[float | str, dict[int, np.ndarray]]
 
 
-class HeatMaps(Drawing[HeatmapPanel, MapSeries, Map]):
+class HeatMaps(Drawing[HeatmapPanel, Series, Map]):
     """Histograms as colours."""
 
     NAME = "Heat maps"
-    SERIES = MapSeries
 
     @classmethod
-    def drawn(cls, panel: HeatmapPanel, results: Results, index: int, series: MapSeries, rows: pd.DataFrame) -> Map:
+    def drawn(cls, panel: HeatmapPanel, results: Results, index: int, series: Series, rows: pd.DataFrame) -> Map:
         x = selection.column(rows, panel.x.column)
         metric = series.metric or panel.metric or ""
-        edges = bins.edges_of(results, rows, metric, panel.bins)
+        edges = edges_of(results, rows, metric, panel.bins)
         columns, reason = {}, selection.NoData(f"no trial has a value of '{x}'")
         for value, group in rows.groupby(x):
             try:
-                columns[value] = bins.shares_by_seed(results, group, metric, edges)
+                columns[value] = shares_by_seed(results, group, metric, edges)
             except selection.NoData as caught:
                 reason = caught
         if not columns:
@@ -107,7 +107,7 @@ class HeatMaps(Drawing[HeatmapPanel, MapSeries, Map]):
         return f"against {self.panel.x.column}"
 
     def remarks(self) -> list[str]:
-        parts = list(dict.fromkeys(bins.description(part.edges) for part in self.content.series))
+        parts = list(dict.fromkeys(bins_text(part.edges) for part in self.content.series))
         parts.append("above: training seeds averaged in each column")
         parts.append(f"white: less than {style.number(self.panel.lowest)}")
         if any(value not in part.shares for part in self.content.series for value in self._values()):

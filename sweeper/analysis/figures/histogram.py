@@ -17,14 +17,15 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures import bins, references, style
+from sweeper.analysis.figures import references, style
 from sweeper.analysis.figures.drawing import Drawing
-from sweeper.analysis.figures.style import Look
+from sweeper.analysis.figures.selection import NoData
+from sweeper.analysis.figures.style import Look, number
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
-from sweeper.space.panel_axes import Color
-from sweeper.space.panel_series import HistogramSeries
-from sweeper.space.panels import HistogramPanel
+from sweeper.panels.axes import Color
+from sweeper.panels.kinds import HistogramPanel
+from sweeper.panels.series import ColoredSeries
 
 
 @dataclass(frozen=True)
@@ -43,19 +44,19 @@ class Bars:
         return np.mean(list(self.shares.values()), axis=0)
 
 
-class Histograms(Drawing[HistogramPanel, HistogramSeries, Bars]):
+class Histograms(Drawing[HistogramPanel, ColoredSeries, Bars]):
     """Histograms of an outcome."""
 
     NAME = "Histograms"
-    SERIES = HistogramSeries
+    SERIES = ColoredSeries
 
     @classmethod
     def drawn(
-        cls, panel: HistogramPanel, results: Results, index: int, series: HistogramSeries, rows: pd.DataFrame
+        cls, panel: HistogramPanel, results: Results, index: int, series: ColoredSeries, rows: pd.DataFrame
     ) -> Bars:
         metric = series.metric or panel.metric or ""
-        edges = bins.edges_of(results, rows, metric, panel.bins)
-        shares = bins.shares_by_seed(results, rows, metric, edges)
+        edges = edges_of(results, rows, metric, panel.bins)
+        shares = shares_by_seed(results, rows, metric, edges)
         return Bars(index, series.label, series.color, edges, shares, rows)
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
@@ -100,7 +101,7 @@ class Histograms(Drawing[HistogramPanel, HistogramSeries, Bars]):
         """Edges of the bins of a series; of a series without trials, the edges of default bins."""
         return next(
             (bars.edges for bars in self.content.series if bars.label == label),
-            bins.edges(np.empty(0), self.panel.bins or bins.BINS),
+            bin_edges(np.empty(0), self.panel.bins or BINS),
         )
 
     def _place(self, label: str, at: float) -> float:
@@ -130,7 +131,7 @@ class Histograms(Drawing[HistogramPanel, HistogramSeries, Bars]):
     def remarks(self) -> list[str]:
         described: dict[str, list[str]] = {}
         for bars in self.content.series:
-            described.setdefault(bins.description(bars.edges), []).append(style.plain(bars.label))
+            described.setdefault(bins_text(bars.edges), []).append(style.plain(bars.label))
         texts = [f"{', '.join(labels)}: {text}" if len(described) > 1 else text for text, labels in described.items()]
         parts = ["; ".join(texts)]
         parts[0] = parts[0][0].upper() + parts[0][1:]
@@ -159,7 +160,7 @@ class Histograms(Drawing[HistogramPanel, HistogramSeries, Bars]):
 
 
 def _bin(value: float, edges: np.ndarray) -> int:
-    return int(bins.index(np.array([value]), edges)[0])
+    return int(bin_index(np.array([value]), edges)[0])
 
 
 def _centres(edges: np.ndarray) -> np.ndarray:
@@ -169,3 +170,76 @@ def _centres(edges: np.ndarray) -> np.ndarray:
 def _peak(shares: np.ndarray, edges: np.ndarray) -> float:
     """Centre of the fullest bin."""
     return float(_centres(edges)[shares.argmax()])
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Bins that the values of a column can fill
+# --------------------------------------------------------------------------------------------------------------------
+
+# A success is a share of seeds or of votes, so that it has few values: votes of 5 among 100 seeds reach multiples of
+# 5 % only, and leave every fifth bin of 4 % empty. Such a column gets one bin for each of its values.
+
+BINS = 25
+"""Number of equal bins, unless a panel gives another or the values cannot fill them."""
+
+FEWEST, MOST = 10, 50
+"""Steps between 0 and 1 for which every value gets a bin: with fewer, values stand apart in any bins; with more, equal
+bins hold two values or more."""
+
+SLACK = 4e-6
+"""Shares of seeds are of single precision, so that 0.29 is a little below 29 %: they must not slip into a neighbour."""
+
+
+def bin_edges(values: np.ndarray, bins: int | None) -> np.ndarray:
+    """The edges of the bins of [0, 1] for a column with these different values; `bins` equal ones if that is given."""
+    if bins is None:
+        steps = _steps(values)
+        if steps is not None and steps >= FEWEST and steps % BINS:
+            return np.concatenate([[0.0], (np.arange(steps) + 0.5) / steps, [1.0]])
+    return np.linspace(0, 1, (bins or BINS) + 1)
+
+
+def _steps(values: np.ndarray) -> int | None:
+    """The smallest number of equal steps from 0 to 1 on which all values lie, if it is not larger than `MOST`."""
+    for steps in range(1, MOST + 1):
+        if np.all(np.abs(values * steps - np.round(values * steps)) < 1e-4):
+            return steps
+    return None
+
+
+def bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The bin of each value; the value 1 is in the last bin."""
+    return np.searchsorted(edges[1:-1], np.asarray(values) + SLACK, side="right")
+
+
+def _shares(values: np.ndarray, counts: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Share of the inputs in each bin, where `counts` inputs have each of the `values`."""
+    return np.bincount(bin_index(values, edges), weights=counts, minlength=len(edges) - 1) / counts.sum()
+
+
+def edges_of(results: Results, rows: pd.DataFrame, name: str, count: int | None) -> np.ndarray:
+    """As `bin_edges`, for an outcome of these trials; raises `NoData` if no trial has stored it."""
+    stored = [results.distribution(str(trial_id), name) for trial_id in rows["trial_id"]]
+    values = [distribution[0] for distribution in stored if distribution is not None]
+    if not values:
+        raise NoData(f"the outcome '{name}' of its inputs was not stored")
+    return bin_edges(np.unique(np.concatenate(values)), count)
+
+
+def shares_by_seed(results: Results, rows: pd.DataFrame, name: str, edges: np.ndarray) -> dict[int, np.ndarray]:
+    """Shares of the inputs in each bin for each training seed, shape `(bins,)`; raises `NoData` if none is stored."""
+    by_seed: dict[int, list[np.ndarray]] = {}
+    for trial_id, seed in zip(rows["trial_id"], rows["seed"], strict=True):
+        distribution = results.distribution(str(trial_id), name)
+        if distribution is not None:
+            by_seed.setdefault(int(seed), []).append(_shares(*distribution, edges))
+    if not by_seed:
+        raise NoData(f"the outcome '{name}' of its inputs was not stored")
+    return {seed: np.mean(histograms, axis=0) for seed, histograms in sorted(by_seed.items())}
+
+
+def bins_text(edges: np.ndarray) -> str:
+    """Such as "bins of 4 %"."""
+    if np.isclose(edges[1], edges[2] - edges[1]):
+        return f"bins of {number(100 * edges[1])} %"
+    return f"a bin for each of {len(edges) - 1} values"

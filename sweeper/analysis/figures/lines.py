@@ -1,7 +1,8 @@
 """What panels of lines share: an average as a solid line and a tail as a dashed one, one colour a series.
 
-A point is the mean over training seeds, and a band shows their spread. Published values are crosses in the series'
-colour, also of series of which nothing is measured yet.
+A point is the mean over training seeds, and a band shows their spread. A training seed counts once at a point, however
+many trials of it are merged there: trials are averaged within their seed first. Published values are crosses in the
+series' colour, also of series of which nothing is measured yet.
 """
 
 import abc
@@ -17,13 +18,14 @@ from matplotlib.lines import Line2D
 
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import references, style
-from sweeper.analysis.figures.drawing import Drawing
-from sweeper.analysis.figures.selection import Content, NoData, Note
+from sweeper.analysis.figures.drawing import Content, Drawing, Note
+from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import Results
+from sweeper.analysis.results import Results, task_of
 from sweeper.messages import counted
-from sweeper.space.panel_series import CurveSeries
-from sweeper.space.panels import LinesPanel
+from sweeper.panels.kinds import LinesPanel
+from sweeper.panels.series import CurveSeries
+from sweeper.trial.entry_names import entries
 from sweeper.trial.metrics import metric_named
 
 DASHED = (0, (3.2, 1.6))
@@ -76,7 +78,7 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
         results = results.of_evaluations() if panel.draws_evaluations else results
         if panel.draws_evaluations and results.trials.empty:
             note = Note(panel.name, "", "no network is evaluated (python -m sweeper.evaluate)")
-            return cls(panel, Content((), (note,), ()))
+            return cls(panel, Content((), (note,)))
         content = super().of(panel, results).content
         missing = [Note(panel.name, series.label, reason) for series in content.series for reason in series.missing]
         return cls(panel, replace(content, notes=(*content.notes, *missing, *references.exact_notes(panel, content))))
@@ -228,3 +230,96 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
         if self.panel.published:
             entries.append(("published", references.cross_handle()))
         return [*entries, *references.exact_legend(self.panel, self.content, look)]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Numbers of a series for each training seed
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def metric_by_seed(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
+    """Mean of a metric over the trials of each training seed at each value of column `x`.
+
+    The result has columns `x`, `seed`, `value`; trials that lack the metric are not in it.
+
+    Raises:
+        NoData: no trial has the metric, or either is not a number.
+    """
+    values = pd.DataFrame({"x": rows[x], "seed": rows["seed"], "value": _measured(rows, name)}).dropna()
+    if values.empty:
+        raise NoData(f"'{name}' was not measured")
+    try:
+        values = values.astype({"x": float, "value": float})
+    except ValueError:
+        raise NoData(f"'{x}' and '{name}' are not both numbers") from None
+    return values.groupby(["x", "seed"])["value"].mean().reset_index()
+
+
+def votes_by_seed(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """As `metric_by_seed`, of votes at each number k of them, such as `votes_p5` for the columns `votes_<k>_p5`.
+
+    Of several evaluations of one network the evaluation with the most seeds r counts, for every k by itself.
+
+    Raises:
+        NoData: no trial has the metric for any number of votes.
+    """
+    wanted, measured = metric_named(name), dict[int, str]()
+    for named in rows.columns:
+        size = metric_named(named).votes
+        if size is not None and wanted._replace(votes=size).name == named and rows[named].notna().any():
+            measured[size] = named
+    if not measured:
+        numbered = wanted._replace(quantity=f"{wanted.quantity}_<k>").name
+        raise NoData(f"'{numbered}' was not measured for any number k of votes")
+    return pd.concat(
+        metric_by_seed(most_seeds(rows[rows[named].notna()]).assign(votes=size), named, "votes")
+        for size, named in sorted(measured.items())
+    )
+
+
+def most_seeds(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row of every trial: of several evaluations of its network that with the most evaluation seeds."""
+    seeds = pd.Series([entries(spec)["evaluation.seeds"] for spec in rows["spec"]], rows.index, dtype=int)
+    return rows.loc[seeds.sort_values(ascending=False, kind="stable").index].drop_duplicates("trial_id")
+
+
+def _measured(rows: pd.DataFrame, name: str) -> pd.Series:
+    """A metric of the trials, derived by their task where the row of an older program lacks it and the task can."""
+    values = rows[name] if name in rows else pd.Series(np.nan, rows.index)
+    derived = {index: _own_metrics(rows.loc[index]).get(name) for index in rows.index[values.isna()]}
+    known = {index: value for index, value in derived.items() if value is not None}
+    if name not in rows and not known:
+        return rows[column(rows, name)]
+    return values.fillna(pd.Series(known, dtype=float)) if known else values
+
+
+def _own_metrics(trial: pd.Series) -> dict[str, float]:
+    """The metrics that the task derives from a row, if this checkout has the task and the row has all inputs."""
+    task = task_of(trial["spec"])
+    if task is None:
+        return {}
+    numbers = {
+        str(name): float(value)
+        for name, value in trial.items()
+        if isinstance(value, int | float | np.number) and not np.isnan(value)
+    }
+    try:
+        return {metric.name: value for metric, value in task.abilities().own_metrics(numbers).items()}
+    except KeyError:
+        return {}
+
+
+def curve_by_seed(results: Results, rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """As `metric_by_seed`, of a training curve at each step.
+
+    Raises:
+        NoData: no trial has the curve.
+    """
+    stored = results.curves(rows["trial_id"].tolist())
+    points = stored[stored["metric"] == name]
+    if points.empty:
+        known = sorted(set(stored["metric"]))
+        raise NoData(f"no training curve '{name}' was stored" + f" (known: {', '.join(known)})" * bool(known))
+    seeds = dict(zip(rows["trial_id"], rows["seed"], strict=True))
+    points = pd.DataFrame({"x": points["step"], "seed": points["trial_id"].map(seeds), "value": points["value"]})
+    return points.astype({"x": float, "value": float}).groupby(["x", "seed"])["value"].mean().reset_index()

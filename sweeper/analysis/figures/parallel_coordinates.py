@@ -14,8 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sweeper.analysis.figures.layout import DOTS_PER_INCH, save
-from sweeper.analysis.figures.scales import Scale
-from sweeper.analysis.figures.style import FAINT, PALETTES, PaletteName, number
+from sweeper.analysis.figures.style import FAINT, PALETTES, PaletteName, Scale, number
 from sweeper.analysis.importance import logarithmic_entries, tried_entries, used_entries, values_of
 from sweeper.analysis.ranking import Ranking
 from sweeper.analysis.results import is_number

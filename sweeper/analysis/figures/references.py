@@ -19,12 +19,12 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures.selection import Content, Note, steps
+from sweeper.analysis.figures.drawing import Content, Note
+from sweeper.analysis.figures.selection import steps
 from sweeper.analysis.figures.style import FAINT, Look, plain
 from sweeper.analysis.results import task_of
-from sweeper.space.panel import Published
-from sweeper.space.panel_series import PublishedCurve, PublishedHistogram
-from sweeper.space.panels import LinesPanel
+from sweeper.panels.kinds import LinesPanel, Published
+from sweeper.panels.series import PublishedCurve, PublishedHistogram
 from sweeper.trial.contracts import Task
 
 CLOSE = 4.0

@@ -20,9 +20,9 @@ from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
-from sweeper.space.panel_axes import Color, PointAxis
-from sweeper.space.panel_series import PointSeries
-from sweeper.space.panels import ScatterPanel
+from sweeper.panels.axes import Color, PointAxis
+from sweeper.panels.kinds import ScatterPanel
+from sweeper.panels.series import ColoredSeries
 
 FEWEST = 5
 """With fewer points than this a rank correlation says nothing."""
@@ -45,15 +45,15 @@ class SeriesPoints:
         return float(self.values["x"].rank().corr(self.values["y"].rank()))
 
 
-class Scatters(Drawing[ScatterPanel, PointSeries, SeriesPoints]):
+class Scatters(Drawing[ScatterPanel, ColoredSeries, SeriesPoints]):
     """Points of single trials."""
 
     NAME = "Points"
-    SERIES = PointSeries
+    SERIES = ColoredSeries
 
     @classmethod
     def drawn(
-        cls, panel: ScatterPanel, results: Results, index: int, series: PointSeries, rows: pd.DataFrame
+        cls, panel: ScatterPanel, results: Results, index: int, series: ColoredSeries, rows: pd.DataFrame
     ) -> SeriesPoints:
         metric = series.metric or panel.metric or ""
         x = numbers(rows, panel.x.column) if panel.x.column else curve_values(results, rows, panel.x)
@@ -103,11 +103,7 @@ class Scatters(Drawing[ScatterPanel, PointSeries, SeriesPoints]):
 
 
 def numbers(rows: pd.DataFrame, name: str) -> pd.Series:
-    """A column of the trials as numbers.
-
-    Raises:
-        NoData: there is no such column, or it holds no numbers.
-    """
+    """A column of the trials as numbers."""
     try:
         return rows[column(rows, name)].astype(float)
     except (TypeError, ValueError):
@@ -115,11 +111,7 @@ def numbers(rows: pd.DataFrame, name: str) -> pd.Series:
 
 
 def curve_values(results: Results, rows: pd.DataFrame, at: PointAxis) -> pd.Series:
-    """The value of a training curve at a step, for each trial: that of its last point up to there.
-
-    Raises:
-        NoData: no trial has a point of the curve up to that step.
-    """
+    """The value of a training curve at a step, for each trial: that of its last point up to there."""
     stored = results.curves(rows["trial_id"].tolist())
     points = stored[(stored["metric"] == at.curve) & (stored["step"] <= at.step)].sort_values("step")
     if points.empty:

@@ -9,20 +9,18 @@ Invariants:
       names what differs between the trials of a series although neither its filter nor its axis mentions it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
-import numpy as np
 import pandas as pd
 
-from sweeper.analysis.figures.style import number, plain
+from sweeper.analysis.figures.style import number
 from sweeper.analysis.ranking import Goal, Ranking, ranking
 from sweeper.analysis.results import Results, column_of, metric_column, value_order
 from sweeper.analysis.table import value_text
-from sweeper.messages import counted, did_you_mean, nearest_name
-from sweeper.space.panel import Panel
-from sweeper.space.panel_series import Best, Series, Where
+from sweeper.messages import did_you_mean, nearest_name
+from sweeper.panels.kinds import Panel
+from sweeper.panels.series import Best, Series, Where
 from sweeper.trial.entry_names import entries, entry_names, last_part, varying
 
 DrawnT = TypeVar("DrawnT")
@@ -32,23 +30,13 @@ class NoData(Exception):
     """Why a series cannot be drawn; written for the author of its panel."""
 
 
-class Note(NamedTuple):
-    """A note to the reader of a panel: a series left out, different trials merged, or the setting that is the best."""
-
-    panel: str
-    series: str
-    text: str
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # Columns and conditions
 # --------------------------------------------------------------------------------------------------------------------
 
 
 def column(trials: pd.DataFrame, name: str) -> str:
-    """The column of `trials` that a name means.
-
-    The name is a column's, or the dotted path of an entry, or the end of such a path.
+    """The column of `trials` that a name means: a column's, the dotted path of an entry, or the end of such a path.
 
     Raises:
         NoData: no column is meant, or more than one.
@@ -102,68 +90,6 @@ def _met(trials: pd.DataFrame, name: str, wanted: Any) -> pd.Series:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Content(Generic[DrawnT]):
-    """The content of a panel. It is false if no series has data.
-
-    Attributes:
-        series: Those with data, as their kind draws them.
-        notes: What the reader must know of the others, and of series that merge trials which are not alike.
-        merged: The entries in which such trials differ.
-        best: The drawn setting of each series that shows the best of several.
-        trials: The drawn trials, each once.
-    """
-
-    series: tuple[DrawnT, ...]
-    notes: tuple[Note, ...]
-    merged: tuple[str, ...]
-    best: tuple[str, ...] = ()
-    trials: pd.DataFrame = field(default_factory=pd.DataFrame)
-
-    def __bool__(self) -> bool:
-        return bool(self.series)
-
-    def remarks(self) -> list[str]:
-        """Remarks for the footer of a figure on its choice of trials."""
-        return [*self.best, *(f"merged: {different}" for different in self.merged)]
-
-
-def gathered(
-    panel: Panel,
-    record: type[Series],
-    results: Results,
-    drawn: Callable[[int, Any, pd.DataFrame], DrawnT],
-    mentioned: Sequence[str],
-    alike: Sequence[str],
-) -> Content[DrawnT]:
-    """The series of a panel that have data, with a note for every series without data; see `drawing.Drawing`."""
-    try:
-        if results.trials.empty:  # the same of all series, so said once
-            raise NoData("no trial is finished")
-        declared = series_of(panel, record, results)
-    except NoData as reason:
-        return Content((), (Note(panel.name, "", str(reason)),), ())
-    series, notes, merged, best, trials = [], [], [], [], []
-    for index, declaration in enumerate(declared):
-        try:
-            rows = chosen(results, panel.where, declaration.where)
-            choice = declaration.best or panel.best
-            rows, settings = (rows, "") if choice is None else best_settings(rows, choice, mentioned)
-            series.append(drawn(index, declaration, rows))
-        except NoData as reason:
-            notes.append(Note(panel.name, declaration.label, str(reason)))
-            continue
-        trials.append(rows)
-        if settings:
-            notes.append(Note(panel.name, declaration.label, settings))
-            best.append(f"{plain(declaration.label)}: {settings}")
-        if different := mixed(rows, [*mentioned, *panel.where, *declaration.where], alike):
-            notes.append(Note(panel.name, declaration.label, f"merges trials that differ in {different}"))
-            merged.append(different)
-    shown = pd.concat(trials).drop_duplicates("trial_id") if trials else results.trials[:0]
-    return Content(tuple(series), tuple(notes), tuple(dict.fromkeys(merged)), tuple(best), shown)
-
-
 def best_settings(rows: pd.DataFrame, best: Best, axes: Sequence[str] = ()) -> tuple[pd.DataFrame, str]:
     """The trials of the best setting at each value of the columns `axes`, and a sentence that says which it is.
 
@@ -200,35 +126,6 @@ def _best_text(ranked: Ranking, competing: pd.DataFrame, metric: str, names: Map
     named = ", ".join(f"{names[path]} {_value(values[path])}" for path in differing if path in values)
     fewer = f", {ranked.others} more have fewer seeds" * (ranked.others > 0)
     return f"best of {len(ranked.ranked)} settings by {metric} ({best.mean.mean:.4g}): {named}{fewer}"
-
-
-def one_training(rows: pd.DataFrame, seed: int | None) -> pd.Series:
-    """The trial of the training seed `seed`, or of the lowest training seed.
-
-    Raises:
-        NoData: there is none, or more than one.
-    """
-    seed = int(rows["seed"].min()) if seed is None else seed
-    of_seed = rows[rows["seed"] == seed]
-    if of_seed.empty:
-        raise NoData(f"no finished trial with seed = {seed}")
-    if len(of_seed) > 1:
-        raise NoData(
-            f"{counted(len(of_seed), 'trial')} with seed = {seed} differ in {mixed(of_seed, ())}; one is wanted"
-        )
-    return of_seed.iloc[0]
-
-
-def entry(trial: pd.Series, name: str) -> int:
-    """A whole number among the columns of a trial, such as a size of its task.
-
-    Raises:
-        NoData: there is no such column, or it holds something else.
-    """
-    value = trial[column(trial.to_frame().T, name)]
-    if not isinstance(value, int | float | np.number) or float(value) != int(value):
-        raise NoData(f"'{name}' is {value}, not a whole number")
-    return int(value)
 
 
 def series_of(panel: Panel, record: type[Series], results: Results) -> Sequence[Series]:

@@ -8,12 +8,14 @@ a marker of its own.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
+from matplotlib.ticker import LogLocator, MaxNLocator
 
-from sweeper.space.panel_axes import Color
+from sweeper.panels.axes import Color
 
 PaletteName = Literal["paper", "colorblind"]
 
@@ -74,31 +76,19 @@ class Look:
 PALETTES: dict[PaletteName, Look] = {
     "paper": Look(
         shades={
-            "red": "#d62728",
-            "blue": "#1f4fd8",
-            "purple": "#8e44ad",
-            "green": "#2e8b57",
-            "teal": "#0f766e",
-            "lime": "#4cd137",
-            "orange": "#f08c00",
-            "black": "#111111",
+            "red": "#d62728", "blue": "#1f4fd8", "purple": "#8e44ad", "green": "#2e8b57", "teal": "#0f766e",
+            "lime": "#4cd137", "orange": "#f08c00", "black": "#111111",
         },
         markers=("o",),
     ),
     "colorblind": Look(
         shades={
-            "red": "#963908",
-            "blue": "#1365b7",
-            "purple": "#b75d94",
-            "green": "#16a55a",
-            "teal": "#8daaff",
-            "lime": "#909700",
-            "orange": "#ffc000",
-            "black": "#111111",
+            "red": "#963908", "blue": "#1365b7", "purple": "#b75d94", "green": "#16a55a", "teal": "#8daaff",
+            "lime": "#909700", "orange": "#ffc000", "black": "#111111",
         },
         markers=("o", "s", "^", "D", "v", "P", "X"),
     ),
-}
+}  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -148,3 +138,47 @@ def number(value: float | int) -> str:
         power = f"10^{{{int(exponent)}}}"
         return f"${power}$" if mantissa == "1" else f"${mantissa}\\cdot {power}$"
     return f"{value:g}"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Axes without a canvas
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class Scale(NamedTuple):
+    """An axis from `low` to `high`, which is larger, drawn from `begin` to `end`."""
+
+    low: float
+    high: float
+    logarithmic: bool = False
+    begin: float = 0.0
+    end: float = 1.0
+
+    @classmethod
+    def over(cls, values: np.ndarray, logarithmic: bool = False, begin: float = 0.0, end: float = 1.0) -> "Scale":
+        """From the lowest to the highest of the values; a single value gets room on both sides."""
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        room = (abs(low) / 2 or 0.5) if low == high else 0.0
+        return cls(low - room, high + room, logarithmic, begin, end)
+
+    def place(self, values: np.ndarray) -> np.ndarray:
+        """Where the values stand."""
+        return self.begin + self._shares(values) * (self.end - self.begin)
+
+    def _shares(self, values: np.ndarray) -> np.ndarray:
+        scaled = np.log if self.logarithmic else np.asarray
+        low, high = scaled(self.low), scaled(self.high)
+        return (scaled(values) - low) / (high - low)
+
+    def ticks(self) -> list[tuple[float, float]]:
+        """Place and value of each tick."""
+        decades = math.log10(self.high / self.low) if self.logarithmic else 0.0
+        if decades >= 1:
+            between = (1, 2, 5) if decades < 2 else (1, 3) if decades < 3.5 else (1,)
+            values = np.array(LogLocator(subs=between, numticks=8).tick_values(self.low, self.high))
+        else:
+            values = np.array(MaxNLocator(5).tick_values(self.low, self.high))
+        values = values[(values > 0) | (not self.logarithmic)]
+        shares = self._shares(values)
+        values = values[(shares >= -1e-9) & (shares <= 1 + 1e-9)]
+        return list(zip(self.place(values).tolist(), values.tolist(), strict=True))

@@ -16,13 +16,13 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from sweeper.analysis.figures import lines, per_seed, selection, style
+from sweeper.analysis.figures import lines, selection, style
 from sweeper.analysis.figures.lines import Line, LineSeries
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results, task_of
 from sweeper.analysis.vote_bounds import MARGINS, rivals_of, success_promised
 from sweeper.messages import counted
-from sweeper.space.panels import VotesPanel
+from sweeper.panels.kinds import VotesPanel
 from sweeper.trial.metrics import estimate_of, metric_named
 
 MOST = 300
@@ -44,7 +44,7 @@ class VoteCurves(lines.Lines[VotesPanel]):
 
     @classmethod
     def values(cls, panel: VotesPanel, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-        return per_seed.metric_of_votes(rows, metric)
+        return lines.votes_by_seed(rows, metric)
 
     @classmethod
     def mentioned(cls, panel: VotesPanel) -> Sequence[str]:
@@ -121,7 +121,7 @@ def _standard_errors(line: Line) -> dict[Any, float]:
         return {}
     try:
         errors = metric_named(line.metric)._replace(statistic="error")
-        squares = per_seed.metric_of_votes(line.rows, errors.name)
+        squares = lines.votes_by_seed(line.rows, errors.name)
     except selection.NoData:
         return {}
     return {votes: float(np.sqrt((group["value"] ** 2).sum()) / len(group)) for votes, group in squares.groupby("x")}
@@ -130,7 +130,7 @@ def _standard_errors(line: Line) -> dict[Any, float]:
 def _margins(series: LineSeries) -> Iterator[tuple[float, int]]:
     """Of every trial of a series the margin that decides its votes, with the number of rivals."""
     votes = {metric_named(line.metric).quantity for line in series.lines}
-    for _, trial in per_seed.most_seeds(series.lines[0].rows).iterrows():
+    for _, trial in lines.most_seeds(series.lines[0].rows).iterrows():
         task = task_of(str(trial["spec"]))
         voting = task.abilities().voting if task else None
         if voting is None:

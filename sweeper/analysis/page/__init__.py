@@ -6,7 +6,7 @@ there. All text comes from a store that anybody may have written, so the templat
 out its control characters, and no value is ever put into the script, the style or an address.
 
 Without JavaScript everything is there to be read; the script adds the filter and the sorting of tables. The filter
-hides what is about trials of other kinds (`trial_filter`). It stands in the fragment of the address, so that a link can
+hides what is about trials of other kinds (`page_table`). It stands in the fragment of the address, so that a link can
 name a filtered page. The script also says what is under the pointer in the training curves. The script
 reloads a live page and keeps filter, place and order of the tables.
 
@@ -30,13 +30,21 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from sweeper.analysis import comparison
-from sweeper.analysis.figures import training_curves
+from sweeper.analysis.page import training_curves
 from sweeper.analysis.page.chapters import Chapter, SearchFigure, Section, chapter, published
 from sweeper.analysis.page.listings import failed_trials, launches, trial_origins, trials
-from sweeper.analysis.page.page_table import PageTable, attempted
-from sweeper.analysis.page.trial_filter import EVERYTHING, Row, TrialKind, TrialKinds, choices, kind_of, kinds_named
-from sweeper.analysis.running import drivers, packs_table, sentence
-from sweeper.analysis.sweeps import overview, starts_by_name
+from sweeper.analysis.page.page_table import (
+    EVERYTHING,
+    PageTable,
+    Row,
+    TrialKind,
+    TrialKinds,
+    attempted,
+    choices,
+    kind_of,
+    kinds_named,
+)
+from sweeper.analysis.sweeps import drivers, overview, packs_table, sentence, starts_by_name
 from sweeper.analysis.table import Column, Table, minute, revision_text
 from sweeper.analysis.views import replaced
 from sweeper.messages import counted, duration, inflected, printable_lines, redacted
@@ -51,31 +59,9 @@ NOTHING_RUNS = Table("Running packs", (Column("sweep"),), ())
 __all__ = ["SearchFigure", "Section", "write"]
 
 
-def write(
-    path: Path,
-    store: Store,
-    rows: pa.Table,
-    sections: Sequence[Section],
-    tables: Sequence[Table] = (),
-    sweeps: Sequence[str] = (),
-    every: int | None = None,
-) -> None:
-    """Write the page.
-
-    Args:
-        path: The file; its folder is made.
-        store: Where the starts of the sweeps are read.
-        rows: All rows of the store, as `Store.trials` returns them; the caller has read them for the figures.
-        sections: Figures and comparisons, in this order.
-        tables: Further tables, such as advice on seeds and votes.
-        sweeps: Names of recorded sweeps; status and trials are theirs alone if any are given.
-        every: Seconds after which an open page loads itself again; None for a page that stays as it is.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+def write(path: Path, text: str) -> None:
+    """Write a page; the folder of the file is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = render(store, rows, sections, tables, sweeps, every)
     with replaced(path) as new:  # a browser may be loading the page at this moment
         new.write_text(text, encoding="utf-8")
 
@@ -88,7 +74,19 @@ def render(
     sweeps: Sequence[str] = (),
     every: int | None = None,
 ) -> str:
-    """The text of the page; arguments and errors are those of `write`."""
+    """The text of the page.
+
+    Args:
+        store: Where the starts of the sweeps are read.
+        rows: All rows of the store, as `Store.trials` returns them; the caller has read them for the figures.
+        sections: Figures and comparisons, in this order.
+        tables: Further tables, such as advice on seeds and votes.
+        sweeps: Names of recorded sweeps; status and trials are theirs alone if any are given.
+        every: Seconds after which an open page loads itself again; None for a page that stays as it is.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
     starts = starts_by_name([record for record in store.sweeps() if not sweeps or record.name in sweeps])
     planned = {trial_id for records in starts.values() for trial_id in records[-1].trial_ids}
     if sweeps:

@@ -12,11 +12,11 @@ from sweeper.analysis.comparison import Compared
 from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, chosen
-from sweeper.analysis.page.trial_filter import TrialKind, TrialKinds, kinds_where
+from sweeper.analysis.page.page_table import TrialKind, TrialKinds, kinds_where
 from sweeper.analysis.results import Results
 from sweeper.messages import counted, inflected
-from sweeper.space.panel import Panel
-from sweeper.space.panel_series import Where
+from sweeper.panels.kinds import Panel
+from sweeper.panels.series import Where
 
 PIXELS_PER_CSS_PIXEL = figures.DOTS_PER_INCH / 125
 """At 125 pixels to the inch the 8-point text of the figures is as large as that of the tables."""
@@ -31,15 +31,7 @@ class SearchFigure(NamedTuple):
 
 
 class Section(NamedTuple):
-    """The figures of a sweep or a search space.
-
-    Attributes:
-        name: Of the sweep.
-        panels: As declared.
-        results: The trials that they were drawn from.
-        report: The drawn figures.
-        search: The settings, if it is a search.
-    """
+    """The figures of a sweep or a search space, with the panels and the trials that they were drawn from."""
 
     name: str
     panels: tuple[Panel, ...]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sweeper.analysis.page.trial_filter import Row, TrialKinds, kind_of, kinds_of
+from sweeper.analysis.page.page_table import Row, TrialKinds, kind_of, kinds_of
 from sweeper.analysis.results import extra_metrics, names_of
 from sweeper.analysis.sweeps import annotation_fields, moment
 from sweeper.analysis.table import (

@@ -1,15 +1,96 @@
-"""Tables as the page's template places them: cells that know their text, their look, and the number they sort by.
+"""Tables as the page's template places them, and the kinds of trials that their rows are about.
 
-Nothing here is HTML. Every text may come from a store that somebody else wrote; the template escapes all of it.
+A cell knows its text, its look, and the number it sorts by. Nothing here is HTML. Every text may come from a store that
+somebody else wrote; the template escapes all of it.
+
+A `TrialKind` is a task, a baseline and a model, each empty where it is not known. All that the page shows carries its
+kinds, and the filter hides what is about other trials. An empty part matches every choice: what is about all trials is
+never hidden.
 """
 
 import datetime
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from sweeper.analysis.page.trial_filter import EVERYTHING, TrialKinds
 from sweeper.analysis.table import Column, Look, Table, failed, minute
+
+# --------------------------------------------------------------------------------------------------------------------
+# Kinds of trials
+# --------------------------------------------------------------------------------------------------------------------
+
+Row = Mapping[str, Any]
+"""A row of the store's `trials` as plain data."""
+
+
+class TrialKind(NamedTuple):
+    """Task, baseline and model of trials; an empty part is not known."""
+
+    task: str = ""
+    baseline: str = ""
+    model: str = ""
+
+
+TrialKinds = frozenset[TrialKind]
+
+EVERYTHING: TrialKinds = frozenset({TrialKind()})
+
+
+def kind_of(row: Row) -> TrialKind:
+    """The kind of a trial."""
+    return TrialKind(row["task"], row["baseline"], row["model"])
+
+
+def kinds_of(rows: Iterable[Row]) -> TrialKinds:
+    """The kinds of several trials."""
+    return frozenset(map(kind_of, rows))
+
+
+def kinds_where(*conditions: Mapping[str, Any]) -> TrialKinds:
+    """The kinds that the conditions of a panel speak of, as far as they name any."""
+    parts = []
+    for columns in (("task", "task.name"), ("baseline",), ("model", "model.name")):
+        wanted = [condition[name] for condition in conditions for name in columns if name in condition]
+        # Conditions are read from the panel inwards; the innermost is the narrowest.
+        values = wanted[-1] if wanted else [""]
+        parts.append([str(value) for value in (values if isinstance(values, list) else [values])])
+    return frozenset(TrialKind(*kind) for kind in itertools.product(*parts))
+
+
+def kinds_named(table: Table, known: Iterable[TrialKind]) -> list[TrialKinds]:
+    """The kinds of each row of a table that names kinds in columns called task, baseline or model.
+
+    A value that no `known` trial has says nothing, such as a mean over all tasks.
+    """
+    columns = {column.title.lower(): place for place, column in enumerate(table.columns)}
+    parts = {part: columns[part] for part in TrialKind._fields if part in columns}
+    values = {part: {getattr(kind, part) for kind in known} for part in parts}
+    named = ({part: row[place] for part, place in parts.items() if row[place] in values[part]} for row in table.rows)
+    return [frozenset({TrialKind(**kind)}) for kind in named]
+
+
+class Choice(NamedTuple):
+    """A value to filter by, and the numbers of the kinds that it leaves visible."""
+
+    value: str
+    kinds: tuple[int, ...]
+
+
+def choices(kinds: Sequence[TrialKind]) -> dict[str, tuple[Choice, ...]]:
+    """The values to filter by, for each of task, baseline and model; numbers are places in `kinds`."""
+    return {
+        part: tuple(
+            Choice(value, tuple(i for i, kind in enumerate(kinds) if getattr(kind, part) in ("", value)))
+            for value in sorted({getattr(kind, part) for kind in kinds} - {""})
+        )
+        for part in TrialKind._fields
+    }
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Tables
+# --------------------------------------------------------------------------------------------------------------------
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -41,18 +122,11 @@ class TableRow(NamedTuple):
     kinds: TrialKinds
 
 
-class Head(NamedTuple):
-    """Head of a column; numbers are aligned to the right."""
-
-    title: str
-    numeric: bool
-
-
 class PageTable(NamedTuple):
     """A table of the page. A table that could not be made has no heads, and its note gives the reason."""
 
     title: str
-    heads: tuple[Head, ...]
+    heads: tuple[Column, ...]
     lines: tuple[TableRow, ...]
     note: str = ""
 
@@ -63,18 +137,12 @@ class PageTable(NamedTuple):
 
 
 def page_table(table: Table, kinds: Sequence[TrialKinds] | None = None) -> PageTable:
-    """The table for the template.
-
-    Args:
-        table: Its values.
-        kinds: The kinds of each row; without them all rows are about everything.
-    """
-    heads = tuple(Head(column.title, column.form.numeric) for column in table.columns)
+    """The table for the template, with the kinds of each row; without them all rows are about everything."""
     lines = tuple(
         TableRow(tuple(_cell(column, value) for column, value in zip(table.columns, row, strict=True)), row_kinds)
         for row, row_kinds in zip(table.rows, kinds or [EVERYTHING] * len(table.rows), strict=True)
     )
-    return PageTable(table.title, heads, lines, table.note)
+    return PageTable(table.title, table.columns, lines, table.note)
 
 
 def attempted(title: str, make: Callable[[], tuple[Table, Sequence[TrialKinds] | None]]) -> PageTable:

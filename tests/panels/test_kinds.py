@@ -6,7 +6,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from sweeper.space.panels import Panels
+from sweeper.panels.kinds import Panels
 
 CURVE = """
 kind: curve
@@ -47,10 +47,11 @@ def problem(*texts):
     return str(caught.value)
 
 
-def test_one_panel_of_each_kind_is_read():
-    curve, histogram, heatmap = read(CURVE, HISTOGRAM, HEATMAP)
-    assert curve.x.column == "q"
-    assert curve.x.scale == "linear"
+def test_a_panel_needs_few_keys():
+    curve, histogram, heatmap, split = read(
+        CURVE, HISTOGRAM, HEATMAP, "{kind: curve, name: a b, x: {column: m, scale: log}, metric: loss, split: q}"
+    )
+    assert (curve.x.column, curve.x.scale, split.x.scale, split.split) == ("q", "linear", "log", "q")
     assert histogram.bins is None
     assert heatmap.lowest == 1e-3
 
@@ -62,26 +63,14 @@ def test_a_series_that_names_a_line_names_all_of_its_lines():
     assert curve.metrics(by_itself) == ("majority_5", None)
 
 
-def test_a_new_space_needs_few_lines():
-    (curve,) = read(
-        "{kind: curve, name: learning rate, x: {column: learning_rate, scale: log}, metric: loss, split: q}"
-    )
-    assert curve.split == "q"
-
-
 def test_a_cost_panel_is_four_curves_of_one_figure():
     text = "{kind: cost, name: cost, title: $N=15$, x: m, where: {task: recall}, split: q}"
     panels = read(text)
     assert [panel.name for panel in panels] == ["cost wall time", "cost speed", "cost compile time", "cost memory"]
     assert {panel.figure for panel in panels} == {"cost"}
-    assert [panel.metric for panel in panels] == [
-        "wall_seconds",
-        "steps_per_second",
-        "compile_seconds",
-        "peak_memory_bytes",
-    ]
+    metrics = ["wall_seconds", "steps_per_second", "compile_seconds", "peak_memory_bytes"]
+    assert [panel.metric for panel in panels] == metrics
     assert {(panel.x.column, panel.split, panel.where["task"]) for panel in panels} == {("m", "q", "recall")}
-    assert panels[0].title == "$N=15$"
     assert all(panel.title.startswith("$N=15$") for panel in panels)
     for panel in read(text.replace("split: q", "series: [{label: a, color: red}]")):
         assert [(one.label, one.color) for one in panel.series] == [("a", "red")]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweeper.analysis.figures.scales import Scale
+from sweeper.analysis.figures.style import Scale
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import value_order
 from sweeper.analysis.table import value_text
@@ -54,22 +54,14 @@ class TrialCurve(NamedTuple):
 
 
 class SettingCurves(NamedTuple):
-    """The curves of a setting, at the steps at which any of its trials has a point.
+    """The curves of a setting, at the steps at which any of its trials has a point."""
 
-    Attributes:
-        label: The entries in which it differs from the other settings of the chart.
-        kind: Task, baseline and model of its trials.
-        means: Over the trials that train that long; NaN where one of them has no point.
-        line: The means as SVG.
-        band: From the lowest to the highest trial as SVG; empty for a single trial.
-    """
-
-    label: str
-    kind: tuple[str, str, str]
+    label: str  # the entries in which it differs from the other settings of the chart
+    kind: tuple[str, str, str]  # task, baseline and model of its trials
     steps: list[int]
-    means: list[float]
-    line: str
-    band: str
+    means: list[float]  # over the trials that train that long; NaN where one of them has no point
+    line: str  # the means as SVG
+    band: str  # from the lowest to the highest trial as SVG; empty for a single trial
     trials: tuple[TrialCurve, ...]
 
 
@@ -94,16 +86,7 @@ class _Trial(NamedTuple):
 
 
 def charts(store: Store, latest: Mapping[str, SweepRecord], rows: Iterable[Mapping[str, Any]]) -> list[Chart]:
-    """The charts of sweeps, one for each sweep and task that has a curve.
-
-    Args:
-        store: The store.
-        latest: The latest start of each sweep.
-        rows: All rows of the store.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """The charts of the latest starts of sweeps, one for each sweep and task with a curve, from all rows of a store."""
     by_id = {row["trial_id"]: row for row in rows}
     made = []
     for name, record in latest.items():

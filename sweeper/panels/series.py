@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from sweeper.space.panel_axes import Color, Declaration, Finite, Name, Number, Unit, Value
+from sweeper.panels.axes import Color, Declaration, Finite, Name, Number, Unit, Value
 
 Where = dict[Name, Value | Annotated[list[Value], Field(min_length=1)]]
 """Column and the value, or the list of values, that it must have."""
@@ -39,7 +39,7 @@ class Yardstick(Declaration):
 
 
 class Series(Declaration):
-    """The fields of all series; without a `metric` a series has the panel's metric."""
+    """What a panel draws of one group of trials; without a `metric` a series has the panel's metric."""
 
     label: Name
     where: Where = Field(default={})
@@ -47,31 +47,16 @@ class Series(Declaration):
     metric: Name | None = None
 
 
-class CurveSeries(Series):
-    """One colour of a curve or history panel: the average as a solid line, the tail as a dashed one.
-
-    `metric` and `tail` are columns of `trials`, or names of training curves; left out, they are the panel's. At least
-    one of the two must be known.
-    """
+class ColoredSeries(Series):
+    """A series with a colour; without one, its place in the panel decides."""
 
     color: Color | None = None
+
+
+class CurveSeries(ColoredSeries):
+    """One colour of a panel of lines: the average as a solid line, the tail as a dashed one."""
+
     tail: Name | None = None
-
-
-class HistogramSeries(Series):
-    """One histogram over inputs of `metric`, a column of `outcomes` between 0 and 1."""
-
-    color: Color | None = None
-
-
-class PointSeries(Series):
-    """One colour of a scatter panel, a point for every trial; `metric` is a column of `trials`."""
-
-    color: Color | None = None
-
-
-class MapSeries(Series):
-    """One map of a heat map or cell panel, or the boards of one training: without colours of its own."""
 
 
 class CostSeries(Declaration):

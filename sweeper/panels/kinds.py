@@ -11,17 +11,16 @@ Invariants:
     - Records are frozen and refuse unknown keys, so a misspelt option is an error of the search space, not a figure
       that silently differs.
     - Every published value names a series and a metric that its own panel draws.
-    - The kind is the key `kind`; a new kind is one more record, one more line in `KINDS`, and one more module of
+    - The kind is the key `kind`; a new kind is one more record and one more line in `KINDS`, and its drawing in
       `sweeper.analysis.figures`.
     - `cost` is an abbreviation: `Panels` replaces it with curves when it is read, so no other module handles it.
 """
 
-from typing import TYPE_CHECKING, Annotated, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import AfterValidator, Field, model_validator
 
-from sweeper.space.panel import FILE_NAME, Panel, Published, check_series
-from sweeper.space.panel_axes import (
+from sweeper.panels.axes import (
     ColumnAxis,
     ColumnCategories,
     ColumnLimits,
@@ -31,12 +30,11 @@ from sweeper.space.panel_axes import (
     Unit,
     ValueAxis,
 )
-from sweeper.space.panel_series import (
+from sweeper.panels.series import (
+    Best,
+    ColoredSeries,
     CostSeries,
     CurveSeries,
-    HistogramSeries,
-    MapSeries,
-    PointSeries,
     PublishedCurve,
     PublishedHistogram,
     Series,
@@ -45,7 +43,83 @@ from sweeper.space.panel_series import (
 )
 from sweeper.trial.field_types import ListOf
 
+_FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
+_FileName = Annotated[str, Field(pattern=_FILE_NAME, max_length=80)]
 _Bins = Annotated[int, Field(ge=1, le=1000)]
+
+
+MetricSource = Literal["column", "votes", "curve", "outcome", "walk"]
+"""Where values of a metric come from: columns of trials, training curves, or outcomes of inputs. Names of vote columns
+end with the number of votes; names of walk columns end with two numbers, of the seed r and of the step."""
+
+
+class Panel(Declaration):
+    """The fields of all kinds.
+
+    Panels with the same `figure` are also drawn side by side. `metric` is drawn of every series that names no other.
+    """
+
+    SOURCE: ClassVar[MetricSource] = "outcome"
+    """Where the metrics of the kind come from."""
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+    """The fields of the kind that name columns of the trials."""
+
+    CURVES: ClassVar[tuple[str, ...]] = ()
+    """The axes of the kind on which values of training curves may lie."""
+
+    kind: str
+    name: _FileName
+    title: str = ""
+    figure: _FileName | None = None
+    metric: Name | None = None
+    where: Where = Field(default={})
+    best: Best | None = None
+    series: ListOf[Series] = ()
+    split: Name | None = None
+
+    @model_validator(mode="after")
+    def _has_series(self) -> "Panel":
+        _check_series(self.series, self.split)
+        for series in self.series:
+            if not any(self.metrics(series)):
+                raise ValueError(f"series: '{series.label}' has no metric, and the panel gives none")
+        if self.split and not any(self.metrics(None)):
+            raise ValueError("metric: a panel with 'split' needs one")
+        return self
+
+    @property
+    def draws_evaluations(self) -> bool:
+        """Whether the rows are those of evaluations of stored networks; else they are those of trials."""
+        return False
+
+    def metrics(self, series: Series | None) -> tuple[str | None, ...]:
+        """The metrics drawn of a series, or of each series into which the panel is split."""
+        return ((series and series.metric) or self.metric,)
+
+
+class Published(Panel):
+    """A panel with published numbers, each of which belongs to a series by its label."""
+
+    published: ListOf[Any] = ()
+
+    @model_validator(mode="after")
+    def _has_published_series(self) -> "Published":
+        labels = [series.label for series in self.series]
+        for reference in self.published:
+            if labels and reference.series not in labels:
+                raise ValueError(f"published: there is no series '{reference.series}' (known: {', '.join(labels)})")
+        return self
+
+
+def _check_series(series: tuple[Series | CostSeries, ...], split: str | None) -> None:
+    """Refuse series beside a split, neither of the two, and labels that are used twice."""
+    if bool(series) == bool(split):
+        raise ValueError("series or split: give exactly one")
+    labels = [part.label for part in series]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ValueError(f"series: the label '{label}' is used twice")
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -54,7 +128,7 @@ _Bins = Annotated[int, Field(ge=1, le=1000)]
 
 
 class LinesPanel(Published):
-    """The fields that all panels of lines share: averages and tails, with a band over the training seeds."""
+    """Lines of averages and tails, with a band over the training seeds."""
 
     y: ValueAxis = ValueAxis()
     tail: Name | None = None
@@ -87,7 +161,7 @@ class LinesPanel(Published):
 
 
 class RowLinesPanel(LinesPanel):
-    """The fields of panels of the rows of trials, or of evaluations of their networks."""
+    """Lines of the rows of trials, or of evaluations of their networks."""
 
     rows: Literal["trials", "evaluations"] = "trials"
 
@@ -97,7 +171,7 @@ class RowLinesPanel(LinesPanel):
 
 
 class CurvePanel(RowLinesPanel):
-    """Averages and tails against a column, of the rows of trials or of evaluations of their networks."""
+    """Averages and tails against a column."""
 
     SOURCE = "column"
     COLUMNS = ("x",)
@@ -134,13 +208,13 @@ class VotesPanel(RowLinesPanel):
 class HistogramPanel(Published):
     """Overlaid histograms over inputs: which share of the inputs is solved how often.
 
-    `bins` is the number of equal bins; left out, the values of a series decide (`sweeper.analysis.figures.bins`).
+    `bins` is the number of equal bins; left out, the values of a series decide (`sweeper.analysis.figures.histogram`).
     """
 
     kind: Literal["histogram"]
     label: str = "Success (%)"
     y: ValueAxis = ValueAxis(label="Fraction of inputs")
-    series: ListOf[HistogramSeries] = ()
+    series: ListOf[ColoredSeries] = ()
     bins: _Bins | None = None
     published: ListOf[PublishedHistogram] = ()
 
@@ -155,7 +229,7 @@ class ScatterPanel(Panel):
     kind: Literal["scatter"]
     x: PointAxis
     y: ValueAxis = ValueAxis()
-    series: ListOf[PointSeries] = ()
+    series: ListOf[ColoredSeries] = ()
 
 
 class HeatmapPanel(Panel):
@@ -166,13 +240,12 @@ class HeatmapPanel(Panel):
     kind: Literal["heatmap"]
     x: ColumnCategories
     label: str = "Success (%)"
-    series: ListOf[MapSeries] = ()
     bins: _Bins | None = None
     lowest: Annotated[float, Field(gt=0, lt=1)] = 1e-3
 
 
 class _Grid(Panel):
-    """The fields of panels whose inputs are cells of a grid.
+    """Inputs as cells of a grid.
 
     Cells are counted from 0, row by row from below, each row from the left. `rows` and `columns` are columns of the
     trials that give the size of the grid. Input 0 is the cell `first`. Only the training with the training seed `seed`
@@ -183,7 +256,6 @@ class _Grid(Panel):
     columns: Name
     first: Annotated[int, Field(ge=0)] = 0
     seed: Annotated[int, Field(ge=0)] | None = None
-    series: ListOf[MapSeries] = ()
 
 
 class CellsPanel(_Grid):
@@ -231,7 +303,7 @@ class CostPanel(Declaration):
     """What a trial costs against a column, as four curves side by side: time, steps per second, compilation, memory."""
 
     kind: Literal["cost"]
-    name: Annotated[str, Field(pattern=FILE_NAME, max_length=60)]
+    name: Annotated[str, Field(pattern=_FILE_NAME, max_length=60)]
     title: str = ""
     x: ColumnAxis
     where: Where = Field(default={})
@@ -240,7 +312,7 @@ class CostPanel(Declaration):
 
     @model_validator(mode="after")
     def _has_series(self) -> "CostPanel":
-        check_series(self.series, self.split)
+        _check_series(self.series, self.split)
         return self
 
     def curves(self) -> tuple[CurvePanel, ...]:
@@ -264,16 +336,8 @@ class CostPanel(Declaration):
 
 
 KINDS = (
-    CurvePanel,
-    HistoryPanel,
-    VotesPanel,
-    HistogramPanel,
-    ScatterPanel,
-    HeatmapPanel,
-    CellsPanel,
-    BoardPanel,
-    CostPanel,
-)
+    CurvePanel, HistoryPanel, VotesPanel, HistogramPanel, ScatterPanel, HeatmapPanel, CellsPanel, BoardPanel, CostPanel,
+)  # fmt: skip
 """What may stand under `panels:`."""
 
 

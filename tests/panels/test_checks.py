@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.space.panel_checks import check
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search_space import read
+from sweeper.space.search_space import check_panels, read
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +49,7 @@ def space(tmp_path):
         path = tmp_path / "space.yaml"
         path.write_text(text, encoding="utf-8")
         spec = read(path, overrides)
-        check(spec)
+        check_panels(spec)
         return spec
 
     return read_text
@@ -140,4 +139,4 @@ def test_an_override_is_named_as_the_place(space):
 
 @pytest.mark.parametrize("path", sorted(SPACES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_panels_of_shipped_spaces_name_what_their_trials_have(path):
-    check(read(path))
+    check_panels(read(path))

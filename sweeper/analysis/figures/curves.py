@@ -1,29 +1,31 @@
-"""Curves: averages solid and tails dashed against a column, one colour a series.
-
-Where a point has several training seeds, each stands as a faint marker, because runs differ by seed and a mean alone
-hides it; the band shows the spread of averages, or of tails that are drawn without. Where points differ in their number
-of seeds, the numbers stand above the axes.
-"""
+"""Curves against a column of the trials, and training curves against the step: averages solid, tails dashed."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from sweeper.analysis.figures import lines, per_seed, selection, style
+from sweeper.analysis.figures import lines, selection, style
 from sweeper.analysis.figures.lines import Line, LineSeries
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
-from sweeper.space.panel_series import CurveSeries
-from sweeper.space.panels import CurvePanel
+from sweeper.panels.kinds import CurvePanel, HistoryPanel
+from sweeper.panels.series import CurveSeries
 from sweeper.trial.columns import TIMINGS
 
 
 class Curves(lines.Lines[CurvePanel]):
-    """Lines against a column of the trials."""
+    """Lines against a column of the trials.
+
+    Where a point has several training seeds, each stands as a faint marker, because runs differ by seed and a mean
+    alone hides it; the band shows the spread of averages, or of tails that are drawn without. Where points differ in
+    their number of seeds, the numbers stand above the axes.
+    """
 
     NAME = "Curves"
 
@@ -38,7 +40,7 @@ class Curves(lines.Lines[CurvePanel]):
 
     @classmethod
     def values(cls, panel: CurvePanel, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-        return per_seed.metric(rows, metric, selection.column(rows, panel.x.column))
+        return lines.metric_by_seed(rows, metric, selection.column(rows, panel.x.column))
 
     @classmethod
     def mentioned(cls, panel: CurvePanel) -> Sequence[str]:
@@ -135,3 +137,59 @@ def _beyond(finite: Sequence[float], log: bool) -> float:
         ratio = finite[-1] / finite[-2] if len(finite) > 1 and finite[-2] > 0 else 2.0
         return finite[-1] * max(ratio, 1.5)
     return finite[-1] + 0.12 * ((finite[-1] - finite[0]) or 1.0)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Training curves
+# --------------------------------------------------------------------------------------------------------------------
+
+MARKERS = 7
+"""Markers along a line, where the palette tells series apart by them."""
+
+
+class Histories(lines.Lines[HistoryPanel]):
+    """Lines against the training step, measured on the batches of the training; the band is the spread over seeds."""
+
+    NAME = "Training curves"
+
+    @classmethod
+    def values(cls, panel: HistoryPanel, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+        return lines.curve_by_seed(results, rows, metric)
+
+    def paint(self, axes: Sequence[Axes], look: Look) -> None:
+        (ax,) = axes
+        for series in self.content.series:
+            for line in series.lines:
+                self._paint_line(ax, series, line, look)
+        self.paint_references(ax, look, float)
+        self.dress(ax, self.panel.x)
+        ax.locator_params(axis="x", nbins=6)
+        if self.panel.y.limits:
+            ax.set_ylim(*self.panel.y.limits)
+
+    def _paint_line(self, ax: Axes, series: LineSeries, line: Line, look: Look) -> None:
+        points = line.points()
+        shade, x = look.shade(series.color, series.index), points.index.to_numpy(float)
+        if points["count"].max() > 1:
+            low, high = self.spread(points)
+            ax.fill_between(x, low, high, color=shade, alpha=0.1 if line.tail else 0.18, linewidth=0, zorder=2)
+        # Lines that coincide must not hide each other's markers.
+        every = max(1, len(x) // MARKERS)
+        apart = series.index * every // 3 % every, every
+        self.paint_means(ax, x, line, shade, linewidth=1.2, marker=_marker(series, look), markevery=apart)
+
+    def handle(self, series: LineSeries, look: Look, **line: Any) -> Line2D:
+        shade = look.shade(series.color, series.index)
+        return Line2D([], [], color=shade, marker=_marker(series, look), markersize=3.6, linewidth=1.4, **line)
+
+    def against(self) -> str:
+        return "against the step"
+
+    def remarks(self) -> list[str]:
+        seeds, several = self.seeds_remark()
+        parts = [seeds, f"band: {self.spread_name()}"] if several else [seeds]
+        return [*parts, "on training batches", *self.content.remarks()]
+
+
+def _marker(series: LineSeries, look: Look) -> str:
+    return look.marker(series.index) if len(look.markers) > 1 else ""

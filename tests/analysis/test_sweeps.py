@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from sweeper.analysis.unfinished import MAX_REASONS, lines, unfinished
+from sweeper.analysis.sweeps import MAX_REASONS, unfinished, unfinished_lines
 from sweeper.events import TrialsLost
 
 PLANNED = ("a", "b", "c", "d", "e", "f")
@@ -38,13 +38,13 @@ def test_a_sweep_that_stops_trials_early_is_done_with_them():
 def test_nothing_is_unfinished_when_all_rows_are_there():
     assert unfinished(("a",), rows(a="finished"), (), (), refused=False) == {}
     assert unfinished((), rows(), (), (), refused=False) == {}
-    assert lines({}) == []
+    assert unfinished_lines({}) == []
 
 
 def test_frequent_reasons_come_first_and_cannot_steer_a_terminal():
     reasons = {f"reason {number}": ["x"] for number in range(MAX_REASONS)} | {"\x1b[2J": ["a", "b", "c"]}
-    assert lines(reasons)[:2] == [r"3 x \x1b[2J (trial a and 2 more)", "1 x reason 0 (trial x)"]
-    assert len(lines(reasons)) == MAX_REASONS
+    assert unfinished_lines(reasons)[:2] == [r"3 x \x1b[2J (trial a and 2 more)", "1 x reason 0 (trial x)"]
+    assert len(unfinished_lines(reasons)) == MAX_REASONS
 
 
 @pytest.mark.parametrize("early_stopping", [False, True])

@@ -36,7 +36,7 @@ ColumnLimits = Annotated[
 
 
 class Declaration(BaseModel):
-    """A record of a search space that says what to draw: frozen, and without unknown keys."""
+    """A record that says what to draw: frozen, and without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

@@ -1,0 +1,371 @@
+"""Advice read off the trials of a store: how many seeds r a training step needs, and how many votes a network.
+
+**Seeds of a training step, m.** Trials that are equal except in m and the training seed are compared. The bad tail of
+success, or of the metric that the task names (`Abilities.tail`), improves with m and then stays; it is a percentile
+over the inputs, averaged over training seeds. The cost of a step keeps growing with m. So the advice is the smallest m
+whose tail is nearly the best. A remark says where the data are too weak for the advice.
+
+**Votes.** The bounds of `vote_bounds` are applied to each network, for every kind of vote that the task offers: on
+whole answers and part by part. The margin is the 5th percentile over the inputs, so that this number of votes answers
+at least 95 % of the inputs right with probability 95 % each. Every network has its own number: an average over training
+seeds would hide a network that no vote can help. Beside the bound stands the number of votes that reached as much,
+estimated from all seeds r of the evaluation (`votes_<k>`); rows of older programs have the paper's disjoint groups.
+
+Nothing is trained. A number that was not measured is shown as a dash.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from sweeper.analysis.results import Results, task_of, value_order
+from sweeper.analysis.settings_table import by_entries
+from sweeper.analysis.table import ENTRIES, TEXT, VALUE, Column, Form, Table, attempted, without_empty_columns
+from sweeper.analysis.vote_bounds import MARGINS, rivals_of, votes_needed
+from sweeper.training.voting import sizes_of
+from sweeper.trial.contracts import VotingRule
+from sweeper.trial.entry_names import entries, entry_names, varying
+from sweeper.trial.metrics import SUCCESS, Metric, estimate_of
+from sweeper.trial.trial_spec import Baseline
+
+NEARLY = 0.98
+"""A tail within 1 - NEARLY of the best tail, relative to its size, counts as equally good."""
+
+FAILURE = 0.05
+"""Probability with which a vote may be wrong."""
+
+
+def advice_tables(results: Results) -> list[Table]:
+    """The tables of advice that the trials allow; a table that could not be made says why."""
+    tables = [
+        attempted(SEEDS_TITLE, lambda: seeds_table(enough_seeds(results))),
+        attempted(VOTES_TITLE, lambda: votes_table(votes_of_networks(results))),
+    ]
+    return [table for table in tables if table.rows or not table.columns]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Groups of trials
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class SharedEntries(NamedTuple):
+    """The entries that the trials of a group share; `others` are further ones that differ between groups, by name."""
+
+    task: str
+    baseline: str
+    q: float | None
+    steps: int
+    others: tuple[tuple[str, Any], ...]
+
+
+_SHARED_COLUMNS = (
+    Column("task", TEXT), Column("baseline", TEXT), Column("q", VALUE), Column("steps", VALUE),
+    Column("other entries", ENTRIES),
+)  # fmt: skip
+
+_NAMED = {"task.name", "baseline", "objective.q", "objective.m", "steps"}
+
+
+def _randomised(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[SharedEntries, pd.DataFrame]]:
+    """Finished trials of randomised models in groups that are equal in all entries but the training seed and `free`."""
+    fresh = [baseline.value for baseline in Baseline if baseline.fresh_seeds]
+    groups = by_entries(trials[trials["baseline"].isin(fresh)] if len(trials) else trials[:0], free)
+    names = entry_names([shared for shared, _ in groups])
+    tasks = {shared["task.name"] for shared, _ in groups}
+    differing = {task: varying([shared for shared, _ in groups if shared["task.name"] == task]) for task in tasks}
+    grouped = []
+    for shared, rows in groups:
+        first = rows.iloc[0]
+        q = None if pd.isna(first["q"]) else float(first["q"])
+        shown = [path for path in differing[shared["task.name"]] if path in shared and path not in _NAMED]
+        others = tuple((names[path], shared[path]) for path in shown)
+        grouped.append((SharedEntries(first["task"], first["baseline"], q, int(first["steps"]), others), rows))
+    return sorted(grouped, key=_order)
+
+
+def _order(group: tuple[SharedEntries, pd.DataFrame]) -> tuple[Any, ...]:
+    setting, rows = group
+    others = [(name, *value_order(value)) for name, value in setting.others]
+    return (setting.task, setting.baseline, setting.q or 0.0, setting.steps, others, rows["m"].iloc[0])
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Seeds of a training step
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class AtM(NamedTuple):
+    """Trials with one value of m: their average tail, and the average cost of a trial."""
+
+    m: int
+    seeds: int
+    tail: float
+    cpu_seconds: float
+    steps_per_second: float
+
+
+@dataclass(frozen=True)
+class EnoughSeeds:
+    """The values of m that were tried, and the smallest sufficient m; None if the data cannot decide.
+
+    `remarks` say what weakens the advice.
+    """
+
+    setting: SharedEntries
+    tail: Metric
+    tried: tuple[AtM, ...]
+    best: AtM
+    enough: AtM | None
+    remarks: tuple[str, ...]
+
+
+def enough_seeds(results: Results) -> list[EnoughSeeds]:
+    """The smallest sufficient m of every group of trials that tried several."""
+    advice = []
+    for setting, rows in _randomised(results.trials, free=["objective.m"]):
+        task = task_of(rows["spec"].iloc[0])
+        tail = SUCCESS.tail if task is None else task.abilities().tail_metric
+        if tail.name not in rows:
+            continue
+        measured = rows.dropna(subset=[tail.name])
+        tried = tuple(_at_m(int(m), group, tail.name) for m, group in measured.groupby("m"))  # pyright: ignore[reportArgumentType]
+        if len(tried) > 1:
+            sign = 1 if tail.high_is_good else -1
+            best = max(tried, key=lambda at: sign * at.tail)
+            telling = any(at.tail != 0 for at in tried)
+            enough = next(at for at in tried if as_good(tail, at.tail, best.tail)) if telling else None
+            remarks = _remarks(tried, best, enough, rows["device"].nunique())
+            advice.append(EnoughSeeds(setting, tail, tried, best, enough, remarks))
+    return advice
+
+
+def as_good(tail: Metric, value: float, best: float) -> bool:
+    """Whether a tail is nearly the best one."""
+    sign = 1 if tail.high_is_good else -1
+    return sign * value >= sign * best - (1 - NEARLY) * abs(best)
+
+
+def _at_m(m: int, rows: pd.DataFrame, tail: str) -> AtM:
+    average = float(rows.groupby("seed")[tail].mean().mean())
+    costs = (float(rows[name].mean()) for name in ("cpu_seconds", "steps_per_second"))
+    return AtM(m, rows["seed"].nunique(), average, *costs)
+
+
+def _remarks(tried: Sequence[AtM], best: AtM, enough: AtM | None, devices: int) -> tuple[str, ...]:
+    remarks = []
+    if enough is None:
+        remarks.append("all tails 0")
+    elif enough.m == tried[-1].m:
+        remarks.append("largest tried")
+    if min(at.seeds for at in (best, enough or best)) == 1:
+        remarks.append("one seed")
+    if devices > 1:
+        remarks.append(f"{devices} devices")
+    return tuple(remarks)
+
+
+def _m_and_tail(cell: tuple[AtM, Metric]) -> str:
+    """Such as "10 (49.1 %)"; success is shown as per cent, any other metric by its name."""
+    at, metric = cell
+    tail = f"{100 * at.tail:.1f} %" if metric == SUCCESS.tail else f"{metric.name} {at.tail:.2f}"
+    return f"{at.m} ({tail})"
+
+
+def _listed(values: Sequence[int]) -> str:
+    return f"{values[0]} ... {values[-1]} ({len(values)})" if len(values) > 4 else ", ".join(map(str, values))
+
+
+M_AND_TAIL = Form(_m_and_tail, numeric=True, order=lambda cell: cell[0].m)
+COSTS = Form(lambda costs: " / ".join(f"{cost:,.0f}" for cost in costs), numeric=True, order=lambda costs: costs[0])
+SPAN = Form(lambda counts: "-".join(map(str, dict.fromkeys(counts))), numeric=True, order=lambda counts: counts[0])
+SEEDS_TITLE = "How many seeds m a training step needs"
+
+
+def seeds_table(advice: Iterable[EnoughSeeds]) -> Table:
+    """The advice as a table."""
+    columns = (
+        *_SHARED_COLUMNS,
+        Column("m tried", Form(_listed)),
+        Column("enough m (tail)", M_AND_TAIL, "none"),
+        Column("best m (tail)", M_AND_TAIL),
+        Column("CPU s", COSTS),
+        Column("steps/s", COSTS),
+        Column("seeds", SPAN),
+        Column("remark", TEXT),
+    )
+    note = (
+        f"Tail: 5th percentile of success over the inputs, or the metric that is named; mean over training seeds. "
+        f"Enough: the smallest m tried whose tail is within {100 * (1 - NEARLY):g} % of the best. "
+        f"CPU seconds of a whole trial and steps per second, with "
+        f"enough / with the best m, are means over the trials, on the machine that ran them. Where the advice is weak: "
+        f"'largest tried': a larger m may be better; 'all tails 0': nothing tells the values of m apart; "
+        f"'one seed': a single training behind the tail; 'devices': costs of several kinds of device."
+    )
+    return without_empty_columns(Table(SEEDS_TITLE, columns, tuple(map(_seeds_row, advice)), note))
+
+
+def _seeds_row(advice: EnoughSeeds) -> tuple[object, ...]:
+    seeds = [at.seeds for at in advice.tried]
+    both = () if advice.enough is None else (advice.enough, advice.best)
+    enough, best = [(at, advice.tail) for at in both] or (None, None)
+    return (
+        *advice.setting,
+        tuple(at.m for at in advice.tried),
+        enough,
+        best,
+        tuple(at.cpu_seconds for at in both) or None,
+        tuple(at.steps_per_second for at in both) or None,
+        (min(seeds), max(seeds)),
+        ", ".join(advice.remarks),
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Votes
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Votes:
+    """How many votes of one kind are needed, and the success that such votes reached.
+
+    Attributes:
+        setting: The setting.
+        m: Seeds r of a training step.
+        seeds: Training seeds; the values below have one entry for each training seed that has them.
+        rule: Whether seeds r vote on whole answers or part by part.
+        margins: 5th percentile over the inputs of the margin that decides this vote.
+        needed: Votes that the bound asks for; infinity where the bound gives nothing.
+        reached: Average success and its 5th percentile by number of votes, averaged over training seeds: the estimates
+            `votes_<k>` where they were measured, else the disjoint groups of the paper, `majority_<k>`.
+        shown: Numbers of votes with a column of the table: those in the protocols of the trials.
+        entropies: Entropy of the wrong answers in bits, averaged over the inputs with wrong answers.
+        evaluation_seeds: How many seeds r the margins were estimated from.
+    """
+
+    setting: SharedEntries
+    m: int
+    seeds: int
+    rule: VotingRule
+    margins: tuple[float, ...]
+    needed: tuple[float, ...]
+    reached: Mapping[int, tuple[float, float]]
+    shown: tuple[int, ...]
+    entropies: tuple[float, ...]
+    evaluation_seeds: int
+
+    def enough(self, which: Literal[0, 1]) -> int | None:
+        """The fewest votes whose measured average success (0), or 5th percentile (1), is at least 1 - FAILURE."""
+        return min((group for group, shares in self.reached.items() if shares[which] >= 1 - FAILURE), default=None)
+
+
+def votes_of_networks(results: Results) -> list[Votes]:
+    """The votes of every randomised setting and kind of vote with a measured margin or success."""
+    advice = []
+    for setting, rows in _randomised(results.trials):
+        spec = rows["spec"].iloc[0]
+        task = task_of(spec)
+        voting = task.abilities().voting if task else None
+        if voting is None:
+            continue
+        groups, evaluation_seeds = entries(spec)["evaluation.votes"], entries(spec)["evaluation.seeds"]
+        for vote, rule in sorted(voting.rules.items(), key=lambda named: named[1]):  # joint first
+            reached = {}
+            for size in sorted({*groups, *sizes_of(evaluation_seeds, groups)}):
+                for metric in (Metric(estimate_of(vote), votes=size), Metric(vote, votes=size)):
+                    average, tail = _values(rows, metric.name), _values(rows, metric.tail.name)
+                    if average and tail:
+                        reached.setdefault(size, (float(np.mean(average)), float(np.mean(tail))))
+            # Shares of single precision may exceed 1 by a rounding error; so may margins of a perfect model.
+            margins = tuple(min(margin, 1.0) for margin in _values(rows, MARGINS[rule]))
+            if margins or reached:
+                needed = tuple(votes_needed(margin, rivals_of(voting, rule), FAILURE) for margin in margins)
+                m, seeds = int(rows["m"].iloc[0]), rows["seed"].nunique()
+                entropies = _values(rows, "wrong_entropy")
+                shown = tuple(size for size in groups if size in reached)
+                advice.append(
+                    Votes(setting, m, seeds, rule, margins, needed, reached, shown, entropies, evaluation_seeds)
+                )
+    return advice
+
+
+def _values(rows: pd.DataFrame, metric: str) -> tuple[float, ...]:
+    """Values of the trials that have the metric; trials of older programs may lack it."""
+    return tuple(rows[metric].dropna().astype(float)) if metric in rows else ()
+
+
+def _enough(cell: tuple[int | None, int | None, int]) -> str:
+    """The fewest votes that sufficed, on average and in the 5th percentile; None if not even the most did."""
+    *enough, most = cell
+    return "/".join(f">{most}" if votes is None else str(votes) for votes in enough)
+
+
+def _span(shown: Callable[[float], str]) -> Form:
+    """Lowest and highest of several values; once if they look alike."""
+
+    def text(values: Sequence[float]) -> str:
+        return " ... ".join(dict.fromkeys(shown(value) for value in (min(values), max(values))))
+
+    return Form(text, numeric=True, order=min)
+
+
+MARGIN = _span("{:.2f}".format)
+BOUND = _span(lambda votes: "none" if math.isinf(votes) else f"{votes:,.0f}")
+ENTROPY = _span("{:.1f}".format)
+ENOUGH = Form(_enough, numeric=True, order=lambda cell: cell[0])
+SHARES = Form(
+    lambda shares: "/".join(f"{100 * share:.3g}" for share in shares), numeric=True, order=lambda shares: shares[0]
+)
+MISSING = "-"
+VOTES_TITLE = "How many votes each network needs"
+
+
+def votes_table(advice: Sequence[Votes]) -> Table:
+    """The votes as a table."""
+    groups = sorted({group for votes in advice for group in votes.shown})
+    columns = (
+        *_SHARED_COLUMNS,
+        Column("m", VALUE),
+        Column("seeds", VALUE),
+        Column("vote"),
+        Column("margin", MARGIN, MISSING),
+        Column("bound", BOUND, MISSING),
+        Column("enough", ENOUGH, MISSING),
+        *(Column(f"{group} votes, %", SHARES) for group in groups),
+        Column("entropy", ENTROPY, MISSING),
+    )
+    seeds = " or ".join(str(count) for count in sorted({votes.evaluation_seeds for votes in advice}))
+    note = (
+        f"Vote: seeds r vote on whole answers, or on each part of them such as a bit. "
+        f"Margin: share of seeds with the most frequent right answer less that with the most frequent wrong one; by "
+        f"part, share with the weakest part right less that with it wrong; 5th percentile over the inputs, from "
+        f"{seeds} evaluation seeds, whose noise makes it look worse than it is. "
+        f"Bound: so many are right with probability {100 * (1 - FAILURE):g} % on 95 % of the inputs; fewer may "
+        f"do, and 'none' says that the bound promises nothing. "
+        f"Enough: the fewest votes taken that reached {100 * (1 - FAILURE):g} %, on average/in the 5th percentile, "
+        f"which is what the bound is about; beside it the success of votes in the same form. "
+        f"Entropy: of the wrong answers, in bits. Of several training seeds the lowest ... highest. "
+        f"'{MISSING}': not measured, as by older programs, or no answer is wrong."
+    )
+    rows = tuple(_votes_row(votes, groups) for votes in advice)
+    return without_empty_columns(Table(VOTES_TITLE, columns, rows, note))
+
+
+def _votes_row(votes: Votes, groups: Sequence[int]) -> tuple[object, ...]:
+    enough = (votes.enough(0), votes.enough(1), max(votes.reached)) if votes.reached else None
+    return (
+        *votes.setting,
+        votes.m,
+        votes.seeds,
+        "whole" if votes.rule == "joint" else "parts",
+        votes.margins or None,
+        votes.needed or None,
+        enough,
+        *(votes.reached.get(group) for group in groups),
+        votes.entropies or None,
+    )

@@ -1,0 +1,1 @@
+"""What a search space may declare under `panels:`, without how it is drawn."""

@@ -1,0 +1,136 @@
+"""Checks of the names in panels: columns, metrics, training curves, outcomes and tasks of the trials to be drawn.
+
+A panel is drawn when all trials are done, which is too late to learn that a name was misspelt. So panels are checked at
+the start of a sweep. A report does not check names: it draws what the rows of the store have.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from sweeper.messages import did_you_mean, nearest_name
+from sweeper.panels.kinds import MetricSource, Panel
+from sweeper.panels.series import Best, Where
+from sweeper.trial.columns import COLUMNS, METRICS
+from sweeper.trial.metrics import metric_named
+
+_OF_SOME_TRIALS = {*METRICS, "extra_metrics", *(name for name in COLUMNS if name.startswith("error_"))} - {"train_loss"}
+
+ROW_COLUMNS = tuple(name for name in COLUMNS if name not in _OF_SOME_TRIALS)
+"""Columns that every finished row of a store has, beside the metrics of the evaluation."""
+
+Location = tuple[str | int, ...]
+"""Keys and places from the list of panels down to a name."""
+
+
+class Names(Protocol):
+    """The names that trials will have. To list metrics and outcomes may take seconds, so they are read when needed."""
+
+    tasks: list[str]
+    paths: list[str]
+
+    @property
+    def metrics(self) -> list[str]: ...
+
+    @property
+    def outcomes(self) -> list[str]: ...
+
+    @property
+    def curves(self) -> list[str]: ...
+
+
+def mistakes(panels: Sequence[Panel], declared: Sequence[str], names: Names) -> Iterator[tuple[Location, str]]:
+    """The names in panels that no trial will have: the place of each, and a message.
+
+    `declared` has the names of the panels in the document, where the curves of a cost panel are one panel.
+    """
+    by_name = {panel.name: panel for panel in panels}
+    for index, declared_name in enumerate(declared):
+        panel = by_name.get(declared_name) or next(panel for panel in panels if panel.figure == declared_name)
+        for location, name, source in _references(panel):
+            if message := _mistake(names, name, source):
+                yield (index, *location), message
+        for location, task in _tasks(panel):
+            if task not in names.tasks:
+                yield (index, *location), f"no trial has the task '{task}' (known: {', '.join(names.tasks)})"
+
+
+def _mistake(names: Names, name: str, source: MetricSource) -> str | None:
+    """The mistake in a name; None if the name is right."""
+    match source:
+        case "column":
+            return _mistake_in_column(names, name)
+        case "votes":
+            metrics = map(metric_named, names.metrics)
+            known = [metric._replace(votes=None).name for metric in metrics if metric.votes is not None]
+            return _unknown("votes", name, known, known)
+        case "curve":
+            return _unknown("training curve", name, names.curves, names.curves)
+        case "outcome":
+            return _unknown("outcome", name, names.outcomes, names.outcomes)
+        case "walk":
+            walks = [outcome for outcome in names.outcomes if outcome.endswith("_0_0")]
+            known = [*names.outcomes, *(walk.removesuffix("_0_0") for walk in walks)]
+            return _unknown("outcome", name, known, walks)
+
+
+def _unknown(what: str, name: str, known: Sequence[str], listed: Sequence[str]) -> str | None:
+    if name in known:
+        return None
+    hint = did_you_mean(nearest_name(name, known))
+    return f"unknown {what} '{name}'{hint} (known: {', '.join(dict.fromkeys(listed))})"
+
+
+def _mistake_in_column(names: Names, name: str) -> str | None:
+    if name in ROW_COLUMNS or name in names.paths:
+        return None
+    ends = [path for path in names.paths if path.endswith(f".{name}")]
+    if len(ends) == 1 or name in names.metrics:
+        return None
+    if ends:
+        return f"'{name}' could be {' or '.join(sorted(ends))}"
+    known = [*ROW_COLUMNS, *names.metrics, *names.paths, *(path.rpartition(".")[2] for path in names.paths)]
+    return f"unknown column '{name}'{did_you_mean(nearest_name(name, known))}"
+
+
+_Reference = tuple[Location, str, MetricSource]
+"""A name in a panel: its place there, the name, and where its values come from."""
+
+
+def _references(panel: Panel) -> Iterator[_Reference]:
+    yield from _choice((), panel.where, panel.best)
+    # The metrics of evaluations depend on protocols that are not chosen yet.
+    known = not panel.draws_evaluations
+    yield from _drawn((), panel, panel.SOURCE) if known else ()
+    for place, series in enumerate(panel.series):
+        yield from _choice(("series", place), series.where, series.best)
+        yield from _drawn(("series", place), series, panel.SOURCE) if known else ()
+    for field in panel.CURVES:
+        if name := getattr(panel, field).curve:
+            yield (field, "curve"), name, "curve"
+    for field in ("split", *panel.COLUMNS):
+        value = getattr(panel, field)
+        for name in value if isinstance(value, tuple) else (getattr(value, "column", value),):
+            if isinstance(name, str):
+                yield (field,), name, "column"
+
+
+def _drawn(location: Location, part: Any, source: MetricSource) -> Iterator[_Reference]:
+    for field in ("metric", "tail"):
+        if name := getattr(part, field, None):
+            yield (*location, field), name, source
+
+
+def _choice(location: Location, where: Where, best: Best | None) -> Iterator[_Reference]:
+    for name in where:
+        yield (*location, "where", name), name, "column"
+    if best is not None:
+        yield (*location, "best", "metric"), best.metric, "column"
+
+
+def _tasks(panel: Panel) -> Iterator[tuple[Location, Any]]:
+    """The tasks that conditions ask for, with their places."""
+    for location, where in ((), panel.where), *((("series", i), part.where) for i, part in enumerate(panel.series)):
+        for key in {"task", "task.name"} & where.keys():
+            value = where[key]
+            for task in value if isinstance(value, list) else [value]:
+                yield (*location, "where", key), task
