@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import jax
 
-from sweeper.launch.local_cluster import machine_resources
+from sweeper.launch.ray_internals import machine_resources
 from sweeper.packs import compilation_ahead
 from sweeper.packs.packing import Pack, structure
 from sweeper.space.resources import Resources

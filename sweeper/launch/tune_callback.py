@@ -23,6 +23,7 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.job import Job
+from sweeper.launch.ray_internals import actor_of
 from sweeper.launch.worker_messages import GIVEN_UP, Failed, Lost, decoded, encoded, report_of
 from sweeper.messages import counted, duration
 from sweeper.packs.labels import label, varying
@@ -68,8 +69,8 @@ class TrialErrors(logging.Handler):
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Take over the messages of Tune's loop, and show them nowhere else meanwhile."""
-        logger = logging.getLogger("ray.tune.execution.tune_controller")
+        """Take over the errors that Tune logs, and show them nowhere else meanwhile."""
+        logger = logging.getLogger("ray.tune")
         before = logger.level, logger.propagate
         logger.setLevel(logging.ERROR)
         logger.propagate = False
@@ -257,7 +258,7 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def _end_if_stuck(self, trial: Trial) -> None:
         """Ends the worker of a pack that has reported nothing new for too long; after the second the pack is lost."""
-        limit, actor = self._job.resources.progress_seconds, trial.temporary_state.ray_actor
+        limit, actor = self._job.resources.progress_seconds, actor_of(trial)
         seconds = time.monotonic() - self._news[trial.trial_id][1]
         if seconds < limit or actor is None:
             return

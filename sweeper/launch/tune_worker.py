@@ -14,11 +14,11 @@ from ray.util import get_current_placement_group
 from ray.util.placement_group import PlacementGroup
 
 from sweeper.events import PackProgressed
-from sweeper.launch.cluster import worker_environment
 from sweeper.launch.compiling import keep_programs
+from sweeper.launch.environment import worker_environment
 from sweeper.launch.failures import PluginRaised, commit_failed, reason
+from sweeper.launch.job import WorkKind
 from sweeper.launch.population import Population
-from sweeper.launch.work_kinds import WorkKind
 from sweeper.launch.worker_messages import GIVEN_UP, Failed, Lost, Report, decoded
 from sweeper.messages import printable_lines
 from sweeper.packs import checkpoint

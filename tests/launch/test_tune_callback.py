@@ -14,8 +14,7 @@ from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import tune_callback, worker_messages
-from sweeper.launch.job import Job
-from sweeper.launch.work_kinds import NetworkEvaluation, Training, WorkKind
+from sweeper.launch.job import Job, NetworkEvaluation, Training, WorkKind
 from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.packs import plan
 from sweeper.packs.evaluation_plan import ProtocolChanges

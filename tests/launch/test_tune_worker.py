@@ -9,7 +9,7 @@ from ray import cloudpickle
 
 from sweeper.events import PackProgressed
 from sweeper.launch import tune_worker, worker_messages
-from sweeper.launch.work_kinds import NetworkEvaluation, Training
+from sweeper.launch.job import NetworkEvaluation, Training
 from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.packs import pack_run, plan
 from sweeper.packs.evaluation_plan import ProtocolChanges

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sweeper.launch import tune_worker, worker_messages
-from sweeper.launch.work_kinds import Training, WorkKind
+from sweeper.launch.job import Training, WorkKind
 from sweeper.launch.worker_messages import Report
 from sweeper.packs import plan
 from sweeper.packs.orders import Order
