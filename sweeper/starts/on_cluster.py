@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from sweeper import events, listeners
 from sweeper.interruption import Interruption
-from sweeper.listeners.heard_start import HeardStart
+from sweeper.listeners import HeardStart
 from sweeper.packs.packing import Pack
 from sweeper.starts.output import Output
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import sweeper
 from sweeper import status
 from sweeper.commands import delete, rename, stop
-from sweeper.listeners import driver_stop, heartbeat_writer
+from sweeper.listeners import heartbeat_writer, heartbeats
 from sweeper.packs import halving, pack_run
 from sweeper.space.problems import SearchSpaceError
 from sweeper.starts.from_python import SweepError
@@ -86,7 +86,7 @@ def test_other_commands_see_a_training_in_this_process(space, tmp_path, monkeypa
     spec, results = sweeper.read_space(space, {"trial.steps": 100_000}), str(tmp_path / "results")
     store, advance, answers = Store.open(results), pack_run.PackRun.advance, []
     monkeypatch.setattr(heartbeat_writer, "SECONDS", 0.01)
-    monkeypatch.setattr(driver_stop, "SECONDS", 0.01)
+    monkeypatch.setattr(heartbeats, "LOOK_SECONDS", 0.01)
 
     def said(command, *arguments):
         return CliRunner().invoke(command.app, [*arguments, "--results", results])
