@@ -14,11 +14,9 @@ import pyarrow as pa
 
 from sweeper.store import snapshots
 from sweeper.store.file_names import named_trial
-from sweeper.store.files import DurableFiles, FileState, StoreError
-from sweeper.store.quarantine import Damage
+from sweeper.store.files import DurableFiles, FileState, StoreError, in_threads
 from sweeper.store.schema import TRIAL_FILE
-from sweeper.store.seal import DamagedError, Tail, TrialSeal, tail_of, text_of, unsealed
-from sweeper.store.threads import in_threads
+from sweeper.store.seal import Damage, DamagedError, Tail, TrialSeal, tail_of, text_of, unsealed
 from sweeper.store.trial_file import decoded
 
 logger = logging.getLogger(__name__)

@@ -19,12 +19,10 @@ import pyarrow.parquet as pq
 from pydantic_core import from_json
 
 from sweeper.store.file_names import evaluated_trial
-from sweeper.store.files import DurableFiles
-from sweeper.store.quarantine import Damage, set_aside
+from sweeper.store.files import DurableFiles, in_threads
 from sweeper.store.schema import SCHEMA_VERSION
-from sweeper.store.seal import LARGEST_TAIL, DamagedError, EvaluationSeal, proven_whole, sealed
+from sweeper.store.seal import LARGEST_TAIL, Damage, DamagedError, EvaluationSeal, proven_whole, sealed, set_aside
 from sweeper.store.store import Store
-from sweeper.store.threads import in_threads
 from sweeper.store.trial_file import ROW_LIMIT, json_text, spelt_out
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.record import canonical

@@ -24,10 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sweeper.store.file_names import trial_file_name
-from sweeper.store.files import DurableFiles, FileState, StoreError
+from sweeper.store.files import DurableFiles, FileState, StoreError, in_threads
 from sweeper.store.schema import CURVES_COLUMN, TRIALS
 from sweeper.store.seal import DamagedError, SnapshotSeal, sealed, tail_of, unsealed
-from sweeper.store.threads import in_threads
 from sweeper.store.trial_file import POINT_ENCODING, check_metrics, check_specs
 
 logger = logging.getLogger(__name__)

@@ -18,9 +18,8 @@ from sweeper.messages import did_you_mean, nearest_name, printable
 from sweeper.store.annotations import rename_annotations
 from sweeper.store.file_names import SWEEP_FILE, sweep_file
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.quarantine import Damage, set_aside
 from sweeper.store.schema import SCHEMA_VERSION
-from sweeper.store.seal import check_version
+from sweeper.store.seal import Damage, check_version, set_aside
 from sweeper.trial.provenance import Provenance, without_folders
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.store import copying, local_files, tar_stores, threads, trial_file
+from sweeper.store import copying, files, local_files, tar_stores, trial_file
 from sweeper.store.copying import Copied, copy
 from sweeper.store.evaluations import evaluations_table, stored_evaluations
 from sweeper.store.store import Store, StoreError
@@ -100,7 +100,7 @@ def test_a_trial_that_comes_meanwhile_stays(source, target, monkeypatch):
 
     def threads_after_a_commit(work, items):
         target.commit(meanwhile)
-        return threads.in_threads(work, items)
+        return files.in_threads(work, items)
 
     monkeypatch.setattr(copying, "in_threads", threads_after_a_commit)
     copy(source, target)
