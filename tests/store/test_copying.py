@@ -21,16 +21,9 @@ def source(tmp_path):
     return filled(tmp_path / "source")
 
 
-@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
-def target(request, tmp_path):
-    if request.param == "disk":
-        return Store.open(tmp_path / "target")
-    return Store.open(request.getfixturevalue("s3").url(tmp_path.name))
-
-
 @pytest.fixture
-def local(tmp_path):
-    return Store.open(tmp_path / "target")
+def target(results):
+    return results
 
 
 def states(store):
