@@ -39,26 +39,16 @@ class WorkKind(abc.ABC):
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
     ) -> PackRun | EvaluationRun:
-        """The run of a pack.
-
-        Args:
-            work: The pack.
-            destination: The store, and what is kept.
-            trainer: Makes the trainer of a pack in this worker.
-            device_share: See `pack_run.opened`.
-        """
+        """The run of a pack; `trainer` makes the trainer of a pack in this worker, see also `pack_run.opened`."""
 
     @abc.abstractmethod
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
-        """The rows that a worker has committed before it died; the next worker is not given their trials.
+        """Status by id of the trials that a worker has committed before it died; the next worker is not given these.
 
         Args:
             store: The store.
             work: The pack as the worker got it.
             done: Statuses of rows whose trials need not run.
-
-        Returns:
-            The status of their trials, by id.
 
         Raises:
             StoreError: the store cannot be read.
@@ -75,11 +65,9 @@ class Training(WorkKind):
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
     ) -> PackRun:
-        """The training of a pack, from its checkpoint if it has one."""
         return pack_run.opened(work.pack, work.pending, destination, trainer(work.pack), work.segment, device_share)
 
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
-        """The pending trials that have a row as long as the work."""
         pending = work.pack.part(work.pending).trials if work.pending else ()
         seals = store.seals_of(pending)
         return {key: seal.status for key, seal in seals.items() if self._is_done(seal, work, done)}
@@ -92,13 +80,10 @@ class Training(WorkKind):
 
 @dataclasses.dataclass(frozen=True)
 class NetworkEvaluation(WorkKind):
-    """The stored networks of packs are evaluated by other protocols.
+    """The stored networks of packs are evaluated by protocols that are changed like this.
 
     The rows of their trials stay as they are, whatever fails. A run passes over trials that were evaluated before, so
     that it needs no checkpoint.
-
-    Attributes:
-        changes: Changes of the trials' protocols.
     """
 
     leaves_checkpoints = False
@@ -109,12 +94,10 @@ class NetworkEvaluation(WorkKind):
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
     ) -> EvaluationRun:
-        """The evaluation of a pack's networks."""
         return evaluation_run.opened(work, self.changes, destination.store, destination.provenance)
 
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
-        """None: the next worker is given all trials, and passes over those that were evaluated."""
-        return {}
+        return {}  # the next worker is given all trials, and passes over those that were evaluated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,12 +126,8 @@ class Job:
 
 
 class Launched(NamedTuple):
-    """How a launch ended.
-
-    Attributes:
-        losses: Trials that could not be committed; pending trials after an interruption are not among them.
-        refused: Whether the launch ended early because the store took no more commits.
-    """
+    """How a launch ended: with which trials that could not be committed (after an interruption pending trials are not
+    among them), and whether early because the store took no more commits."""
 
     losses: list[TrialsLost]
     refused: bool

@@ -61,11 +61,6 @@ def _replaced(owner: Any, **parts: object) -> Iterator[None]:
             setattr(owner, name, part)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Clusters
-# --------------------------------------------------------------------------------------------------------------------
-
-
 def machine_resources() -> Mapping[str, float]:
     """How many `CPU` and `GPU` a local cluster would have, as Ray counts them; Ray is not started.
 
@@ -176,11 +171,6 @@ def _wait_until_registered(node: Any) -> None:
             if any(node_id.hex() == node.node_id for node_id in known):
                 return
             time.sleep(LOOK_SECONDS)
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Tune
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def staged_in(folder: Path) -> AbstractContextManager[None]:

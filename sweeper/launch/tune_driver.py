@@ -102,13 +102,7 @@ class _EarlyStopping(NotSaved, ASHAScheduler):
 def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
     """Run all work of a source on the cluster that `cluster.connected` has connected.
 
-    Args:
-        job: The work.
-        stream: Takes the events.
-        interruption: Checked about ten times a second; a signal makes running packs leave a checkpoint.
-
-    Returns:
-        How the launch ended.
+    Signals are looked for about ten times a second; the first makes running packs leave a checkpoint.
 
     Raises:
         LaunchError: Tune gave up.
@@ -118,16 +112,15 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
     errors = TrialErrors()
     callback = SweepCallback(job, stream, interruption, orders, errors)
     scheduler = _EarlyStopping(job.early_stopping, orders) if job.early_stopping else None
-    given = {
-        "orders": orders,
-        "store": job.store.url,
-        "provenance": job.provenance,
-        "resources": job.resources,
-        "work_kind": job.work_kind,
-    }
-    worker = tune.with_resources(
-        tune.with_parameters(PackWorker, **given), tune.PlacementGroupFactory(job.resources.bundles())
+    worker = tune.with_parameters(
+        PackWorker,
+        orders=orders,
+        store=job.store.url,
+        provenance=job.provenance,
+        resources=job.resources,
+        work_kind=job.work_kind,
     )
+    worker = tune.with_resources(worker, tune.PlacementGroupFactory(job.resources.bundles()))
     if (bundle := _missing_bundle(job.resources)) is not None:
         stream.emit(events.ResourcesAwaited(bundle))
     try:

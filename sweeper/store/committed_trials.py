@@ -42,13 +42,7 @@ class Reading(NamedTuple):
 
 
 def read(files: DurableFiles, columns: Sequence[str], trial_ids: Iterable[str] | None = None) -> Reading:
-    """Read the committed trials, or those listed.
-
-    Args:
-        files: The files of the store.
-        columns: Some of `snapshots.COLUMNS`.
-        trial_ids: Ids of trials; None for all.
-    """
+    """Some of `snapshots.COLUMNS` of the committed trials, or of those listed."""
     wanted = None if trial_ids is None else set(trial_ids)
     if wanted is not None and len(wanted) <= FEW:
         partitions = [inner for outer in files.folders("trials") for inner in files.folders(outer)]

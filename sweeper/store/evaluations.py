@@ -124,13 +124,9 @@ def stored_evaluation(store: Store, trial: TrialSpec, protocol: Evaluation) -> E
 
 
 def stored_evaluations(store: Store, networks: Mapping[str, str | None]) -> list[StoredEvaluation]:
-    """The evaluations of these networks, in the order of their names.
+    """The evaluations of these networks, which are digests by trial id, in the order of their names.
 
     Damaged files are set aside, with one warning each.
-
-    Args:
-        store: The store.
-        networks: Digest of the network by trial id; None for a trial without one.
     """
     names, damages = [], []
     for name, state in sorted(store.files.listing("evaluations").items()):

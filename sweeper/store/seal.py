@@ -146,7 +146,7 @@ def sealed(
         seal: The seal of the file.
         options: Options of pyarrow's writer.
         first_of_tail: The column with which the tail begins; None if the tail is the footer alone.
-        rows: Number of rows of a row group; by default all rows are one.
+        rows: Rows of a row group; by default all rows are one.
     """
     place = "0" * _PROOF_LENGTH
     text = text_of(seal)[:-1] + f',"proof":"{place}"}}'
@@ -239,12 +239,9 @@ def tail_of(files: DurableFiles, name: str) -> Tail | None:
 
 
 def unsealed(tail: Tail, form: type[Seal], name: str) -> Seal:
-    """The seal of a file, after proof that its tail is whole.
+    """The seal of a file, which must be of this form, after proof that its tail is whole.
 
-    Args:
-        tail: The tail.
-        form: Which seal the file must have.
-        name: The file; trials and evaluations belong into the file that their seal names.
+    Trials and evaluations belong into the file that their seal names.
 
     Raises:
         DamagedError: the tail is not whole, or the file belongs somewhere else.

@@ -55,13 +55,7 @@ class Covered(NamedTuple):
 
 
 def covered(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence[str]) -> Covered:
-    """What snapshots hold of the listed files of trials; unreadable snapshots are passed over with a warning.
-
-    Args:
-        files: The files of the store.
-        listed: The files of trials and their states.
-        columns: The columns of the rows.
-    """
+    """What snapshots hold of the listed files of trials; unreadable snapshots are passed over with a warning."""
     answer = Covered(set(), [])
     for name in _names(files):
         try:
@@ -79,12 +73,9 @@ def covered(files: DurableFiles, listed: Mapping[str, FileState], columns: Seque
 
 
 def add(files: DurableFiles, listed: Mapping[str, FileState], rows: pa.Table) -> None:
-    """Write a snapshot of further rows.
+    """Write a snapshot of rows that no snapshot has, with the columns `COLUMNS`.
 
-    Args:
-        files: The files of the store.
-        listed: The files of all trials and their states, as they were before the rows were read.
-        rows: Rows that no snapshot has, with the columns `COLUMNS`.
+    `listed` has the files of all trials as they were before the rows were read.
     """
     newest = max(state.modified for state in listed.values())
     states = [listed[name] for name in rows["file"].to_pylist()]

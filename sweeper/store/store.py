@@ -90,10 +90,6 @@ class Store:
 
         Nothing is read or made yet.
 
-        Args:
-            url: The address.
-            retries: How long commits and checkpoints wait for a store in trouble.
-
         Raises:
             StoreError: the address makes no sense.
         """

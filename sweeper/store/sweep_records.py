@@ -49,11 +49,7 @@ class SweepRecord(BaseModel):
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that cannot be the name of a file below `sweeps/`.
-
-    Raises:
-        StoreError: the name has other characters than letters, digits, `_`, `-` and `.`, or begins with one of these.
-    """
+    """Refuse a name that cannot be the name of a file below `sweeps/`, with a `StoreError`."""
     if not SWEEP_FILE.fullmatch(sweep_file(name)):
         raise StoreError(f"{name!r} cannot name a sweep: letters, digits, '_', '-' and '.' only")
 
@@ -66,11 +62,7 @@ def unknown_sweep(name: str, known: Iterable[str]) -> StoreError:
 
 
 def latest_starts(records: Iterable[SweepRecord], needed: Iterable[str] = ()) -> dict[str, SweepRecord]:
-    """The latest start of every sweep, by name.
-
-    Args:
-        records: All starts, in order.
-        needed: Names of sweeps that the caller needs.
+    """The latest of the starts, which are in order, of every sweep by name.
 
     Raises:
         StoreError: there is no sweep of a needed name.

@@ -1,6 +1,5 @@
 """Without a private part of Ray its public way is taken, and without all of them a sweep still runs."""
 
-import logging
 import math
 import os
 import subprocess
@@ -13,7 +12,7 @@ import ray
 from ray._private import node
 from ray.exceptions import RpcError
 
-from sweeper.launch import ray_internals, tune_callback
+from sweeper.launch import ray_internals
 from sweeper.launch.cluster import running_cluster, start_local
 from sweeper.launch.failures import LaunchError
 from sweeper.trial import plugins
@@ -106,13 +105,6 @@ def test_packs_run_without_private_parts(tmp_path):
         [sys.executable, "-c", SWEEP, str(tmp_path)], cwd=plugins.ROOT, text=True, capture_output=True
     )
     assert (done.returncode, done.stdout) == (0, "3 packs, in a private folder\n"), done.stderr
-
-
-def test_the_errors_of_tune_come_from_all_of_its_modules():
-    errors = tune_callback.TrialErrors()
-    with errors.listening():
-        logging.getLogger("ray.tune.any.module").error("failed", exc_info=ValueError("no"))
-    assert isinstance(errors.latest, ValueError)
 
 
 class Head:
