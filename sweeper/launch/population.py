@@ -25,7 +25,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from sweeper.launch.failures import PluginRaised, reason
 from sweeper.packs.packing import stack
 from sweeper.training import evolution
-from sweeper.training.population import Distribution, Evaluator
+from sweeper.training.trainer import Distribution, Evaluator
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.trial_spec import TrialSpec, canonical

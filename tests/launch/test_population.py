@@ -21,7 +21,7 @@ from sweeper.launch.population import Population
 from sweeper.packs.packing import stack
 from sweeper.space.resources import Resources
 from sweeper.training import evolution
-from sweeper.training.population import Evaluator
+from sweeper.training.trainer import Evaluator
 from sweeper.trial import fingerprint, plugins
 from sweeper.trial.trial_spec import TrialSpec
 
