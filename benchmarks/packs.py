@@ -17,7 +17,7 @@ from rich.console import Console
 from sweeper import launch
 from sweeper.events import Stream, SweepPlanned
 from sweeper.interruption import Interruption
-from sweeper.listeners import log_lines
+from sweeper.listeners import views
 from sweeper.packs import plan
 from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
@@ -41,7 +41,7 @@ def measure(packs: int) -> float:
     source = plan.ListedWork(plan.Plan({}, {}, 1, packs, work, frozenset()))
     planned = SweepPlanned("benchmark", trials=packs, done=0, failed=0, steps=0)
     origin = provenance.capture("benchmark")
-    heard = [log_lines.LogLines(Console(file=io.StringIO()))]
+    heard = [views.LogLines(Console(file=io.StringIO()))]
     with tempfile.TemporaryDirectory() as folder, Stream(heard, warn=print) as stream:
         job = launch.Job(source, lambda: planned, Store.open(folder), origin, Resources(), launch.Training())
         begun = time.monotonic()

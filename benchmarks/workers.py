@@ -36,7 +36,7 @@ from sweeper import launch
 from sweeper.events import Event, PackEnded, PackProgressed, Stream, SweepPlanned
 from sweeper.interruption import Interruption
 from sweeper.launch import tune_driver, tune_worker
-from sweeper.launch.cluster import worker_environment
+from sweeper.launch.environment import worker_environment
 from sweeper.launch.tune_worker import PackWorker
 from sweeper.packs import plan
 from sweeper.packs.packing import Pack

@@ -39,7 +39,7 @@ def stop(
 
 def _stopped(store: "Store", sweep: str) -> bool:
     """Ask all drivers of a sweep to stop and print their answers; returns whether all of them answered."""
-    from sweeper.listeners.driver_stop import answers
+    from sweeper.listeners.heartbeats import answers
     from sweeper.store.sweep_records import latest_starts
 
     ends = set()

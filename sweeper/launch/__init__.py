@@ -11,17 +11,20 @@ Invariants:
     - A worker has one thread that computes, and gets a GPU only if the pack asks for one; its environment
       says so before jax is imported.
     - After `connected` is left, no process that it started remains.
+
+Each module imports from those below it, from top to bottom: `tune_driver` gives Tune the work; `tune_callback` hears
+what becomes of it, `tune_worker` does it, and `cluster` is where; `code_snapshot`, `compiling` and `population` are
+what workers need; `worker_messages` and `job` are what driver and workers agree on; `failures`; `ray_internals`, the
+private parts of Ray; `environment`.
 """
 
-from sweeper.launch import worker_process  # isort: skip  # before all that takes time to import
-from sweeper.launch import ray_environment  # isort: skip  # before Ray
+from sweeper.launch import environment  # isort: skip  # before all that takes time to import, and before Ray
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.cluster import connected, refuse_too_large
 from sweeper.launch.compiling import FirstPacks
 from sweeper.launch.failures import LaunchError, ProjectError, TooLarge
-from sweeper.launch.job import Job, Launched
-from sweeper.launch.work_kinds import NetworkEvaluation, Training
+from sweeper.launch.job import Job, Launched, NetworkEvaluation, Training
 
 __all__ = [
     "FirstPacks",
@@ -33,10 +36,9 @@ __all__ = [
     "TooLarge",
     "Training",
     "connected",
+    "environment",
     "launch",
-    "ray_environment",
     "refuse_too_large",
-    "worker_process",
 ]
 
 

@@ -1,55 +1,47 @@
-"""The Ray cluster of a start: a running one or a local one, with an environment for its workers."""
+"""The Ray cluster of a start: a running one, or a local one that other users of the machine cannot reach.
+
+By default Ray listens on all addresses, makes its session folder writable to everybody, and leaves its token readable
+to everybody. Every user who can write to that folder can make the driver and its workers execute code. On a local
+cluster ports are open on the loopback address only, the session folder lies below a folder of mode 0700, and the token
+exists in the environment of the cluster's own processes alone.
+
+A start waits for its local cluster. So the cluster consists of the processes that it needs, and its workers get their
+environment from the processes that start them: a runtime environment of Ray would take two processes for every worker.
+"""
 
 import contextlib
 import importlib
 import logging
 import os
+import resource
 import signal
 import socket
-from collections.abc import Iterator
-from typing import Any, cast
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import ray
-from ray._private import services  # Ray's public ways to an address connect to it, and wait for a minute
 
 from sweeper.interruption import Interruption
-from sweeper.launch import local_cluster
+from sweeper.launch import ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.compiling import FirstPacks, compiled_ahead
-from sweeper.launch.failures import LaunchError, TooLarge
-from sweeper.launch.head_watch import watched_head
-from sweeper.launch.worker_process import WORKER_VARIABLE
+from sweeper.launch.environment import variables, worker_environment
+from sweeper.launch.failures import LaunchError, TooLarge, reason
 from sweeper.messages import counted
-from sweeper.packs.memory_share import memory_share
 from sweeper.space.resources import Resources
-from sweeper.trial import jax_settings
+from sweeper.trial.private_folder import private_folder
 
 CONNECT_SECONDS = 30
 """After this time without an answer a cluster counts as refusing the driver."""
 
+HEAD_SECONDS = 1.0
+"""Seconds between two checks of the head."""
 
-def worker_environment(resources: Resources) -> dict[str, str]:
-    """Environment of the worker processes, set before jax is imported there.
-
-    One thread for any number of cores, as more threads are other numbers (`sweeper.training.compilation`); and XLA's
-    settings are those of this process. Preallocation lets the first pack take most of a GPU that several packs share.
-    """
-    environment = {
-        **{name: value for name, value in jax_settings.environment.items() if value or name == "XLA_FLAGS"},
-        "PJRT_NPROC": "1",
-        "NPROC": "1",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-        "RAY_CHDIR_TO_TRIAL_DIR": "0",
-        WORKER_VARIABLE: "1",
-    }
-    if resources.gpus == 0:
-        # Workers without a GPU of their own still see the GPUs of the node.
-        environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
-    else:
-        environment |= memory_share()
-    return environment
+LEAST_ADDRESS_SPACE = 6 * 2**30
+"""Bytes of address space. With less, Ray or its workers cannot make threads, and processes abort one after another."""
 
 
 def running_cluster(address: str | None) -> str | None:
@@ -65,14 +57,12 @@ def running_cluster(address: str | None) -> str | None:
         raise LaunchError(f"{address}: Ray Client is not supported; start the command on the cluster (ray job submit)")
     explicit = address not in (None, "auto") or bool(os.environ.get("RAY_ADDRESS"))
     try:
-        # Private, since Ray's public ways to an address connect to it, and wait a minute for a cluster that is gone.
-        running = services.canonicalize_bootstrap_address(cast(str, None if address == "auto" else address))
+        running = ray_internals.address_of_cluster(address)
     except Exception as error:  # Ray raises whatever the socket library does on a name it cannot resolve
         raise LaunchError(f"Ray address '{address}': {error}") from error
     if running is not None:
-        host, _, port = running.rpartition(":")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=3).close()
+            _knock(running)
             return running
         except (OSError, ValueError) as error:
             if explicit:
@@ -80,6 +70,11 @@ def running_cluster(address: str | None) -> str | None:
     if address == "auto":
         raise LaunchError("there is no running Ray cluster on this machine")
     return None
+
+
+def _knock(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), timeout=3).close()
 
 
 @contextlib.contextmanager
@@ -118,8 +113,11 @@ def connected(
                 if first is not None:
                     snapshot.require_loadable(first.trials, first.code, environment)
                 if cluster is None:
-                    ended.enter_context(local_cluster.fresh_token())
-                    _start(environment, snapshot)
+                    ended.enter_context(ray_internals.fresh_token())
+                    # Workers work in the working directory of `ray.init`, and look for modules there before they look
+                    # in PYTHONPATH. Tune takes longer to import than all of the driver's side apart from JAX.
+                    with contextlib.chdir(snapshot.project):
+                        start_local(environment, meanwhile=lambda: importlib.import_module("ray.tune"))
                 else:
                     _connect(cluster, environment, snapshot)
             except SystemExit:
@@ -127,7 +125,7 @@ def connected(
                 interruption.signum = signal.SIGTERM
             interruption.listen()
             interruption.check()
-            with watched_head(cluster, interruption):
+            with _watched_head(cluster, interruption):
                 yield cluster
     finally:
         # Half a shutdown would leave processes behind.
@@ -153,27 +151,58 @@ def refuse_too_large(address: str | None, resources: Resources) -> None:
 
 
 def _refuse_too_large(resources: Resources) -> None:
-    available = local_cluster.machine_resources()
+    available = ray_internals.machine_resources()
     blamed = {"CPU": "population_workers" if resources.population_workers else "cpus", "GPU": "gpus"}
     for name, key in blamed.items():
         needed = sum(bundle.get(name, 0.0) for bundle in resources.bundles())
-        if needed > available.get(name, 0):
+        if needed > available[name]:
             cores = "--set resources.gpus=0 trains on its cores, " if name == "GPU" else ""
             raise TooLarge(
-                f"resources.{key}: a pack takes {counted(needed, name)}, this machine has {available.get(name, 0):g}; "
+                f"resources.{key}: a pack takes {counted(needed, name)}, this machine has {available[name]:g}; "
                 f"{cores}--address on a cluster"
             )
 
 
-def _start(environment: dict[str, str], snapshot: CodeSnapshot) -> None:
-    # Workers work in the working directory of `ray.init`, and look for modules there before they look in PYTHONPATH.
-    with contextlib.chdir(snapshot.project):
-        local_cluster.start(environment, meanwhile=import_tune)
+def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] = lambda: None) -> None:
+    """Start Ray on this machine, within a `fresh_token`.
 
+    Args:
+        environment: Of the worker processes.
+        meanwhile: Called while Ray's processes start.
 
-def import_tune() -> None:
-    """Import what runs the packs. Tune takes longer to import than all of the driver's side apart from Jax."""
-    importlib.import_module("sweeper.launch.tune_driver")
+    Raises:
+        LaunchError: Ray does not start.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
+        raise LaunchError(
+            f"Ray cannot start: this shell limits the address space of a process to {limit / 2**30:.1f} GiB, and Ray "
+            f"needs {LEAST_ADDRESS_SPACE / 2**30:.0f} GiB (ulimit -v unlimited)"
+        )
+    # Ray makes its session folder below this one, open to all: this one keeps others out.
+    private = private_folder("ray")
+    folder = tempfile.mkdtemp(prefix="sweeper-") if private is None else str(private.parent)
+    # On a busy machine Ray may miss its own time limits for starting, and start without trouble a moment later.
+    for options, last in ((ray_internals.QUICK_START, False), ({}, True)):
+        try:
+            with (
+                ray_internals.on_loopback(),
+                variables({**environment, "RAY_TMPDIR": folder}),
+                ray_internals.only_what_is_needed(meanwhile),
+            ):
+                ray.init(
+                    address="local",
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.CRITICAL,
+                    object_store_memory=128 * 2**20,
+                    **options,
+                )
+            return
+        except Exception as error:  # full disks, closed ports, limits on processes, time: Ray has no type for them
+            ray.shutdown()
+            if last:
+                raise LaunchError(f"Ray did not start on this machine: {reason(error)}") from error
 
 
 def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) -> None:
@@ -200,3 +229,37 @@ def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) 
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def _watched_head(address: str | None, interruption: Interruption) -> Iterator[None]:
+    """Watch the head of the connected cluster: when the head is gone, the process ends with one sentence.
+
+    Ray alone waits for a minute, and then ends the process with a paragraph for its developers. A local head is gone
+    when it refuses a connection, another when it has answered nothing for 45 seconds, since it may be started again. A
+    signal to everything on a machine ends the head as well, and the exit code is that of the signal then.
+    """
+    head = ray.get_runtime_context().gcs_address
+    patience, name = (0.0, "on this machine") if address is None else (45.0, f"at {address}")
+    ended = threading.Event()
+
+    def watch() -> None:
+        answered = time.monotonic()
+        while not ended.wait(HEAD_SECONDS):
+            try:
+                _knock(head)
+                answered = time.monotonic()
+            except OSError as error:
+                refused = isinstance(error, ConnectionRefusedError)
+                if not ended.is_set() and time.monotonic() - answered > patience and (refused or address is not None):
+                    sentence = f"the Ray cluster {name} has died: its head process is gone; the same command carries on"
+                    signum = interruption.arrived()
+                    # The driver's main thread waits inside Ray and cannot be reached.
+                    os.write(2, f"{sentence}\n".encode())
+                    os._exit(1 if signum is None else 128 + signum)
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import jax
 
-from sweeper.launch.local_cluster import machine_resources
+from sweeper.launch.ray_internals import machine_resources
 from sweeper.packs import compilation_ahead
 from sweeper.packs.packing import Pack, structure
 from sweeper.space.resources import Resources
@@ -61,16 +61,8 @@ def compiled_ahead(
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Compile programs of packs in the background, except those that an earlier start compiled.
 
-    At the end of the context the processes end, even if programs are missing.
-
-    Args:
-        first: The packs.
-        resources: The resources of one pack. Programs for a GPU, or for a population of workers, are not compiled.
-        environment: Of a worker, with the place of the code.
-        folder_of_workers: The working folder of a worker; None for that of this process.
-
-    Yields:
-        The processes that compile.
+    Programs for a GPU, or for a population of workers, are not compiled. The environment and the folder are those of a
+    worker. At the end of the context the processes that compile, which it yields, end, even if programs are missing.
     """
     folder = kept_programs()
     if folder is None or resources.gpus or resources.population_workers:

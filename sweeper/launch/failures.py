@@ -34,10 +34,7 @@ class ProjectError(LaunchError):
 
 
 def commit_failed(store: Store, provenance: Provenance, work: Work, error: dict[str, Any]) -> None:
-    """Commit a failed row for every pending trial; rows that are finished stay as they are.
-
-    The pack's checkpoint stays, so that a retry does not start from nothing.
-    """
+    """Commit a failed row for every pending trial. The checkpoint stays, so that a retry goes on from it."""
     now = datetime.datetime.now(datetime.UTC)
     for trial, key in zip(work.pack.trials, work.pack.trial_ids, strict=True):
         if key in work.pending:

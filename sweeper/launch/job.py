@@ -1,16 +1,103 @@
-"""The job of a launch: the work of a start, how to execute the work, and how that ended."""
+"""The job of a launch: the work of a start, what workers do with it, how to execute it, and how that ended.
 
+All that differs between training and the evaluation of stored networks is in a `WorkKind`, for the driver and for its
+workers, to which it is sent.
+"""
+
+import abc
 import dataclasses
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Collection
+from typing import ClassVar, NamedTuple
 
 from sweeper.events import SweepPlanned, TrialsLost
-from sweeper.launch.work_kinds import WorkKind
-from sweeper.packs.plan import WorkSource
+from sweeper.packs import evaluation_run, pack_run
+from sweeper.packs.evaluation_plan import ProtocolChanges
+from sweeper.packs.evaluation_run import EvaluationRun
+from sweeper.packs.pack_run import Destination, PackRun
+from sweeper.packs.packing import Pack
+from sweeper.packs.plan import Work, WorkSource
 from sweeper.space.resources import Resources
 from sweeper.space.search import Asha
-from sweeper.store.store import Store
+from sweeper.store.seal import TrialSeal
+from sweeper.store.store import Status, Store
+from sweeper.training.trainer import Trainer
 from sweeper.trial.provenance import Provenance
+
+
+class WorkKind(abc.ABC):
+    """What workers do with packs.
+
+    Attributes:
+        leaves_checkpoints: Whether an unfinished pack leaves a checkpoint in the store.
+        leaves_failed_rows: Whether trials whose pack fails get failed rows.
+    """
+
+    leaves_checkpoints: ClassVar[bool]
+    leaves_failed_rows: ClassVar[bool]
+
+    @abc.abstractmethod
+    def run(
+        self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
+    ) -> PackRun | EvaluationRun:
+        """The run of a pack; `trainer` makes the trainer of a pack in this worker, see also `pack_run.opened`."""
+
+    @abc.abstractmethod
+    def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
+        """Status by id of the trials that a worker has committed before it died; the next worker is not given these.
+
+        Args:
+            store: The store.
+            work: The pack as the worker got it.
+            done: Statuses of rows whose trials need not run.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class Training(WorkKind):
+    """Packs are trained, evaluated by the protocols of their trials, and committed."""
+
+    leaves_checkpoints = True
+    leaves_failed_rows = True
+
+    def run(
+        self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
+    ) -> PackRun:
+        return pack_run.opened(work.pack, work.pending, destination, trainer(work.pack), work.segment, device_share)
+
+    def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
+        pending = work.pack.part(work.pending).trials if work.pending else ()
+        seals = store.seals_of(pending)
+        return {key: seal.status for key, seal in seals.items() if self._is_done(seal, work, done)}
+
+    def _is_done(self, seal: TrialSeal, work: Work, done: Collection[Status]) -> bool:
+        # A stopped row of another sweep may stand until this sweep has run its trial further.
+        ends_early = work.segment is None or (work.segment.ending == "stop" and seal.steps >= work.until)
+        return seal.status == "finished" or (seal.status == "stopped" and "stopped" in done and ends_early)
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkEvaluation(WorkKind):
+    """The stored networks of packs are evaluated by protocols that are changed like this.
+
+    The rows of their trials stay as they are, whatever fails. A run passes over trials that were evaluated before, so
+    that it needs no checkpoint.
+    """
+
+    leaves_checkpoints = False
+    leaves_failed_rows = False
+
+    changes: ProtocolChanges
+
+    def run(
+        self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
+    ) -> EvaluationRun:
+        return evaluation_run.opened(work, self.changes, destination.store, destination.provenance)
+
+    def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
+        return {}  # the next worker is given all trials, and passes over those that were evaluated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,12 +126,8 @@ class Job:
 
 
 class Launched(NamedTuple):
-    """How a launch ended.
-
-    Attributes:
-        losses: Trials that could not be committed; pending trials after an interruption are not among them.
-        refused: Whether the launch ended early because the store took no more commits.
-    """
+    """How a launch ended: with which trials that could not be committed (after an interruption pending trials are not
+    among them), and whether early because the store took no more commits."""
 
     losses: list[TrialsLost]
     refused: bool

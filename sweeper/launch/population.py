@@ -25,7 +25,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from sweeper.launch.failures import PluginRaised, reason
 from sweeper.packs.packing import stack
 from sweeper.training import evolution
-from sweeper.training.population import Distribution, Evaluator
+from sweeper.training.trainer import Distribution, Evaluator
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.trial_spec import TrialSpec, canonical
@@ -71,13 +71,9 @@ class Population:
     """Workers that evaluate populations; an `Evaluator` for each pack is made by `evaluator`."""
 
     def __init__(self, workers: int, environment: Mapping[str, str], group: PlacementGroup, first_bundle: int):
-        """Start the workers.
+        """Start the workers, of one core each; the bundle of the first in the placement group has this index.
 
-        Args:
-            workers: Number of workers, at least 1, of one core each.
-            environment: Environment of their processes, in addition to the environment of the job.
-            group: The placement group of the Tune trial.
-            first_bundle: Index of the first worker's bundle in the group; the bundles of the other workers follow.
+        Their environment is added to the environment of the job.
         """
         environment = dict(environment) | {"JAX_PLATFORMS": "cpu"}
         actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Worker)

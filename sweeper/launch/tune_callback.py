@@ -23,7 +23,8 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.job import Job
-from sweeper.launch.worker_messages import GIVEN_UP, Failed, Lost, decoded, encoded, report_of
+from sweeper.launch.ray_internals import actor_of
+from sweeper.launch.worker_messages import GIVEN_UP, Failed, Lost, Report, decoded, encoded
 from sweeper.messages import counted, duration
 from sweeper.packs.labels import label, varying
 from sweeper.packs.packing import Pack
@@ -68,8 +69,8 @@ class TrialErrors(logging.Handler):
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Take over the messages of Tune's loop, and show them nowhere else meanwhile."""
-        logger = logging.getLogger("ray.tune.execution.tune_controller")
+        """Take over the errors that Tune logs, and show them nowhere else meanwhile."""
+        logger = logging.getLogger("ray.tune")
         before = logger.level, logger.propagate
         logger.setLevel(logging.ERROR)
         logger.propagate = False
@@ -91,15 +92,7 @@ class SweepCallback(NotSaved, tune.Callback):
     """
 
     def __init__(self, job: Job, stream: Stream, interruption: Interruption, orders: Any, errors: TrialErrors):
-        """A callback before the first pack.
-
-        Args:
-            job: The work of the launch.
-            stream: Takes the events.
-            interruption: Signals.
-            orders: Handle of the actor `Orders`.
-            errors: Why Tune ended a Tune trial.
-        """
+        """A callback before the first pack; `orders` is the handle of the actor `Orders`."""
         self._job, self._stream, self._interruption = job, stream, interruption
         self._orders, self._errors = orders, errors
         self._planned = len(job.source.planned)
@@ -125,9 +118,7 @@ class SweepCallback(NotSaved, tune.Callback):
         """Whether no more packs are to start: after a signal, or when nothing can be committed any more."""
         return self._interruption.signum is not None or self.refused
 
-    # ----------------------------------------------------------------------------------------------------------------
     # Called by Tune
-    # ----------------------------------------------------------------------------------------------------------------
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         work = decoded(trial.config)
@@ -141,9 +132,11 @@ class SweepCallback(NotSaved, tune.Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        report = report_of(result)
+        report: Report = result["report"]
         if report.progress is not None:
-            self._tell_node(report.progress.pack_id, result["hostname"])
+            if self._nodes.get(report.progress.pack_id) != result["hostname"]:
+                self._nodes[report.progress.pack_id] = result["hostname"]
+                self._stream.emit(events.PackPlaced(report.progress.pack_id, result["hostname"]))
             if self._news.get(trial.trial_id, (None, 0.0))[0] != report.progress.news:
                 self._news[trial.trial_id] = (report.progress.news, time.monotonic())
             self._progress.tell(report.progress, lambda: decoded(trial.config).pack.trial_ids)
@@ -162,8 +155,6 @@ class SweepCallback(NotSaved, tune.Callback):
                 self._tell_failure(decoded(trial.config), trial_ids, text, f"{result['node_ip']}: {log}")
             case Lost(reason=text):
                 self._lose(decoded(trial.config), text)
-            case None:
-                pass
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._running.discard(trial.trial_id)
@@ -230,20 +221,13 @@ class SweepCallback(NotSaved, tune.Callback):
             self._tell_stopped()
             raise Ended
 
-    # ----------------------------------------------------------------------------------------------------------------
     # Events
-    # ----------------------------------------------------------------------------------------------------------------
 
     def _label(self, pack: Pack) -> str:
         planned = self._job.source.planned
         if len(planned) != self._labelled:
             self._labelled, self._varying = len(planned), varying(planned.values())
         return label(pack, self._varying)
-
-    def _tell_node(self, pack_id: str, node: str) -> None:
-        if self._nodes.get(pack_id) != node:
-            self._nodes[pack_id] = node
-            self._stream.emit(events.PackPlaced(pack_id, node))
 
     def _tell_stopped(self) -> None:
         """Says what became of the packs that were asked to leave, by the checkpoints that the store has."""
@@ -257,7 +241,7 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def _end_if_stuck(self, trial: Trial) -> None:
         """Ends the worker of a pack that has reported nothing new for too long; after the second the pack is lost."""
-        limit, actor = self._job.resources.progress_seconds, trial.temporary_state.ray_actor
+        limit, actor = self._job.resources.progress_seconds, actor_of(trial)
         seconds = time.monotonic() - self._news[trial.trial_id][1]
         if seconds < limit or actor is None:
             return

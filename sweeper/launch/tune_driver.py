@@ -10,8 +10,6 @@ from typing import Any
 
 import ray
 from ray import tune
-from ray.air._internal import usage as tune_usage  # nothing public keeps Tune from importing trackers
-from ray.train._internal import storage as tune_storage  # nothing public moves the folder where Tune stages files
 from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
@@ -20,6 +18,7 @@ from ray.tune.search import Searcher
 from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
+from sweeper.launch import ray_internals
 from sweeper.launch.failures import LaunchError, reason
 from sweeper.launch.job import Job, Launched
 from sweeper.launch.tune_callback import MAX_WORKER_DEATHS, Ended, NotSaved, SweepCallback, TrialErrors
@@ -103,13 +102,7 @@ class _EarlyStopping(NotSaved, ASHAScheduler):
 def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
     """Run all work of a source on the cluster that `cluster.connected` has connected.
 
-    Args:
-        job: The work.
-        stream: Takes the events.
-        interruption: Checked about ten times a second; a signal makes running packs leave a checkpoint.
-
-    Returns:
-        How the launch ended.
+    Signals are looked for about ten times a second; the first makes running packs leave a checkpoint.
 
     Raises:
         LaunchError: Tune gave up.
@@ -119,21 +112,20 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
     errors = TrialErrors()
     callback = SweepCallback(job, stream, interruption, orders, errors)
     scheduler = _EarlyStopping(job.early_stopping, orders) if job.early_stopping else None
-    given = {
-        "orders": orders,
-        "store": job.store.url,
-        "provenance": job.provenance,
-        "resources": job.resources,
-        "work_kind": job.work_kind,
-    }
-    worker = tune.with_resources(
-        tune.with_parameters(PackWorker, **given), tune.PlacementGroupFactory(job.resources.bundles())
+    worker = tune.with_parameters(
+        PackWorker,
+        orders=orders,
+        store=job.store.url,
+        provenance=job.provenance,
+        resources=job.resources,
+        work_kind=job.work_kind,
     )
+    worker = tune.with_resources(worker, tune.PlacementGroupFactory(job.resources.bundles()))
     if (bundle := _missing_bundle(job.resources)) is not None:
         stream.emit(events.ResourcesAwaited(bundle))
     try:
         while not job.source.exhausted and not callback.stopping:
-            with scratch() as folder, _no_trackers(), errors.listening(), interruption.answered_by("note"):
+            with scratch() as folder, ray_internals.no_trackers(), errors.listening(), interruption.answered_by("note"):
                 tune.Tuner(
                     worker,
                     tune_config=tune.TuneConfig(
@@ -161,38 +153,17 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """A private folder for all files that Tune writes on this machine during a launch; deleted at the end.
-
-    Tune stages its files, pickles among them, in Ray's session folder, and reads some of them back. On the machine of a
-    cluster that folder may be open to other users. Tune has no public way to stage its files elsewhere.
-    """
+    """A private folder for all files that Tune writes on this machine during a launch; deleted at the end."""
     context = ray.get_runtime_context()
     artifacts = Path(context.get_temp_dir(), context.get_session_name(), "artifacts")
-    session_folder = tune_storage._get_ray_train_session_dir  # pyright: ignore[reportPrivateImportUsage]
     with tempfile.TemporaryDirectory(prefix="sweeper-tune-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-
-        def private() -> str:
-            return str(folder / "staging")
-
-        tune_storage._get_ray_train_session_dir = private  # pyright: ignore[reportPrivateImportUsage]
         try:
-            yield folder
+            with ray_internals.staged_in(folder / "staging"):
+                yield folder
         finally:
-            tune_storage._get_ray_train_session_dir = session_folder  # pyright: ignore[reportPrivateImportUsage]
             for left_by_workers in artifacts.glob(f"*/{folder.name}"):
                 shutil.rmtree(left_by_workers, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _no_trackers() -> Iterator[None]:
-    """Keep Tune from importing MLflow, W&B and Comet for seconds, only to count which of them a user has given Tune."""
-    counted = tune_usage.tag_callbacks
-    tune_usage.tag_callbacks = lambda callbacks: False
-    try:
-        yield
-    finally:
-        tune_usage.tag_callbacks = counted
 
 
 def _missing_bundle(resources: Resources) -> dict[str, float] | None:

@@ -11,14 +11,13 @@ import ray
 from ray import tune
 from ray.exceptions import RayError
 from ray.util import get_current_placement_group
-from ray.util.placement_group import PlacementGroup
 
 from sweeper.events import PackProgressed
-from sweeper.launch.cluster import worker_environment
 from sweeper.launch.compiling import keep_programs
+from sweeper.launch.environment import worker_environment
 from sweeper.launch.failures import PluginRaised, commit_failed, reason
+from sweeper.launch.job import WorkKind
 from sweeper.launch.population import Population
-from sweeper.launch.work_kinds import WorkKind
 from sweeper.launch.worker_messages import GIVEN_UP, Failed, Lost, Report, decoded
 from sweeper.messages import printable_lines
 from sweeper.packs import checkpoint
@@ -169,8 +168,9 @@ class PackWorker(tune.Trainable):
         if self._population is None:
             # Ray leaves an empty bundle out of the group.
             first = 1 if self._resources.bundles()[0] else 0
-            environment = worker_environment(Resources())
-            self._population = Population(workers, environment, _own_group(), first)
+            group = get_current_placement_group()
+            assert group is not None  # Tune gives every trial one
+            self._population = Population(workers, worker_environment(Resources()), group, first)
         return trainer.with_population(self._population.evaluator(pack.trials, self._code))
 
     def cleanup(self) -> None:
@@ -203,9 +203,3 @@ def _own_log() -> str:
     """Where this worker's error stream goes, on its node."""
     context = ray.get_runtime_context()
     return f"{context.get_temp_dir()}/{context.get_session_name()}/logs/worker-{context.get_worker_id()}-*.err"
-
-
-def _own_group() -> PlacementGroup:
-    group = get_current_placement_group()
-    assert group is not None  # Tune gives every trial one
-    return group

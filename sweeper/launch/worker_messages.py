@@ -21,12 +21,9 @@ GIVEN_UP = "given_up"
 
 @dataclasses.dataclass(frozen=True)
 class Failed:
-    """The pack ended with an exception, and those of its trials that had no row have a failed row now.
+    """The pack ended with an exception, here in one line, and these trials have a failed row, which had none.
 
-    Attributes:
-        trial_ids: These trials.
-        reason: The exception in one line.
-        log: File with the traceback, on the worker's host.
+    The traceback is in the log, a file on the worker's host.
     """
 
     trial_ids: tuple[str, ...]
@@ -36,11 +33,9 @@ class Failed:
 
 @dataclasses.dataclass(frozen=True)
 class Lost:
-    """The pack ended, and its pending trials could not be committed.
+    """The pack ended, and its pending trials could not be committed, for a reason in one line.
 
-    Attributes:
-        reason: The reason, in one line.
-        of_store: Whether the store is the reason, or the machine: the next pack will hardly do better.
+    If the reason is the store or the machine (`of_store`), the next pack will hardly do better.
     """
 
     reason: str
@@ -69,13 +64,6 @@ class Report:
         if self.progress is not None and self.progress.phase != "compiling":
             result |= {"step": self.progress.step, "train_loss": self.progress.train_loss}
         return result
-
-
-def report_of(result: dict[str, Any]) -> Report:
-    """The report in a Tune result."""
-    report = result["report"]
-    assert isinstance(report, Report)
-    return report
 
 
 def encoded(work: Work) -> dict[str, Any]:

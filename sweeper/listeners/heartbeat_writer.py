@@ -13,7 +13,6 @@ from collections.abc import Callable
 from sweeper import events
 from sweeper.events import Event
 from sweeper.listeners.driver_process import life, this_process
-from sweeper.listeners.heard_start import HeardStart
 from sweeper.listeners.heartbeats import (
     MOST_PACKS,
     Heartbeat,
@@ -35,11 +34,6 @@ GOODBYE_SECONDS = 10.0
 """How long an end waits for a store that does not answer."""
 
 
-def listener(start: HeardStart) -> "HeartbeatWriter":
-    """Heartbeats of a start."""
-    return HeartbeatWriter(start.store, start.command, start.ask_to_stop, SECONDS)
-
-
 class HeartbeatWriter:
     """Tells the store that a driver lives, and how far it is."""
 
@@ -48,7 +42,7 @@ class HeartbeatWriter:
         store: Store,
         command: str,
         stop: Callable[[], None],
-        seconds: float = SECONDS,
+        seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
         """Nothing is written yet.
@@ -57,10 +51,11 @@ class HeartbeatWriter:
             store: Where to.
             command: The command line that carries on.
             stop: Called once, in another thread, when there is a request that the driver stop.
-            seconds: Between two heartbeats.
+            seconds: Between two heartbeats; None for `SECONDS`.
             clock: Seconds since some moment.
         """
-        self._store, self._command, self._stop, self._seconds = store, command, stop, seconds
+        self._store, self._command, self._stop = store, command, stop
+        self._seconds = SECONDS if seconds is None else seconds
         self._driver, self._process = new_driver(), this_process()
         self._clock, self._begun = clock, clock()
         self._progress = SweepProgress(clock)

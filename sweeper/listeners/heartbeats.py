@@ -1,4 +1,4 @@
-"""Heartbeats of drivers, and requests to stop, as small files of the store.
+"""Heartbeats of drivers, requests to stop, and what becomes of drivers that are asked, as small files of the store.
 
 drivers/<sweep>/<driver>.json     how far the driver is; written anew every few seconds, removed when it ends
 drivers/<sweep>/<driver>.stop     a request to stop
@@ -10,11 +10,13 @@ now.
 
 import re
 import secrets
-from typing import Annotated, NamedTuple
+import time
+from collections.abc import Iterator
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sweeper.listeners.driver_process import DriverProcess
+from sweeper.listeners.driver_process import DriverProcess, life
 from sweeper.store.files import DurableFiles, StoreError
 
 LARGEST_HEARTBEAT = 2**20
@@ -28,6 +30,12 @@ Seconds = Annotated[float, Field(ge=0, le=1e12)]
 
 MOST_PACKS = 100
 """Running packs of which a heartbeat says more than their number."""
+
+LOOK_SECONDS = 1.0
+"""Between two looks for an answer to a request to stop."""
+
+PATIENCE = 60.0
+"""Seconds without a new heartbeat after which a driver elsewhere is given up."""
 
 _SIGN = re.compile(r"drivers/([A-Za-z0-9_][\w.-]*)/([0-9a-f]{16})\.json", re.ASCII)
 
@@ -175,3 +183,52 @@ def ask_to_stop(files: DurableFiles, sweep: str, driver: str) -> None:
 def is_asked_to_stop(files: DurableFiles, sweep: str, driver: str) -> bool:
     """Whether there is a request that the driver stop."""
     return files.read(f"drivers/{sweep}/{driver}.stop") is not None
+
+
+class StopAnswer(NamedTuple):
+    """What became of a driver after the request.
+
+    Attributes:
+        process: The driver.
+        end: It has `stopped`, it had `died` before, or it is `silent`: it gives no heartbeat, and the request stays.
+    """
+
+    process: DriverProcess
+    end: Literal["stopped", "died", "silent"]
+
+
+def answers(files: DurableFiles, sweep: str) -> Iterator[StopAnswer]:
+    """Ask all drivers of a sweep to stop, and wait for them: the answer of each driver when it comes.
+
+    There is no answer where no driver runs.
+
+    Raises:
+        StoreError: the store cannot be read or written.
+    """
+    waiting = _signs(files, sweep)
+    for driver in waiting:
+        ask_to_stop(files, sweep, driver)
+    heard = dict.fromkeys(waiting, time.monotonic())
+    while waiting:
+        now = _signs(files, sweep)
+        for driver, before in list(waiting.items()):
+            process = before.heartbeat.process
+            if driver not in now:
+                del waiting[driver]
+                yield StopAnswer(process, "stopped")
+            elif life(process) == "dead":
+                remove_heartbeat(files, sweep, driver)
+                del waiting[driver]
+                yield StopAnswer(process, "died")
+            elif now[driver].modified != before.modified:
+                waiting[driver], heard[driver] = now[driver], time.monotonic()
+            elif time.monotonic() - heard[driver] > max(PATIENCE, 4 * before.heartbeat.every):
+                del waiting[driver]
+                yield StopAnswer(process, "silent")
+        if waiting:
+            time.sleep(LOOK_SECONDS)
+
+
+def _signs(files: DurableFiles, sweep: str) -> dict[str, StoredHeartbeat]:
+    """The latest heartbeat of each driver of a sweep."""
+    return {stored.heartbeat.driver: stored for stored in heartbeats(files) if stored.sweep == sweep}

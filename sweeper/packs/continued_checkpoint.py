@@ -12,8 +12,8 @@ from sweeper.packs.checkpoint import Checkpoint
 from sweeper.packs.pack_training import makes_sense, notes_of_lanes
 from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment
+from sweeper.store.files import in_threads
 from sweeper.store.store import Store
-from sweeper.store.threads import in_threads
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 

@@ -128,25 +128,19 @@ def annotate(files: DurableFiles, subject: Subject, note: str = "", tags: Collec
 
 def remove_tags(files: DurableFiles, subject: Subject, tags: Collection[str]) -> None:
     """Take tags away from a sweep or from trials."""
-
-    def without(annotation: Annotation) -> Annotation:
-        return annotation.model_copy(update={"tags": tuple(tag for tag in annotation.tags if tag not in tags)})
-
-    _change(files, lambda every: [part for each in every for part in _parted(each, subject, without)])
+    _change_of(
+        files, subject, lambda each: each.model_copy(update={"tags": tuple(t for t in each.tags if t not in tags)})
+    )
 
 
 def remove_notes(files: DurableFiles, subject: Subject, notes: Collection[str]) -> None:
     """Take notes away from a sweep or from trials."""
-
-    def without(annotation: Annotation) -> Annotation | None:
-        return None if annotation.note in notes else annotation
-
-    _change(files, lambda every: [part for each in every for part in _parted(each, subject, without)])
+    _change_of(files, subject, lambda each: None if each.note in notes else each)
 
 
 def remove_annotations(files: DurableFiles, subject: Subject) -> None:
     """Take all notes and tags away from a sweep or from trials."""
-    _change(files, lambda every: [part for each in every for part in _parted(each, subject, lambda _: None)])
+    _change_of(files, subject, lambda each: None)
 
 
 def rename_annotations(files: DurableFiles, old: str, new: str) -> None:
@@ -166,6 +160,10 @@ def copy_annotations(
         if kept or annotation.sweep in sweeps:
             copied.append(annotation.model_copy(update={"trial_ids": kept}))
     _change(target, lambda every: [*every, *copied])
+
+
+def _change_of(files: DurableFiles, subject: Subject, change: Callable[[Annotation], Annotation | None]) -> None:
+    _change(files, lambda every: [part for each in every for part in _parted(each, subject, change)])
 
 
 def _parted(

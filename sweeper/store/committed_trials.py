@@ -14,11 +14,9 @@ import pyarrow as pa
 
 from sweeper.store import snapshots
 from sweeper.store.file_names import named_trial
-from sweeper.store.files import DurableFiles, FileState, StoreError
-from sweeper.store.quarantine import Damage
+from sweeper.store.files import DurableFiles, FileState, StoreError, in_threads
 from sweeper.store.schema import TRIAL_FILE
-from sweeper.store.seal import DamagedError, Tail, TrialSeal, tail_of, text_of, unsealed
-from sweeper.store.threads import in_threads
+from sweeper.store.seal import Damage, DamagedError, Tail, TrialSeal, tail_of, text_of, unsealed
 from sweeper.store.trial_file import decoded
 
 logger = logging.getLogger(__name__)
@@ -44,13 +42,7 @@ class Reading(NamedTuple):
 
 
 def read(files: DurableFiles, columns: Sequence[str], trial_ids: Iterable[str] | None = None) -> Reading:
-    """Read the committed trials, or those listed.
-
-    Args:
-        files: The files of the store.
-        columns: Some of `snapshots.COLUMNS`.
-        trial_ids: Ids of trials; None for all.
-    """
+    """Some of `snapshots.COLUMNS` of the committed trials, or of those listed."""
     wanted = None if trial_ids is None else set(trial_ids)
     if wanted is not None and len(wanted) <= FEW:
         partitions = [inner for outer in files.folders("trials") for inner in files.folders(outer)]

@@ -18,12 +18,11 @@ import pyarrow as pa
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.store.annotations import copy_annotations
 from sweeper.store.evaluations import StoredEvaluation, evaluation_file, stored_evaluations
-from sweeper.store.quarantine import Damage, set_aside
+from sweeper.store.files import in_threads
 from sweeper.store.schema import TRIAL_FILE
-from sweeper.store.seal import DamagedError, EvaluationSeal, TrialSeal, proven_whole
+from sweeper.store.seal import Damage, DamagedError, EvaluationSeal, TrialSeal, proven_whole, set_aside
 from sweeper.store.store import Store, StoreError, stands
 from sweeper.store.sweep_records import copy_records, latest_starts
-from sweeper.store.threads import in_threads
 from sweeper.store.trial_file import outcome_values, parts, sealed_row
 from sweeper.trial.provenance import without_folders
 

@@ -39,10 +39,7 @@ class Deletion(NamedTuple):
 def of_sweep(store: Store, sweep: str, statuses: Collection[Status] = ()) -> Deletion:
     """A sweep's own trials, which no start of another sweep planned, with the sweep's records.
 
-    Args:
-        store: The store.
-        sweep: The name.
-        statuses: Only trials of these statuses; then the records stay. Empty for all.
+    With statuses only the trials that have one of them, and the records stay.
 
     Raises:
         StoreError: there is no such sweep, or the store cannot be read.

@@ -19,12 +19,10 @@ import pyarrow.parquet as pq
 from pydantic_core import from_json
 
 from sweeper.store.file_names import evaluated_trial
-from sweeper.store.files import DurableFiles
-from sweeper.store.quarantine import Damage, set_aside
+from sweeper.store.files import DurableFiles, in_threads
 from sweeper.store.schema import SCHEMA_VERSION
-from sweeper.store.seal import LARGEST_TAIL, DamagedError, EvaluationSeal, proven_whole, sealed
+from sweeper.store.seal import LARGEST_TAIL, Damage, DamagedError, EvaluationSeal, proven_whole, sealed, set_aside
 from sweeper.store.store import Store
-from sweeper.store.threads import in_threads
 from sweeper.store.trial_file import ROW_LIMIT, json_text, spelt_out
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.record import canonical
@@ -126,13 +124,9 @@ def stored_evaluation(store: Store, trial: TrialSpec, protocol: Evaluation) -> E
 
 
 def stored_evaluations(store: Store, networks: Mapping[str, str | None]) -> list[StoredEvaluation]:
-    """The evaluations of these networks, in the order of their names.
+    """The evaluations of these networks, which are digests by trial id, in the order of their names.
 
     Damaged files are set aside, with one warning each.
-
-    Args:
-        store: The store.
-        networks: Digest of the network by trial id; None for a trial without one.
     """
     names, damages = [], []
     for name, state in sorted(store.files.listing("evaluations").items()):

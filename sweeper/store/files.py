@@ -8,16 +8,33 @@ A results folder may come from a stranger. Names are relative to the root of the
 
 import abc
 import contextlib
+import dataclasses
 import errno
-from collections.abc import Callable, Iterator
+import itertools
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs
 
+logger = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 LEFTOVER_SECONDS = 3600
 """Age in seconds after which the writer of an unfinished file counts as dead: writing takes seconds at most."""
+
+FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
+"""Seconds of the first wait for a store in trouble, which doubles, and of the longest."""
+
+_THREADS = 16
+_PROBES, _QUICK = 8, 0.0005
 
 
 class StoreError(RuntimeError):
@@ -29,6 +46,41 @@ class StoreError(RuntimeError):
 
 class StoreTrouble(StoreError):
     """An operation that failed because the store was busy or could not be reached, and that may succeed later."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Retries:
+    """How long an operation waits for a store in trouble.
+
+    Attributes:
+        seconds: After this time the trouble is an error.
+        sleep: Waits the given number of seconds.
+        clock: Seconds that have passed since any fixed time.
+    """
+
+    seconds: float = 300.0
+    sleep: Callable[[float], object] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    def until_done(self, operation: Callable[[], Result]) -> Result:
+        """The result of an operation that may be tried again.
+
+        Raises:
+            StoreTrouble: the store was in trouble all the time.
+        """
+        end = self.clock() + self.seconds
+        for attempt in itertools.count():
+            try:
+                return operation()
+            except StoreTrouble as error:
+                # Workers that met the same trouble must not come back at the same moment.
+                wait = min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(0.5, 1.0)
+                if self.clock() + wait > end:
+                    raise
+                if attempt == 0:
+                    logger.warning("%s; trying again for %.0f s", error, self.seconds)
+                self.sleep(wait)
+        raise AssertionError("unreachable")
 
 
 class FileState(NamedTuple):
@@ -174,3 +226,15 @@ _PASSING = {
     errno.ENETRESET, errno.ECONNABORTED, errno.ECONNRESET, errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH,
 }  # fmt: skip
 """Errors of network file systems whose server is away. A full or read-only disk is not among them."""
+
+
+def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """`function` of every item, in the order of the items; it mostly waits for the disk or the network."""
+    begun = time.perf_counter()
+    first = [function(item) for item in items[:_PROBES]]
+    rest = items[_PROBES:]
+    if time.perf_counter() - begun < _QUICK * len(first) or len(rest) < 2:
+        # To hand a file to a thread costs more than to read it from a warm disk.
+        return first + [function(item) for item in rest]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return first + list(pool.map(function, rest))

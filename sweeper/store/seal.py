@@ -15,7 +15,9 @@ Pages have checksums too, for readers that take a large column out of the middle
 import dataclasses
 import hashlib
 import json
-from typing import Annotated, Any, Literal, TypeVar
+import logging
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +25,11 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field, NonNegativeInt, TypeAdapter
 from pydantic_core import from_json
 
-from sweeper.store.file_names import IDENTIFIER, TRIAL_ID, evaluation_file_name, trial_file_name
+from sweeper.store.file_names import IDENTIFIER, TRIAL_ID, evaluation_file_name, named_trial, trial_file_name
 from sweeper.store.files import DurableFiles, StoreError
 from sweeper.store.schema import SCHEMA_VERSION, Status
+
+logger = logging.getLogger(__name__)
 
 LARGEST_TAIL = 16 * 2**20
 """Bytes of the largest tail that is read."""
@@ -142,7 +146,7 @@ def sealed(
         seal: The seal of the file.
         options: Options of pyarrow's writer.
         first_of_tail: The column with which the tail begins; None if the tail is the footer alone.
-        rows: Number of rows of a row group; by default all rows are one.
+        rows: Rows of a row group; by default all rows are one.
     """
     place = "0" * _PROOF_LENGTH
     text = text_of(seal)[:-1] + f',"proof":"{place}"}}'
@@ -235,12 +239,9 @@ def tail_of(files: DurableFiles, name: str) -> Tail | None:
 
 
 def unsealed(tail: Tail, form: type[Seal], name: str) -> Seal:
-    """The seal of a file, after proof that its tail is whole.
+    """The seal of a file, which must be of this form, after proof that its tail is whole.
 
-    Args:
-        tail: The tail.
-        form: Which seal the file must have.
-        name: The file; trials and evaluations belong into the file that their seal names.
+    Trials and evaluations belong into the file that their seal names.
 
     Raises:
         DamagedError: the tail is not whole, or the file belongs somewhere else.
@@ -308,3 +309,32 @@ def check_version(version: Any, what: str) -> None:
         raise ValueError(f"{version!r} is not a schema version")
     if version > SCHEMA_VERSION:
         raise StoreError(f"{what!r} has schema version {version}, this program knows up to {SCHEMA_VERSION}: update it")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Set aside
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class Damage(NamedTuple):
+    """A damaged file, as reading reports it, and the damage in words, such as "is empty"."""
+
+    file: str
+    reason: str
+
+
+def set_aside(files: DurableFiles, damages: Iterable[Damage]) -> None:
+    """Move damaged files below `quarantine/`, with one warning each; the trial of such a file is pending again.
+
+    A file that cannot be moved stays, and readers leave it out.
+    """
+    for damage in damages:
+        trouble = f"damaged: {damage.file!r} {' '.join(damage.reason.split())}"
+        pending = named_trial(damage.file) is not None
+        moved = "its trial was set aside in quarantine/ and is pending again" if pending else "set aside in quarantine/"
+        try:
+            files.move(damage.file, f"quarantine/{damage.file}")
+        except StoreError as error:
+            logger.warning("%s; it is left out, but %s", trouble, error)
+        else:
+            logger.warning("%s; %s", trouble, moved)

@@ -24,10 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sweeper.store.file_names import trial_file_name
-from sweeper.store.files import DurableFiles, FileState, StoreError
+from sweeper.store.files import DurableFiles, FileState, StoreError, in_threads
 from sweeper.store.schema import CURVES_COLUMN, TRIALS
 from sweeper.store.seal import DamagedError, SnapshotSeal, sealed, tail_of, unsealed
-from sweeper.store.threads import in_threads
 from sweeper.store.trial_file import POINT_ENCODING, check_metrics, check_specs
 
 logger = logging.getLogger(__name__)
@@ -56,13 +55,7 @@ class Covered(NamedTuple):
 
 
 def covered(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence[str]) -> Covered:
-    """What snapshots hold of the listed files of trials; unreadable snapshots are passed over with a warning.
-
-    Args:
-        files: The files of the store.
-        listed: The files of trials and their states.
-        columns: The columns of the rows.
-    """
+    """What snapshots hold of the listed files of trials; unreadable snapshots are passed over with a warning."""
     answer = Covered(set(), [])
     for name in _names(files):
         try:
@@ -80,12 +73,9 @@ def covered(files: DurableFiles, listed: Mapping[str, FileState], columns: Seque
 
 
 def add(files: DurableFiles, listed: Mapping[str, FileState], rows: pa.Table) -> None:
-    """Write a snapshot of further rows.
+    """Write a snapshot of rows that no snapshot has, with the columns `COLUMNS`.
 
-    Args:
-        files: The files of the store.
-        listed: The files of all trials and their states, as they were before the rows were read.
-        rows: Rows that no snapshot has, with the columns `COLUMNS`.
+    `listed` has the files of all trials as they were before the rows were read.
     """
     newest = max(state.modified for state in listed.values())
     states = [listed[name] for name in rows["file"].to_pylist()]

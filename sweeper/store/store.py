@@ -33,11 +33,9 @@ import pyarrow.compute as pc
 from sweeper.messages import redacted
 from sweeper.store import committed_trials, trial_file
 from sweeper.store.file_names import named_trial, trial_file_name
-from sweeper.store.files import DurableFiles, StoreError
+from sweeper.store.files import DurableFiles, Retries, StoreError, in_threads
 from sweeper.store.local_files import LocalFiles
 from sweeper.store.object_files import ObjectFiles
-from sweeper.store.quarantine import Damage, set_aside
-from sweeper.store.retries import Retries
 from sweeper.store.schema import (
     CURVES,
     NETWORK_COLUMN,
@@ -51,9 +49,8 @@ from sweeper.store.schema import (
     Status,
     TrialResult,
 )
-from sweeper.store.seal import DamagedError, Tail, TrialSeal, seal_of, unsealed
+from sweeper.store.seal import Damage, DamagedError, Tail, TrialSeal, seal_of, set_aside, unsealed
 from sweeper.store.sweep_records import SweepRecord, read_records, write_record
-from sweeper.store.threads import in_threads
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
 if TYPE_CHECKING:
@@ -92,10 +89,6 @@ class Store:
         """The store at a local folder or a URL of an object store, such as `s3://bucket/results`.
 
         Nothing is read or made yet.
-
-        Args:
-            url: The address.
-            retries: How long commits and checkpoints wait for a store in trouble.
 
         Raises:
             StoreError: the address makes no sense.

@@ -18,9 +18,8 @@ from sweeper.messages import did_you_mean, nearest_name, printable
 from sweeper.store.annotations import rename_annotations
 from sweeper.store.file_names import SWEEP_FILE, sweep_file
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.quarantine import Damage, set_aside
 from sweeper.store.schema import SCHEMA_VERSION
-from sweeper.store.seal import check_version
+from sweeper.store.seal import Damage, check_version, set_aside
 from sweeper.trial.provenance import Provenance, without_folders
 
 logger = logging.getLogger(__name__)
@@ -50,11 +49,7 @@ class SweepRecord(BaseModel):
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that cannot be the name of a file below `sweeps/`.
-
-    Raises:
-        StoreError: the name has other characters than letters, digits, `_`, `-` and `.`, or begins with one of these.
-    """
+    """Refuse a name that cannot be the name of a file below `sweeps/`, with a `StoreError`."""
     if not SWEEP_FILE.fullmatch(sweep_file(name)):
         raise StoreError(f"{name!r} cannot name a sweep: letters, digits, '_', '-' and '.' only")
 
@@ -67,11 +62,7 @@ def unknown_sweep(name: str, known: Iterable[str]) -> StoreError:
 
 
 def latest_starts(records: Iterable[SweepRecord], needed: Iterable[str] = ()) -> dict[str, SweepRecord]:
-    """The latest start of every sweep, by name.
-
-    Args:
-        records: All starts, in order.
-        needed: Names of sweeps that the caller needs.
+    """The latest of the starts, which are in order, of every sweep by name.
 
     Raises:
         StoreError: there is no sweep of a needed name.

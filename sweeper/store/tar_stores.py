@@ -91,12 +91,7 @@ def _version(path: Path) -> tuple[int, ...] | None:
 
 
 def _unpack(path: Path, folder: Path, passed_over: bool = True) -> None:
-    """Take the files of a store out of a tar file.
-
-    Args:
-        path: The tar file.
-        folder: Where they go.
-        passed_over: Whether other members are passed over; otherwise they are refused.
+    """Take the files of a store out of a tar file; other members are passed over, or refused.
 
     Raises:
         StoreError: it is no tar file, or is not whole.

@@ -89,14 +89,8 @@ def sealed_row(
     outcomes: Mapping[str, np.ndarray],
     network: bytes | None,
 ) -> bytes:
-    """The file with these parts.
-
-    Args:
-        seal: The seal of the file.
-        row: Value by column of `ROW`.
-        curves: One value of the column `curves`.
-        outcomes: Values by name, which are rounded already.
-        network: The bytes of a safetensors file.
+    """The file with these parts: values by column of `ROW`, one value of `curves`, outcomes that are rounded already,
+    and the bytes of a safetensors file.
     """
     columns = {
         "network": pa.array([network], NETWORK_COLUMN.type),
@@ -269,11 +263,6 @@ def weights_of(network: bytes) -> dict[str, np.ndarray]:
 def parts(data: bytes, name: str, columns: Collection[str]) -> tuple[TrialSeal, pa.Table]:
     """The seal and some columns of the file of a trial, which is proven to the last byte.
 
-    Args:
-        data: The file.
-        name: Its name.
-        columns: The columns.
-
     Raises:
         DamagedError: the file is damaged or makes no sense.
         StoreError: a newer version of this program wrote it.
@@ -294,10 +283,7 @@ def parts(data: bytes, name: str, columns: Collection[str]) -> tuple[TrialSeal, 
 def decoded(file: pa.Buffer, seal: TrialSeal, columns: Iterable[str]) -> pa.Table:
     """Some columns of `TRIAL_FILE`, in one row; a column that an older program did not know is null.
 
-    Args:
-        file: The file, or its padded tail if only columns of the tail are wanted.
-        seal: Its seal.
-        columns: The columns.
+    The padded tail of a file is enough if only columns of the tail are wanted.
 
     Raises:
         DamagedError: the row contradicts its seal, has other types, or would take too much memory.
@@ -324,14 +310,9 @@ def decoded(file: pa.Buffer, seal: TrialSeal, columns: Iterable[str]) -> pa.Tabl
 
 
 def _check_size(metadata: pq.FileMetaData, ours: bool) -> None:
-    """Refuse a file that is no single row, or that would take too much memory.
+    """Refuse a file that is no single row, or that would take too much memory, as damaged.
 
-    Args:
-        metadata: Its footer.
-        ours: Whether it has the columns of `TRIAL_FILE`: then only the first ones hold lists, and need a look.
-
-    Raises:
-        DamagedError: it is to be refused.
+    In a file with `TRIAL_FILE`'s columns (`ours`) only the first ones hold lists, and need a look.
     """
     if metadata.num_rows != 1 or metadata.num_row_groups != 1:
         raise DamagedError("does not hold the row of a trial")
@@ -350,11 +331,7 @@ def _check_size(metadata: pq.FileMetaData, ours: bool) -> None:
 
 
 def check_agreement(row: pa.Table, seal: TrialSeal) -> None:
-    """Compare a row with its seal.
-
-    Raises:
-        DamagedError: the row disagrees with its seal, or with itself.
-    """
+    """Refuse a row that disagrees with its seal, or with itself, as damaged."""
     if missing := {"trial_id", "status", "spec"}.difference(row.column_names):
         raise DamagedError(f"has no column {min(missing)!r}")
     for column in ("trial_id", "status"):
@@ -365,11 +342,7 @@ def check_agreement(row: pa.Table, seal: TrialSeal) -> None:
 
 
 def check_specs(specs: Iterable[str | None], named: Iterable[tuple[str, str]]) -> None:
-    """Whether specifications are JSON, and of these tasks and baselines.
-
-    Raises:
-        DamagedError: one is not.
-    """
+    """Refuse specifications that are no JSON, or not of these tasks and baselines, as damaged."""
     for spec, (task, baseline) in zip(specs, named, strict=True):
         try:
             values = from_json(spec or "")
@@ -381,11 +354,7 @@ def check_specs(specs: Iterable[str | None], named: Iterable[tuple[str, str]]) -
 
 
 def check_metrics(metrics: Iterable[str | None]) -> None:
-    """Whether metrics without a column of their own are JSON.
-
-    Raises:
-        DamagedError: they are not.
-    """
+    """Refuse metrics without a column of their own that are no JSON, as damaged."""
     for text in metrics:
         try:
             readable = text is None or isinstance(from_json(text), dict)
@@ -396,11 +365,7 @@ def check_metrics(metrics: Iterable[str | None]) -> None:
 
 
 def points(rows: pa.Table) -> pa.Table:
-    """The curves of trials with one row a point, as the view `curves` has them.
-
-    Args:
-        rows: The columns `trial_id`, `task`, `baseline` and `curves` of trials.
-    """
+    """The curves of trials with one row a point, from the columns `trial_id`, `task`, `baseline` and `curves`."""
     if not rows.num_rows:
         return CURVES.empty_table()
     maps = rows["curves"].combine_chunks()
@@ -417,11 +382,7 @@ def points(rows: pa.Table) -> pa.Table:
 
 
 def outcome_values(row: pa.Table) -> dict[str, np.ndarray]:
-    """The outcomes of a trial by name, float32, one value for every input.
-
-    Args:
-        row: The column `outcomes` of the trial.
-    """
+    """The outcomes of a trial by name, float32, one value for every input, from its column `outcomes`."""
     maps = row["outcomes"].combine_chunks()
     if not maps.is_valid()[0].as_py():
         return {}

@@ -17,7 +17,7 @@ from sweeper import events, listeners
 from sweeper.analysis.results import evaluation_rows, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
-from sweeper.listeners.heard_start import HeardStart
+from sweeper.listeners import HeardStart
 from sweeper.messages import counted, inflected
 from sweeper.packs import other_code
 from sweeper.packs.evaluation_plan import EvaluationPlan, ProtocolChanges, evaluation_plan

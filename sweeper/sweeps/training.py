@@ -10,7 +10,7 @@ from rich.console import Console
 from sweeper import events, listeners
 from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
-from sweeper.listeners.heard_start import HeardStart
+from sweeper.listeners import HeardStart
 from sweeper.packs.labels import label, varying
 from sweeper.packs.pack_run import Destination, opened
 from sweeper.packs.plan import Work

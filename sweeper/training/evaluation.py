@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from sweeper.training import compilation, voting
-from sweeper.training.best_seed import best_seed
 from sweeper.training.voting import Share
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import (
@@ -252,3 +252,35 @@ def _add_votes(measured: Measured, trial: TrialSpec, inputs: Any, outcomes: Outc
             column = Metric(estimate_of(name), votes=size).name
             (measured.columns if size in named else measured.only_metrics)[column] = estimate.by_input
             measured.groups[column] = estimate.by_group
+
+
+def best_seed(
+    correct: Bool[Array, "input seed"], loss: Float[Array, "input seed"]
+) -> dict[str, Share | Float[Array, " judged"]]:
+    """Success and loss of the best seed r, a deterministic algorithm that comes from a randomised training.
+
+    By Yao's principle the best of the algorithms that fixed seeds make is on average over the inputs at least as good
+    as the randomised model; on the worst input it may be far worse. The best seed is right on the most inputs; of
+    several such seeds the best has the lowest average loss. It is chosen on a random half of the inputs, the same half
+    for all trials of a task, and judged on the other half: on the inputs of the choice the best of many seeds looks
+    better than it is.
+
+    Args:
+        correct: Whether the answer of each seed is right.
+        loss: The loss of each seed.
+
+    Returns:
+        `best_seed`, 1 or 0 for each judging input, and `best_seed_loss`. Nothing if there are fewer than two inputs.
+    """
+    inputs = len(correct)
+    if inputs < 2:
+        return {}
+    judges = np.sort(np.random.default_rng(0).permutation(inputs)[inputs // 2 :])
+    chooses = ~np.isin(np.arange(inputs), judges)[:, None]
+    right = (correct & chooses).sum(axis=0)
+    cost = jnp.where(chooses, loss, 0).sum(axis=0)
+    seed = jnp.argmin(jnp.where(right == right.max(), cost, jnp.inf))
+    return {
+        "best_seed": Share(correct[:, seed][judges].astype(jnp.int32), jnp.asarray(1)),
+        "best_seed_loss": loss[:, seed][judges],
+    }

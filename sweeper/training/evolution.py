@@ -32,9 +32,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.training import compilation
 from sweeper.training.objective import batch_of, drawn_pairs, next_state
-from sweeper.training.population import Distribution, Evaluator
 from sweeper.training.strategies import deviations, strategy_of
-from sweeper.training.trainer import Trainer, over_lanes
+from sweeper.training.trainer import Distribution, Evaluator, Trainer, over_lanes
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
 from sweeper.trial.evolution_strategies import Evolution

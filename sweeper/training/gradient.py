@@ -15,8 +15,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.training import compilation
 from sweeper.training.objective import batch_of, drawn_pairs, next_state
-from sweeper.training.schedules import share_left
-from sweeper.training.trainer import Trainer, over_lanes
+from sweeper.training.trainer import Trainer, over_lanes, share_left
 from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import Adam, TrialSpec
 

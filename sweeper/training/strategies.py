@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from sweeper.training.schedules import share_left
+from sweeper.training.trainer import share_left
 from sweeper.trial.contracts import Network
 from sweeper.trial.evolution_strategies import PGPE, SNES, Evolution, OpenES, SepCMAES
 from sweeper.trial.field_types import Schedule

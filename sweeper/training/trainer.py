@@ -9,14 +9,16 @@ Which optimiser is trained by which trainer stands in `sweeper.training.trainers
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
-from jaxtyping import Array, Int
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
 
-from sweeper.training.population import Evaluator
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
+from sweeper.trial.field_types import Schedule
 from sweeper.trial.trial_spec import TrialSpec
 
 FAILURES = {1: "non-finite loss", 2: "non-finite gradient", 3: "negative loss", 4: "group out of range"}
@@ -46,6 +48,18 @@ class TrainerState(Protocol):
     def failure(self) -> Int[Array, " lane"]: ...
 
 
+class Distribution(NamedTuple):
+    """The search distribution over flattened weights, and the state of the objective that ranks individuals."""
+
+    center: Float[Array, "*lane weight"]
+    std: Float[Array, "*lane weight"]
+    objective: PyTree
+
+
+Evaluator = Callable[[TrialSpec, Distribution, np.ndarray], list[np.ndarray]]
+"""Objectives of all blocks, in order, of the stacked trials, their distributions and their generation counters."""
+
+
 State = TypeVar("State", bound=TrainerState)
 
 
@@ -64,8 +78,8 @@ class Trainer(Generic[State]):
             nothing.
         prepare: Compiles the programs of `start` and of the first `stride` for stacked trials, and computes nothing;
             returns a state of shapes.
-        with_population: For a trainer that evaluates a population: the same trainer with another
-            `population.Evaluator`. None for any other trainer.
+        with_population: For a trainer that evaluates a population: the same trainer with another `Evaluator`. None for
+            any other trainer.
     """
 
     stride_steps: int
@@ -92,3 +106,8 @@ def over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:
     if vectorisation.in_turns():
         return jax.lax.map(lambda arguments: function(*arguments), stacked)
     return jax.vmap(function)(*stacked)
+
+
+def share_left(schedule: Schedule, progress: Float[Array, ""]) -> Float[Array, ""]:
+    """The share of the fall that is still to come: 1 when `progress` is 0, 0 when `progress` is 1."""
+    return 1 - progress if schedule == "linear" else 0.5 * (1 + jnp.cos(jnp.pi * progress))

@@ -19,7 +19,7 @@ NotNegative = Annotated[float, Field(ge=0)]
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
 
 Schedule = Literal["cosine", "linear"]
-"""How a rate or a deviation falls from its first value to its last (`sweeper.training.schedules`)."""
+"""How a rate or a deviation falls from its first value to its last (`trainer.share_left` of the room `training`)."""
 
 
 def infinity(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from sweeper import events
 from sweeper.commands import stop
 from sweeper.interruption import Interruption
-from sweeper.listeners import driver_stop, heartbeats
+from sweeper.listeners import heartbeats
 from sweeper.listeners.heartbeat_writer import HeartbeatWriter
 from sweeper.store.store import Store
 from tests.filled_stores import record
@@ -17,7 +17,7 @@ from tests.heartbeats import DEAD, ELSEWHERE, heartbeat, until
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    monkeypatch.setattr(driver_stop, "SECONDS", 0.01)
+    monkeypatch.setattr(heartbeats, "LOOK_SECONDS", 0.01)
     store = Store.open(tmp_path / "results")
     store.record_sweep(record("quick", ["a" * 20]))
     return store
@@ -59,7 +59,7 @@ def test_a_driver_that_died_here_is_forgotten(store):
 
 
 def test_a_driver_that_does_not_answer_is_given_up(store, monkeypatch):
-    monkeypatch.setattr(driver_stop, "PATIENCE", 0.0)
+    monkeypatch.setattr(heartbeats, "PATIENCE", 0.0)
     silent = heartbeat(process=ELSEWHERE, every=0.0)
     heartbeats.write_heartbeat(store.files, "quick", silent)
     done = asked(store)
@@ -82,7 +82,7 @@ def test_ctrl_c_ends_the_wait_alone(store, monkeypatch):
     def interrupted(seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(driver_stop.time, "sleep", interrupted)
+    monkeypatch.setattr(heartbeats.time, "sleep", interrupted)
     heartbeats.write_heartbeat(store.files, "quick", heartbeat())
     done = asked(store)
     assert done.exit_code == 130

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from sweeper.launch import compiling
-from sweeper.launch.cluster import worker_environment
+from sweeper.launch.environment import worker_environment
 from sweeper.packs import compilation_ahead
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack

@@ -14,8 +14,9 @@ import ray
 
 from sweeper import events, launch
 from sweeper.interruption import Interruption
-from sweeper.launch import cluster, failures, local_cluster, tune_driver
+from sweeper.launch import cluster, failures, ray_internals, tune_driver
 from sweeper.launch.code_snapshot import code_snapshot
+from sweeper.launch.environment import worker_environment
 from sweeper.listeners import heartbeat_writer
 from sweeper.packs import plan
 from sweeper.packs.packing import packs
@@ -68,7 +69,7 @@ def test_the_driver_never_starts_jax():
 
 def test_a_worker_gets_one_thread_the_flags_of_the_driver_and_no_gpu_by_chance(monkeypatch):
     monkeypatch.setitem(jax_settings.environment, "XLA_FLAGS", "--some_flag")
-    one, two, gpu = (cluster.worker_environment(r) for r in (Resources(), Resources(cpus=2), Resources(gpus=0.5)))
+    one, two, gpu = (worker_environment(r) for r in (Resources(), Resources(cpus=2), Resources(gpus=0.5)))
     assert one == two
     assert (one["PJRT_NPROC"], one["OPENBLAS_NUM_THREADS"], one["XLA_FLAGS"]) == ("1", "1", "--some_flag")
     assert (one["JAX_PLATFORMS"], one["CUDA_VISIBLE_DEVICES"]) == ("cpu", "")
@@ -77,7 +78,7 @@ def test_a_worker_gets_one_thread_the_flags_of_the_driver_and_no_gpu_by_chance(m
     assert "XLA_CLIENT_MEM_FRACTION" not in one
     # JAX refuses to start where both names are set.
     monkeypatch.setenv("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.5")
-    assert "XLA_CLIENT_MEM_FRACTION" not in cluster.worker_environment(Resources(gpus=1))
+    assert "XLA_CLIENT_MEM_FRACTION" not in worker_environment(Resources(gpus=1))
 
 
 def test_addresses_that_lead_nowhere(monkeypatch, tmp_path):
@@ -184,7 +185,7 @@ def test_workers_import_a_copy_of_the_code_that_is_gone_afterwards():
         assert stat.S_IMODE(Path(root).stat().st_mode) == 0o700
         assert code == fingerprint.captured()
         counted = {name: ray.cluster_resources().get(name, 0.0) for name in ("CPU", "GPU")}
-        assert counted == local_cluster.machine_resources()
+        assert counted == ray_internals.machine_resources()
     assert not Path(root).exists()
 
 
@@ -235,7 +236,7 @@ def test_a_long_list_runs_in_waves_that_grow_with_the_workers(monkeypatch, tmp_p
 
 
 def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):
-    monkeypatch.setattr(local_cluster, "machine_resources", lambda: {"CPU": 2.0, "GPU": 0.0})
+    monkeypatch.setattr(ray_internals, "machine_resources", lambda: {"CPU": 2.0, "GPU": 0.0})
     cluster.refuse_too_large("local", Resources(cpus=2))
     with pytest.raises(failures.TooLarge, match=r"resources\.cpus: a pack takes 4096 CPUs, this machine has 2"):
         cluster.refuse_too_large("local", Resources(cpus=4096))

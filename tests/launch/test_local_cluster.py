@@ -6,20 +6,17 @@ import os
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import ray
-from ray._private import node
-from ray.exceptions import RpcError
 
-from sweeper.launch import local_cluster
-from sweeper.launch.cluster import worker_environment
+from sweeper.launch.cluster import start_local
+from sweeper.launch.environment import worker_environment
 from sweeper.launch.failures import LaunchError
+from sweeper.launch.ray_internals import QUICK_START
 from sweeper.space.resources import Resources
 from sweeper.trial import plugins
 
@@ -175,89 +172,40 @@ def test_a_worker_process_looks_for_garbage_less_often():
         assert done.stdout.strip() == str(less_often)
 
 
-class Head:
-    """The head of a cluster whose node registers before the third look at it."""
-
-    def __init__(self):
-        self.looks = 0
-
-    def get_all_node_info(self, timeout: float) -> dict[ray.NodeID, None]:
-        self.looks += 1
-        return {NODE: None} if self.looks == 3 else {}
-
-
-NODE = ray.NodeID.from_random()
-
-
-class BusyHead:
-    """The head of a cluster that does not answer in time."""
-
-    def __init__(self):
-        self.looks = 0
-
-    def get_all_node_info(self, timeout: float) -> dict[ray.NodeID, None]:
-        self.looks += 1
-        raise RpcError("Deadline Exceeded")
-
-
-@pytest.mark.parametrize(("head", "looks"), [(Head(), 3), (BusyHead(), 1)])
-def test_a_node_that_starts_is_looked_for_often(monkeypatch, head, looks):
-    def started(self: object) -> None:
-        done.append("started")
-
-    done: list[str] = []
-    monkeypatch.setattr(node.Node, "start_ray_processes", started)
-    monkeypatch.setattr(local_cluster, "LOOK_OFTEN_SECONDS", 1e6)  # a busy machine may take any time
-    ray_node = SimpleNamespace(get_gcs_client=lambda: head, node_id=NODE.hex())
-
-    def init() -> None:
-        begun = time.monotonic()
-        node.Node.start_ray_processes(ray_node)
-        done.append(f"{head.looks} looks")
-        assert time.monotonic() - begun < local_cluster.LOOK_OFTEN_SECONDS
-
-    monkeypatch.setattr(local_cluster, "_init", init)
-    local_cluster.start({}, meanwhile=lambda: done.append("meanwhile"))
-    assert done == ["started", "meanwhile", f"{looks} looks"]
-    assert node.Node.start_ray_processes is started
-
-
 class Starts:
     """Starts of Ray, of which the first ones fail."""
 
     def __init__(self, failures: int):
-        self.left, self.count = failures, 0
+        self.left, self.options = failures, []
 
-    def __call__(self) -> None:
-        self.count += 1
-        if self.count <= self.left:
+    def __call__(self, **options: Any) -> None:
+        self.options.append(options)
+        if len(self.options) <= self.left:
             raise Exception("The current node timed out during startup.")
 
 
-def test_a_start_that_fails_is_tried_once_more(monkeypatch):
+def test_a_start_that_fails_is_tried_once_more_without_private_options(monkeypatch):
     for failures, attempts in ((0, 1), (1, 2)):
-        starts = Starts(failures)
-        monkeypatch.setattr(local_cluster, "_init", starts)
-        local_cluster.start({})
-        assert starts.count == attempts
-    starts = Starts(2)
-    monkeypatch.setattr(local_cluster, "_init", starts)
+        monkeypatch.setattr(ray, "init", starts := Starts(failures))
+        start_local({})
+        assert [bool(options.keys() & QUICK_START.keys()) for options in starts.options] == [True, False][:attempts]
+    monkeypatch.setattr(ray, "init", starts := Starts(2))
     with pytest.raises(LaunchError, match=r"Ray did not start on this machine: The current node timed out"):
-        local_cluster.start({})
-    assert starts.count == 2
+        start_local({})
+    assert len(starts.options) == 2
 
 
 def test_too_little_address_space_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(local_cluster, "_init", pytest.fail)
+    monkeypatch.setattr(ray, "init", pytest.fail)
     monkeypatch.setattr(resource, "getrlimit", lambda what: (2 * 2**30, 2 * 2**30))
     with pytest.raises(LaunchError, match=r"limits the address space of a process to 2\.0 GiB.*ulimit -v unlimited"):
-        local_cluster.start({})
+        start_local({})
 
 
 @pytest.mark.parametrize(("imports", "mode"), [("", "token"), ("import ray", None)], ids=["before Ray", "after Ray"])
 def test_a_token_changes_the_mode_only_before_ray_is_imported(tmp_path, imports, mode):
     """Afterwards only Ray's own processes would hear of the mode, and refuse the driver."""
-    text = f"{imports}\nfrom sweeper.launch import ray_environment\nimport os; print(os.environ.get('RAY_AUTH_MODE'))"
+    text = f"{imports}\nfrom sweeper.launch import environment\nimport os; print(os.environ.get('RAY_AUTH_MODE'))"
     environment = {key: value for key, value in os.environ.items() if key != "RAY_AUTH_MODE"}
     done = subprocess.run(
         [sys.executable, "-c", text], cwd=plugins.ROOT, env=environment | {"RAY_AUTH_TOKEN": "ab" * 32},

@@ -15,13 +15,13 @@ import pytest
 import ray
 from ray.util.placement_group import placement_group, remove_placement_group
 
-from sweeper.launch import local_cluster
-from sweeper.launch.cluster import worker_environment
+from sweeper.launch import ray_internals
+from sweeper.launch.environment import worker_environment
 from sweeper.launch.population import Population
 from sweeper.packs.packing import stack
 from sweeper.space.resources import Resources
 from sweeper.training import evolution
-from sweeper.training.population import Evaluator
+from sweeper.training.trainer import Evaluator
 from sweeper.trial import fingerprint, plugins
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -85,7 +85,7 @@ def ray_of_four_cores() -> Iterator[None]:
         # The tests' own flags, so that this process compiles the same code as the workers.
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
     }
-    with local_cluster.fresh_token():
+    with ray_internals.fresh_token():
         ray.init(
             address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level=logging.CRITICAL,
             runtime_env={"env_vars": environment},

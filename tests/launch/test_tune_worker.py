@@ -9,7 +9,7 @@ from ray import cloudpickle
 
 from sweeper.events import PackProgressed
 from sweeper.launch import tune_worker, worker_messages
-from sweeper.launch.work_kinds import NetworkEvaluation, Training
+from sweeper.launch.job import NetworkEvaluation, Training
 from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.packs import pack_run, plan
 from sweeper.packs.evaluation_plan import ProtocolChanges
@@ -45,17 +45,17 @@ def test_work_survives_the_way_to_a_worker():
 def test_a_report_reaches_the_driver_as_it_was_sent(strides, tmp_path):
     result = Worker(whole(coloring_trial()), tmp_path).report().result()
     assert (result["step"], result["done"]) == (100, False)
-    assert result["train_loss"] == worker_messages.report_of(result).progress.train_loss
+    assert result["train_loss"] == result["report"].progress.train_loss
     assert cloudpickle.loads(cloudpickle.dumps(result)) == result
 
 
 def test_a_worker_says_that_it_compiles_before_it_does(strides, tmp_path):
     worker = Worker(whole(coloring_trial()), tmp_path)
     result = worker.step()
-    progress = worker_messages.report_of(result).progress
+    progress = result["report"].progress
     assert (progress.phase, progress.step, progress.steps, result["done"]) == ("compiling", 0, 250, False)
     assert "step" not in result, "nothing that a scheduler may judge"
-    assert worker_messages.report_of(worker.step()).progress.phase == "training"
+    assert worker.step()["report"].progress.phase == "training"
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_a_worker_that_waits_for_the_driver_reports_less_often(tmp_path, monkeyp
     monkeypatch.setattr(tune_worker, "time", run)
     monkeypatch.setattr(Worker, "_started", lambda self, work: run)
     worker = Worker(whole(coloring_trial()), tmp_path)
-    assert worker_messages.report_of(worker.step()).progress.phase == "compiling"
+    assert worker.step()["report"].progress.phase == "compiling"
     strides = []
     for waited in (0.0, 0.05, 0.3, 60.0, 0.0):
         run.now += waited

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sweeper.launch import tune_worker, worker_messages
-from sweeper.launch.work_kinds import Training, WorkKind
+from sweeper.launch.job import Training, WorkKind
 from sweeper.launch.worker_messages import Report
 from sweeper.packs import plan
 from sweeper.packs.orders import Order
@@ -39,10 +39,10 @@ class Worker(tune_worker.PackWorker):
 
     def report(self) -> Report:
         """The report of the next step that does more than to say that a program is compiled."""
-        report = worker_messages.report_of(self.step())
+        report = self.step()["report"]
         if report.progress is None or report.progress.phase != "compiling":
             return report
-        return dataclasses.replace(worker_messages.report_of(self.step()), refused_checkpoint=report.refused_checkpoint)
+        return dataclasses.replace(self.step()["report"], refused_checkpoint=report.refused_checkpoint)
 
 
 def whole(*trials: TrialSpec) -> plan.Work:

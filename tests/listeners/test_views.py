@@ -8,9 +8,8 @@ from rich.console import Console
 
 from sweeper import events
 from sweeper.events import Event
-from sweeper.listeners import listeners, live_view, log_lines
-from sweeper.listeners.heard_start import HeardStart
-from sweeper.listeners.sentences import sentences
+from sweeper.listeners import HeardStart, listeners, views
+from sweeper.listeners.views import sentences
 from sweeper.store.store import Store
 
 PLANNED = events.SweepPlanned("test", trials=8, done=0, failed=0, steps=2000)
@@ -42,7 +41,7 @@ def test_a_terminal_gets_the_live_view_and_a_log_gets_lines(tmp_path):
 
 def test_a_log_gets_the_counts_every_ten_seconds():
     out, clock = io.StringIO(), Clock()
-    log = log_lines.LogLines(Console(file=out, width=200), clock)
+    log = views.LogLines(Console(file=out, width=200), clock)
     log.hear(PLANNED)
     for clock.now in (1.0, 9.9, 10.0, 11.0, 19.0, 21.0):
         log.hear(events.Ticked())
@@ -54,13 +53,13 @@ def test_a_log_gets_the_counts_every_ten_seconds():
 
 def test_lines_of_a_log_are_not_broken():
     out = io.StringIO()
-    log_lines.LogLines(Console(file=out, width=40)).hear(events.SweepStarted("cluster.of.somebody.far.away.org:6379"))
+    views.LogLines(Console(file=out, width=40)).hear(events.SweepStarted("cluster.of.somebody.far.away.org:6379"))
     assert out.getvalue() == "running on the Ray cluster at cluster.of.somebody.far.away.org:6379\n"
 
 
 def test_a_terminal_sees_running_packs_and_keeps_the_sentences():
     out = io.StringIO()
-    view = live_view.LiveView(Console(file=out, force_terminal=True, width=120))
+    view = views.LiveView(Console(file=out, force_terminal=True, width=120))
     lost = events.TrialsLost("0123456789", ("a", "b"), "no space [left]")
     for event in (PLANNED, events.SweepStarted(None), STARTED, PROGRESSED, lost, events.Ticked(), events.SweepEnded()):
         view.hear(event)
@@ -71,7 +70,7 @@ def test_a_terminal_sees_running_packs_and_keeps_the_sentences():
 
 def test_a_compilation_is_shown_as_such():
     out = io.StringIO()
-    view = live_view.LiveView(Console(file=out, force_terminal=True, width=120))
+    view = views.LiveView(Console(file=out, force_terminal=True, width=120))
     compiling = dataclasses.replace(PROGRESSED, phase="compiling", step=0)
     for event in (PLANNED, events.SweepStarted(None), STARTED, compiling, events.Ticked(), events.SweepEnded()):
         view.hear(event)
@@ -81,7 +80,7 @@ def test_a_compilation_is_shown_as_such():
 
 def test_a_pack_without_news_says_since_when():
     out, now = io.StringIO(), [0.0]
-    view = live_view.LiveView(Console(file=out, force_terminal=True, width=160), clock=lambda: now[0])
+    view = views.LiveView(Console(file=out, force_terminal=True, width=160), clock=lambda: now[0])
     compiling = dataclasses.replace(PROGRESSED, phase="compiling", step=0)
     for event in (PLANNED, events.SweepStarted(None), STARTED, compiling, events.Ticked()):
         view.hear(event)
@@ -95,20 +94,20 @@ def test_a_pack_without_news_says_since_when():
 
 def test_the_cursor_is_back_after_the_end():
     out = io.StringIO()
-    view = live_view.LiveView(Console(file=out, force_terminal=True, width=120))
+    view = views.LiveView(Console(file=out, force_terminal=True, width=120))
     for event in (PLANNED, events.SweepStarted(None), events.Ticked(), events.SweepEnded()):
         view.hear(event)
     assert out.getvalue().rfind("\x1b[?25h") > out.getvalue().rfind("\x1b[?25l") > 0
     # A sweep without a cluster has drawn nothing.
-    live_view.LiveView(Console(file=io.StringIO(), force_terminal=True)).hear(events.SweepEnded())
+    views.LiveView(Console(file=io.StringIO(), force_terminal=True)).hear(events.SweepEnded())
 
 
 def test_a_terminal_has_room_for_some_packs_only():
     out = io.StringIO()
-    view = live_view.LiveView(Console(file=out, force_terminal=True, width=120))
+    view = views.LiveView(Console(file=out, force_terminal=True, width=120))
     for event in (PLANNED, events.SweepStarted(None)):
         view.hear(event)
-    for index in range(live_view.MAX_ROWS + 1):
+    for index in range(views.MAX_ROWS + 1):
         view.hear(events.PackStarted(f"{index:010}", "coloring", ("a",), 250))
     view.hear(events.Ticked())
     assert "and 1 pack more" in out.getvalue()

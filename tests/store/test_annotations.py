@@ -30,11 +30,9 @@ def of_trials(*numbers):
     return Subject(trial_ids=frozenset(IDS[number] for number in numbers))
 
 
-@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
-def store(request, tmp_path):
-    return Store.open(
-        tmp_path / "store" if request.param == "disk" else request.getfixturevalue("s3").url(tmp_path.name)
-    )
+@pytest.fixture
+def store(results):
+    return results
 
 
 def annotated(store):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.store import copying, local_files, tar_stores, threads, trial_file
+from sweeper.store import copying, files, local_files, tar_stores, trial_file
 from sweeper.store.copying import Copied, copy
 from sweeper.store.evaluations import evaluations_table, stored_evaluations
 from sweeper.store.store import Store, StoreError
@@ -21,16 +21,9 @@ def source(tmp_path):
     return filled(tmp_path / "source")
 
 
-@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
-def target(request, tmp_path):
-    if request.param == "disk":
-        return Store.open(tmp_path / "target")
-    return Store.open(request.getfixturevalue("s3").url(tmp_path.name))
-
-
 @pytest.fixture
-def local(tmp_path):
-    return Store.open(tmp_path / "target")
+def target(results):
+    return results
 
 
 def states(store):
@@ -100,7 +93,7 @@ def test_a_trial_that_comes_meanwhile_stays(source, target, monkeypatch):
 
     def threads_after_a_commit(work, items):
         target.commit(meanwhile)
-        return threads.in_threads(work, items)
+        return files.in_threads(work, items)
 
     monkeypatch.setattr(copying, "in_threads", threads_after_a_commit)
     copy(source, target)

@@ -16,10 +16,9 @@ from tests.results import failure, result
 OWN, OTHERS = {IDS[0], IDS[4]}, {IDS[1], IDS[2], IDS[3], IDS[5]}
 
 
-@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
-def store(request, tmp_path):
-    url = tmp_path / "store" if request.param == "disk" else request.getfixturevalue("s3").url(tmp_path.name)
-    return filled(url)
+@pytest.fixture
+def store(results):
+    return filled(results.url)
 
 
 def traces(store, trial_ids):

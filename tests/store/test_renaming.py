@@ -21,10 +21,9 @@ def with_sweeps(url):
     return store
 
 
-@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
-def store(request, tmp_path):
-    url = tmp_path / "store" if request.param == "disk" else request.getfixturevalue("s3").url(tmp_path.name)
-    return with_sweeps(url)
+@pytest.fixture
+def store(results):
+    return with_sweeps(results.url)
 
 
 def renamed(records, old="quick", new="best"):

@@ -22,14 +22,6 @@ from tests.power_cuts import survived
 from tests.results import failure, outcomes, result
 
 
-@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
-def results(request, tmp_path):
-    """An empty store on a disk, and one in a bucket."""
-    if request.param == "disk":
-        return Store.open(tmp_path / "results")
-    return Store.open(request.getfixturevalue("s3").url(tmp_path.name))
-
-
 @pytest.fixture(autouse=True)
 def snapshots_of_few_trials(monkeypatch):
     """Snapshots are looked at whatever the number of trials, and written when a test asks."""

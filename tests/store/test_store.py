@@ -34,19 +34,6 @@ class PowerCut(BaseException):
     pass
 
 
-@pytest.fixture
-def local(tmp_path):
-    return Store.open(tmp_path / "results")
-
-
-@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
-def results(request, tmp_path):
-    """An empty store on a disk, and one in a bucket."""
-    if request.param == "disk":
-        return Store.open(tmp_path / "results")
-    return Store.open(request.getfixturevalue("s3").url(tmp_path.name))
-
-
 def relative(name=FINISHED):
     return f"trials/{PLACE}/{name}.parquet"
 

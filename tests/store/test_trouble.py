@@ -9,8 +9,7 @@ from obstore.exceptions import GenericError, PermissionDeniedError
 
 from sweeper.packs import checkpoint
 from sweeper.store import object_files
-from sweeper.store.files import StoreError, StoreTrouble
-from sweeper.store.retries import Retries
+from sweeper.store.files import Retries, StoreError, StoreTrouble
 from sweeper.store.store import Store
 from tests.results import outcomes, result
 

@@ -37,10 +37,10 @@ def test_a_trial_that_cannot_be_timed_costs_no_more_than_the_estimate(space, mon
 
 @pytest.mark.slow  # imports Ray
 def test_a_pack_too_large_for_this_machine_is_refused_before_it_is_started(space, monkeypatch, capsys):
-    from sweeper.launch import local_cluster
+    from sweeper.launch import ray_internals
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(local_cluster, "machine_resources", lambda: {"CPU": 2.0, "GPU": 0.0})
+    monkeypatch.setattr(ray_internals, "machine_resources", lambda: {"CPU": 2.0, "GPU": 0.0})
     assert start(space, "resources.gpus=1", dry_run=True) == 2
     printed = capsys.readouterr()
     assert printed.err == (

@@ -9,7 +9,7 @@ from benchmarks import first_second
 from benchmarks.first_second import ALL, CHECKPOINT, END, FIRST, PLANNED, RAY, reached, table
 from benchmarks.process_tree import ProcessTree, has_title
 from sweeper.events import SweepStarted
-from sweeper.listeners.sentences import sentences
+from sweeper.listeners.views import sentences
 from sweeper.store.file_names import trial_file_name
 from sweeper.sweeps.sweep_plan import state
 from tests.heartbeats import until

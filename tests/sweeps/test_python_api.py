@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import sweeper
 from sweeper.commands import delete, rename, status, stop
-from sweeper.listeners import driver_stop, heartbeat_writer
+from sweeper.listeners import heartbeat_writer, heartbeats
 from sweeper.packs import halving, pack_run
 from sweeper.store import deletion
 from sweeper.store.store import Store
@@ -91,7 +91,7 @@ def test_other_commands_see_a_training_in_this_process(space, tmp_path, monkeypa
     spec, results = sweeper.read_space(space, {"trial.steps": 100_000}), str(tmp_path / "results")
     store, advance, answers = Store.open(results), pack_run.PackRun.advance, []
     monkeypatch.setattr(heartbeat_writer, "SECONDS", 0.01)
-    monkeypatch.setattr(driver_stop, "SECONDS", 0.01)
+    monkeypatch.setattr(heartbeats, "LOOK_SECONDS", 0.01)
 
     def said(command, *arguments):
         return CliRunner().invoke(command.app, [*arguments, "--results", results])

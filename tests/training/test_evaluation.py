@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.training.best_seed import best_seed
-from sweeper.training.evaluation import evaluate, metrics, names
+from sweeper.training.evaluation import best_seed, evaluate, metrics, names
 from sweeper.training.voting import GROUPS, SIZES, Share
 from tests.trials import coloring_trial
 

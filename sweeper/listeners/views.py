@@ -1,0 +1,164 @@
+"""The progress of a sweep for people: sentences about events, on a terminal above a live view, else in lines for a log.
+
+The live view is redrawn when time passes in the driver's loop. So it needs no thread, and reads no count that is
+changing.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from sweeper import events
+from sweeper.events import Event
+from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
+from sweeper.messages import counted, duration, inflected, printable
+
+LINE_SECONDS = 10.0
+"""Between two lines of counts in a log."""
+
+DRAWING_SECONDS = 0.25
+"""Between two drawings of the live view."""
+
+MAX_ROWS = 12
+"""Largest number of running packs with a row of their own."""
+
+
+class LogLines:
+    """Prints sentences about events, and now and then the counts."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic):
+        """Print nothing yet.
+
+        Args:
+            console: Where to.
+            clock: Seconds since some moment.
+        """
+        self._console, self._clock = console, clock
+        self._progress = SweepProgress(clock)
+        self._next = clock() + LINE_SECONDS
+
+    def hear(self, event: Event) -> None:
+        """Print what there is to say."""
+        self._progress.hear(event)
+        for sentence in sentences(event):
+            self._print(sentence)
+        if isinstance(event, events.Ticked) and self._clock() >= self._next:
+            self._next = self._clock() + LINE_SECONDS
+            self._print(self._progress.line())
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveView:
+    """Redraws the counts of a sweep."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic):
+        """Draw nothing yet.
+
+        Args:
+            console: A terminal.
+            clock: Seconds since some moment.
+        """
+        self._console, self._clock = console, clock
+        self._progress = SweepProgress(clock)
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._next = clock()
+
+    def hear(self, event: Event) -> None:
+        """Draw what has changed."""
+        self._progress.hear(event)
+        for sentence in sentences(event):
+            self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        match event:
+            case events.SweepStarted():
+                self._live.start()
+            case events.Ticked() if self._clock() >= self._next:
+                self._next = self._clock() + DRAWING_SECONDS
+                self._live.update(drawing(self._progress), refresh=True)
+            case events.SweepEnded():
+                self._live.stop()
+            case _:
+                pass
+
+
+def drawing(progress: SweepProgress) -> RenderableType:
+    """A row for each running pack, a bar for the whole sweep, and the line of counts."""
+    rows = Table.grid(padding=(0, 2))
+    packs = list(progress.packs.values())
+    for pack in packs[:MAX_ROWS]:
+        still = progress.still(pack)
+        rows.add_row("", *_columns(pack), f"nothing new for {duration(still)}" if still else "")
+    if hidden := len(packs[MAX_ROWS:]):
+        rows.add_row("", f"and {counted(hidden, 'pack')} more")
+    whole = Table.grid()
+    whole.add_row(ProgressBar(total=max(1, progress.plan.trials), completed=progress.done + progress.failed, width=40))
+    whole.add_row(Text(progress.line()))
+    return Group(rows, whole)
+
+
+def _columns(pack: RunningPack) -> list[RenderableType]:
+    label, now = Text(printable(pack.started.label)), pack.progress
+    if now is None:
+        return [label, ProgressBar(total=1, completed=0, width=20), "waiting for its worker", ""]
+    bar = ProgressBar(total=now.steps or 1, completed=now.step, width=20)
+    if now.phase == "compiling":
+        return [label, bar, "compiling", ""]
+    loss = "" if math.isnan(now.train_loss) else f"loss {now.train_loss:.3g}"
+    return [label, bar, f"{now.phase} {now.step:,}", loss]
+
+
+def sentences(event: Event) -> list[str]:
+    """Lines about an event; none for an event that only changes counts. Foreign text in them is made printable."""
+    return [printable(line) for line in _lines(event)]
+
+
+def _lines(event: Event) -> list[str]:
+    match event:
+        case events.SweepStarted(address):
+            return [f"running on {'this machine' if address is None else f'the Ray cluster at {address}'}"]
+        case events.ResourcesAwaited(bundle):
+            wanted = " and ".join(counted(amount, name) for name, amount in bundle.items())
+            return [f"no node of the cluster has the {wanted} that a pack takes yet; waiting for one"]
+        case events.LanesChosen(_, lanes, trial_ids, reason):
+            return [f"{lanes:,} of {counted(len(trial_ids), 'trial')} of a pack are trained at once: {reason}"]
+        case events.CheckpointRefused(_, trial_ids, reason):
+            return [f"the checkpoint of {_named(trial_ids)} {reason}: its training starts anew"]
+        case events.WorkerDied(_, trial_ids, started=True):
+            return [f"a worker died with {_named(trial_ids)}; the pack goes on from its last checkpoint"]
+        case events.WorkerDied(_, trial_ids, started=False):
+            return [f"a worker died before it took up {_named(trial_ids)}; the pack is started again"]
+        case events.WorkerStuck(_, trial_ids, seconds):
+            return [f"nothing new of {_named(trial_ids)} for {duration(seconds)}: the pack is tried in another worker"]
+        case events.PackFailed(_, trial_ids, reason, log):
+            return [f"{_named(trial_ids)} failed: {reason}"] + ([f"  traceback on {log}"] if log else [])
+        case events.TrialsLost(_, trial_ids, reason):
+            return [f"{_named(trial_ids)} could not be committed: {reason}"]
+        case events.SweepStopping(cause, packs):
+            why = "interrupted" if cause == "interrupted" else "nothing can be committed any more"
+            return [f"{why}: {counted(packs, 'running pack')} asked to leave a checkpoint"]
+        case events.SweepStopped(packs, checkpoints, finished):
+            return [_stopped(packs, checkpoints, finished)] if packs else []
+        case _:
+            return []
+
+
+def _stopped(packs: int, checkpoints: int, finished: int) -> str:
+    """How packs have ended that were asked to leave a checkpoint."""
+    parts = [f"{checkpoints:,} of {counted(packs, 'pack')} left a checkpoint"]
+    if finished:
+        parts.append(f"{finished:,} finished")
+    if anew := packs - checkpoints - finished:
+        parts.append(f"{anew:,} had none to leave and {inflected(anew, 'starts', 'start')} anew")
+    return ", ".join(parts)
+
+
+def _named(trial_ids: Sequence[str]) -> str:
+    others = len(trial_ids) - 1
+    return f"trial {trial_ids[0]}" + (f" and {others:,} more of its pack" if others else "")

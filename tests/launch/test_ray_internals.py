@@ -1,0 +1,154 @@
+"""Without a private part of Ray its public way is taken, and without all of them a sweep still runs."""
+
+import math
+import os
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+import ray
+from ray._private import node
+from ray.exceptions import RpcError
+
+from sweeper.launch import ray_internals
+from sweeper.launch.cluster import running_cluster, start_local
+from sweeper.launch.failures import LaunchError
+from sweeper.trial import plugins
+
+pytestmark = pytest.mark.slow
+
+
+SWEEP = """
+import sys
+from pathlib import Path
+
+import ray
+
+from sweeper import events, launch
+from sweeper.interruption import Interruption
+from sweeper.launch import ray_internals
+from sweeper.packs import plan
+from sweeper.packs.packing import packs
+from sweeper.space.resources import Resources
+from sweeper.store.store import Store
+from tests.heard import Heard
+from tests.results import PROVENANCE
+from tests.trials import coloring_trial
+
+init = ray.init
+
+def public(**options):
+    if private := [name for name in options if name.startswith("_")]:
+        raise RuntimeError(f"Unknown keyword argument(s): {private}")
+    return init(**options)
+
+ray.init = public
+ray_internals._module = lambda name, *parts: None
+heard, trials = Heard(), [coloring_trial(seed=seed) for seed in range(3)]
+work = tuple(plan.Work(pack, ()) for pack in packs(trials, lanes=1))
+source = plan.ListedWork(plan.Plan({}, {}, 1, len(trials), work, frozenset()))
+planned = events.SweepPlanned("public", trials=len(trials), done=0, failed=0, steps=0)
+store = Store.open(sys.argv[1])
+job = launch.Job(source, lambda: planned, store, PROVENANCE, Resources(), launch.Training(), concurrency=1)
+with launch.connected("local", Resources(), Interruption()), events.Stream([heard], warn=print) as stream:
+    session = Path(ray.get_runtime_context().get_temp_dir())
+    assert session.parent.stat().st_mode & 0o077 == 0
+    assert not launch.launch(job, stream, Interruption()).losses
+print(len(heard.all(events.PackEnded)), "packs, in a private folder")
+"""
+
+
+@pytest.fixture
+def public(monkeypatch) -> None:
+    """A Ray without private parts."""
+    monkeypatch.setattr(ray_internals, "_module", lambda name, *parts: None)
+
+
+def test_a_private_part_that_is_missing_is_none(monkeypatch):
+    assert ray_internals._module("ray._private.services", "canonicalize_bootstrap_address") is not None
+    assert ray_internals._module("ray._private.services", "no_such_part") is None
+    assert ray_internals._module("ray._private.no_such_module") is None
+
+
+def test_the_public_ways(public, monkeypatch, tmp_path):
+    assert ray_internals.machine_resources() == {"CPU": os.cpu_count(), "GPU": math.inf}
+    tokens = []
+    for _ in range(2):
+        with ray_internals.fresh_token():
+            tokens.append(os.environ["RAY_AUTH_TOKEN"])
+    assert tokens[0] == tokens[1], "this process shows the first token for ever"
+    assert len(tokens[0]) == 64
+    done = []
+    with ray_internals.only_what_is_needed(lambda: done.append("meanwhile")), ray_internals.on_loopback():
+        assert done == ["meanwhile"]
+    with ray_internals.staged_in(tmp_path), ray_internals.no_trackers():
+        pass
+    assert ray_internals.actor_of(SimpleNamespace()) is None
+    assert ray_internals.actor_of(SimpleNamespace(temporary_state=SimpleNamespace(ray_actor="actor"))) == "actor"
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert [running_cluster(None), running_cluster("local")] == [None, None]
+    with pytest.raises(LaunchError, match="no running Ray cluster on this machine"):
+        running_cluster("auto")
+    with pytest.raises(LaunchError, match="no Ray cluster answers"):
+        running_cluster("127.0.0.1:1")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(LaunchError, match="no Ray cluster answers"):
+        running_cluster(None)
+
+
+def test_packs_run_without_private_parts(tmp_path):
+    """With real Ray, in a process of its own, since a process keeps the first token that it has shown."""
+    done = subprocess.run(
+        [sys.executable, "-c", SWEEP, str(tmp_path)], cwd=plugins.ROOT, text=True, capture_output=True
+    )
+    assert (done.returncode, done.stdout) == (0, "3 packs, in a private folder\n"), done.stderr
+
+
+class Head:
+    """The head of a cluster whose node registers before the third look at it."""
+
+    def __init__(self):
+        self.looks = 0
+
+    def get_all_node_info(self, timeout: float) -> dict[ray.NodeID, None]:
+        self.looks += 1
+        return {NODE: None} if self.looks == 3 else {}
+
+
+NODE = ray.NodeID.from_random()
+
+
+class BusyHead:
+    """The head of a cluster that does not answer in time."""
+
+    def __init__(self):
+        self.looks = 0
+
+    def get_all_node_info(self, timeout: float) -> dict[ray.NodeID, None]:
+        self.looks += 1
+        raise RpcError("Deadline Exceeded")
+
+
+@pytest.mark.parametrize(("head", "looks"), [(Head(), 3), (BusyHead(), 1)])
+def test_a_node_that_starts_is_looked_for_often(monkeypatch, head, looks):
+    def started(self: object) -> None:
+        done.append("started")
+
+    done: list[str] = []
+    monkeypatch.setattr(node.Node, "start_ray_processes", started)
+    monkeypatch.setattr(ray_internals, "LOOK_OFTEN_SECONDS", 1e6)  # a busy machine may take any time
+    ray_node = SimpleNamespace(get_gcs_client=lambda: head, node_id=NODE.hex())
+
+    def init(**options: object) -> None:
+        begun = time.monotonic()
+        node.Node.start_ray_processes(ray_node)
+        done.append(f"{head.looks} looks")
+        assert time.monotonic() - begun < ray_internals.LOOK_OFTEN_SECONDS
+
+    monkeypatch.setattr(ray, "init", init)
+    start_local({}, meanwhile=lambda: done.append("meanwhile"))
+    assert done == ["started", "meanwhile", f"{looks} looks"]
+    assert node.Node.start_ray_processes is started
