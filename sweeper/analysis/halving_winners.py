@@ -12,8 +12,7 @@ import pandas as pd
 from sweeper.analysis.settings_table import metrics_of
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, duration, inflected
-from sweeper.packs.rung_losses import decided, stored_losses
-from sweeper.space.halving_search import HalvingSearch
+from sweeper.packs.rung_losses import stored_losses
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries, varying_names
@@ -25,9 +24,10 @@ MOST_SEARCHES = 20
 
 def searches_of(space: SweepSpec) -> list[tuple[str, ...]]:
     """Ids of the trials of every search of a space, in the order of the document; empty for any other method."""
-    if not space.search.COMPARES:
+    halving = space.search.halving
+    if halving is None:
         return []
-    return [tuple(map(trial_id, starts)) for starts in space.search.searches(space.expand().trials)]
+    return [tuple(map(trial_id, starts)) for starts in halving.searches(space.expand().trials)]
 
 
 def winners_of(space: SweepSpec, searches: Sequence[Sequence[str]], store: Store) -> frozenset[str]:
@@ -40,14 +40,15 @@ def winners_of(space: SweepSpec, searches: Sequence[Sequence[str]], store: Store
         searches: Its `searches_of`.
         store: The store of its trials.
     """
-    if not isinstance(space.search, HalvingSearch):
+    halving = space.search.halving
+    if halving is None:
         return frozenset()
-    stored = stored_losses(space.search, store, [key for search in searches for key in search])
+    stored = stored_losses(halving, store, [key for search in searches for key in search])
     losses = {key: trial.losses for key, trial in stored.items()}
     failed = {key for key, trial in stored.items() if trial.status == "failed"}
     winners: set[str] = set()
     for search in searches:
-        now = decided(space.search, search, losses, failed)
+        now = halving.decided(search, losses, failed)
         if not now.missing:
             winners.update(now.alive)
     return frozenset(winners)
@@ -63,7 +64,7 @@ def finished_elsewhere(trials: pd.DataFrame, space: SweepSpec | None, store: Sto
         space: Its space; None if this checkout cannot read it.
         store: The store of the rows.
     """
-    if space is None or not space.search.COMPARES:
+    if space is None or space.search.halving is None:
         return frozenset()
     return frozenset(trials.loc[trials["status"] == "finished", "trial_id"]) - winners_of(
         space, searches_of(space), store

@@ -25,8 +25,7 @@ from sweeper.packs.halving_state import HalvingState
 from sweeper.packs.pack_training import curve_window
 from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment, Work, WorkSource
-from sweeper.packs.rung_losses import decided
-from sweeper.space.halving_search import HalvingSearch
+from sweeper.space.halving import Halving
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError
@@ -39,6 +38,7 @@ MOST_TIMES = 20
 
 def halving_work(
     spec: SweepSpec,
+    halving: Halving,
     store: Store,
     committed: Mapping[str, Status],
     done: frozenset[Status],
@@ -47,7 +47,8 @@ def halving_work(
     """The work of a successive halving, after rows, curves and checkpoints of its trials were read.
 
     Args:
-        spec: A space with a successive halving.
+        spec: The space.
+        halving: How its trials compete.
         store: Where rows and checkpoints are; nothing is written.
         committed: Status of every committed trial at the start.
         done: See `plan.done_statuses`.
@@ -57,20 +58,17 @@ def halving_work(
         SearchSpaceError: a rung lies before the first point of a training curve.
         StoreError: the store cannot be read.
     """
-    assert isinstance(spec.search, HalvingSearch)
-    searches = spec.search.searches(spec.expand().trials)
+    searches = halving.searches(spec.expand().trials)
     planned = {trial_id(trial): trial for starts in searches for trial in starts}
-    _refuse_early_rungs(spec, spec.search, planned.values())
-    state = HalvingState(spec.search, store, planned, fingerprint)
+    _refuse_early_rungs(spec, halving, planned.values())
+    state = HalvingState(halving, store, planned, fingerprint)
     state.read_rows([key for key in planned if committed.get(key) in done])
     state.read_checkpoints()
-    # Lanes take turns on a CPU, so that packs of one trial keep more cores busy.
-    lanes = spec.resources.lanes or (spec.search.starts if spec.resources.gpus else 1)
-    return HalvingWork(state, searches, lanes, done)
+    return HalvingWork(state, searches, spec.pack_lanes, done)
 
 
-def _refuse_early_rungs(spec: SweepSpec, search: HalvingSearch, trials: Iterable[TrialSpec]) -> None:
-    first = search.rungs[0].steps
+def _refuse_early_rungs(spec: SweepSpec, halving: Halving, trials: Iterable[TrialSpec]) -> None:
+    first = halving.rungs[0].steps
     for trial in trials:
         window = curve_window(trainer_of(trial), trial)
         if first < window:
@@ -86,7 +84,7 @@ class HalvingWork(WorkSource):
     """
 
     def __init__(
-        self, state: HalvingState, searches: Sequence[Sequence[TrialSpec]], lanes: int, done: frozenset[Status]
+        self, state: HalvingState, searches: Sequence[Sequence[TrialSpec]], lanes: int | None, done: frozenset[Status]
     ):
         """The work that follows from a state.
 
@@ -97,7 +95,7 @@ class HalvingWork(WorkSource):
             done: See `plan.done_statuses`.
         """
         super().__init__(done)
-        self._state, self._search, self._rungs = state, state.search, state.search.rungs
+        self._state, self._rungs = state, state.halving.rungs
         self.searches = [tuple(map(trial_id, starts)) for starts in searches]
         self.planned = dict(state.planned)
         cut = (pack for starts in searches for pack in packs(starts, lanes))
@@ -157,7 +155,7 @@ class HalvingWork(WorkSource):
         """The work of a search, as far as its rungs are decided; trials that go on stand first."""
         rows = self._state.rows
         failed = [key for key in search if key in rows and rows[key].status == "failed"]
-        now = decided(self._search, search, self._state.losses, failed)
+        now = self._state.halving.decided(search, self._state.losses, failed)
         stops = [
             ([key for key in losers if not self._ends(key, number)], Segment(self._rungs[number].steps, "stop"))
             for number, losers in enumerate(now.stopped)

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from sweeper.packs import checkpoint
 from sweeper.packs.pack_training import lane_curves, makes_sense, restored
 from sweeper.packs.rung_losses import StoredLosses, stored_losses
-from sweeper.space.halving_search import HalvingSearch
+from sweeper.space.halving import Halving
 from sweeper.store.store import Store
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec
@@ -23,16 +23,16 @@ class HalvingState:
     """What has been read of the trials of a successive halving.
 
     Attributes:
-        search: The successive halving.
+        halving: The rules of the successive halving.
         store: Where rows and checkpoints are.
         planned: The trials by id.
         fingerprint: Fingerprint of the code of this start, for a trial; checkpoints of other code do not count.
         rows: Status and losses of the trials with a row that counts.
-        losses: The losses of trials at the rungs, see `HalvingSearch.losses`.
+        losses: The losses of trials at the rungs, see `Halving.losses`.
         holders: Id of the pack whose checkpoint holds a trial, by trial.
     """
 
-    search: HalvingSearch
+    halving: Halving
     store: Store
     planned: Mapping[str, TrialSpec]
     fingerprint: Callable[[TrialSpec], str | None]
@@ -46,7 +46,7 @@ class HalvingState:
         Raises:
             StoreError: the store cannot be read.
         """
-        for key, stored in stored_losses(self.search, self.store, trial_ids).items():
+        for key, stored in stored_losses(self.halving, self.store, trial_ids).items():
             self.rows[key] = stored
             self._learn(key, stored.losses)
 
@@ -72,7 +72,7 @@ class HalvingState:
             if key in self.planned:
                 curves = lane_curves(trainer_of(first), first, training, lane)
                 points = [(step, value) for step, name, value in curves if name == "train_loss"]
-                losses = self.search.losses(points, training.lane_steps[lane])
+                losses = self.halving.losses(points, training.lane_steps[lane])
                 if self._learn(key, losses) or key not in self.holders:
                     self.holders[key] = pack_id
 

@@ -24,7 +24,6 @@ from typing import Any, Literal
 
 from sweeper.packs.packing import Pack, cells, packs, structure
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status
 from sweeper.trial.trial_spec import TrialSpec, trial_id
@@ -259,7 +258,6 @@ class AdaptiveWork(WorkSource):
         holders: Mapping[str, str] | None = None,
     ):
         super().__init__(done)
-        assert isinstance(spec.search, AdaptiveSearch)
         self._study = spec.search.study(spec.variants)
         self._spec, self._committed, self._metric, self._holders = spec, committed, metric, holders
         self._settings = spec.search.trials or 0

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from sweeper.messages import counted, inflected
+from sweeper.messages import counted
 from sweeper.packs.continued_checkpoint import holders
 from sweeper.packs.halving import halving_work
 from sweeper.packs.packing import cells
 from sweeper.packs.plan import AdaptiveWork, ListedWork, WorkSource, plan
-from sweeper.space.halving_search import HalvingSearch
-from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store
 from sweeper.trial.trial_spec import TrialSpec
@@ -36,15 +34,14 @@ def work_source(
         SearchSpaceError: values that are legal by themselves exclude each other.
         StoreError: the store cannot be read.
     """
-    if isinstance(spec.search, AdaptiveSearch):
+    search = spec.search
+    if search.ADAPTS:
         study = AdaptiveWork(spec, committed, done, values, holders(store, (), None))
-        searched = f"{spec.search.TITLE} of {counted(spec.search.trials or 0, 'setting')}"
-        return study, f"{searched}, {counted(len(study.planned), 'trial')} so far"
-    if isinstance(spec.search, HalvingSearch):
-        halving = halving_work(spec, store, committed, done, fingerprint)
-        searches = f"{len(halving.searches):,} {inflected(len(halving.searches), 'search', 'searches')}"
-        structures = counted(len(cells(halving.planned.values())), "cell")
-        return halving, f"{searches} of {spec.search.starts:,} trials · {structures}"
+        return study, search.title(len(study.planned))
+    if search.halving is not None:
+        halving = halving_work(spec, search.halving, store, committed, done, fingerprint)
+        structures = cells(halving.planned.values())
+        return halving, f"{search.title(len(halving.planned))} · {counted(len(structures), 'cell')}"
     expansion = spec.expand()
     trials = tuple(expansion.trials)
     planned = plan(trials, spec.pack_lanes, committed, done, holders(store, trials, spec.pack_lanes))

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from sweeper.space import holes
-from sweeper.space.search import ListedSearch
+from sweeper.space.search import Search
 from sweeper.space.yaml_tree import Node
 
 
-class GridSearch(ListedSearch):
+class GridSearch(Search):
     """Takes the product of all choices, variant by variant, the last axis of the document fastest."""
 
     DRAWS = False

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from sweeper.space import holes
-from sweeper.space.search import ListedSearch, open_holes
+from sweeper.space.search import Search, open_holes
 from sweeper.space.yaml_tree import Node
 
 
-class RandomSearch(ListedSearch):
+class RandomSearch(Search):
     """Draws `trials` settings, each from its own index and the search seed.
 
     Every hole of a setting has a random stream of its own. So its draws depend on no other hole, and a search with more

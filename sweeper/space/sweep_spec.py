@@ -1,8 +1,8 @@
 """A search space that has been read, and the trials that it stands for.
 
-A listed search is expanded into all of its trials. The settings of an adaptive search become trials one by one, as its
-study proposes them. In both cases pydantic validates every filled tree, and the message on a refused value names its
-place in the author's file.
+A search whose settings are known is expanded into all of its trials. The settings of an adaptive search become trials
+one by one, as its study proposes them. In both cases pydantic validates every filled tree, and the message on a refused
+value names its place in the author's file.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from sweeper.space import holes, validation_messages
 from sweeper.space.panel import Panel
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, Resources
-from sweeper.space.search import ListedSearch, Search
+from sweeper.space.search import Search
 from sweeper.space.search_methods import SearchMethod
 from sweeper.space.yaml_tree import Node, plain
 from sweeper.trial.record import Spec
@@ -89,21 +89,21 @@ class SweepSpec:
     def pack_lanes(self) -> int | None:
         """At most so many trials in a pack; None for packs of the training seeds of one setting.
 
-        Early stopping compares packs, and so needs settings in packs of their own.
+        Early stopping compares packs, and so needs settings in packs of their own. The packs of a halving have trials
+        of one search each. On a CPU, where lanes take turns, packs of one trial keep more cores busy.
         """
-        if self.resources.lanes is None and self.resources.gpus and self.search.early_stopping is None:
-            return ACCELERATOR_LANES
-        return self.resources.lanes
+        lanes, gpus = self.resources.lanes, self.resources.gpus
+        if self.search.halving is not None:
+            return lanes or (self.search.halving.starts if gpus else 1)
+        return ACCELERATOR_LANES if lanes is None and gpus and self.search.early_stopping is None else lanes
 
     def expand(self) -> Expansion:
-        """All trials of a listed search.
+        """All trials of a search that does not adapt.
 
         Raises:
             SearchSpaceError: values that are legal one by one exclude each other.
-            ValueError: the search is adaptive, so that its settings are not known before it runs.
+            ValueError: the search adapts, so that its settings are not known before it runs.
         """
-        if not isinstance(self.search, ListedSearch):
-            raise ValueError(f"the search {self.search.method} has no list of trials; see trials_of()")
         settings, trials, problems = 0, {}, []
         records: dict[tuple[str, str], Spec] = {}
         for tree in self.search.settings(self.variants):

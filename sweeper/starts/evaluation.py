@@ -24,7 +24,6 @@ from sweeper.packs.plan import ListedWork
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.resources import Resources
-from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.starts import on_cluster
 from sweeper.starts.on_cluster import StartError
@@ -154,7 +153,7 @@ def _chosen(options: EvaluationOptions, spec: SweepSpec | None, store: Store) ->
         return answer["trial_id"].to_pylist()
     if spec is None:
         return list(options.trial_ids)
-    if isinstance(spec.search, AdaptiveSearch):
+    if spec.search.ADAPTS:
         starts = [record.trial_ids for record in store.sweeps() if record.name == spec.name]
         return list(starts[-1]) if starts else []
     return [trial_id(trial) for trial in spec.expand().trials]

@@ -46,7 +46,8 @@ def space(tmp_path_factory):
 
 
 def source_of(spec: SweepSpec, store: Store, origin=ORIGIN) -> HalvingWork:
-    return halving_work(spec, store, store.committed(), DONE, origin.fingerprint)
+    assert spec.search.halving is not None
+    return halving_work(spec, spec.search.halving, store, store.committed(), DONE, origin.fingerprint)
 
 
 def train(work: Work, store: Store, strides: int | None = None, origin=ORIGIN) -> bool:
@@ -233,7 +234,7 @@ def test_rows_of_a_grid_are_starts_like_others(space, undisturbed, tmp_path):
         pack_run.run_pack(pack_run.Pack((trial,)), Destination(store, ORIGIN))
     source = source_of(spec, store)
     assert source.exhausted
-    first = {key: stored.losses[0] for key, stored in stored_losses(spec.search, store, source.planned).items()}
+    first = {key: stored.losses[0] for key, stored in stored_losses(spec.search.halving, store, source.planned).items()}
     assert first == {key: float(f"{loss:.12g}") for key, loss in losses_at(undisturbed, 200).items() if key in first}
 
 
