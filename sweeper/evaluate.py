@@ -53,7 +53,7 @@ def evaluate(
 
     def start(interruption: Interruption) -> int:
         # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
-        from sweeper.packs.evaluation_plan import ProtocolChanges
+        from sweeper.packs.network_evaluation import ProtocolChanges
         from sweeper.starts import evaluation
 
         options = evaluation.EvaluationOptions(

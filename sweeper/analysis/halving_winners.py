@@ -12,7 +12,7 @@ import pandas as pd
 from sweeper.analysis.settings_table import metrics_of
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, duration, inflected
-from sweeper.packs.rung_losses import stored_losses
+from sweeper.packs.halving import stored_losses
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries, varying_names

@@ -20,7 +20,7 @@ from sweeper.launch.failures import LaunchError, TooLarge
 from sweeper.launch.head_watch import watched_head
 from sweeper.launch.worker_process import WORKER_VARIABLE
 from sweeper.messages import counted
-from sweeper.packs.memory_share import memory_share
+from sweeper.packs.device_memory import memory_share
 from sweeper.space.resources import Resources
 from sweeper.trial import jax_settings
 

@@ -25,10 +25,9 @@ from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.job import Job
 from sweeper.launch.worker_messages import GIVEN_UP, Failed, Lost, decoded, encoded, report_of
 from sweeper.messages import counted, duration
-from sweeper.packs.labels import label, varying
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
-from sweeper.packs.progress_events import ProgressEvents
+from sweeper.packs.progress_events import ProgressEvents, label, varying
 from sweeper.store.store import StoreError
 
 MAX_WORKER_DEATHS = 3

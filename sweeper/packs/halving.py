@@ -19,10 +19,14 @@ import contextlib
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import NamedTuple
 
-from sweeper.packs.halving_state import HalvingState
-from sweeper.packs.pack_training import curve_window
+import pyarrow.compute as pc
+
+from sweeper.packs import checkpoint
+from sweeper.packs.pack_training import curve_window, lane_curves, makes_sense, restored
 from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment, Work, WorkSource
 from sweeper.space.halving import Halving
@@ -31,6 +35,103 @@ from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec, trial_id
+
+
+class StoredLosses(NamedTuple):
+    """What the store says of a trial.
+
+    Attributes:
+        status: Of its row.
+        losses: See `Halving.losses`.
+    """
+
+    status: Status
+    losses: tuple[float, ...]
+
+
+def stored_losses(halving: Halving, store: Store, trial_ids: Collection[str]) -> dict[str, StoredLosses]:
+    """Status and losses of those of the trials that have a row, by id.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    rows = store.trials(trial_ids).select(["trial_id", "status", "steps_done"]).to_pylist()
+    points = store.curves([row["trial_id"] for row in rows])
+    points = points.filter(pc.field("metric") == "train_loss")
+    curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for key, step, value in zip(*(points[name].to_pylist() for name in ("trial_id", "step", "value")), strict=True):
+        curves[key].append((step, value))
+    return {
+        row["trial_id"]: StoredLosses(row["status"], halving.losses(curves[row["trial_id"]], row["steps_done"] or 0))
+        for row in rows
+    }
+
+
+@dataclass
+class HalvingState:
+    """What has been read of the trials of a successive halving.
+
+    Attributes:
+        halving: The rules of the successive halving.
+        store: Where rows and checkpoints are.
+        planned: The trials by id.
+        fingerprint: Fingerprint of the code of this start, for a trial; checkpoints of other code do not count.
+        rows: Status and losses of the trials with a row that counts.
+        losses: The losses of trials at the rungs, see `Halving.losses`.
+        holders: Id of the pack whose checkpoint holds a trial, by trial.
+    """
+
+    halving: Halving
+    store: Store
+    planned: Mapping[str, TrialSpec]
+    fingerprint: Callable[[TrialSpec], str | None]
+    rows: dict[str, StoredLosses] = field(default_factory=dict)
+    losses: dict[str, tuple[float, ...]] = field(default_factory=lambda: defaultdict(tuple))
+    holders: dict[str, str] = field(default_factory=dict)
+
+    def read_rows(self, trial_ids: Collection[str]) -> None:
+        """Take the status and the losses of trials from their rows and curves.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        for key, stored in stored_losses(self.halving, self.store, trial_ids).items():
+            self.rows[key] = stored
+            self._learn(key, stored.losses)
+
+    def read_checkpoints(self) -> None:
+        """Take the losses of trials from all checkpoints of the store; raises as `read_checkpoint` does."""
+        for name in self.store.listing("checkpoints"):
+            self.read_checkpoint(PurePosixPath(name).stem)
+
+    def read_checkpoint(self, pack_id: str) -> None:
+        """Take the losses of trials from a checkpoint, if they are trials of the sweep and the code is the same.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        saved = checkpoint.load(self.store, pack_id)
+        first = None if saved is None else self.planned.get(saved.trial_ids[0])
+        if saved is None or first is None or saved.fingerprint != self.fingerprint(first):
+            return
+        if not makes_sense(saved, trainer_of(first)):
+            return
+        training = restored(None, saved.notes)
+        for lane, key in enumerate(saved.trial_ids):
+            if key in self.planned:
+                curves = lane_curves(trainer_of(first), first, training, lane)
+                points = [(step, value) for step, name, value in curves if name == "train_loss"]
+                losses = self.halving.losses(points, training.lane_steps[lane])
+                if self._learn(key, losses) or key not in self.holders:
+                    self.holders[key] = pack_id
+
+    def _learn(self, key: str, losses: tuple[float, ...]) -> bool:
+        """Take the losses of a trial at the rungs; returns whether these are news."""
+        news = len(losses) > len(self.losses[key])
+        if news:
+            self.losses[key] = losses
+        return news
+
 
 MOST_TIMES = 20
 """How often a segment of a trial is handed out. Other sweeps disturb it once for each of their own segments."""

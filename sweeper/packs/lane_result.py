@@ -12,9 +12,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from sweeper.packs.network_weights import weights_of
 from sweeper.packs.pack_training import PackTraining
 from sweeper.packs.packing import lane
+from sweeper.packs.trained_trial import weights_of
 from sweeper.store.store import Status
 from sweeper.training import evaluation
 from sweeper.training.trainer import BROKEN_BY, FAILURES

@@ -3,10 +3,9 @@
 from sweeper import events, listeners
 from sweeper.interruption import Interruption
 from sweeper.listeners.heard_start import HeardStart
-from sweeper.packs.labels import label, varying
 from sweeper.packs.pack_run import Destination, opened
 from sweeper.packs.plan import Work
-from sweeper.packs.progress_events import ProgressEvents
+from sweeper.packs.progress_events import ProgressEvents, label, varying
 from sweeper.starts.planned_sweep import PlannedSweep
 from sweeper.trial import plugins
 from sweeper.trial.fingerprint import LoadedCode

@@ -12,7 +12,7 @@ from sweeper.analysis.figures import training_curves
 from sweeper.analysis.figures.scales import Scale
 from sweeper.analysis.figures.training_curves import charts
 from sweeper.packs import checkpoint
-from sweeper.packs.unfinished_curves import unfinished_curves
+from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.space.search_space import read
 from sweeper.store.store import Store, SweepRecord
 from sweeper.training import gradient

@@ -9,10 +9,9 @@ import pytest
 
 from sweeper.analysis.halving_winners import winners_of
 from sweeper.packs import pack_run
-from sweeper.packs.halving import HalvingWork, halving_work
+from sweeper.packs.halving import HalvingWork, halving_work, stored_losses
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.plan import Segment, Work, done_statuses
-from sweeper.packs.rung_losses import stored_losses
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec

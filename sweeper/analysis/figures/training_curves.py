@@ -21,7 +21,7 @@ from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import value_order
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, inflected
-from sweeper.packs.unfinished_curves import unfinished_curves
+from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.entry_names import entries, entries_of, named_values, varying_names
