@@ -6,7 +6,6 @@ goes on from the checkpoint of a larger pack with its trials.
 """
 
 from collections.abc import Collection, Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
 from sweeper.packs import checkpoint
@@ -33,7 +32,7 @@ def holders(store: Store, trials: Collection[TrialSpec], lanes: int | None) -> d
     Raises:
         StoreError: the store cannot be read.
     """
-    names = {PurePosixPath(name).stem for name in store.listing("checkpoints")}
+    names = set(checkpoint.pack_ids(store))
     if not names:
         return {}
     others = _furthest(store, names - {pack.pack_id for pack in packs(trials, lanes)})
@@ -105,8 +104,8 @@ def unfinished_curves(store: Store, trials: Mapping[str, TrialSpec]) -> dict[str
         StoreError: the store cannot be read.
     """
     curves: dict[str, list[tuple[int, str, float]]] = {}
-    for name in store.listing("checkpoints"):
-        saved = checkpoint.load(store, PurePosixPath(name).stem)
+    for name in checkpoint.pack_ids(store):
+        saved = checkpoint.load(store, name)
         if saved is None:
             continue
         wanted = {key: (trials[key], lane) for lane, key in enumerate(saved.trial_ids) if key in trials}

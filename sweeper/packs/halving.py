@@ -20,21 +20,24 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 import pyarrow.compute as pc
 
+from sweeper.messages import counted
 from sweeper.packs import checkpoint
 from sweeper.packs.pack_training import curve_window, lane_curves, makes_sense, restored
 from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment, Work, WorkSource
-from sweeper.space.halving import Halving
+from sweeper.space.halving import Halving, Rung
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec, trial_id
+
+MOST_TIMES = 20
+"""How often a segment of a trial is handed out. Other sweeps disturb it once for each of their own segments."""
 
 
 class StoredLosses(NamedTuple):
@@ -99,11 +102,6 @@ class HalvingState:
             self.rows[key] = stored
             self._learn(key, stored.losses)
 
-    def read_checkpoints(self) -> None:
-        """Take the losses of trials from all checkpoints of the store; raises as `read_checkpoint` does."""
-        for name in self.store.listing("checkpoints"):
-            self.read_checkpoint(PurePosixPath(name).stem)
-
     def read_checkpoint(self, pack_id: str) -> None:
         """Take the losses of trials from a checkpoint, if they are trials of the sweep and the code is the same.
 
@@ -133,50 +131,6 @@ class HalvingState:
         return news
 
 
-MOST_TIMES = 20
-"""How often a segment of a trial is handed out. Other sweeps disturb it once for each of their own segments."""
-
-
-def halving_work(
-    spec: SweepSpec,
-    halving: Halving,
-    store: Store,
-    committed: Mapping[str, Status],
-    done: frozenset[Status],
-    fingerprint: Callable[[TrialSpec], str | None],
-) -> "HalvingWork":
-    """The work of a successive halving, after rows, curves and checkpoints of its trials were read.
-
-    Args:
-        spec: The space.
-        halving: How its trials compete.
-        store: Where rows and checkpoints are; nothing is written.
-        committed: Status of every committed trial at the start.
-        done: See `plan.done_statuses`.
-        fingerprint: Fingerprint of the code of this start, for a trial; checkpoints of other code do not count.
-
-    Raises:
-        SearchSpaceError: a rung lies before the first point of a training curve.
-        StoreError: the store cannot be read.
-    """
-    searches = halving.searches(spec.expand().trials)
-    planned = {trial_id(trial): trial for starts in searches for trial in starts}
-    _refuse_early_rungs(spec, halving, planned.values())
-    state = HalvingState(halving, store, planned, fingerprint)
-    state.read_rows([key for key in planned if committed.get(key) in done])
-    state.read_checkpoints()
-    return HalvingWork(state, searches, spec.pack_lanes, done)
-
-
-def _refuse_early_rungs(spec: SweepSpec, halving: Halving, trials: Iterable[TrialSpec]) -> None:
-    first = halving.rungs[0].steps
-    for trial in trials:
-        window = curve_window(trainer_of(trial), trial)
-        if first < window:
-            text = f"is before the first point of the training curve, at step {window:,}"
-            raise SearchSpaceError(str(spec.path), [Problem("search.rungs[0].steps", text)])
-
-
 class HalvingWork(WorkSource):
     """The work of a successive halving.
 
@@ -185,21 +139,38 @@ class HalvingWork(WorkSource):
     """
 
     def __init__(
-        self, state: HalvingState, searches: Sequence[Sequence[TrialSpec]], lanes: int | None, done: frozenset[Status]
+        self,
+        spec: SweepSpec,
+        halving: Halving,
+        store: Store,
+        committed: Mapping[str, Status],
+        done: frozenset[Status],
+        fingerprint: Callable[[TrialSpec], str | None],
     ):
-        """The work that follows from a state.
+        """The work that follows from rows, curves and checkpoints, which are read; nothing is written.
 
         Args:
-            state: What the store knows of the trials; it is read again for every pack that has ended.
-            searches: The trials of each search.
-            lanes: See `packing.packs`; a pack has trials of one search only.
+            spec: The space.
+            halving: How its trials compete.
+            store: Where rows and checkpoints are.
+            committed: Status of every committed trial at the start.
             done: See `plan.done_statuses`.
+            fingerprint: Fingerprint of the code of this start, for a trial; checkpoints of other code do not count.
+
+        Raises:
+            SearchSpaceError: a rung is before the first point of a training curve, or not before the end of a training.
+            StoreError: the store cannot be read.
         """
         super().__init__(done)
-        self._state, self._rungs = state, state.halving.rungs
+        searches = halving.searches(spec.expand().trials)
         self.searches = [tuple(map(trial_id, starts)) for starts in searches]
-        self.planned = dict(state.planned)
-        cut = (pack for starts in searches for pack in packs(starts, lanes))
+        self.planned = {trial_id(trial): trial for starts in searches for trial in starts}
+        _refuse_rungs_outside(spec, halving.rungs, self.planned.values())
+        self._state, self._rungs = HalvingState(halving, store, self.planned, fingerprint), halving.rungs
+        self._state.read_rows([key for key in self.planned if committed.get(key) in done])
+        for pack_id in checkpoint.pack_ids(store):
+            self._state.read_checkpoint(pack_id)
+        cut = (pack for starts in searches for pack in packs(starts, spec.pack_lanes))
         self._pack = {key: number for number, pack in enumerate(cut) for key in pack.trial_ids}
         self._open: dict[str, Work] = {}
         self._given: Counter[tuple[str, Segment]] = Counter()
@@ -297,3 +268,17 @@ class HalvingWork(WorkSource):
                 yield from [rung.steps] * max(stopped - rows, 0)
                 rows = max(rows - stopped, 0)
             yield from [self.planned[search[0]].steps] * max(alive - rows, 0)
+
+
+def _refuse_rungs_outside(spec: SweepSpec, rungs: Sequence[Rung], trials: Iterable[TrialSpec]) -> None:
+    """Refuse a rung before the first point of a training curve, and a rung that is not before the end of a training."""
+    for trial in trials:
+        window, last = curve_window(trainer_of(trial), trial), rungs[-1].steps
+        if rungs[0].steps < window:
+            number, text = 0, f"is before the first point of the training curve, at step {window:,}"
+        elif last >= trial.steps:
+            end = f"the end of a training of {counted(trial.steps, 'step')}"
+            number, text = len(rungs) - 1, f"step {last:,} is not before {end}"
+        else:
+            continue
+        raise SearchSpaceError(str(spec.path), [Problem(f"search.rungs[{number}].steps", text)])

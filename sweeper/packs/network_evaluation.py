@@ -10,11 +10,10 @@ So an evaluation needs no checkpoint.
 """
 
 import collections
-import dataclasses
 import datetime
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import jax
@@ -148,12 +147,7 @@ def _without_network(seal: TrialSeal) -> str | None:
     return None if seal.network else "has no network: trained with resources.networks: false"
 
 
-def with_protocol(trial: TrialSpec, protocol: Evaluation) -> TrialSpec:
-    """The trial with another protocol of evaluation. Its id differs, so no other code may use it."""
-    return trial.model_copy(update={"evaluation": protocol})
-
-
-@dataclasses.dataclass
+@dataclass
 class EvaluationRun:
     """Evaluates and commits the pending trials of a pack.
 
@@ -172,7 +166,7 @@ class EvaluationRun:
     store: Store
     provenance: Provenance
     left: list[str]
-    rows: dict[str, Status] = dataclasses.field(default_factory=dict)
+    rows: dict[str, Status] = field(default_factory=dict)
     refused_checkpoint: None = None
 
     def advance(self) -> PackProgressed:
@@ -223,7 +217,8 @@ class EvaluationRun:
             return False
         device_memory.forget_peak()
         begun, cpu_begun = time.monotonic(), time.process_time()
-        metrics, _ = evaluation.evaluate(with_protocol(trial, protocol), network)
+        # The id of this trial differs from that of the row, so nothing else may use it.
+        metrics, _ = evaluation.evaluate(trial.model_copy(update={"evaluation": protocol}), network)
         result = EvaluationResult(
             trial=trial,
             protocol=protocol,

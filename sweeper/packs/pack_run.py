@@ -217,40 +217,31 @@ class PackRun:
             self.advance()
 
     def _commit(self, index: int) -> None:
-        training, lanes = self.training, len(self.pack.trials)
-        curves = lane_curves(self.trainer, self.stacked, training, index)
-        trial, status = self.pack.trials[index], "stopped" if self.stopped else "finished"
-        train_loss = [value for _, name, value in curves if name == "train_loss"][-1]
-        result = lane_result(trial, training, index, status, train_loss)
-        seconds = {name: value / lanes for name, value in training.seconds.items()}
-        if result.evaluation_seconds is not None:
-            seconds["evaluation_seconds"] = result.evaluation_seconds
-        wall = sum(seconds.get(f"{part}_seconds", 0.0) for part in ("compile", "train", "evaluation"))
-        timings = seconds | {
-            "cpu_seconds": seconds["cpu_seconds"] + result.evaluation_cpu_seconds,
-            "wall_seconds": wall,
-            "steps_done": float(result.step),
-            "steps_per_second": result.step / seconds["train_seconds"] if seconds["train_seconds"] else 0.0,
-            "peak_memory_bytes": float(device_memory.peak_bytes()),
-        }
-        row = TrialResult(
-            trial=trial,
-            status=result.status,
-            metrics=result.metrics,
-            curves=curves,
-            outcomes=result.outcomes if self.destination.outcomes else None,
-            network=result.network if self.destination.networks else None,
-            timings=timings,
-            error=result.error,
+        before = TrialResult(
+            trial=self.pack.trials[index],
+            status="stopped" if self.stopped else "finished",
+            metrics={},
+            curves=lane_curves(self.trainer, self.stacked, self.training, index),
+            outcomes=None,
+            network=None,
+            timings={},
+            error=None,
             provenance=self.destination.provenance,
             pack_id=self.pack_id,
-            lanes=training.lanes,
+            lanes=self.training.lanes,
             device=jax.devices()[0].device_kind,
             started=self.began,
+            finished=self.began,
+        )
+        row = lane_result(before, self.training, index)
+        row = dataclasses.replace(
+            row,
+            outcomes=row.outcomes if self.destination.outcomes else None,
+            network=row.network if self.destination.networks else None,
             finished=datetime.datetime.now(datetime.UTC),
         )
         self.destination.store.commit(row)
-        self.rows[self.pack.trial_ids[index]] = result.status
+        self.rows[self.pack.trial_ids[index]] = row.status
 
 
 def opened(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sweeper.messages import counted
 from sweeper.packs.checkpointed_trials import holders
-from sweeper.packs.halving import halving_work
+from sweeper.packs.halving import HalvingWork
 from sweeper.packs.packing import cells
 from sweeper.packs.plan import ListedWork, WorkSource, plan
 from sweeper.space.problems import SearchSpaceError
@@ -45,7 +45,7 @@ def work_source(
         committed: Status of every committed trial at the start.
         done: See `plan.done_statuses`.
         values: See `AdaptiveWork`.
-        fingerprint: See `halving.halving_work`.
+        fingerprint: See `halving.HalvingWork`.
 
     Raises:
         SearchSpaceError: values that are legal by themselves exclude each other.
@@ -56,7 +56,7 @@ def work_source(
         study = AdaptiveWork(spec, committed, done, values, holders(store, (), None))
         return study, search.title(len(study.planned))
     if search.halving is not None:
-        halving = halving_work(spec, search.halving, store, committed, done, fingerprint)
+        halving = HalvingWork(spec, search.halving, store, committed, done, fingerprint)
         structures = cells(halving.planned.values())
         return halving, f"{search.title(len(halving.planned))} · {counted(len(structures), 'cell')}"
     expansion = spec.expand()
