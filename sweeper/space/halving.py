@@ -101,3 +101,10 @@ class Halving:
             alive = tuple(sorted(reached, key=reached.__getitem__)[: rung.keep])
             stopped += (tuple(key for key in reached if key not in alive),)
         return Decided(stopped, alive, ())
+
+    def winners(
+        self, searches: Iterable[Sequence[str]], losses: Mapping[str, Sequence[float]], failed: Collection[str]
+    ) -> frozenset[str]:
+        """The trials that go on from the last rung of their search; a search that waits for a trial has none yet."""
+        standings = [self.decided(search, losses, failed) for search in searches]
+        return frozenset(key for now in standings if not now.missing for key in now.alive)

@@ -18,11 +18,10 @@ from pydantic import Field, model_validator
 
 from sweeper.space.halving import Halving
 from sweeper.space.holes import MAX_SETTINGS, Hole, holes_in
-from sweeper.space.problems import Problem
 from sweeper.space.yaml_tree import Node
 from sweeper.trial.metrics import SUCCESS
 from sweeper.trial.record import Spec
-from sweeper.trial.trial_spec import Count, TrialSpec
+from sweeper.trial.trial_spec import Count
 
 
 class Asha(Spec):
@@ -119,18 +118,9 @@ class Search(Spec):
         return self.early_stopping is not None or self.halving is not None
 
     @property
-    def trials_of_a_seed(self) -> int:
-        """How many trials are planned for every training seed of a setting."""
-        return 1 if self.halving is None else self.halving.starts
-
-    @property
     def ranks_by_metric(self) -> bool:
         """Whether `metric` ranks the settings; otherwise the task's main metric does."""
         return self.ADAPTS or "metric" in self.model_fields_set
-
-    def problems(self, trial: TrialSpec) -> list[Problem]:
-        """Why the search cannot have this trial; for most searches any trial will do."""
-        return []
 
     def title(self, trials: int) -> str:
         """What a start says of the search, of which so many trials are known; empty to tell the settings alone."""

@@ -23,8 +23,8 @@ from sweeper.messages import counted, inflected
 from sweeper.packs import checkpoint
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.remarks import remarks
 from sweeper.space.resources import Resources
+from sweeper.space.sweep_spec import remarks
 from sweeper.starts import on_cluster
 from sweeper.starts.drawn_figures import figure_lines
 from sweeper.starts.on_cluster import StartError
