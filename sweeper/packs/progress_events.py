@@ -54,14 +54,9 @@ def _text(value: Any) -> str:
 
 
 class ProgressEvents:
-    """Remembers which commits and choices of lanes were emitted, so that each is emitted once."""
+    """Tells the progress of packs, and each choice of lanes and each commit once, however often it is reported."""
 
     def __init__(self, stream: Stream):
-        """Nothing was emitted yet.
-
-        Args:
-            stream: Takes the events.
-        """
         self._stream = stream
         self._committed: set[str] = set()
         self._lane_reasons: dict[str, str] = {}
@@ -81,12 +76,7 @@ class ProgressEvents:
         self.tell_commits(progress.pack_id, progress.rows)
 
     def tell_commits(self, pack_id: str, rows: Mapping[str, Status]) -> None:
-        """Emit the commits that no report has told before.
-
-        Args:
-            pack_id: The pack.
-            rows: Status of every committed trial of the pack, by id.
-        """
+        """Emit those of the committed trials of a pack that no report has told before, with their status."""
         for trial_id, status in rows.items():
             if trial_id not in self._committed:
                 self._committed.add(trial_id)
