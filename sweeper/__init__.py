@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sweeper.analysis.sql import QueryError
     from sweeper.events import Event
-    from sweeper.packs.evaluation_plan import ProtocolError
+    from sweeper.packs.network_evaluation import ProtocolError
     from sweeper.packs.trained_trial import LoadError, TrainedTrial
     from sweeper.space.problems import SearchSpaceError
     from sweeper.space.sweep_spec import SweepSpec
@@ -50,7 +50,7 @@ _MODULES = {
     "LoadError": "packs.trained_trial",
     "OtherCodeError": "trial.fingerprint",
     "PluginError": "trial.plugins",
-    "ProtocolError": "packs.evaluation_plan",
+    "ProtocolError": "packs.network_evaluation",
     "QueryError": "analysis.sql",
     "SearchSpaceError": "space.problems",
     "SettingsError": "trial.jax_settings",
@@ -184,7 +184,7 @@ def evaluate(
         SweepError: there is no cluster that can evaluate.
         KeyboardInterrupt: Ctrl-C came, or a request to stop.
     """
-    from sweeper.packs.evaluation_plan import ProtocolChanges
+    from sweeper.packs.network_evaluation import ProtocolChanges
     from sweeper.sweeps import evaluation
 
     changes = ProtocolChanges(seeds, None if votes is None else tuple(votes))

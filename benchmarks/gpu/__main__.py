@@ -37,7 +37,7 @@ from benchmarks.gpu import machine
 from benchmarks.gpu.part import NO_ACCELERATOR, Order
 from benchmarks.gpu.profiles import PROFILED
 from benchmarks.shipped_trials import SPACES
-from sweeper.packs.memory_share import memory_share
+from sweeper.packs.device_memory import memory_share
 
 
 class Part(NamedTuple):

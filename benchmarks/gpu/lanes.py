@@ -15,7 +15,7 @@ from benchmarks.lowered_program import kernels
 from benchmarks.operation_counts import operations
 from benchmarks.shipped_trials import shipped_trial
 from sweeper.messages import counted
-from sweeper.packs.device_lanes import out_of_memory
+from sweeper.packs.device_memory import out_of_memory
 from sweeper.packs.packing import packs, stack
 from sweeper.space import search_space
 from sweeper.training import compilation, evaluation, evolution, gradient

@@ -18,7 +18,7 @@ import jax
 
 from benchmarks.gpu import agreement, lanes, profiles
 from benchmarks.gpu.attempts import attempted
-from sweeper.packs.device_lanes import device_bytes
+from sweeper.packs.device_memory import device_bytes
 from sweeper.trial import vectorisation
 
 NO_ACCELERATOR = 2

@@ -4,16 +4,14 @@ Another sweep may train a trial to the end that lost its search. The row then sa
 tell the winners. Winners are found from the stored training curves, by the rule that has stopped the others.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
 
 import pandas as pd
 
 from sweeper.analysis.settings_table import metrics_of
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, duration, inflected
-from sweeper.packs.rung_losses import decided, stored_losses
-from sweeper.space.halving_search import HalvingSearch
+from sweeper.packs.halving import stored_losses
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries, varying_names
@@ -25,9 +23,10 @@ MOST_SEARCHES = 20
 
 def searches_of(space: SweepSpec) -> list[tuple[str, ...]]:
     """Ids of the trials of every search of a space, in the order of the document; empty for any other method."""
-    if not space.search.COMPARES:
+    halving = space.search.halving
+    if halving is None:
         return []
-    return [tuple(map(trial_id, starts)) for starts in space.search.searches(space.expand().trials)]
+    return [tuple(map(trial_id, starts)) for starts in halving.searches(space.expand().trials)]
 
 
 def winners_of(space: SweepSpec, searches: Sequence[Sequence[str]], store: Store) -> frozenset[str]:
@@ -40,17 +39,13 @@ def winners_of(space: SweepSpec, searches: Sequence[Sequence[str]], store: Store
         searches: Its `searches_of`.
         store: The store of its trials.
     """
-    if not isinstance(space.search, HalvingSearch):
+    halving = space.search.halving
+    if halving is None:
         return frozenset()
-    stored = stored_losses(space.search, store, [key for search in searches for key in search])
+    stored = stored_losses(halving, store, [key for search in searches for key in search])
     losses = {key: trial.losses for key, trial in stored.items()}
     failed = {key for key, trial in stored.items() if trial.status == "failed"}
-    winners: set[str] = set()
-    for search in searches:
-        now = decided(space.search, search, losses, failed)
-        if not now.missing:
-            winners.update(now.alive)
-    return frozenset(winners)
+    return halving.winners(searches, losses, failed)
 
 
 def finished_elsewhere(trials: pd.DataFrame, space: SweepSpec | None, store: Store) -> frozenset[str]:
@@ -63,7 +58,7 @@ def finished_elsewhere(trials: pd.DataFrame, space: SweepSpec | None, store: Sto
         space: Its space; None if this checkout cannot read it.
         store: The store of the rows.
     """
-    if space is None or not space.search.COMPARES:
+    if space is None or space.search.halving is None:
         return frozenset()
     return frozenset(trials.loc[trials["status"] == "finished", "trial_id"]) - winners_of(
         space, searches_of(space), store
@@ -74,18 +69,6 @@ def elsewhere_line(trial_ids: Collection[str]) -> str:
     """A sentence about trials of `finished_elsewhere`."""
     whose = inflected(len(trial_ids), "lost its search and was", "lost their searches and were")
     return f"{counted(len(trial_ids), 'trial')} {whose} trained to the end by another sweep: left out"
-
-
-class _Search(NamedTuple):
-    """A search with rows.
-
-    Attributes:
-        rows: Rows of its trials, with named columns.
-        winners: Rows of its finished winners.
-    """
-
-    rows: pd.DataFrame
-    winners: pd.DataFrame
 
 
 def winner_lines(trials: pd.DataFrame, space: SweepSpec, elsewhere: Collection[str]) -> list[str]:
@@ -100,35 +83,31 @@ def winner_lines(trials: pd.DataFrame, space: SweepSpec, elsewhere: Collection[s
     searches = []
     for starts in searches_of(space):
         rows = by_id.loc[[key for key in starts if key in by_id.index]]
-        won = (rows["status"] == "finished") & ~rows["trial_id"].isin(elsewhere)
-        searches.append(_Search(rows, rows[won]))
-    searches = [search for search in searches if len(search.rows)]
+        if len(rows):
+            won = (rows["status"] == "finished") & ~rows["trial_id"].isin(elsewhere)
+            searches.append((rows["seed"].iloc[0] // len(starts), rows, rows[won]))
     if not searches:
         return []
-    total = sum(search.rows["cpu_seconds"].sum() for search in searches)
-    rows = sum(len(search.rows) for search in searches)
-    winners = sum(len(search.winners) for search in searches)
+    total = sum(rows["cpu_seconds"].sum() for _, rows, _ in searches)
+    count = sum(len(rows) for _, rows, _ in searches)
+    winners = sum(len(winners) for _, _, winners in searches)
     lines = [
         f"cost of the search: {duration(total)} of CPU time for {counted(winners, 'winner')}, "
-        f"all {counted(rows, 'trial')} included"
+        f"all {counted(count, 'trial')} included"
     ]
     if elsewhere:
         lines.append(f"  {elsewhere_line(elsewhere)}, but all of that training is in the cost")
-    lines += _lines(searches[:MOST_SEARCHES], space)
+    shown = searches[:MOST_SEARCHES]
+    records = [{**entries(rows["spec"].iloc[0]), "seed": None} for _, rows, _ in shown]
+    names = varying_names(records)
+    for (number, rows, winners), record in zip(shown, records, strict=True):
+        said = [f"{name} {value_text(record[path])}" for path, name in names.items() if record.get(path) is not None]
+        cost = f"{rows['cpu_seconds'].sum():.0f} s of CPU for {counted(len(rows), 'trial')}"
+        won = [_winner(row, winners) for _, row in winners.iterrows()] or ["no winner"]
+        lines.append(f"  {', '.join([*said, f'search {number}'])}: {'; '.join(won)}; {cost}")
     if len(searches) > MOST_SEARCHES:
         lines.append(f"  and {len(searches) - MOST_SEARCHES:,} searches more")
     return lines
-
-
-def _lines(searches: Sequence[_Search], space: SweepSpec) -> Iterator[str]:
-    records = [{**entries(search.rows["spec"].iloc[0]), "seed": None} for search in searches]
-    names = varying_names(records)
-    for search, record in zip(searches, records, strict=True):
-        seed = search.rows["seed"].iloc[0] // space.search.trials_of_a_seed
-        said = [f"{name} {value_text(record[path])}" for path, name in names.items() if record.get(path) is not None]
-        cost = f"{search.rows['cpu_seconds'].sum():.0f} s of CPU for {counted(len(search.rows), 'trial')}"
-        winners = [_winner(row, search.winners) for _, row in search.winners.iterrows()] or ["no winner"]
-        yield f"  {', '.join([*said, f'search {seed}'])}: {'; '.join(winners)}; {cost}"
 
 
 def _winner(row: pd.Series, winners: pd.DataFrame) -> str:

@@ -17,7 +17,7 @@ from sweeper.analysis.table import VALUE, Column, Table
 from sweeper.messages import counted
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search import AdaptiveSearch, Search
+from sweeper.space.search import Search
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.contracts import Abilities
@@ -111,7 +111,7 @@ def recorded_space(record: SweepRecord) -> SweepSpec | None:
     """The search space of a start; None if this checkout cannot read it."""
     try:
         space = search_space.of_text(f"{record.name}.yaml", record.text, record.overrides)
-        if space.search.COMPARES:
+        if space.search.halving is not None:
             space.expand()  # whoever reads such a space asks for its searches
     except SearchSpaceError:
         return None
@@ -134,7 +134,7 @@ def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
     task's main metric is on bad inputs: of success the mean over the worst 5 % of the inputs, which unlike a percentile
     does not jump, of another metric its bad tail. There must be a trial, with named columns.
     """
-    if isinstance(search, AdaptiveSearch) or (search is not None and "metric" in search.model_fields_set):
+    if search is not None and search.ranks_by_metric:
         return Goal(search.metric, search.mode)
     task = task_of(trials["spec"].iloc[0])
     abilities = Abilities() if task is None else task.abilities()

@@ -26,7 +26,6 @@ from sweeper.packs.plan import done_statuses
 from sweeper.panels.kinds import Panel, Panels
 from sweeper.space import search_space
 from sweeper.space.problems import Refused
-from sweeper.space.search import ListedSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import document_tree, overridden, plain
 from sweeper.store.store import Store, SweepRecord
@@ -108,8 +107,7 @@ def _without_losers(
 def _of_space(store: Store, everything: Results, spec: SweepSpec, planned_for: str | None) -> Source:
     """The panels of a space, and the trials that its author expects in them."""
     recorded = frozenset(key for record in store.sweeps() if record.name == spec.name for key in record.trial_ids)
-    listed = isinstance(spec.search, ListedSearch)
-    planned = frozenset(spec.expand().trial_ids) if listed else recorded
+    planned = recorded if spec.search.ADAPTS else frozenset(spec.expand().trial_ids)
     planned, results, left_out = _without_losers(planned, everything, spec, store)
     if planned_for is not None:
         source = Source(spec.name, spec.panels, results, planned, spec, left_out)

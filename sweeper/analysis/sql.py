@@ -223,7 +223,7 @@ def sweeps(store: Store) -> pa.Table:
 def _searches(record: SweepRecord, store: Store) -> tuple[dict[str, int], frozenset[str]]:
     """The number of the search of every trial of a successive halving, and the winners."""
     try:
-        if not search_of(record.text, record.overrides).COMPARES:
+        if search_of(record.text, record.overrides).halving is None:
             return {}, frozenset()  # to expand a large space takes seconds
     except SearchSpaceError:
         return {}, frozenset()

@@ -59,7 +59,7 @@ def evaluate(
         import jax
 
         from sweeper.analysis import sql
-        from sweeper.packs.evaluation_plan import ProtocolChanges, ProtocolError
+        from sweeper.packs.network_evaluation import ProtocolChanges, ProtocolError
         from sweeper.space import search_space
         from sweeper.space.problems import SearchSpaceError
         from sweeper.store.store import Store, StoreError

@@ -30,7 +30,7 @@ if "ray" not in sys.modules and (
 ):
     os.environ.setdefault("RAY_AUTH_MODE", "token")
 
-from sweeper.packs.memory_share import memory_share
+from sweeper.packs.device_memory import memory_share
 from sweeper.space.resources import Resources
 from sweeper.trial import jax_settings
 

@@ -10,9 +10,8 @@ from collections.abc import Callable, Collection
 from typing import ClassVar, NamedTuple
 
 from sweeper.events import SweepPlanned, TrialsLost
-from sweeper.packs import evaluation_run, pack_run
-from sweeper.packs.evaluation_plan import ProtocolChanges
-from sweeper.packs.evaluation_run import EvaluationRun
+from sweeper.packs import network_evaluation, pack_run
+from sweeper.packs.network_evaluation import EvaluationRun, ProtocolChanges
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work, WorkSource
@@ -94,7 +93,7 @@ class NetworkEvaluation(WorkKind):
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
     ) -> EvaluationRun:
-        return evaluation_run.opened(work, self.changes, destination.store, destination.provenance)
+        return network_evaluation.opened(work, self.changes, destination.store, destination.provenance)
 
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
         return {}  # the next worker is given all trials, and passes over those that were evaluated

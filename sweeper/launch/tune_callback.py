@@ -26,10 +26,9 @@ from sweeper.launch.job import Job
 from sweeper.launch.ray_internals import actor_of
 from sweeper.launch.worker_messages import GIVEN_UP, Failed, Lost, Report, decoded, encoded
 from sweeper.messages import counted, duration
-from sweeper.packs.labels import label, varying
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
-from sweeper.packs.progress_events import ProgressEvents
+from sweeper.packs.progress_events import ProgressEvents, label, varying
 from sweeper.store.store import StoreError
 
 MAX_WORKER_DEATHS = 3

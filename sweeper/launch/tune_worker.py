@@ -21,8 +21,8 @@ from sweeper.launch.population import Population
 from sweeper.launch.worker_messages import GIVEN_UP, Failed, Lost, Report, decoded
 from sweeper.messages import printable_lines
 from sweeper.packs import checkpoint
-from sweeper.packs.device_lanes import out_of_memory
-from sweeper.packs.evaluation_run import EvaluationRun
+from sweeper.packs.device_memory import out_of_memory
+from sweeper.packs.network_evaluation import EvaluationRun
 from sweeper.packs.orders import Order
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack

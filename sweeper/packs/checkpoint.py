@@ -103,6 +103,11 @@ def load(store: Store, pack_id: str) -> Checkpoint | None:
         return None
 
 
+def pack_ids(store: Store) -> list[str]:
+    """The packs that have a file of a checkpoint, sound or not."""
+    return [PurePosixPath(name).stem for name in store.listing("checkpoints")]
+
+
 def remove(store: Store, pack_id: str) -> None:
     """Delete the checkpoint of a pack, if it exists."""
     store.delete(_name(pack_id))

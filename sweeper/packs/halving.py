@@ -19,14 +19,17 @@ import contextlib
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from sweeper.packs.halving_state import HalvingState
-from sweeper.packs.pack_training import curve_window
+import pyarrow.compute as pc
+
+from sweeper.messages import counted
+from sweeper.packs import checkpoint
+from sweeper.packs.pack_training import curve_window, lane_curves, makes_sense, restored
 from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment, Work, WorkSource
-from sweeper.packs.rung_losses import decided
-from sweeper.space.halving_search import HalvingSearch
+from sweeper.space.halving import Halving, Rung
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError
@@ -37,45 +40,95 @@ MOST_TIMES = 20
 """How often a segment of a trial is handed out. Other sweeps disturb it once for each of their own segments."""
 
 
-def halving_work(
-    spec: SweepSpec,
-    store: Store,
-    committed: Mapping[str, Status],
-    done: frozenset[Status],
-    fingerprint: Callable[[TrialSpec], str | None],
-) -> "HalvingWork":
-    """The work of a successive halving, after rows, curves and checkpoints of its trials were read.
+class StoredLosses(NamedTuple):
+    """What the store says of a trial.
 
-    Args:
-        spec: A space with a successive halving.
-        store: Where rows and checkpoints are; nothing is written.
-        committed: Status of every committed trial at the start.
-        done: See `plan.done_statuses`.
-        fingerprint: Fingerprint of the code of this start, for a trial; checkpoints of other code do not count.
+    Attributes:
+        status: Of its row.
+        losses: See `Halving.losses`.
+    """
+
+    status: Status
+    losses: tuple[float, ...]
+
+
+def stored_losses(halving: Halving, store: Store, trial_ids: Collection[str]) -> dict[str, StoredLosses]:
+    """Status and losses of those of the trials that have a row, by id.
 
     Raises:
-        SearchSpaceError: a rung lies before the first point of a training curve.
         StoreError: the store cannot be read.
     """
-    assert isinstance(spec.search, HalvingSearch)
-    searches = spec.search.searches(spec.expand().trials)
-    planned = {trial_id(trial): trial for starts in searches for trial in starts}
-    _refuse_early_rungs(spec, spec.search, planned.values())
-    state = HalvingState(spec.search, store, planned, fingerprint)
-    state.read_rows([key for key in planned if committed.get(key) in done])
-    state.read_checkpoints()
-    # Lanes take turns on a CPU, so that packs of one trial keep more cores busy.
-    lanes = spec.resources.lanes or (spec.search.starts if spec.resources.gpus else 1)
-    return HalvingWork(state, searches, lanes, done)
+    rows = store.trials(trial_ids).select(["trial_id", "status", "steps_done"]).to_pylist()
+    points = store.curves([row["trial_id"] for row in rows])
+    points = points.filter(pc.field("metric") == "train_loss")
+    curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for key, step, value in zip(*(points[name].to_pylist() for name in ("trial_id", "step", "value")), strict=True):
+        curves[key].append((step, value))
+    return {
+        row["trial_id"]: StoredLosses(row["status"], halving.losses(curves[row["trial_id"]], row["steps_done"] or 0))
+        for row in rows
+    }
 
 
-def _refuse_early_rungs(spec: SweepSpec, search: HalvingSearch, trials: Iterable[TrialSpec]) -> None:
-    first = search.rungs[0].steps
-    for trial in trials:
-        window = curve_window(trainer_of(trial), trial)
-        if first < window:
-            text = f"is before the first point of the training curve, at step {window:,}"
-            raise SearchSpaceError(str(spec.path), [Problem("search.rungs[0].steps", text)])
+@dataclass
+class HalvingState:
+    """What has been read of the trials of a successive halving.
+
+    Attributes:
+        halving: The rules of the successive halving.
+        store: Where rows and checkpoints are.
+        planned: The trials by id.
+        fingerprint: Fingerprint of the code of this start, for a trial; checkpoints of other code do not count.
+        rows: Status and losses of the trials with a row that counts.
+        losses: The losses of trials at the rungs, see `Halving.losses`.
+        holders: Id of the pack whose checkpoint holds a trial, by trial.
+    """
+
+    halving: Halving
+    store: Store
+    planned: Mapping[str, TrialSpec]
+    fingerprint: Callable[[TrialSpec], str | None]
+    rows: dict[str, StoredLosses] = field(default_factory=dict)
+    losses: dict[str, tuple[float, ...]] = field(default_factory=lambda: defaultdict(tuple))
+    holders: dict[str, str] = field(default_factory=dict)
+
+    def read_rows(self, trial_ids: Collection[str]) -> None:
+        """Take the status and the losses of trials from their rows and curves.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        for key, stored in stored_losses(self.halving, self.store, trial_ids).items():
+            self.rows[key] = stored
+            self._learn(key, stored.losses)
+
+    def read_checkpoint(self, pack_id: str) -> None:
+        """Take the losses of trials from a checkpoint, if they are trials of the sweep and the code is the same.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        saved = checkpoint.load(self.store, pack_id)
+        first = None if saved is None else self.planned.get(saved.trial_ids[0])
+        if saved is None or first is None or saved.fingerprint != self.fingerprint(first):
+            return
+        if not makes_sense(saved, trainer_of(first)):
+            return
+        training = restored(None, saved.notes)
+        for lane, key in enumerate(saved.trial_ids):
+            if key in self.planned:
+                curves = lane_curves(trainer_of(first), first, training, lane)
+                points = [(step, value) for step, name, value in curves if name == "train_loss"]
+                losses = self.halving.losses(points, training.lane_steps[lane])
+                if self._learn(key, losses) or key not in self.holders:
+                    self.holders[key] = pack_id
+
+    def _learn(self, key: str, losses: tuple[float, ...]) -> bool:
+        """Take the losses of a trial at the rungs; returns whether these are news."""
+        news = len(losses) > len(self.losses[key])
+        if news:
+            self.losses[key] = losses
+        return news
 
 
 class HalvingWork(WorkSource):
@@ -86,21 +139,38 @@ class HalvingWork(WorkSource):
     """
 
     def __init__(
-        self, state: HalvingState, searches: Sequence[Sequence[TrialSpec]], lanes: int, done: frozenset[Status]
+        self,
+        spec: SweepSpec,
+        halving: Halving,
+        store: Store,
+        committed: Mapping[str, Status],
+        done: frozenset[Status],
+        fingerprint: Callable[[TrialSpec], str | None],
     ):
-        """The work that follows from a state.
+        """The work that follows from rows, curves and checkpoints, which are read; nothing is written.
 
         Args:
-            state: What the store knows of the trials; it is read again for every pack that has ended.
-            searches: The trials of each search.
-            lanes: See `packing.packs`; a pack has trials of one search only.
+            spec: The space.
+            halving: How its trials compete.
+            store: Where rows and checkpoints are.
+            committed: Status of every committed trial at the start.
             done: See `plan.done_statuses`.
+            fingerprint: Fingerprint of the code of this start, for a trial; checkpoints of other code do not count.
+
+        Raises:
+            SearchSpaceError: a rung is before the first point of a training curve, or not before the end of a training.
+            StoreError: the store cannot be read.
         """
         super().__init__(done)
-        self._state, self._search, self._rungs = state, state.search, state.search.rungs
+        searches = halving.searches(spec.expand().trials)
         self.searches = [tuple(map(trial_id, starts)) for starts in searches]
-        self.planned = dict(state.planned)
-        cut = (pack for starts in searches for pack in packs(starts, lanes))
+        self.planned = {trial_id(trial): trial for starts in searches for trial in starts}
+        _refuse_rungs_outside(spec, halving.rungs, self.planned.values())
+        self._state, self._rungs = HalvingState(halving, store, self.planned, fingerprint), halving.rungs
+        self._state.read_rows([key for key in self.planned if committed.get(key) in done])
+        for pack_id in checkpoint.pack_ids(store):
+            self._state.read_checkpoint(pack_id)
+        cut = (pack for starts in searches for pack in packs(starts, spec.pack_lanes))
         self._pack = {key: number for number, pack in enumerate(cut) for key in pack.trial_ids}
         self._open: dict[str, Work] = {}
         self._given: Counter[tuple[str, Segment]] = Counter()
@@ -157,7 +227,7 @@ class HalvingWork(WorkSource):
         """The work of a search, as far as its rungs are decided; trials that go on stand first."""
         rows = self._state.rows
         failed = [key for key in search if key in rows and rows[key].status == "failed"]
-        now = decided(self._search, search, self._state.losses, failed)
+        now = self._state.halving.decided(search, self._state.losses, failed)
         stops = [
             ([key for key in losers if not self._ends(key, number)], Segment(self._rungs[number].steps, "stop"))
             for number, losers in enumerate(now.stopped)
@@ -198,3 +268,17 @@ class HalvingWork(WorkSource):
                 yield from [rung.steps] * max(stopped - rows, 0)
                 rows = max(rows - stopped, 0)
             yield from [self.planned[search[0]].steps] * max(alive - rows, 0)
+
+
+def _refuse_rungs_outside(spec: SweepSpec, rungs: Sequence[Rung], trials: Iterable[TrialSpec]) -> None:
+    """Refuse a rung before the first point of a training curve, and a rung that is not before the end of a training."""
+    for trial in trials:
+        window, last = curve_window(trainer_of(trial), trial), rungs[-1].steps
+        if rungs[0].steps < window:
+            number, text = 0, f"is before the first point of the training curve, at step {window:,}"
+        elif last >= trial.steps:
+            end = f"the end of a training of {counted(trial.steps, 'step')}"
+            number, text = len(rungs) - 1, f"step {last:,} is not before {end}"
+        else:
+            continue
+        raise SearchSpaceError(str(spec.path), [Problem(f"search.rungs[{number}].steps", text)])

@@ -11,7 +11,7 @@ Invariants:
     - From a checkpoint of another network only the lanes are taken, and the training starts anew.
     - A checkpoint of other code is not continued: the pack starts anew, as without a checkpoint, with a message.
     - A checkpoint has the name of the pack as planned, by which every later start looks for it (and by its trials, if
-      it plans other packs: `continued_checkpoint`).
+      it plans other packs: `checkpointed_trials`).
     - A segment of a training ends with the first stride that reaches the segment's last step. A checkpoint of a later
       step is not continued.
     - A device that is out of memory costs what a death costs: the pack goes on from its checkpoint, with half as many
@@ -28,10 +28,10 @@ import jax
 import numpy as np
 
 from sweeper.events import PackProgressed
-from sweeper.packs import checkpoint, process_memory
+from sweeper.packs import checkpoint, device_memory
 from sweeper.packs.checkpoint import Checkpoint
-from sweeper.packs.continued_checkpoint import continued_checkpoint
-from sweeper.packs.device_lanes import LaneChoice, chosen_lanes, halved, out_of_memory
+from sweeper.packs.checkpointed_trials import continued_checkpoint
+from sweeper.packs.device_memory import LaneChoice, chosen_lanes, halved, out_of_memory
 from sweeper.packs.lane_result import lane_result
 from sweeper.packs.pack_training import PackTraining, after_stride, begun, lane_curves
 from sweeper.packs.packing import Pack, stack
@@ -217,40 +217,31 @@ class PackRun:
             self.advance()
 
     def _commit(self, index: int) -> None:
-        training, lanes = self.training, len(self.pack.trials)
-        curves = lane_curves(self.trainer, self.stacked, training, index)
-        trial, status = self.pack.trials[index], "stopped" if self.stopped else "finished"
-        train_loss = [value for _, name, value in curves if name == "train_loss"][-1]
-        result = lane_result(trial, training, index, status, train_loss)
-        seconds = {name: value / lanes for name, value in training.seconds.items()}
-        if result.evaluation_seconds is not None:
-            seconds["evaluation_seconds"] = result.evaluation_seconds
-        wall = sum(seconds.get(f"{part}_seconds", 0.0) for part in ("compile", "train", "evaluation"))
-        timings = seconds | {
-            "cpu_seconds": seconds["cpu_seconds"] + result.evaluation_cpu_seconds,
-            "wall_seconds": wall,
-            "steps_done": float(result.step),
-            "steps_per_second": result.step / seconds["train_seconds"] if seconds["train_seconds"] else 0.0,
-            "peak_memory_bytes": float(process_memory.peak_bytes()),
-        }
-        row = TrialResult(
-            trial=trial,
-            status=result.status,
-            metrics=result.metrics,
-            curves=curves,
-            outcomes=result.outcomes if self.destination.outcomes else None,
-            network=result.network if self.destination.networks else None,
-            timings=timings,
-            error=result.error,
+        before = TrialResult(
+            trial=self.pack.trials[index],
+            status="stopped" if self.stopped else "finished",
+            metrics={},
+            curves=lane_curves(self.trainer, self.stacked, self.training, index),
+            outcomes=None,
+            network=None,
+            timings={},
+            error=None,
             provenance=self.destination.provenance,
             pack_id=self.pack_id,
-            lanes=training.lanes,
+            lanes=self.training.lanes,
             device=jax.devices()[0].device_kind,
             started=self.began,
+            finished=self.began,
+        )
+        row = lane_result(before, self.training, index)
+        row = dataclasses.replace(
+            row,
+            outcomes=row.outcomes if self.destination.outcomes else None,
+            network=row.network if self.destination.networks else None,
             finished=datetime.datetime.now(datetime.UTC),
         )
         self.destination.store.commit(row)
-        self.rows[self.pack.trial_ids[index]] = result.status
+        self.rows[self.pack.trial_ids[index]] = row.status
 
 
 def opened(
@@ -272,7 +263,7 @@ def opened(
         device_share: Share of an accelerator that belongs to the pack; as many lanes are trained at once as fit into
             this share of its memory. None trains all lanes at once, as on a CPU.
     """
-    process_memory.forget_peak()
+    device_memory.forget_peak()
     segment = segment or Segment(pack.trials[0].steps, "finish")
     saved, refused = continued_checkpoint(
         destination.store, pack, pending, segment, destination.provenance.fingerprint(pack.trials[0])

@@ -1,7 +1,7 @@
 """The training of a pack: a record of its state, and the function that takes the training one stride further.
 
-A `PackTraining` is all that a checkpoint holds. `started`, `restored`, `begun` and `after_stride` make a
-`PackTraining`. No store is touched here.
+A `PackTraining` is all that a checkpoint holds. `begun`, `restored` and `after_stride` make a `PackTraining`. No store
+is touched here.
 
 A device may be too small for all lanes. Then some lanes at a time train a stride, group after group, and the state of
 all lanes stays together.
@@ -64,22 +64,16 @@ class PackTraining:
 
 
 def begun(trainer: Trainer[Any], trials: TrialSpec, saved: Checkpoint | None) -> PackTraining:
-    """The training continued from the checkpoint, or a new training if no checkpoint fits."""
-    training = started(trainer, trials)
-    if saved is None or (state := saved.state(like=training.state)) is None:
-        return training
-    continued = restored(state, saved.notes)
-    return dataclasses.replace(continued, lanes=min(continued.lanes, training.lanes))  # maybe of a larger pack
-
-
-def started(trainer: Trainer[Any], trials: TrialSpec) -> PackTraining:
-    """The training of stacked trials before its first step, with all lanes at once."""
+    """The training of stacked trials, continued from the checkpoint, or before its first step if no checkpoint fits."""
     compiled = compilation.seconds()
     state = trainer.start(trials)
+    lanes = len(np.asarray(state.step))
+    if saved is not None and (kept := saved.state(like=state)) is not None:
+        continued = restored(kept, saved.notes)
+        return dataclasses.replace(continued, lanes=min(continued.lanes, lanes))  # maybe of a larger pack
     seconds = {"train_seconds": 0.0, "compile_seconds": compilation.seconds() - compiled, "cpu_seconds": 0.0}
-    lane_steps = [0] * len(np.asarray(state.step))
     return PackTraining(
-        state=state, step=0, curves=[], strides=[], seconds=seconds, lane_steps=lane_steps, lanes=len(lane_steps)
+        state=state, step=0, curves=[], strides=[], seconds=seconds, lane_steps=[0] * lanes, lanes=lanes
     )
 
 

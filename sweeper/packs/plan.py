@@ -1,36 +1,23 @@
 """The work of a start: the planned trials minus the committed ones, in packs.
 
-The results store is the only memory. A listed search is planned whole. In an adaptive search the next settings depend
-on the values of earlier ones, and every start asks for all of them again, with the values in the store. Both are a
-`WorkSource` of `Work`: a pack with all of its trials, because a checkpoint holds all lanes, and the ids of the pending
-trials.
+The results store is the only memory. A `WorkSource` hands out `Work`: a pack with all of its trials, because a
+checkpoint holds all lanes, and the ids of the pending trials. The sources of searches that are not planned whole stand
+in `work_sources` and `halving`.
 
 Invariants:
     - Packs are cut from all planned trials, committed or not, so that a pack is the same at every start.
     - A trial of which another pack has left a checkpoint, before the space was changed, goes on from there.
-    - An adaptive search proposes setting n when exactly the values of the settings up to n - WINDOW have been given to
-      it, in order. So the settings depend on the space and on the results alone, never on the number of workers or on
-      interruptions.
-    - The value of a setting is the mean over all of its training seeds. A setting with a training seed that failed, was
-      stopped early or has no finite value counts as failed.
 """
 
 import abc
-import statistics
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sweeper.packs.packing import Pack, cells, packs, structure
-from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search import AdaptiveSearch
-from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status
 from sweeper.trial.trial_spec import TrialSpec, trial_id
-
-WINDOW = 8
-"""Settings of an adaptive search under way at once."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +113,7 @@ def plan(
         lanes: See `packing.packs`.
         committed: Status of every row in the store.
         done: See `done_statuses`.
-        holders: See `continued_checkpoint.holders`.
+        holders: See `checkpointed_trials.holders`.
     """
     planned = {trial_id(trial): trial for trial in trials}
     settled: dict[str, Status] = {key: status for key, status in committed.items() if key in planned and status in done}
@@ -236,77 +223,3 @@ class ListedWork(WorkSource):
 
     def settle(self, pack_id: str, whole: bool = True) -> None:
         pass
-
-
-class AdaptiveWork(WorkSource):
-    """The work of an adaptive search: its settings so far are asked for again, then further ones.
-
-    Args:
-        spec: A space with an adaptive search.
-        committed: Status of every committed trial at the start.
-        done: See `done_statuses`.
-        metric: Gives the values of `search.metric` for trials, without those that are not finished or have no finite
-            value.
-        holders: See `continued_checkpoint.holders`.
-    """
-
-    def __init__(
-        self,
-        spec: SweepSpec,
-        committed: Mapping[str, Status],
-        done: frozenset[Status],
-        metric: Callable[[Iterable[TrialSpec]], list[float]],
-        holders: Mapping[str, str] | None = None,
-    ):
-        super().__init__(done)
-        assert isinstance(spec.search, AdaptiveSearch)
-        self._study = spec.search.study(spec.variants)
-        self._spec, self._committed, self._metric, self._holders = spec, committed, metric, holders
-        self._settings = spec.search.trials or 0
-        self._trials: list[tuple[TrialSpec, ...]] = []
-        self._open: list[set[str]] = []
-        self._told = 0
-        self._advance()
-
-    @property
-    def exhausted(self) -> bool:
-        return not self._waiting and self._told == self._settings
-
-    def settle(self, pack_id: str, whole: bool = True) -> None:
-        for packs_of_setting in self._open:
-            packs_of_setting.discard(pack_id)
-        before = len(self.planned)
-        self._advance()
-        if len(self.planned) > before:
-            self.grown()
-
-    def _advance(self) -> None:
-        """Ask for settings and tell their values as far as the results allow."""
-        while self._told < self._settings:
-            if len(self._trials) < min(self._told + WINDOW, self._settings):
-                self._ask()
-            elif not self._open[self._told]:
-                self._tell()
-            else:
-                return
-
-    def _ask(self) -> None:
-        try:
-            trials = self._spec.trials_of(self._study.ask())
-        except SearchSpaceError as error:
-            self.impossible.append(str(error))
-            trials = ()
-        # A trial that an earlier setting has planned is under way or done already.
-        new = (trial for trial in trials if trial_id(trial) not in self.planned)
-        part = plan(new, self._spec.pack_lanes, self._committed, self.done, self._holders)
-        self._extend(part)
-        self._trials.append(trials)
-        self._open.append({work.pack.pack_id for work in part.work})
-
-    def _tell(self) -> None:
-        trials = self._trials[self._told]
-        values = self._metric(trials)
-        # A mean over some training seeds would reward a setting for the training seeds that failed.
-        complete = len(values) == len(trials) > 0
-        self._study.tell(self._told, statistics.fmean(values) if complete else None)
-        self._told += 1

@@ -1,20 +1,62 @@
-"""From the reports of packs to events: progress as it comes, each choice of lanes and each commit once."""
+"""What listeners hear of packs: what a pack trains, in a few words, and its progress, lanes and commits, each once."""
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from sweeper import events
 from sweeper.events import Status, Stream
+from sweeper.packs.packing import Pack
+from sweeper.trial.entry_names import entries_of, named_values, varying_names
+from sweeper.trial.trial_spec import TrialSpec, canonical
+
+MOST = 3
+"""A label lists at most this many values. Of more numbers it has the smallest and the largest, of others the count."""
+
+_ALWAYS = ("task.name", "baseline")
+
+
+def varying(trials: Iterable[TrialSpec]) -> dict[str, str]:
+    """The names of the entries in which trials differ, by dotted path."""
+    return varying_names([entries_of(canonical(trial)) for trial in trials])
+
+
+def label(pack: Pack, names: Mapping[str, str]) -> str:
+    """The task, the baseline, and the values of further entries, such as "coloring Aq_R q=10 seed=0…4".
+
+    Args:
+        pack: The pack.
+        names: Names of the entries by dotted path, as `varying` returns.
+    """
+    trials = [entries_of(canonical(trial)) for trial in pack.trials]
+
+    def text_of(path: str) -> str:
+        return _values([trial[path] for trial in trials if path in trial])
+
+    others = {path: name for path, name in names.items() if path not in _ALWAYS}
+    return " ".join([*map(text_of, _ALWAYS), *named_values(others, text_of)])
+
+
+def _values(values: Iterable[Any]) -> str:
+    distinct = list({json.dumps(value): value for value in values}.values())
+    if len(distinct) > MOST:
+        numbers = [value for value in distinct if isinstance(value, int | float) and not isinstance(value, bool)]
+        if len(numbers) < len(distinct):
+            return f"{len(distinct)} values"
+        return f"{_text(min(numbers))}…{_text(max(numbers))}"
+    return ",".join(map(_text, distinct))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 class ProgressEvents:
-    """Remembers which commits and choices of lanes were emitted, so that each is emitted once."""
+    """Tells the progress of packs, and each choice of lanes and each commit once, however often it is reported."""
 
     def __init__(self, stream: Stream):
-        """Nothing was emitted yet.
-
-        Args:
-            stream: Takes the events.
-        """
         self._stream = stream
         self._committed: set[str] = set()
         self._lane_reasons: dict[str, str] = {}
@@ -34,12 +76,7 @@ class ProgressEvents:
         self.tell_commits(progress.pack_id, progress.rows)
 
     def tell_commits(self, pack_id: str, rows: Mapping[str, Status]) -> None:
-        """Emit the commits that no report has told before.
-
-        Args:
-            pack_id: The pack.
-            rows: Status of every committed trial of the pack, by id.
-        """
+        """Emit those of the committed trials of a pack that no report has told before, with their status."""
         for trial_id, status in rows.items():
             if trial_id not in self._committed:
                 self._committed.add(trial_id)

@@ -1,17 +1,32 @@
-"""Which source of work a search has: the one place that knows them all."""
+"""Sources of work: which source a search has, and the source of an adaptive search.
 
+The class of a search says what its source has to know (`sweeper.space.search`). A list of trials is planned whole, and
+a halving has a module of its own. In an adaptive search the next settings depend on the values of earlier ones, and
+every start asks for all of them again, with the values in the store.
+
+Invariants:
+    - An adaptive search proposes setting n when exactly the values of the settings up to n - WINDOW have been given to
+      it, in order. So the settings depend on the space and on the results alone, never on the number of workers or on
+      interruptions.
+    - The value of a setting is the mean over all of its training seeds. A setting with a training seed that failed, was
+      stopped early or has no finite value counts as failed.
+"""
+
+import statistics
 from collections.abc import Callable, Iterable, Mapping
 
-from sweeper.messages import counted, inflected
-from sweeper.packs.continued_checkpoint import holders
-from sweeper.packs.halving import halving_work
+from sweeper.messages import counted
+from sweeper.packs.checkpointed_trials import holders
+from sweeper.packs.halving import HalvingWork
 from sweeper.packs.packing import cells
-from sweeper.packs.plan import AdaptiveWork, ListedWork, WorkSource, plan
-from sweeper.space.halving_search import HalvingSearch
-from sweeper.space.search import AdaptiveSearch
+from sweeper.packs.plan import ListedWork, WorkSource, plan
+from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial_spec import TrialSpec, trial_id
+
+WINDOW = 8
+"""Settings of an adaptive search under way at once."""
 
 
 def work_source(
@@ -29,24 +44,96 @@ def work_source(
         store: Where rows and checkpoints are; nothing is written.
         committed: Status of every committed trial at the start.
         done: See `plan.done_statuses`.
-        values: See `plan.AdaptiveWork`.
-        fingerprint: See `halving.halving_work`.
+        values: See `AdaptiveWork`.
+        fingerprint: See `halving.HalvingWork`.
 
     Raises:
         SearchSpaceError: values that are legal by themselves exclude each other.
         StoreError: the store cannot be read.
     """
-    if isinstance(spec.search, AdaptiveSearch):
+    search = spec.search
+    if search.ADAPTS:
         study = AdaptiveWork(spec, committed, done, values, holders(store, (), None))
-        searched = f"{spec.search.TITLE} of {counted(spec.search.trials or 0, 'setting')}"
-        return study, f"{searched}, {counted(len(study.planned), 'trial')} so far"
-    if isinstance(spec.search, HalvingSearch):
-        halving = halving_work(spec, store, committed, done, fingerprint)
-        searches = f"{len(halving.searches):,} {inflected(len(halving.searches), 'search', 'searches')}"
-        structures = counted(len(cells(halving.planned.values())), "cell")
-        return halving, f"{searches} of {spec.search.starts:,} trials · {structures}"
+        return study, search.title(len(study.planned))
+    if search.halving is not None:
+        halving = HalvingWork(spec, search.halving, store, committed, done, fingerprint)
+        structures = cells(halving.planned.values())
+        return halving, f"{search.title(len(halving.planned))} · {counted(len(structures), 'cell')}"
     expansion = spec.expand()
     trials = tuple(expansion.trials)
     planned = plan(trials, spec.pack_lanes, committed, done, holders(store, trials, spec.pack_lanes))
     counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
     return ListedWork(planned), f"{expansion.summary} · {counts}"
+
+
+class AdaptiveWork(WorkSource):
+    """The work of an adaptive search: its settings so far are asked for again, then further ones.
+
+    Args:
+        spec: A space with an adaptive search.
+        committed: Status of every committed trial at the start.
+        done: See `done_statuses`.
+        metric: Gives the values of `search.metric` for trials, without those that are not finished or have no finite
+            value.
+        holders: See `checkpointed_trials.holders`.
+    """
+
+    def __init__(
+        self,
+        spec: SweepSpec,
+        committed: Mapping[str, Status],
+        done: frozenset[Status],
+        metric: Callable[[Iterable[TrialSpec]], list[float]],
+        holders: Mapping[str, str] | None = None,
+    ):
+        super().__init__(done)
+        self._study = spec.search.study(spec.variants)
+        self._spec, self._committed, self._metric, self._holders = spec, committed, metric, holders
+        self._settings = spec.search.trials or 0
+        self._trials: list[tuple[TrialSpec, ...]] = []
+        self._open: list[set[str]] = []
+        self._told = 0
+        self._advance()
+
+    @property
+    def exhausted(self) -> bool:
+        return not self._waiting and self._told == self._settings
+
+    def settle(self, pack_id: str, whole: bool = True) -> None:
+        for packs_of_setting in self._open:
+            packs_of_setting.discard(pack_id)
+        before = len(self.planned)
+        self._advance()
+        if len(self.planned) > before:
+            self.grown()
+
+    def _advance(self) -> None:
+        """Ask for settings and tell their values as far as the results allow."""
+        while self._told < self._settings:
+            if len(self._trials) < min(self._told + WINDOW, self._settings):
+                self._ask()
+            elif not self._open[self._told]:
+                self._tell()
+            else:
+                return
+
+    def _ask(self) -> None:
+        try:
+            trials = self._spec.trials_of(self._study.ask())
+        except SearchSpaceError as error:
+            self.impossible.append(str(error))
+            trials = ()
+        # A trial that an earlier setting has planned is under way or done already.
+        new = (trial for trial in trials if trial_id(trial) not in self.planned)
+        part = plan(new, self._spec.pack_lanes, self._committed, self.done, self._holders)
+        self._extend(part)
+        self._trials.append(trials)
+        self._open.append({work.pack.pack_id for work in part.work})
+
+    def _tell(self) -> None:
+        trials = self._trials[self._told]
+        values = self._metric(trials)
+        # A mean over some training seeds would reward a setting for the training seeds that failed.
+        complete = len(values) == len(trials) > 0
+        self._study.tell(self._told, statistics.fmean(values) if complete else None)
+        self._told += 1

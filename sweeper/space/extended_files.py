@@ -11,7 +11,6 @@ import re
 import stat
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.problems import Elsewhere, Refused, shown
@@ -21,33 +20,18 @@ MAX_BYTES = 2**20
 MAX_BASES = 8
 
 
-class Document(NamedTuple):
-    """A document: its tree and its text.
+def document(path: Path) -> tuple[Node, str]:
+    """The document in a file, joined with the files that it extends: its tree without `extends`, and its text.
 
-    Attributes:
-        root: The tree, without `extends`. Nodes of other files have an `Elsewhere` as their place.
-        text: The text of the file; of a space that extends others, the text of the joined document.
-    """
-
-    root: Node
-    text: str
-
-
-def document(path: Path, text: str) -> Document:
-    """The document with this text, joined with the files that it extends.
-
-    Args:
-        path: Path of the file; paths under `extends` are relative to its folder.
-        text: Content of the file.
+    Nodes of other files have an `Elsewhere` as their place. Paths under `extends` are relative to the file's folder.
 
     Raises:
-        Refused: the text is no YAML, or an extended file cannot be read.
+        Refused: a file cannot be read, or is no YAML.
     """
+    text = _file_text(path)
     root = document_tree(text)
-    if not isinstance(root.value, dict) or "extends" not in root.value:
-        return Document(root, text)
-    root = _joined(root, path, (path,))
-    return Document(root, text_of(root))
+    joined = _joined(root, path, (path,))
+    return (root, text) if joined is root else (joined, text_of(joined))
 
 
 def _joined(root: Node, path: Path, files: tuple[Path, ...]) -> Node:
@@ -72,7 +56,7 @@ def _joined(root: Node, path: Path, files: tuple[Path, ...]) -> Node:
     if circle:
         raise Refused("extends", f"{shown(named.value)} extends this space in its turn", named.where)
     try:
-        base = _located(document_tree(file_text(other)), str(other))
+        base = _located(document_tree(_file_text(other)), str(other))
     except Refused as refused:
         reason = refused.problem.line(str(other))
         raise Refused("extends", reason, named.where) from None
@@ -96,7 +80,7 @@ def _located(node: Node, source: str) -> Node:
     return replace(node, value=value, where=where)
 
 
-def file_text(path: Path) -> str:
+def _file_text(path: Path) -> str:
     """The text of a file.
 
     Raises:

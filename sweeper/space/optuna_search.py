@@ -3,24 +3,28 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from sweeper.messages import counted
 from sweeper.space.holes import Hole
-from sweeper.space.search import AdaptiveSearch, Study, open_holes
+from sweeper.space.search import Search, Study, open_holes
 from sweeper.space.yaml_tree import Node
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 
-class OptunaSearch(AdaptiveSearch):
+class OptunaSearch(Search):
     """Asks an Optuna study for `trials` settings."""
 
     DRAWS = True
-    TITLE = "an Optuna search"
+    ADAPTS = True
 
     method: Literal["optuna"]
 
     def study(self, variants: Sequence[Node]) -> "OptunaStudy":
         return OptunaStudy(self, distributions(variants))
+
+    def title(self, trials: int) -> str:
+        return f"an Optuna search of {counted(self.trials or 0, 'setting')}, {counted(trials, 'trial')} so far"
 
 
 class OptunaStudy(Study):

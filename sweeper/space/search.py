@@ -1,22 +1,27 @@
-"""The contract of a search method: how settings are taken from a space.
+"""The contract of a search method: how settings are taken from a space, and which trials of a setting go on.
 
-A search method is a record, the `search:` of a space, and one of two kinds. A `ListedSearch` knows all of its settings
-before anything runs. An `AdaptiveSearch` starts a `Study`, which chooses each setting by the values of earlier ones.
+A search method is one class, the record under `search:` of a space. Everything that distinguishes a method is asked
+from this class; nobody asks which method it is. `sweeper.packs.work_sources` hands out the work by the answers:
+
+- The settings are known before anything runs (`settings`), or each is proposed by the values of earlier ones
+  (`ADAPTS`, `study`).
+- Trials of one setting may compete with each other while they train (`halving`).
+
 Each method is a module, and a name in `search_methods`.
 """
 
 import abc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from sweeper.space.halving import Halving
 from sweeper.space.holes import MAX_SETTINGS, Hole, holes_in
-from sweeper.space.problems import Problem
 from sweeper.space.yaml_tree import Node
 from sweeper.trial.metrics import SUCCESS
 from sweeper.trial.record import Spec
-from sweeper.trial.trial_spec import Count, TrialSpec
+from sweeper.trial.trial_spec import Count
 
 
 class Asha(Spec):
@@ -33,8 +38,22 @@ class Asha(Spec):
     reduction_factor: Annotated[int, Field(ge=2)] = 4
 
 
-class Search(Spec, abc.ABC):
+class Study(abc.ABC):
+    """An adaptive search under way: it proposes settings, and learns the value of each."""
+
+    @abc.abstractmethod
+    def ask(self) -> Mapping[str, Any]:
+        """The next setting: for every path in `open_holes` a value, or the index of an entry of a choice."""
+
+    @abc.abstractmethod
+    def tell(self, number: int, value: float | None) -> None:
+        """The value of the setting that was asked for as the `number`th, from 0; None if it has no value."""
+
+
+class Search(Spec):
     """How settings are taken from the space.
+
+    A method overrides `settings`, or sets `ADAPTS` and overrides `study` and `title`.
 
     Attributes:
         method: Name of the method.
@@ -48,8 +67,8 @@ class Search(Spec, abc.ABC):
     DRAWS: ClassVar[bool]
     """Whether the method draws settings, from ranges too; otherwise it takes every entry of every choice."""
 
-    COMPARES: ClassVar[bool] = False
-    """Whether trials of one setting compete with each other while they train, in the groups of `searches`."""
+    ADAPTS: ClassVar[bool] = False
+    """Whether settings depend on the values of earlier settings, so that they are not known before the search runs."""
 
     method: str
     trials: Annotated[int, Field(ge=1, le=MAX_SETTINGS)] | None = None
@@ -57,24 +76,6 @@ class Search(Spec, abc.ABC):
     metric: str = SUCCESS.tail.name
     mode: Literal["min", "max"] = "max"
     early_stopping: Asha | None = None
-
-    @property
-    def stops_trials(self) -> bool:
-        """Whether trials are stopped before their end, so that a stopped trial counts as done."""
-        return self.early_stopping is not None
-
-    @property
-    def trials_of_a_seed(self) -> int:
-        """How many trials are planned for every training seed of a setting."""
-        return 1
-
-    def searches(self, trials: Iterable[TrialSpec]) -> list[tuple[TrialSpec, ...]]:
-        """The groups of trials that compete with each other, in order of first appearance; none for most methods.
-
-        Args:
-            trials: Distinct trials of an expansion.
-        """
-        return []
 
     @model_validator(mode="after")
     def _consistent(self) -> "Search":
@@ -84,48 +85,46 @@ class Search(Spec, abc.ABC):
             raise ValueError(f"method: '{self.method}' needs search.trials, the number of settings to draw")
         return self
 
-
-class ListedSearch(Search):
-    """A search whose settings do not depend on results."""
-
-    @abc.abstractmethod
     def settings(self, variants: Sequence[Node]) -> Iterator[Node]:
         """The filled tree of every setting and training seed, in order.
 
         Args:
             variants: The whole trial of each variant, with its holes.
+
+        Raises:
+            ValueError: the search adapts.
         """
+        raise ValueError(f"the search {self.method} has no list of trials; see study()")
 
-    def problems(self, trial: TrialSpec) -> list[Problem]:
-        """Why the search cannot have this trial; for most searches any trial will do."""
-        return []
-
-
-class Study(abc.ABC):
-    """An adaptive search under way: it proposes settings, and learns the value of each."""
-
-    @abc.abstractmethod
-    def ask(self) -> Mapping[str, Any]:
-        """The next setting: for every path in `open_holes` a value, or the index of an entry of a choice."""
-
-    @abc.abstractmethod
-    def tell(self, number: int, value: float | None) -> None:
-        """The value of the setting that was asked for as the `number`th, from 0; None if it has no value."""
-
-
-class AdaptiveSearch(Search):
-    """A search that chooses each setting by the values of earlier settings."""
-
-    TITLE: ClassVar[str]
-    """The name of the search in messages, with its article."""
-
-    @abc.abstractmethod
     def study(self, variants: Sequence[Node]) -> Study:
         """A study that has no values yet; equal values make it propose equal settings.
 
         Args:
             variants: The whole trial of each variant, with its holes.
+
+        Raises:
+            ValueError: the search does not adapt.
         """
+        raise ValueError(f"the search {self.method} proposes no settings; see settings()")
+
+    @property
+    def halving(self) -> Halving | None:
+        """The rules by which trials of one setting compete while they train; None if all are trained to the end."""
+        return None
+
+    @property
+    def stops_trials(self) -> bool:
+        """Whether trials are stopped before their end, so that a stopped trial counts as done."""
+        return self.early_stopping is not None or self.halving is not None
+
+    @property
+    def ranks_by_metric(self) -> bool:
+        """Whether `metric` ranks the settings; otherwise the task's main metric does."""
+        return self.ADAPTS or "metric" in self.model_fields_set
+
+    def title(self, trials: int) -> str:
+        """What a start says of the search, of which so many trials are known; empty to tell the settings alone."""
+        return ""
 
 
 def open_holes(variants: Sequence[Node]) -> dict[str, Hole]:

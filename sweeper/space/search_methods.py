@@ -1,13 +1,90 @@
-"""The search methods that a space may name; a new method is a module and a name here."""
+"""The search methods that a space may name; the methods that need little more than `holes` stand here.
 
-from typing import Annotated, Any
+A new method is a module, and a name in `Method`.
+"""
 
-from pydantic import BeforeValidator, Field
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
-from sweeper.space.grid_search import GridSearch
-from sweeper.space.halving_search import HalvingSearch
+from pydantic import BeforeValidator, Field, model_validator
+
+from sweeper.messages import inflected
+from sweeper.space import holes
+from sweeper.space.halving import Halving, Rung
 from sweeper.space.optuna_search import OptunaSearch
-from sweeper.space.random_search import RandomSearch
+from sweeper.space.search import Search, open_holes
+from sweeper.space.yaml_tree import Node
+from sweeper.trial.field_types import ListOf
+
+
+class GridSearch(Search):
+    """Takes the product of all choices, variant by variant, the last axis of the document fastest."""
+
+    DRAWS = False
+
+    method: Literal["grid"] = "grid"
+
+    def settings(self, variants: Sequence[Node]) -> Iterator[Node]:
+        return itertools.chain.from_iterable(map(holes.grid, variants))
+
+
+class RandomSearch(Search):
+    """Draws `trials` settings, each from its own index and the search seed.
+
+    Every hole of a setting has a random stream of its own. So its draws depend on no other hole, and a search with more
+    trials begins with the settings of the shorter search.
+    """
+
+    DRAWS = True
+
+    method: Literal["random"]
+
+    def settings(self, variants: Sequence[Node]) -> Iterator[Node]:
+        open_to_draw = open_holes(variants)
+        for index in range(self.trials or 0):
+            streams = {path: random.Random(f"{self.seed}/{index}/{path}") for path in open_to_draw}
+            setting = {path: holes.drawn(hole, streams[path].random()) for path, hole in open_to_draw.items()}
+            yield from holes.grid(holes.filled(variants[setting.get("variants", 0)], setting))
+
+
+class HalvingSearch(Search):
+    """Takes the settings of a grid, and begins `starts` trainings of each; fewer go on from rung to rung."""
+
+    DRAWS = False
+
+    method: Literal["halving"]
+    starts: Annotated[int, Field(ge=2, le=holes.MAX_SETTINGS)]
+    rungs: Annotated[ListOf[Rung], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _narrowing(self) -> "HalvingSearch":
+        if self.early_stopping is not None:
+            raise ValueError("early_stopping: a halving stops trials at its rungs, and nothing else")
+        kept = [self.starts, *(rung.keep for rung in self.rungs)]
+        for number, (rung, (before, keep)) in enumerate(zip(self.rungs, itertools.pairwise(kept), strict=True)):
+            if keep >= before:
+                raise ValueError(f"rungs: rung {number} keeps {keep} of {before} trials; it must keep fewer")
+            if number and rung.steps <= self.rungs[number - 1].steps:
+                raise ValueError(f"rungs: rung {number} is at step {rung.steps:,}, not after the rung before it")
+        return self
+
+    @property
+    def halving(self) -> Halving:
+        return Halving(self.starts, self.rungs)
+
+    def settings(self, variants: Sequence[Node]) -> Iterator[Node]:
+        for tree in itertools.chain.from_iterable(map(holes.grid, variants)):
+            seed = tree.value.get("seed", Node(0, f"{tree.path}.seed", None))
+            for start in range(self.starts):
+                yield replace(tree, value=tree.value | {"seed": replace(seed, value=seed.value * self.starts + start)})
+
+    def title(self, trials: int) -> str:
+        searches = trials // self.starts
+        return f"{searches:,} {inflected(searches, 'search', 'searches')} of {self.starts:,} trials"
+
 
 Method = GridSearch | RandomSearch | OptunaSearch | HalvingSearch
 

@@ -19,25 +19,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import jax
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.panels import checks
 from sweeper.panels.kinds import Panels
 from sweeper.space import holes, validation_messages
-from sweeper.space.extended_files import document, file_text
-from sweeper.space.grid_search import GridSearch
+from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS, Hole
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
 from sweeper.space.resources import Resources
 from sweeper.space.search import Search
-from sweeper.space.search_methods import Method, SearchMethod
-from sweeper.space.sweep_spec import MAX_FAILURES, ROOTS, SweepSpec
-from sweeper.space.traced_values import Checked, unrepresentable
+from sweeper.space.search_methods import GridSearch, Method, SearchMethod
+from sweeper.space.sweep_spec import MAX_FAILURES, SweepSpec
 from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import (
     RESERVED,
     Node,
+    contains,
     descendant,
     document_tree,
     joined,
@@ -87,7 +88,7 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> SweepSpec:
             none, all mistakes of the values.
     """
     try:
-        root, text = document(Path(path), file_text(Path(path)))
+        root, text = document(Path(path))
         return _sweep(Path(path), text, tuple(overrides), root)
     except Refused as refused:
         raise SearchSpaceError(str(path), [refused.problem]) from None
@@ -157,7 +158,7 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     try:
         top = _Document.model_validate(plain(root))
     except ValidationError as error:
-        raise SearchSpaceError(str(path), validation_messages.problems_of(error, root, _Document, ROOTS)) from None
+        raise SearchSpaceError(str(path), validation_messages.problems_of(error, root, _Document)) from None
 
     trial = root.value["trial"]
     patches = root.value["variants"].value if "variants" in root.value else [replace(trial, value={})]
@@ -199,12 +200,12 @@ def _ill_formed(trial: Node, patches: Sequence[Node]) -> list[Problem]:
 def _illegal_values(variants: Sequence[Node]) -> list[Problem]:
     """Constants, entries of choices and ends of ranges that do not fit their fields."""
     problems: list[Problem] = []
-    checked: Checked = set()
+    checked: set[tuple[Any, ...]] = set()
     for probe in itertools.chain.from_iterable(map(holes.probes, variants)):
         try:
-            problems += unrepresentable(TrialSpec.model_validate(plain(probe)), probe, checked)
+            problems += _unrepresentable(TrialSpec.model_validate(plain(probe)), probe, checked)
         except ValidationError as error:
-            problems += validation_messages.problems_of(error, probe, TrialSpec, ROOTS)
+            problems += validation_messages.problems_of(error, probe, TrialSpec)
         if len(problems) > MAX_FAILURES:
             break
     return problems
@@ -240,7 +241,8 @@ def _without_effect(overrides: Sequence[str], variants: Sequence[Node]) -> list[
 
 def _too_many(search: Search, variants: Sequence[Node]) -> list[Problem]:
     values = sum(len(hole.value.options) for variant in variants for hole in holes.holes_in(variant))
-    settings = search.trials_of_a_seed * sum(map(holes.grid_size, variants)) if not search.DRAWS else 0
+    starts = 1 if search.halving is None else search.halving.starts
+    settings = 0 if search.DRAWS else starts * sum(map(holes.grid_size, variants))
     for count, what in ((settings, "settings"), (values, "values on all axes together")):
         if count > MAX_SETTINGS:
             # The product of many axes may have more digits than Python likes to print.
@@ -281,3 +283,58 @@ def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> list[
         message = f"is missing: write 'mode: max' if {metric} is to become large, 'mode: min' if small"
         problems.append(Problem("search.mode", message, at.where))
     return problems
+
+
+_MAX_INTEGER = int(np.iinfo(np.int32).max)
+_MAX_FLOAT, _MIN_FLOAT = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
+
+
+def _unrepresentable(trial: TrialSpec, tree: Node, checked: set[tuple[Any, ...]]) -> list[Problem]:
+    """The values written in `tree` that the float32 and int32 of a compiled program cannot hold.
+
+    `Traced` values are inputs of the program. In float32 a learning rate of 1e-50 is 0, which trains nothing, and in
+    int32 3e9 steps of warm-up are no number at all. `trial.steps` is no input, but the program counts steps in int32.
+
+    Args:
+        trial: The trial of the tree.
+        tree: A tree without holes.
+        checked: Values that earlier calls have checked, and that are skipped; the values of this tree are added.
+    """
+    records = type(trial.task), type(trial.model), type(trial.objective), type(trial.optimizer)
+    leaves = [(tuple(key.name for key in path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(trial)]
+    problems = []
+    for location, leaf in [(("steps",), trial.steps), *leaves]:
+        if not contains(tree, location):
+            continue
+        # The value as written: a baseline may replace it, but another baseline of the space uses it.
+        at = descendant(tree, location)
+        if not isinstance(at.value, int | float) or (records, location, at.value) in checked:
+            continue
+        checked.add((records, location, at.value))
+        if message := _mistake(trial, location, type(leaf)(at.value)):
+            problems.append(Problem(at.path, message, at.where))
+    return problems
+
+
+def _mistake(trial: TrialSpec, location: tuple[Any, ...], value: int | float) -> str | None:
+    if isinstance(value, int):
+        return f"must be at most {_MAX_INTEGER:,}, got {shown(value)}" if value > _MAX_INTEGER else None
+    if math.isinf(value):
+        return None
+    if abs(value) > _MAX_FLOAT:
+        return f"must be at most {_MAX_FLOAT:.3g} in single precision, got {shown(value)}"
+    # Processors may round numbers below the smallest normal number to 0.
+    if 0 < abs(value) < _MIN_FLOAT:
+        return f"is 0 in single precision, got {shown(value)}; the smallest number above 0 is {_MIN_FLOAT:.3g}"
+    rounded = float(np.float32(value))
+    try:
+        TrialSpec.model_validate(_with(trial.model_dump(), location, rounded))
+    except ValidationError:
+        return f"is {rounded:g} in single precision, which is out of bounds, got {shown(value)}"
+    return None
+
+
+def _with(data: dict[str, Any], location: tuple[Any, ...], value: int | float) -> dict[str, Any]:
+    """The data of a record with another value at a location."""
+    key, *rest = location
+    return data | {key: _with(data[key], tuple(rest), value) if rest else value}

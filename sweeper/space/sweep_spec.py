@@ -1,32 +1,29 @@
 """A search space that has been read, and the trials that it stands for.
 
-A listed search is expanded into all of its trials. The settings of an adaptive search become trials one by one, as its
-study proposes them. In both cases pydantic validates every filled tree, and the message on a refused value names its
-place in the author's file.
+A search whose settings are known is expanded into all of its trials. The settings of an adaptive search become trials
+one by one, as its study proposes them. In both cases pydantic validates every filled tree, and the message on a refused
+value names its place in the author's file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from sweeper.messages import counted
+from sweeper.messages import counted, inflected
 from sweeper.panels.kinds import Panel
 from sweeper.space import holes, validation_messages
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, Resources
-from sweeper.space.search import ListedSearch, Search
-from sweeper.space.search_methods import SearchMethod
+from sweeper.space.search import Search
 from sweeper.space.yaml_tree import Node, plain
 from sweeper.trial.record import Spec
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
 MAX_FAILURES = 1000
 """After this number of problems the rest of a space is not checked."""
-
-ROOTS: validation_messages.Roots = {"trial": TrialSpec, "search": SearchMethod, "resources": Resources}
 
 
 @dataclass(frozen=True)
@@ -89,21 +86,21 @@ class SweepSpec:
     def pack_lanes(self) -> int | None:
         """At most so many trials in a pack; None for packs of the training seeds of one setting.
 
-        Early stopping compares packs, and so needs settings in packs of their own.
+        Early stopping compares packs, and so needs settings in packs of their own. The packs of a halving have trials
+        of one search each. On a CPU, where lanes take turns, packs of one trial keep more cores busy.
         """
-        if self.resources.lanes is None and self.resources.gpus and self.search.early_stopping is None:
-            return ACCELERATOR_LANES
-        return self.resources.lanes
+        lanes, gpus = self.resources.lanes, self.resources.gpus
+        if self.search.halving is not None:
+            return lanes or (self.search.halving.starts if gpus else 1)
+        return ACCELERATOR_LANES if lanes is None and gpus and self.search.early_stopping is None else lanes
 
     def expand(self) -> Expansion:
-        """All trials of a listed search.
+        """All trials of a search that does not adapt.
 
         Raises:
             SearchSpaceError: values that are legal one by one exclude each other.
-            ValueError: the search is adaptive, so that its settings are not known before it runs.
+            ValueError: the search adapts, so that its settings are not known before it runs.
         """
-        if not isinstance(self.search, ListedSearch):
-            raise ValueError(f"the search {self.search.method} has no list of trials; see trials_of()")
         settings, trials, problems = 0, {}, []
         records: dict[tuple[str, str], Spec] = {}
         for tree in self.search.settings(self.variants):
@@ -111,12 +108,11 @@ class SweepSpec:
             try:
                 trial = _validated(tree, records)
             except ValidationError as error:
-                problems += validation_messages.problems_of(error, tree, TrialSpec, ROOTS)
+                problems += validation_messages.problems_of(error, tree, TrialSpec)
                 if len(problems) > MAX_FAILURES:
                     break
             else:
                 trials.setdefault(trial_id(trial), trial)
-                problems += [problem for problem in self.search.problems(trial) if problem not in problems]
         if problems:
             raise SearchSpaceError(str(self.path), problems)
         return Expansion(tuple(trials.values()), tuple(trials), settings)
@@ -137,7 +133,7 @@ class SweepSpec:
             try:
                 trials.append(TrialSpec.model_validate(plain(tree)))
             except ValidationError as error:
-                problems = validation_messages.problems_of(error, tree, TrialSpec, ROOTS)
+                problems = validation_messages.problems_of(error, tree, TrialSpec)
                 raise SearchSpaceError(str(self.path), problems) from None
         return tuple(trials)
 
@@ -157,3 +153,40 @@ def _validated(tree: Node, records: dict[tuple[str, str], Spec]) -> TrialSpec:
     )
     records |= {(part, text): getattr(trial, part) for part, text in keys}
     return trial
+
+
+def remarks(trials: Collection[TrialSpec], search: Search) -> list[str]:
+    """A line for each kind of doubtful trial, with the path of the value.
+
+    Args:
+        trials: The planned trials.
+        search: How their settings are taken.
+    """
+    return [*_never_warm(trials), *_never_stopped(trials, search)]
+
+
+def _never_warm(trials: Collection[TrialSpec]) -> list[str]:
+    never_warm = [
+        (trial.optimizer.warmup_steps, trial.steps) for trial in trials if trial.optimizer.warmup_steps > trial.steps
+    ]
+    if not never_warm:
+        return []
+    warmup, steps = never_warm[0]
+    return [
+        f"  trial.optimizer.warmup_steps: longer than the training of {counted(len(never_warm), 'trial')} "
+        f"({warmup:,} of {steps:,} steps), whose learning rate never reaches its peak"
+    ]
+
+
+def _never_stopped(trials: Collection[TrialSpec], search: Search) -> list[str]:
+    if search.early_stopping is None:
+        return []
+    grace = search.early_stopping.grace_steps
+    short = [trial.steps for trial in trials if trial.steps <= grace]
+    if not short:
+        return []
+    subject = f"{counted(len(short), 'trial')} {inflected(len(short), 'is', 'are')}"
+    return [
+        f"  search.early_stopping.grace_steps: {subject} never stopped early, as a training of {max(short):,} steps "
+        f"ends before step {grace + 1:,}"
+    ]

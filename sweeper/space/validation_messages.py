@@ -14,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.problems import Problem, shortened, shown
+from sweeper.space.resources import Resources
+from sweeper.space.search_methods import SearchMethod
 from sweeper.space.yaml_tree import RESERVED, SCALARS, Node, descendant, joined
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Task
@@ -44,18 +46,17 @@ _SEVERAL = re.compile(rf"({SCALARS['int']}|{SCALARS['float']})(, *({SCALARS['int
 _PLUGINS: Mapping[Any, plugins.Kind] = {Task: "task", Model: "model", Objective: "objective"}
 """Records that a plug-in extends, with the kind of the plug-in."""
 
-Roots = Mapping[str, Any]
-"""The type of each record of a document, by the path at which the record stands."""
+_ROOTS: Mapping[str, Any] = {"trial": TrialSpec, "search": SearchMethod, "resources": Resources}
+"""The records of a document in which the path of a misplaced key is searched."""
 
 
-def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel], roots: Roots) -> list[Problem]:
+def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel]) -> list[Problem]:
     """The problems of the tree `node`: at most one for each path.
 
     Args:
         error: Pydantic's error about the tree's data.
         node: The tree, without holes.
         annotation: The type of record for the data.
-        roots: Places in which the path of a misplaced key is searched.
     """
     expected: dict[str, tuple[Node, list[str]]] = {}
     problems: list[Problem] = []
@@ -71,7 +72,7 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel],
                 missing.append((location, Problem(joined(at.path, location[-1]), "is missing", at.where)))
             case "extra_forbidden":
                 record = _record_at(annotation, node, location[:-1])
-                nearest = _nearest_key(location[-1], record, node, roots)
+                nearest = _nearest_key(location[-1], record, node)
                 known = f" (known: {', '.join(record.model_fields)})" if record else ""
                 if len(location) == 1 and annotation is not TrialSpec and not nearest:
                     known += "; a key that only holds an anchor begins with x-"
@@ -249,15 +250,13 @@ def _record_at(annotation: Any, node: Node, location: Iterable[Any]) -> type[Bas
     return record
 
 
-def _nearest_key(key: Any, record: type[BaseModel] | None, node: Node, roots: Roots) -> str | None:
+def _nearest_key(key: Any, record: type[BaseModel] | None, node: Node) -> str | None:
     """The key of the record that was meant, a key's full path if it belongs elsewhere, or a hole."""
     known = list(record.model_fields) if record else []
-    return (
-        nearest_name(key, known, cutoff=0.75) or _elsewhere(key, node, roots) or nearest_name(key, [*known, *RESERVED])
-    )
+    return nearest_name(key, known, cutoff=0.75) or _elsewhere(key, node) or nearest_name(key, [*known, *RESERVED])
 
 
-def _elsewhere(key: Any, node: Node, roots: Roots) -> str | None:
+def _elsewhere(key: Any, node: Node) -> str | None:
     """The path where a key belongs that was written at the wrong depth; None where no or several records know it."""
     nowhere = Node({}, "", None)
 
@@ -270,7 +269,7 @@ def _elsewhere(key: Any, node: Node, roots: Roots) -> str | None:
                 yield f"{path}.{name}"
 
     places: list[str] = []
-    for path, record in roots.items():
+    for path, record in _ROOTS.items():
         # The tree is either the whole document or the trial itself, and only the trial has plug-ins to look into.
         root = node.value.get(path, nowhere) if "trial" in node.value else node if path == "trial" else nowhere
         places += paths(record, root, path)

@@ -20,11 +20,10 @@ from sweeper.interruption import Interruption
 from sweeper.listeners import HeardStart
 from sweeper.messages import counted, inflected
 from sweeper.packs import other_code
-from sweeper.packs.evaluation_plan import EvaluationPlan, ProtocolChanges, evaluation_plan
+from sweeper.packs.network_evaluation import EvaluationPlan, ProtocolChanges, evaluation_plan
 from sweeper.packs.plan import ListedWork
 from sweeper.space import search_space
 from sweeper.space.resources import Resources
-from sweeper.space.search import AdaptiveSearch
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.evaluations import protocol_id
 from sweeper.store.store import NoNetworkError, Store
@@ -230,7 +229,7 @@ def _left(plan: EvaluationPlan) -> int:
 
 def _planned_ids(spec: SweepSpec, store: Store) -> Iterable[str]:
     """Ids of the trials of a space; of an adaptive search, those that it has proposed so far."""
-    if isinstance(spec.search, AdaptiveSearch):
+    if spec.search.ADAPTS:
         starts = [record.trial_ids for record in store.sweeps() if record.name == spec.name]
         return list(starts[-1]) if starts else []
     return [trial_id(trial) for trial in spec.expand().trials]

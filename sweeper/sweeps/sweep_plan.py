@@ -13,8 +13,7 @@ from sweeper.messages import one_line
 from sweeper.packs import other_code, plan, trial_timing
 from sweeper.packs.work_sources import work_source
 from sweeper.space import search_space
-from sweeper.space.remarks import remarks
-from sweeper.space.sweep_spec import SweepSpec
+from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.fingerprint import Code, LoadedCode

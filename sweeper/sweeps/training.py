@@ -11,10 +11,9 @@ from sweeper import events, listeners
 from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
 from sweeper.listeners import HeardStart
-from sweeper.packs.labels import label, varying
 from sweeper.packs.pack_run import Destination, opened
 from sweeper.packs.plan import Work
-from sweeper.packs.progress_events import ProgressEvents
+from sweeper.packs.progress_events import ProgressEvents, label, varying
 from sweeper.space.resources import Resources
 from sweeper.store.store import SweepRecord
 from sweeper.sweeps import on_cluster

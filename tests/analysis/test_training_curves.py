@@ -12,7 +12,7 @@ from sweeper.analysis.figures.style import Scale
 from sweeper.analysis.page import training_curves
 from sweeper.analysis.page.training_curves import charts
 from sweeper.packs import checkpoint
-from sweeper.packs.unfinished_curves import unfinished_curves
+from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.space.search_space import read
 from sweeper.store.store import Store, SweepRecord
 from sweeper.training import gradient

@@ -17,7 +17,7 @@ from sweeper.launch import tune_callback, worker_messages
 from sweeper.launch.job import Job, NetworkEvaluation, Training, WorkKind
 from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.packs import plan
-from sweeper.packs.evaluation_plan import ProtocolChanges
+from sweeper.packs.network_evaluation import ProtocolChanges
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import provenance

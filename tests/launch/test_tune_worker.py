@@ -12,7 +12,7 @@ from sweeper.launch import tune_worker, worker_messages
 from sweeper.launch.job import NetworkEvaluation, Training
 from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.packs import pack_run, plan
-from sweeper.packs.evaluation_plan import ProtocolChanges
+from sweeper.packs.network_evaluation import ProtocolChanges
 from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError

@@ -9,10 +9,9 @@ import pytest
 
 from sweeper.analysis.halving_winners import winners_of
 from sweeper.packs import pack_run
-from sweeper.packs.halving import HalvingWork, halving_work
+from sweeper.packs.halving import HalvingWork, stored_losses
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.plan import Segment, Work, done_statuses
-from sweeper.packs.rung_losses import stored_losses
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
@@ -46,7 +45,8 @@ def space(tmp_path_factory):
 
 
 def source_of(spec: SweepSpec, store: Store, origin=ORIGIN) -> HalvingWork:
-    return halving_work(spec, store, store.committed(), DONE, origin.fingerprint)
+    assert spec.search.halving is not None
+    return HalvingWork(spec, spec.search.halving, store, store.committed(), DONE, origin.fingerprint)
 
 
 def train(work: Work, store: Store, strides: int | None = None, origin=ORIGIN) -> bool:
@@ -233,7 +233,7 @@ def test_rows_of_a_grid_are_starts_like_others(space, undisturbed, tmp_path):
         pack_run.run_pack(pack_run.Pack((trial,)), Destination(store, ORIGIN))
     source = source_of(spec, store)
     assert source.exhausted
-    first = {key: stored.losses[0] for key, stored in stored_losses(spec.search, store, source.planned).items()}
+    first = {key: stored.losses[0] for key, stored in stored_losses(spec.search.halving, store, source.planned).items()}
     assert first == {key: float(f"{loss:.12g}") for key, loss in losses_at(undisturbed, 200).items() if key in first}
 
 
@@ -268,28 +268,22 @@ def test_a_start_that_fails_before_a_rung_does_not_go_on(space, tmp_path):
     assert sorted(store.committed().values()) == ["failed", "finished", "stopped", "stopped"]
 
 
-def test_a_start_that_fails_after_a_rung_has_won_it_all_the_same(space, undisturbed, tmp_path):
+@pytest.mark.parametrize(
+    ("rung", "fails_at", "others"),
+    [(200, 300, ["finished", "stopped", "stopped"]), (400, 500, ["stopped"] * 3)],
+    ids=["another one wins", "the winner itself"],
+)
+def test_a_start_that_fails_after_a_rung_has_won_it_all_the_same(space, tmp_path, rung, fails_at, others):
     store, spec = Store.open(tmp_path), space("trial.objective.q=2")
     source = source_of(spec, store)
-    work = after_step(200, source, store)
-    _spoil(work, store, until=300)
+    work = after_step(rung, source, store)
+    _spoil(work, store, until=fails_at)
     source.settle(work.pack.pack_id)
     run(source, store, random.Random(0))
     assert source_of(spec, store).exhausted
-    assert sorted(store.committed().values()) == ["failed", "finished", "stopped", "stopped"]
+    assert sorted(store.committed().values()) == ["failed", *others]
     (row,) = [row for row in store.trials().to_pylist() if row["status"] == "failed"]
-    assert (row["error_step"], row["seed"]) == (300, source.planned[work.pending[0]].seed)
-
-
-def test_a_winner_that_fails_is_not_trained_again(space, tmp_path):
-    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
-    source = source_of(spec, store)
-    work = after_step(400, source, store)
-    _spoil(work, store, until=500)
-    source.settle(work.pack.pack_id)
-    run(source, store, random.Random(0))
-    assert sorted(store.committed().values()) == ["failed", "stopped", "stopped", "stopped"]
-    assert source_of(spec, store).exhausted
+    assert (row["error_step"], row["seed"]) == (fails_at, source.planned[work.pending[0]].seed)
 
 
 def test_work_that_was_lost_is_for_the_next_start(space, tmp_path):

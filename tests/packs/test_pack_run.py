@@ -18,10 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.packs import checkpoint, continued_checkpoint, pack_run, plan, process_memory
-from sweeper.packs.network_weights import network_of
+from sweeper.packs import checkpoint, checkpointed_trials, device_memory, pack_run, plan
 from sweeper.packs.pack_run import Destination, PackRun, run_pack
 from sweeper.packs.packing import Pack
+from sweeper.packs.trained_trial import network_of
 from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.training import evaluation, gradient
 from sweeper.trial import plugins, provenance
@@ -142,7 +142,7 @@ def test_no_step_is_repeated_when_seeds_values_and_lanes_of_the_space_change(tmp
     steps = Counter()
 
     def start(planned, lanes, strides):
-        held = continued_checkpoint.holders(store, planned, lanes)
+        held = checkpointed_trials.holders(store, planned, lanes)
         made = plan.plan(planned, lanes, store.committed(), plan.done_statuses(False, False), held)
         for work in made.work:
             run = pack_run.opened(
@@ -412,13 +412,13 @@ def test_numerics_import_without_ray():
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux alone can forget a peak")
 def test_the_peak_of_an_earlier_pack_is_forgotten():
-    before = process_memory.peak_bytes()
+    before = device_memory.peak_bytes()
     block = np.ones(40_000_000)
-    high = process_memory.peak_bytes()
+    high = device_memory.peak_bytes()
     del block
-    process_memory.forget_peak()
+    device_memory.forget_peak()
     assert high > before
-    assert process_memory.peak_bytes() < high - 200_000_000
+    assert device_memory.peak_bytes() < high - 200_000_000
 
 
 def _broken_trial(method: str, change: Callable[[Any], Any], **fields: Any) -> TrialSpec:

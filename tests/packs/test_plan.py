@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.packs import plan
+from sweeper.packs.work_sources import AdaptiveWork
 from sweeper.space import optuna_search, search_space
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.trial_spec import TrialSpec, trial_id
@@ -97,11 +98,11 @@ def spec(tmp_path: Path) -> SweepSpec:
     return search_space.read(path)
 
 
-def study(spec: SweepSpec, results: Results) -> plan.AdaptiveWork:
-    return plan.AdaptiveWork(spec, dict.fromkeys(results.losses, "finished"), DONE, results.values)
+def study(spec: SweepSpec, results: Results) -> AdaptiveWork:
+    return AdaptiveWork(spec, dict.fromkeys(results.losses, "finished"), DONE, results.values)
 
 
-def run(study: plan.AdaptiveWork, results: Results, workers: int, rng: random.Random, packs: int = 1000) -> None:
+def run(study: AdaptiveWork, results: Results, workers: int, rng: random.Random, packs: int = 1000) -> None:
     """Work through the study with so many workers that end in random order, for so many packs."""
     running: list[plan.Work] = []
     while packs and not study.exhausted:

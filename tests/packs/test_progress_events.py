@@ -1,8 +1,43 @@
+"""What listeners hear of a pack: its label, and each choice of lanes and each commit once."""
+
 import dataclasses
+import math
 from types import SimpleNamespace
 
+import pytest
+
 from sweeper import events
-from sweeper.packs.progress_events import ProgressEvents
+from sweeper.packs.packing import Pack
+from sweeper.packs.progress_events import ProgressEvents, label, varying
+from tests.trials import coloring_trial
+
+FAST = {"warmup_steps": 10, "learning_rate": 0.01}
+
+
+def trials(count=1, **changes):
+    return tuple(coloring_trial(seed=seed, **changes) for seed in range(count))
+
+
+@pytest.mark.parametrize(
+    ("planned", "pack", "words"),
+    [
+        (trials(), trials(), "coloring Aq_R"),
+        (trials(2), trials(2), "coloring Aq_R seed=0,1"),
+        (trials(5), trials(5), "coloring Aq_R seed=0…4"),
+        ((*trials(), *trials(objective={"q": math.inf, "m": 2})), trials(), "coloring Aq_R q=3"),
+        ((*trials(), *trials(objective={"q": math.inf, "m": 2})), trials(objective={"q": math.inf, "m": 2}),
+         "coloring Aq_R q=inf"),
+        ((*trials(), *trials(optimizer=FAST)), trials(optimizer=FAST), "coloring Aq_R learning_rate=0.01"),
+        ((*trials(), *trials(evaluation={"seeds": 10, "votes": [3, 5]})), trials(), "coloring Aq_R votes=[3]"),
+        ((*trials(), *trials(evaluation={"seeds": 20, "votes": [3]})), trials(), "coloring Aq_R evaluation.seeds=10"),
+        ((*trials(), *trials(objective={"name": "cvar", "m": 2})), trials(), "coloring Aq_R objective=q_norm"),
+        ((*trials(), *trials(objective={"q": 3.0, "final_q": 9.0, "m": 2})),
+         trials(objective={"q": 3.0, "final_q": 9.0, "m": 2}), "coloring Aq_R final_q=9"),
+    ],
+)  # fmt: skip
+def test_a_label_says_what_varies(planned, pack, words):
+    assert label(Pack(pack), varying(planned)) == words
+
 
 REPORT = events.PackProgressed("0123456789", "training", 100, 400, 2, {}, 0.5, 10.0)
 

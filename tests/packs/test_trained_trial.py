@@ -1,4 +1,4 @@
-"""`sweeper.load`: a network that can be called, and one sentence where there is none."""
+"""Trained trials in Python: weights by name, and the network that is loaded again."""
 
 import json
 import re
@@ -6,18 +6,52 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import sweeper
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack
-from sweeper.packs.trained_trial import LoadError
+from sweeper.packs.trained_trial import LoadError, OtherNetworkError, network_of, weights_of
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import provenance
 from sweeper.trial.trial_spec import trial_id
 from tests.results import WEIGHTS, result
 from tests.trials import coloring_trial
+
+MODELS = [
+    {"name": "transformer", "width": 4, "key_size": 4, "mlp": True, "layer_norm": True, "positions": "learnt"},
+    {"name": "deep_sets", "width": 4, "hidden": 4},
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
+def test_the_way_to_names_and_back(model):
+    trial = coloring_trial(model=model)
+    network = trial.model.build(trial.task, trial.keys().weights)
+    weights = weights_of(network)
+    assert "readout.weight.value" in weights
+    again = network_of(trial, weights)
+    assert jax.tree.structure(again) == jax.tree.structure(network)
+    cycle, noise = jnp.arange(5), jnp.linspace(0, 1, 5)
+    logits = trial.task.logits(network, cycle, noise)
+    assert (trial.task.logits(again, cycle, noise) == logits).all()
+
+
+@pytest.mark.slow
+def test_weights_of_another_network_are_refused():
+    trial = coloring_trial()
+    weights = weights_of(trial.model.build(trial.task, trial.keys().weights))
+    wider = coloring_trial(model={"name": "transformer", "width": 6, "key_size": 4})
+    with pytest.raises(OtherNetworkError, match=r"transformer .* float32\[6, 4\], the stored one is float32\[4, 4\]"):
+        network_of(wider, weights)
+    weights["more"] = np.zeros(1, np.float32)
+    with pytest.raises(OtherNetworkError, match=r"its weight more is missing, the stored one is float32\[1\]"):
+        network_of(trial, weights)
+
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "networks.md"
 TRIAL = coloring_trial(steps=20)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.packs.network_weights import network_of, weights_of
+from sweeper.packs.trained_trial import network_of, weights_of
 from sweeper.trial import plugins, vectorisation
 from sweeper.trial.contracts import Model, Outcomes, Task
 from sweeper.trial.evolution_strategies import PGPE

@@ -7,7 +7,7 @@ import pytest
 
 from sweeper import launch
 from sweeper.interruption import Interruption
-from sweeper.packs.evaluation_plan import ProtocolChanges
+from sweeper.packs.network_evaluation import ProtocolChanges
 from sweeper.packs.packing import Pack
 from sweeper.store.store import Store
 from sweeper.sweeps import evaluation

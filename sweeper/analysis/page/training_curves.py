@@ -21,9 +21,8 @@ from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import value_order
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, inflected
-from sweeper.packs.unfinished_curves import unfinished_curves
+from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search import ListedSearch
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.entry_names import entries, entries_of, named_values, varying_names
 from sweeper.trial.trial_spec import TrialSpec, canonical
@@ -127,7 +126,7 @@ def _unfinished(store: Store, record: SweepRecord, committed: Collection[str]) -
     if not store.listing("checkpoints"):
         return []  # reading and expanding a large space takes seconds
     space = recorded_space(record)
-    if space is None or not isinstance(space.search, ListedSearch):
+    if space is None or space.search.ADAPTS:
         return []
     try:
         expansion = space.expand()

@@ -1,4 +1,4 @@
-"""How many lanes of a pack an accelerator computes at once, and what is to be done when its memory is too small.
+"""The memory of a device: JAX's share of it, how many lanes of a pack fit into it, and the most that a pack had in use.
 
 The compiler says how much memory a program takes. If the program of all lanes is far from filling the device, it is
 taken. Otherwise those of one and of two lanes estimate the memory of a lane. All lanes are taken if they fit, and if
@@ -6,13 +6,19 @@ the estimate says so too or agrees with what they take; else the number is lower
 fits. The program that fits is the one that trains. The choice depends on the pack and on the kind of device, never on
 what else uses the device or on what is committed. A checkpoint keeps it.
 
-To fit is not enough, because XLA makes a program fit: one that would fill more than some three quarters of a device
-computes values again instead of keeping them (rematerialisation), and is slower. It then takes just as much as XLA
-allows, and clearly less than one and two lanes promise. The order saves compilations, of which each takes some ten
-seconds: a pack that is small for its device needs one, and trains by it.
+To fit is not enough, because XLA makes a program fit: a program that would fill more than some three quarters of a
+device computes values again instead of keeping them (rematerialisation), and is slower. It then takes just as much as
+XLA allows, and clearly less than one and two lanes promise. The order of the questions saves compilations, of which
+each takes some ten seconds: a pack that is small for its device needs only the program that trains it.
 """
 
+import contextlib
 import math
+import os
+import re
+import resource
+import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -121,3 +127,29 @@ def out_of_memory(error: Exception) -> bool:
 
 def _megabytes(amount: float) -> str:
     return f"{amount / 1e6:,.1f} MB"
+
+
+def memory_share() -> dict[str, str]:
+    """The environment variable for it, to be set before JAX looks for devices; none if the user has set a share."""
+    if {"XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"} & os.environ.keys():
+        return {}
+    # A quarter of the memory would stay out of reach, also without preallocation.
+    return {"XLA_CLIENT_MEM_FRACTION": "0.95"}
+
+
+def forget_peak() -> None:
+    """Reset the measured peak, where the system can: Linux does when a 5 is written to this file."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_bytes() -> int:
+    """Most memory in use: of the accelerator so far, or of this process since `forget_peak`."""
+    statistics = jax.devices()[0].memory_stats()
+    if statistics is not None:
+        return statistics["peak_bytes_in_use"]
+    with contextlib.suppress(OSError):
+        if peak := re.search(r"^VmHWM:\s*(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE):
+            return int(peak[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

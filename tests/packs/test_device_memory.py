@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from sweeper.packs import checkpoint, device_lanes, pack_run
+from sweeper.packs import checkpoint, device_memory, pack_run
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack, stack
 from sweeper.packs.plan import Segment
@@ -34,14 +34,14 @@ EVEN = _of_memory(150, 200, 250, 300, 350)
     [(1000, 5), (389, 5), (388, 4), (277, 2), (200, 1), (10, 1)],
 )
 def test_lanes_fill_the_memory_of_the_device(monkeypatch, device, lanes):
-    monkeypatch.setattr(device_lanes, "device_bytes", lambda: device)
-    choice = device_lanes.chosen_lanes(PACK, EVEN, 1.0)
+    monkeypatch.setattr(device_memory, "device_bytes", lambda: device)
+    choice = device_memory.chosen_lanes(PACK, EVEN, 1.0)
     assert choice is not None
     assert choice.lanes == lanes
     told = {5: "all lanes", 1: "1 lane"}.get(lanes, f"{lanes} lanes")
     assert choice.reason == f"0.0 MB for {told}, the device has room for 0.0 MB"
-    half = device_lanes.chosen_lanes(PACK, EVEN, 0.5)
-    twice = device_lanes.chosen_lanes(PACK, _of_memory(300, 400, 500, 600, 700), 1.0)
+    half = device_memory.chosen_lanes(PACK, EVEN, 0.5)
+    twice = device_memory.chosen_lanes(PACK, _of_memory(300, 400, 500, 600, 700), 1.0)
     assert half is not None
     assert twice is not None
     assert half.lanes == twice.lanes
@@ -58,8 +58,8 @@ def test_lanes_fill_the_memory_of_the_device(monkeypatch, device, lanes):
     ],
 )
 def test_the_program_that_is_chosen_fits(monkeypatch, needed, lanes):
-    monkeypatch.setattr(device_lanes, "device_bytes", lambda: 340 / 0.9)
-    choice = device_lanes.chosen_lanes(PACK, _of_memory(*needed), 1.0)
+    monkeypatch.setattr(device_memory, "device_bytes", lambda: 340 / 0.9)
+    choice = device_memory.chosen_lanes(PACK, _of_memory(*needed), 1.0)
     assert choice is not None
     assert choice.lanes == lanes
     assert needed[choice.lanes - 1] <= 340
@@ -87,9 +87,9 @@ def _asking(needed, asked: list[int]):
     ],
 )
 def test_all_lanes_are_not_taken_if_they_fit_only_with_rematerialisation(monkeypatch, needed, lanes, asked):
-    monkeypatch.setattr(device_lanes, "device_bytes", lambda: 300 / 0.9)
+    monkeypatch.setattr(device_memory, "device_bytes", lambda: 300 / 0.9)
     seen: list[int] = []
-    choice = device_lanes.chosen_lanes(PACK, _asking(needed, seen), 1.0)
+    choice = device_memory.chosen_lanes(PACK, _asking(needed, seen), 1.0)
     assert choice is not None
     assert (choice.lanes, seen) == (lanes, asked)
     assert ("all lanes fit only with rematerialisation" in choice.reason) == (lanes < 5)
@@ -101,17 +101,17 @@ def test_a_compiler_that_runs_out_of_memory_says_that_lanes_do_not_fit(monkeypat
             raise jax.errors.JaxRuntimeError("INTERNAL: CUDA_ERROR_OUT_OF_MEMORY: out of memory")
         return 10 * len(trials.seed)
 
-    monkeypatch.setattr(device_lanes, "device_bytes", lambda: 1000)
-    choice = device_lanes.chosen_lanes(PACK, dataclasses.replace(gradient.TRAINER, memory=memory), 1.0)
+    monkeypatch.setattr(device_memory, "device_bytes", lambda: 1000)
+    choice = device_memory.chosen_lanes(PACK, dataclasses.replace(gradient.TRAINER, memory=memory), 1.0)
     assert choice is not None
     assert choice.lanes == 2
     nothing_fits = dataclasses.replace(gradient.TRAINER, memory=Device(holds=0).memory)
-    choice = device_lanes.chosen_lanes(PACK, nothing_fits, 1.0)
+    choice = device_memory.chosen_lanes(PACK, nothing_fits, 1.0)
     assert choice is not None
     assert choice.lanes == 1, "training says clearly that one lane is too much"
     failing = dataclasses.replace(gradient.TRAINER, memory=Device(holds=0, message="INTERNAL: a bug").memory)
     with pytest.raises(jax.errors.JaxRuntimeError, match="a bug"):
-        device_lanes.chosen_lanes(PACK, failing, 1.0)
+        device_memory.chosen_lanes(PACK, failing, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -125,17 +125,17 @@ def test_a_compiler_that_runs_out_of_memory_says_that_lanes_do_not_fit(monkeypat
     ],
 )
 def test_what_says_that_memory_is_too_small(text, expected):
-    assert device_lanes.out_of_memory(jax.errors.JaxRuntimeError(text)) == expected
-    assert not device_lanes.out_of_memory(MemoryError(text)), "of this computer, not of the device"
+    assert device_memory.out_of_memory(jax.errors.JaxRuntimeError(text)) == expected
+    assert not device_memory.out_of_memory(MemoryError(text)), "of this computer, not of the device"
 
 
 @pytest.mark.slow
 def test_the_program_whose_memory_was_asked_for_is_the_one_that_trains(monkeypatch):
-    monkeypatch.setattr(device_lanes, "device_bytes", lambda: 10**12)
+    monkeypatch.setattr(device_memory, "device_bytes", lambda: 10**12)
     pack = Pack(tuple(coloring_trial(seed=seed, task={"name": "coloring", "vertices": 6}) for seed in range(3)))
     stacked = stack(pack.trials)
     with vectorisation.built_for("cuda"):
-        assert device_lanes.chosen_lanes(pack, gradient.TRAINER, 1.0) is not None
+        assert device_memory.chosen_lanes(pack, gradient.TRAINER, 1.0) is not None
         state = gradient.start(stacked)
         before = compilation.seconds()
         gradient.stride(stacked, state, gradient.TRAINER.stride_steps)
@@ -143,10 +143,10 @@ def test_the_program_whose_memory_was_asked_for_is_the_one_that_trains(monkeypat
 
 
 def test_nothing_is_chosen_on_a_cpu_and_for_one_trial(monkeypatch):
-    assert device_lanes.device_bytes() is None
-    assert device_lanes.chosen_lanes(PACK, _of_memory(150, 200), 1.0) is None
-    monkeypatch.setattr(device_lanes, "device_bytes", lambda: 1000)
-    assert device_lanes.chosen_lanes(Pack(TRIALS[:1]), _of_memory(150, 200), 1.0) is None
+    assert device_memory.device_bytes() is None
+    assert device_memory.chosen_lanes(PACK, _of_memory(150, 200), 1.0) is None
+    monkeypatch.setattr(device_memory, "device_bytes", lambda: 1000)
+    assert device_memory.chosen_lanes(Pack(TRIALS[:1]), _of_memory(150, 200), 1.0) is None
 
 
 @pytest.mark.slow
@@ -256,7 +256,7 @@ def test_an_interruption_keeps_the_number_of_lanes(undisturbed, tmp_path):
 
 @pytest.mark.slow
 def test_a_worker_takes_as_many_lanes_as_fit(undisturbed, tmp_path, monkeypatch):
-    monkeypatch.setattr(device_lanes, "device_bytes", lambda: 340)
+    monkeypatch.setattr(device_memory, "device_bytes", lambda: 340)
     store, device = Store.open(tmp_path), Device(holds=3)
     trainer = dataclasses.replace(device.trainer, memory=EVEN.memory)
     run = pack_run.opened(PACK, PACK.trial_ids, Destination(store, ORIGIN), trainer, device_share=1.0)

@@ -1,15 +1,16 @@
-"""The checkpoint from which the run of a pack goes on: its own, or the checkpoint of a larger pack with its trials.
+"""The trials that checkpoints hold: from which checkpoint a pack goes on, and how far unfinished trials are.
 
 The name of a checkpoint is the hash of the trials that were planned as a pack. When seeds, values or lanes of the space
-change between two starts, other packs are planned. Then checkpoints are found by the trials that they hold.
+change between two starts, other packs are planned. Then checkpoints are found by the trials that they hold, and a pack
+goes on from the checkpoint of a larger pack with its trials.
 """
 
-from collections.abc import Collection
-from pathlib import PurePosixPath
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from sweeper.packs import checkpoint
 from sweeper.packs.checkpoint import Checkpoint
-from sweeper.packs.pack_training import makes_sense, notes_of_lanes
+from sweeper.packs.pack_training import curve_window, lane_curves, makes_sense, notes_of_lanes, restored
 from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment
 from sweeper.store.files import in_threads
@@ -31,7 +32,7 @@ def holders(store: Store, trials: Collection[TrialSpec], lanes: int | None) -> d
     Raises:
         StoreError: the store cannot be read.
     """
-    names = {PurePosixPath(name).stem for name in store.listing("checkpoints")}
+    names = set(checkpoint.pack_ids(store))
     if not names:
         return {}
     others = _furthest(store, names - {pack.pack_id for pack in packs(trials, lanes)})
@@ -90,3 +91,35 @@ def _part(saved: Checkpoint, trial_ids: Collection[str]) -> Checkpoint:
     lanes = [saved.trial_ids.index(name) for name in trial_ids]
     notes = notes_of_lanes(saved.notes, lanes)
     return saved._replace(trial_ids=tuple(trial_ids), notes=notes, leaves=[leaf[lanes] for leaf in saved.leaves])
+
+
+def unfinished_curves(store: Store, trials: Mapping[str, TrialSpec]) -> dict[str, list[tuple[int, str, float]]]:
+    """Step, name and value of the curve points of the trials that have a checkpoint, by trial id.
+
+    Args:
+        store: The store.
+        trials: The trials that are of interest, by id.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    curves: dict[str, list[tuple[int, str, float]]] = {}
+    for name in checkpoint.pack_ids(store):
+        saved = checkpoint.load(store, name)
+        if saved is None:
+            continue
+        wanted = {key: (trials[key], lane) for lane, key in enumerate(saved.trial_ids) if key in trials}
+        if all(makes_sense(saved, trainer) for trainer in {trainer_of(trial) for trial, _ in wanted.values()}):
+            curves |= {key: _points(saved.notes, trial, lane) for key, (trial, lane) in wanted.items()}
+    return curves
+
+
+def _points(notes: Mapping[str, Any], trial: TrialSpec, lane: int) -> list[tuple[int, str, float]]:
+    """The points of a lane that its finished curve will have too.
+
+    The last steps before a checkpoint are often too few for a point of the finished curve. Their mean is noisier.
+    """
+    trainer = trainer_of(trial)
+    window = curve_window(trainer, trial)
+    points = lane_curves(trainer, trial, restored(None, notes), lane)
+    return [point for point in points if point[0] % window == 0]

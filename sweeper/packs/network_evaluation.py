@@ -1,0 +1,242 @@
+"""Evaluations of stored networks: the plan of the pending ones, and the run of a pack of them.
+
+As for training, the store is the only memory, so that an interrupted evaluation goes on where it was: the chosen trials
+with a network, minus the trials evaluated already. A trial is evaluated by its own protocol with the changes of the
+command line.
+
+An `EvaluationRun` has the interface of `pack_run.PackRun`, so that workers run evaluations like packs. Trials are
+evaluated and committed one by one, and a run that starts again passes over the trials that the same code has committed.
+So an evaluation needs no checkpoint.
+"""
+
+import collections
+import datetime
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import jax
+from pydantic import ValidationError
+
+from sweeper.events import PackProgressed
+from sweeper.packs import device_memory
+from sweeper.packs.other_code import computed_by_other_code
+from sweeper.packs.plan import Plan, Work, plan
+from sweeper.packs.trained_trial import LoadError, current_trial, network_of
+from sweeper.store.evaluations import (
+    EvaluationResult,
+    commit_evaluation,
+    protocol_id,
+    stored_evaluation,
+    stored_evaluations,
+)
+from sweeper.store.seal import TrialSeal
+from sweeper.store.store import NoNetworkError, Status, Store
+from sweeper.training import evaluation
+from sweeper.trial.fingerprint import Code
+from sweeper.trial.provenance import Provenance
+from sweeper.trial.record import canonical
+from sweeper.trial.trial_spec import Evaluation, TrialSpec
+
+
+class ProtocolError(ValueError):
+    """A protocol that makes no sense for a trial; the message is one line."""
+
+
+class ProtocolChanges(NamedTuple):
+    """Changes of the protocols of trials.
+
+    Attributes:
+        seeds: Number of seeds r of the evaluation; None for the trial's own number.
+        votes: Group sizes of the votes; None for the trial's own sizes.
+    """
+
+    seeds: int | None = None
+    votes: tuple[int, ...] | None = None
+
+    def of(self, trial: TrialSpec) -> Evaluation:
+        """The protocol by which a trial is evaluated.
+
+        Raises:
+            ProtocolError: the changes do not fit the rest of the trial's protocol.
+        """
+        changes = {name: value for name, value in self._asdict().items() if value is not None}
+        try:
+            return Evaluation.model_validate({**canonical(trial.evaluation), **changes})
+        except ValidationError as error:
+            message = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise ProtocolError(message) from error
+
+
+@dataclass(frozen=True)
+class EvaluationPlan:
+    """An evaluation held against a store.
+
+    Attributes:
+        plan: The trials with a network, in packs; a trial is done when it has an evaluation.
+        other_code: Ids of trials whose evaluation was made by other code than this, and counts as done.
+        other_networks: Ids of trials whose network was trained by other code than this.
+        left_out: Why trials cannot be evaluated: the number of trials by reason.
+    """
+
+    plan: Plan
+    other_code: tuple[str, ...]
+    other_networks: tuple[str, ...]
+    left_out: Mapping[str, int]
+
+
+def evaluation_plan(
+    store: Store,
+    trial_ids: Iterable[str],
+    changes: ProtocolChanges,
+    code: Code,
+    lanes: int | None,
+    recompute_other_code: bool,
+) -> EvaluationPlan:
+    """The plan of the pending evaluations.
+
+    Args:
+        store: The store with the networks, which also takes the evaluations.
+        trial_ids: The chosen trials.
+        changes: Changes of their protocols.
+        code: Digests of the code of this process.
+        lanes: See `packing.packs`.
+        recompute_other_code: Whether evaluations by other code are made again.
+
+    Raises:
+        ProtocolError: the protocol makes no sense for a trial.
+        StoreError: the store cannot be read.
+    """
+    chosen = list(dict.fromkeys(trial_ids))
+    seals = store.seals(chosen)
+    rows = {row["trial_id"]: row for row in store.trials(chosen).to_pylist()}
+    left_out: collections.Counter[str] = collections.Counter()
+    trials: dict[str, TrialSpec] = {}
+    for key in chosen:
+        # Rows and seals are two looks at the store, and a commit or a deletion may have come between.
+        reason = _without_network(seals[key]) if key in rows and key in seals else "is not committed"
+        if reason is None:
+            try:
+                trials[key] = current_trial(rows[key])
+            except LoadError as error:
+                reason = str(error).replace(f"trial {key} ", "")
+        if reason is not None:
+            left_out[reason] += 1
+    protocols = {key: protocol_id(changes.of(trial)) for key, trial in trials.items()}
+    done: dict[str, Status] = {}
+    other_code = []
+    for stored in stored_evaluations(store, {key: seals[key].network for key in trials}):
+        seal = stored.seal
+        if protocols.get(seal.trial_id) != seal.protocol:
+            continue
+        if seal.fingerprint != code.fingerprint(trials[seal.trial_id]):
+            other_code.append(seal.trial_id)
+            if recompute_other_code:
+                continue
+        done[seal.trial_id] = "finished"
+    planned = plan(trials.values(), lanes, done, frozenset({"finished"}))
+    other_networks = computed_by_other_code(trials, seals, code)
+    return EvaluationPlan(planned, tuple(other_code), tuple(other_networks), left_out)
+
+
+def _without_network(seal: TrialSeal) -> str | None:
+    """Why a committed trial has no network; None if it has a network."""
+    if seal.status == "failed":
+        return "failed"
+    return None if seal.network else "has no network: trained with resources.networks: false"
+
+
+@dataclass
+class EvaluationRun:
+    """Evaluates and commits the pending trials of a pack.
+
+    Attributes:
+        work: The pack, and its trials without an evaluation.
+        changes: Changes of their protocols.
+        store: The store with the networks, which also takes the evaluations.
+        provenance: The origin, in the row of every evaluation.
+        left: Ids of the trials not yet evaluated.
+        rows: Status of every trial that this run has evaluated, by id.
+        refused_checkpoint: Always None, because evaluations have no checkpoints.
+    """
+
+    work: Work
+    changes: ProtocolChanges
+    store: Store
+    provenance: Provenance
+    left: list[str]
+    rows: dict[str, Status] = field(default_factory=dict)
+    refused_checkpoint: None = None
+
+    def advance(self) -> PackProgressed:
+        """Evaluate and commit one trial. A trial that has lost its network is passed over."""
+        if self.left:
+            key = self.left.pop(0)
+            trial = next(trial for trial, name in self._lanes() if name == key)
+            if self._evaluated(key, trial):
+                self.rows[key] = "finished"
+        return self.progress()
+
+    def progress(self) -> PackProgressed:
+        """Progress of the run; an evaluated trial counts as its training steps."""
+        steps, lanes = self.work.pack.trials[0].steps, len(self.work.pending)
+        return PackProgressed(
+            pack_id=self.work.pack.pack_id,
+            phase="evaluating" if self.left else "done",
+            step=steps * (lanes - len(self.left)) // max(1, lanes),
+            steps=steps,
+            lanes=lanes,
+            rows=dict(self.rows),
+            train_loss=float("nan"),
+            steps_per_second=0.0,
+        )
+
+    def checkpoint(self) -> None:
+        """Does nothing: every evaluated trial is committed."""
+
+    def stop_early(self) -> None:
+        """Does nothing: early stopping compares trainings, not evaluations."""
+
+    def _lanes(self) -> list[tuple[TrialSpec, str]]:
+        return list(zip(self.work.pack.trials, self.work.pack.trial_ids, strict=True))
+
+    def _evaluated(self, key: str, trial: TrialSpec) -> bool:
+        """Whether the trial has an evaluation now."""
+        seal = self.store.seals([key]).get(key)
+        if seal is None or seal.network is None:
+            return False
+        digest, protocol = seal.network, self.changes.of(trial)
+        present = stored_evaluation(self.store, trial, protocol)
+        fingerprint = self.provenance.fingerprint(trial)
+        if present is not None and (present.network, present.fingerprint) == (digest, fingerprint):
+            return True  # by an earlier worker, which died
+        try:
+            network = network_of(trial, self.store.weights(seal))
+        except NoNetworkError:
+            return False
+        device_memory.forget_peak()
+        begun, cpu_begun = time.monotonic(), time.process_time()
+        # The id of this trial differs from that of the row, so nothing else may use it.
+        metrics, _ = evaluation.evaluate(trial.model_copy(update={"evaluation": protocol}), network)
+        result = EvaluationResult(
+            trial=trial,
+            protocol=protocol,
+            network=digest,
+            metrics=metrics,
+            costs={
+                "evaluation_seconds": time.monotonic() - begun,
+                "cpu_seconds": time.process_time() - cpu_begun,
+                "peak_memory_bytes": device_memory.peak_bytes(),
+            },
+            provenance=self.provenance,
+            device=jax.devices()[0].device_kind,
+            finished=datetime.datetime.now(datetime.UTC),
+        )
+        commit_evaluation(self.store, result)
+        return True
+
+
+def opened(work: Work, changes: ProtocolChanges, store: Store, provenance: Provenance) -> EvaluationRun:
+    """The evaluation of a pack."""
+    return EvaluationRun(work, changes, store, provenance, list(work.pending))

@@ -1,0 +1,110 @@
+"""Successive halving (Jamieson & Talwalkar, 2016) over initialisations: many trainings of one setting, few that finish.
+
+Every training seed of the space stands for a search of its own. A search trains `starts` trials of its setting, which
+differ in their training seed alone, hence in initial weights, batches and seeds r. At a rung the trials with the lowest
+training loss go on, and the others are stopped. Trials that go on from the last rung are trained to the end: the
+winners.
+
+Search s owns the training seeds s · starts … (s + 1) · starts − 1. So its trials are ordinary trials with ordinary ids,
+and searches with different s share none.
+
+The rules stand here. `sweeper.packs.halving` applies them to what a store holds.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sweeper.trial.record import Spec, canonical
+from sweeper.trial.trial_spec import Count, TrialSpec
+
+
+class Rung(Spec):
+    """A step at which the trials of a search are compared.
+
+    Attributes:
+        steps: Training steps done.
+        keep: How many trials of a search go on, those with the lowest training loss.
+    """
+
+    steps: Count
+    keep: Count
+
+
+class Decided(NamedTuple):
+    """The rungs of a search that are decided.
+
+    Attributes:
+        stopped: For each decided rung the trials that have a loss there and do not go on.
+        alive: The trials that go on from the last decided rung; all of the search if none is decided.
+        missing: Those of `alive` for which the next rung waits; if there are none, `alive` are the winners.
+    """
+
+    stopped: tuple[tuple[str, ...], ...]
+    alive: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Halving:
+    """The rules of a successive halving.
+
+    Attributes:
+        starts: Trials of a search.
+        rungs: At which steps trials are compared, and how many go on.
+    """
+
+    starts: int
+    rungs: tuple[Rung, ...]
+
+    def searches(self, trials: Iterable[TrialSpec]) -> list[tuple[TrialSpec, ...]]:
+        """The groups of trials that compete with each other, in order of first appearance."""
+        searches: dict[str, list[TrialSpec]] = {}
+        for trial in trials:
+            key = json.dumps(canonical(trial) | {"seed": trial.seed // self.starts}, sort_keys=True)
+            searches.setdefault(key, []).append(trial)
+        return [tuple(starts) for starts in searches.values()]
+
+    def losses(self, curve: Iterable[tuple[int, float]], done: int) -> tuple[float, ...]:
+        """The training losses of a trial at the rungs that it has reached.
+
+        The loss at a rung is the last point of the curve until the rung, rounded to 12 digits, so that it does not
+        depend on the order of a sum.
+
+        Args:
+            curve: Steps and values of the stored training curve, in any order.
+            done: Sound training steps. A trial that failed before a rung has no loss there.
+        """
+        points = sorted(curve)
+        reached = [[value for step, value in points if step <= rung.steps] for rung in self.rungs if rung.steps <= done]
+        return tuple(float(f"{values[-1]:.12g}") for values in reached if values)
+
+    def decided(
+        self, trial_ids: Sequence[str], losses: Mapping[str, Sequence[float]], failed: Collection[str]
+    ) -> Decided:
+        """The decided rungs of a search: all up to the first at which a trial has no loss and has not failed before.
+
+        Of equal losses the trial listed first goes on.
+
+        Args:
+            trial_ids: The trials of the search, in the order of their seeds.
+            losses: See `losses`; trials may be left out.
+            failed: Trials that have failed.
+        """
+        alive, stopped = tuple(trial_ids), ()
+        for number, rung in enumerate(self.rungs):
+            reached = {key: losses[key][number] for key in alive if len(losses.get(key, ())) > number}
+            missing = tuple(key for key in alive if key not in reached and key not in failed)
+            if missing:
+                return Decided(stopped, alive, missing)
+            alive = tuple(sorted(reached, key=reached.__getitem__)[: rung.keep])
+            stopped += (tuple(key for key in reached if key not in alive),)
+        return Decided(stopped, alive, ())
+
+    def winners(
+        self, searches: Iterable[Sequence[str]], losses: Mapping[str, Sequence[float]], failed: Collection[str]
+    ) -> frozenset[str]:
+        """The trials that go on from the last rung of their search; a search that waits for a trial has none yet."""
+        standings = [self.decided(search, losses, failed) for search in searches]
+        return frozenset(key for now in standings if not now.missing for key in now.alive)
