@@ -11,7 +11,8 @@ From Python (docs/notebook.ipynb shows all of it):
 
 The commands are these functions with a printer. Public and stable are what stands in `__all__`, the events of
 `sweeper.events`, and `sweeper.trial.contracts` for plug-ins; all else may change without notice. `import sweeper`
-itself imports nothing else; each function imports what it needs when it is first called.
+itself imports nothing else; each function imports what it needs when it is first called. Errors for the user are a
+`UserError`, whose message is one clear text.
 """
 
 import importlib
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from sweeper.analysis.sql import QueryError
     from sweeper.events import Event
+    from sweeper.messages import UserError
     from sweeper.packs.network_evaluation import ProtocolError
     from sweeper.packs.trained_trial import LoadError, TrainedTrial
     from sweeper.space.problems import SearchSpaceError
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EvaluationResult", "LoadError", "OtherCodeError", "PluginError", "ProtocolError", "QueryError", "SearchSpaceError",
-    "SettingsError", "StoreError", "SweepError", "SweepPlan", "SweepResult", "SweepSpec", "TrainedTrial",
+    "SettingsError", "StoreError", "SweepError", "SweepPlan", "SweepResult", "SweepSpec", "TrainedTrial", "UserError",
     "evaluate", "load", "plan", "read_space", "sql", "train",
 ]  # fmt: skip
 
@@ -60,6 +62,7 @@ _MODULES = {
     "SweepResult": "sweeps.sweep_result",
     "SweepSpec": "space.sweep_spec",
     "TrainedTrial": "packs.trained_trial",
+    "UserError": "messages",
 }
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sweeper.messages import printable_lines
+from sweeper.messages import UserError, printable_lines
 
 Results = Annotated[str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")]
 
@@ -121,19 +121,14 @@ class CommandLine(typer.Typer):
 
 
 @contextlib.contextmanager
-def exit_on(*errors: type[Exception]) -> Iterator[None]:
-    """End the command with exit code 2 when one of these errors comes, after printing its message.
-
-    Args:
-        errors: Errors whose message is for the user.
-    """
+def errors_told() -> Iterator[None]:
+    """End the command with the message and the exit code of a `UserError`, or of an error of the system."""
     try:
         yield
-    except (*errors, UnicodeEncodeError) as error:
-        if isinstance(error, UnicodeEncodeError):
-            error = ValueError(f"{error.object!r} is no text in UTF-8")
-        print(printable_lines(str(error)), file=sys.stderr)
-        raise typer.Exit(2) from None
+    except (UserError, UnicodeEncodeError, OSError) as error:
+        told = f"{error.object!r} is no text in UTF-8" if isinstance(error, UnicodeEncodeError) else str(error)
+        print(printable_lines(told), file=sys.stderr)
+        raise typer.Exit(error.code if isinstance(error, UserError) else 2) from None
     except Exception:
         raise
     except BaseException:

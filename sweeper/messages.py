@@ -9,6 +9,16 @@ from collections.abc import Iterable
 from typing import Any
 
 
+class UserError(Exception):
+    """An error whose message is one clear text for the user; a command prints it and ends.
+
+    Attributes:
+        code: The exit code of such a command.
+    """
+
+    code = 2
+
+
 def counted(number: int | float, noun: str) -> str:
     """A number with its noun, such as "1 trial", "2,000 trials" or "0.5 GPUs"; the noun's plural ends in s."""
     figure = f"{number:,}" if isinstance(number, int) else f"{number:g}"

@@ -9,7 +9,7 @@ from sweeper.analysis.ready_questions import trial_with_prefix
 from sweeper.analysis.sql import condition, table
 from sweeper.analysis.sweeps import moment
 from sweeper.analysis.table import MOMENT, Column, Table
-from sweeper.messages import counted, did_you_mean, nearest_name
+from sweeper.messages import UserError, counted, did_you_mean, nearest_name
 from sweeper.store import annotations as stored
 from sweeper.store.annotations import (
     LONGEST_NOTE,
@@ -33,7 +33,7 @@ class Chosen(NamedTuple):
     name: str
 
 
-class BadAnnotation(ValueError):
+class BadAnnotation(UserError, ValueError):
     """A choice or a change that makes no sense; nothing is written. The message is for the user."""
 
 

@@ -23,14 +23,14 @@ from sweeper.analysis.settings_table import (
     with_deviation,
 )
 from sweeper.analysis.table import TEXT, VALUES, Column, Form, Table
-from sweeper.messages import counted, did_you_mean, nearest_name, redacted
+from sweeper.messages import UserError, counted, did_you_mean, nearest_name, redacted
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import varying_names
 
 
-class DifferenceError(ValueError):
+class DifferenceError(UserError, ValueError):
     """A comparison that cannot be made; the message is for the user."""
 
 

@@ -32,9 +32,8 @@ from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.analysis.table import Table, attempted, markdown, terminal
-from sweeper.messages import counted, printable, printable_lines, redacted
-from sweeper.space.problems import SearchSpaceError
-from sweeper.store.store import Store, StoreError
+from sweeper.messages import UserError, counted, printable, printable_lines, redacted
+from sweeper.store.store import Store
 
 MIN_WIDTH = 120
 """Columns of the table when the output is no terminal."""
@@ -190,7 +189,7 @@ def follow(results: str, report: Callable[[bool, int | None], Reported], seconds
                     known, write_page = now, report(True, seconds).write_page or write_page
                 else:
                     write_page(seconds)
-            except (ReportError, SearchSpaceError, StoreError, OSError) as error:
+            except (UserError, OSError) as error:
                 print(printable_lines(str(error)), file=sys.stderr)
             spent = monotonic() - begun
     except KeyboardInterrupt:

@@ -21,7 +21,7 @@ from sweeper.analysis import figures
 from sweeper.analysis.halving_winners import elsewhere_line, finished_elsewhere
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import Results
-from sweeper.messages import counted, one_line, redacted
+from sweeper.messages import UserError, counted, one_line, redacted
 from sweeper.packs.plan import done_statuses
 from sweeper.panels.kinds import Panel, Panels
 from sweeper.space import search_space
@@ -32,7 +32,7 @@ from sweeper.store.store import Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
 
 
-class ReportError(ValueError):
+class ReportError(UserError, ValueError):
     """A request that cannot be met; the message is for the user."""
 
 

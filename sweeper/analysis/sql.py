@@ -27,6 +27,7 @@ import pyarrow.dataset as ds
 from sweeper.analysis.halving_winners import searches_of, winners_of
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.views import TEXTS, all_trials, evaluations, trials
+from sweeper.messages import UserError
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.search_space import search_of
 from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
@@ -39,7 +40,7 @@ GRACE_SECONDS = 3.0
 """Seconds that interrupted work may take to end. Some functions of a database ignore interruptions until their end."""
 
 
-class QueryError(ValueError):
+class QueryError(UserError, ValueError):
     """A query that cannot be answered; the message is written for its author."""
 
 

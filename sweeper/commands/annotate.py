@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweeper.command_line import CommandLine, Results, exit_on
+from sweeper.command_line import CommandLine, Results, errors_told
 from sweeper.messages import printable
 
 if TYPE_CHECKING:
@@ -70,11 +70,10 @@ def _answer(
     """Change something if there are words, and otherwise show what is there."""
     from sweeper.analysis.annotating import BadAnnotation, chosen, listed, present
     from sweeper.analysis.answer_formats import console
-    from sweeper.analysis.sql import QueryError
     from sweeper.analysis.table import terminal
-    from sweeper.store.store import Store, StoreError
+    from sweeper.store.store import Store
 
-    with exit_on(BadAnnotation, QueryError, StoreError):
+    with errors_told():
         store = Store.existing(results)
         choice = None if what is None else chosen(store, what, where)
         if choice is None and where is not None:

@@ -3,7 +3,7 @@
 Exit codes: 0; 2 for a store that cannot be read or written.
 """
 
-from sweeper.command_line import CommandLine, Results, exit_on
+from sweeper.command_line import CommandLine, Results, errors_told
 from sweeper.messages import counted
 
 app = CommandLine()
@@ -12,8 +12,8 @@ app = CommandLine()
 @app.command()
 def compaction(results: Results = "results") -> None:
     """Write a snapshot of the trials that have none, so that they are read fast; the store may be in use meanwhile."""
-    from sweeper.store.store import Store, StoreError
+    from sweeper.store.store import Store
 
-    with exit_on(StoreError):
+    with errors_told():
         copied = Store.existing(results).compact()
     print(f"{counted(copied, 'trial')} copied into a snapshot")

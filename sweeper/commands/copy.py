@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sweeper.command_line import CommandLine, exit_on
+from sweeper.command_line import CommandLine, errors_told
 from sweeper.messages import counted
 
 app = CommandLine()
@@ -39,7 +39,7 @@ def copy(
     """Copy sweeps with all that belongs to their trials into another store, which keeps what it has."""
     from sweeper.store.copying import Kept
     from sweeper.store.copying import copy as copied
-    from sweeper.store.store import Store, StoreError
+    from sweeper.store.store import Store
     from sweeper.store.tar_stores import source_store, target_store
 
     def kept(source: Store) -> Kept:
@@ -49,14 +49,14 @@ def copy(
             case "none":
                 return []
             case "drawn":
-                from sweeper.analysis.report_sources import ReportError, drawn_outcomes
+                from sweeper.analysis.report_sources import drawn_outcomes
 
-                with exit_on(ReportError):
+                with errors_told():
                     return drawn_outcomes(source, sweeps or ())
             case _:
                 return [name.strip() for name in outcomes.split(",")]
 
-    with exit_on(StoreError), source_store(results) as source, target_store(to) as target:
+    with errors_told(), source_store(results) as source, target_store(to) as target:
         done = copied(source, target, sweeps or (), kept(source), hide_folders)
     evaluations = f", {counted(done.evaluations, 'evaluation')}" if done.evaluations else ""
     present = f"; {done.present:,} were there" if done.present else ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sweeper.command_line import CommandLine, Results, exit_on
+from sweeper.command_line import CommandLine, Results, errors_told
 from sweeper.messages import counted, printable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def delete(
     from sweeper.store import deletion
     from sweeper.store.store import Store, StoreError
 
-    with exit_on(StoreError):
+    with errors_told():
         statuses = () if status is None else (status,)
         if unplanned == (sweep is not None or status is not None):
             raise StoreError("name a sweep, a --status, both of these, or --unplanned alone")

@@ -16,7 +16,7 @@ import typer
 
 from sweeper.command_line import Address, CommandLine, Concurrency, Results
 from sweeper.interruption import Interruption, exit_code
-from sweeper.messages import counted
+from sweeper.messages import UserError, counted
 
 app = CommandLine()
 
@@ -59,17 +59,13 @@ def evaluate(
         import jax
 
         from sweeper.analysis import sql
-        from sweeper.packs.network_evaluation import ProtocolChanges, ProtocolError
+        from sweeper.packs.network_evaluation import ProtocolChanges
         from sweeper.space import search_space
-        from sweeper.space.problems import SearchSpaceError
         from sweeper.store.store import Store, StoreError
         from sweeper.sweeps import evaluation
-        from sweeper.sweeps.on_cluster import Interrupted, SweepError
+        from sweeper.sweeps.on_cluster import Interrupted
         from sweeper.sweeps.output import Output
         from sweeper.trial import plugins, provenance
-        from sweeper.trial.fingerprint import OtherCodeError
-        from sweeper.trial.jax_settings import SettingsError
-        from sweeper.trial.plugins import PluginError
 
         output = Output()
         jax.config.update("jax_platforms", "cpu")  # only workers use accelerators
@@ -101,15 +97,9 @@ def evaluate(
             left = counted(stopped.left, "network")
             output.say(f"interrupted with {left} to go; this command carries on:\n  {stopped.command}")
             return 128 + stopped.signum
-        except (SearchSpaceError, SettingsError, PluginError, OtherCodeError, sql.QueryError, ProtocolError) as error:
+        except UserError as error:
             output.complain(str(error))
-            return 2
-        except StoreError as error:
-            output.complain(str(error))
-            return 2 if planned is None else 1
-        except SweepError as error:
-            output.complain(str(error))
-            return error.code
+            return 1 if isinstance(error, StoreError) and planned is not None else error.code
 
     raise typer.Exit(exit_code(started))
 

@@ -19,18 +19,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sweeper.command_line import CommandLine, Results, exit_on
-from sweeper.messages import counted, redacted
+from sweeper.command_line import CommandLine, Results, errors_told
+from sweeper.messages import UserError, counted, redacted
 
 if TYPE_CHECKING:
     from sweeper.analysis.views import ViewName
     from sweeper.store.store import Store
 
 app = CommandLine()
-
-
-class _RefusedOptions(ValueError):
-    """The options do not fit together; the message is one sentence."""
 
 
 @app.command()
@@ -60,26 +56,24 @@ def export(
     results: Results = "results",
 ) -> None:
     """Write the store for other tools: one view as a file, a network, or its sweeps into an experiment tracker."""
-    from sweeper.analysis.sql import QueryError
-    from sweeper.store.store import Store, StoreError
-    from sweeper.trackers.runs import ExportError
+    from sweeper.store.store import Store
 
     try:
-        with exit_on(_RefusedOptions, ExportError, QueryError, StoreError, OSError):
+        with errors_told():
             network = to is None and Path(destination).suffix == ".safetensors"
             if network != (trial is not None):
-                raise _RefusedOptions("a network is written by: export network.safetensors --trial ID")
+                raise UserError("a network is written by: export network.safetensors --trial ID")
             if trial is not None:
                 print(_network_to_file(Store.existing(results), Path(destination), trial))
             elif to in (None, "csv", "parquet"):
                 if sweep is not None or watch is not None:
-                    raise _RefusedOptions(
+                    raise UserError(
                         "--sweep and --watch are for trackers; one sweep as a file: sweeper query --format csv"
                     )
                 print(_to_file(Store.existing(results), Path(destination), to, view or "trials"))
             else:
                 if view is not None:
-                    raise _RefusedOptions(f"--view is for files; {to} gets trials with their curves")
+                    raise UserError(f"--view is for files; {to} gets trials with their curves")
                 _to_tracker(Store.existing(results), destination, to, sweep, watch)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
@@ -90,7 +84,7 @@ def _to_file(store: "Store", file: Path, to: str | None, view: "ViewName") -> st
 
     formats = FORMATS if to is None else (f".{to}",)
     if file.suffix not in formats:
-        raise _RefusedOptions(f"{str(file)!r} must end in {' or '.join(formats)}")
+        raise UserError(f"{str(file)!r} must end in {' or '.join(formats)}")
     return f"{counted(write_view(store, view, file), 'row')} of {view} written to {file}"
 
 
@@ -103,7 +97,7 @@ def _network_to_file(store: "Store", file: Path, prefix: str) -> str:
     try:
         network = store.network(store.seals([trial_id])[trial_id])
     except NoNetworkError as error:
-        raise _RefusedOptions(f"trial {trial_id} {error}") from error
+        raise UserError(f"trial {trial_id} {error}") from error
     with replaced(file) as new:
         new.write_bytes(network)
     return f"the network of trial {trial_id} written to {file}"

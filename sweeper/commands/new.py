@@ -12,16 +12,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from sweeper.command_line import CommandLine, exit_on
+from sweeper.command_line import CommandLine, errors_told
+from sweeper.messages import UserError
 
 app = CommandLine()
 
 TEMPLATES = {"tasks/$name.py": "task.py.txt", "search_spaces/$name.yaml": "space.yaml.txt"}
 """Templates of this package by the file that is made of each, relative to the project's folder."""
-
-
-class _RefusedName(ValueError):
-    """A name that is refused before anything is written; the message is a line for the user."""
 
 
 @app.command()
@@ -30,7 +27,7 @@ def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: small letters, digits and underscores.")],
 ) -> None:
     """Write tasks/NAME.py, a small task that runs, and search_spaces/NAME.yaml, a sweep of it, to be changed."""
-    with exit_on(_RefusedName, OSError):
+    with errors_told():
         files = _files(name, Path.cwd())
         for path, text in files.items():
             path.parent.mkdir(exist_ok=True)
@@ -44,14 +41,14 @@ def _files(name: str, project: Path) -> dict[Path, str]:
     """Texts of the new files, by path.
 
     Raises:
-        _RefusedName: the name cannot be that of a new task, or a file is there already.
+        UserError: the name cannot be that of a new task, or a file is there already.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise _RefusedName(f"{name!r} cannot name a task: small letters, digits and underscores, a letter first")
+        raise UserError(f"{name!r} cannot name a task: small letters, digits and underscores, a letter first")
     from sweeper.trial import plugins  # jax takes a second to import
 
     if name in plugins.names("task"):
-        raise _RefusedName(f"there is a task {name!r} already (known: {', '.join(plugins.names('task'))})")
+        raise UserError(f"there is a task {name!r} already (known: {', '.join(plugins.names('task'))})")
     templates = importlib.resources.files("sweeper") / "templates"
     files = {
         project / string.Template(path).substitute(name=name): string.Template(
@@ -60,5 +57,5 @@ def _files(name: str, project: Path) -> dict[Path, str]:
         for path, template in TEMPLATES.items()
     }
     if present := [path for path in files if path.exists()]:
-        raise _RefusedName(f"{present[0]} is there already")
+        raise UserError(f"{present[0]} is there already")
     return files

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from sweeper.command_line import CommandLine, Results, exit_on
+from sweeper.command_line import CommandLine, Results, errors_told
 
 READY = {"best": "best [SWEEP]", "show": "show TRIAL", "curves": "curves TRIAL"}
 """The ready questions, and how each is asked."""
@@ -51,9 +51,8 @@ def query(
 
 def _print_answer(question: list[str], results: str, form: str) -> None:
     from sweeper.analysis.sql import QueryError
-    from sweeper.store.store import StoreError
 
-    with exit_on(QueryError, StoreError):
+    with errors_told():
         if form == "parquet" and sys.stdout.isatty():
             raise QueryError("parquet is not for a terminal: redirect the output, or choose another --format")
         if question[0] in READY:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sweeper.command_line import CommandLine, Results, exit_on
+from sweeper.command_line import CommandLine, Results, errors_told
 
 app = CommandLine()
 
@@ -26,7 +26,7 @@ def rename(
     from sweeper.store.store import Store, StoreError
     from sweeper.store.sweep_records import latest_starts, rename_records
 
-    with exit_on(StoreError):
+    with errors_told():
         store = Store.existing(results)
         latest_starts(store.sweeps(), [old])
         if old == new:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from sweeper.command_line import CommandLine, Results, exit_on
+from sweeper.command_line import CommandLine, Results, errors_told
 
 app = CommandLine()
 
@@ -51,10 +51,7 @@ def report(
     ] = None,
 ) -> None:
     """Draw the panels of sweeps, say what they advise, and compare with published numbers."""
-    from sweeper.analysis.difference import DifferenceError
-    from sweeper.analysis.report import ReportError, ReportOptions, follow, print_difference, write_report
-    from sweeper.space.problems import SearchSpaceError
-    from sweeper.store.store import StoreError
+    from sweeper.analysis.report import ReportOptions, follow, print_difference, write_report
 
     options = ReportOptions(
         results=results,
@@ -66,7 +63,7 @@ def report(
         html=html,
         planned=planned,
     )
-    with exit_on(ReportError, DifferenceError, SearchSpaceError, StoreError, OSError):
+    with errors_told():
         if diff is not None:
             print_difference(results, *diff)
         elif watch is None:

@@ -18,7 +18,7 @@ import typer
 
 from sweeper.command_line import Address, CommandLine, Concurrency, Results
 from sweeper.interruption import Interruption, exit_code
-from sweeper.messages import counted
+from sweeper.messages import UserError, counted
 
 app = CommandLine()
 
@@ -82,16 +82,12 @@ def start(
     import jax
 
     from sweeper.space import search_space
-    from sweeper.space.problems import SearchSpaceError
     from sweeper.store.store import Store, StoreError
-    from sweeper.sweeps.on_cluster import Interrupted, SweepError
+    from sweeper.sweeps.on_cluster import Interrupted
     from sweeper.sweeps.output import Output
     from sweeper.sweeps.sweep_plan import plan_sweep
     from sweeper.sweeps.training import require_room, train
     from sweeper.trial import plugins, provenance
-    from sweeper.trial.fingerprint import OtherCodeError
-    from sweeper.trial.jax_settings import SettingsError
-    from sweeper.trial.plugins import PluginError
 
     output = Output()
     jax.config.update("jax_platforms", "cpu")  # the driver plans and counts; only workers use accelerators
@@ -120,12 +116,6 @@ def start(
         left = counted(stopped.left, "trial")
         output.say(f"interrupted with {left} to go; this command carries on:\n  {stopped.command}")
         return 128 + stopped.signum
-    except (SearchSpaceError, SettingsError, PluginError, OtherCodeError) as error:
+    except UserError as error:
         output.complain(str(error))
-        return 2
-    except StoreError as error:
-        output.complain(str(error))
-        return 1 if readable else 2
-    except SweepError as error:
-        output.complain(str(error))
-        return error.code
+        return 1 if isinstance(error, StoreError) and readable else error.code

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweeper.command_line import CommandLine, Results, exit_on
+from sweeper.command_line import CommandLine, Results, errors_told
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,12 +36,12 @@ def status(
     from rich.console import Console, Group
     from rich.live import Live
 
-    from sweeper.store.store import Store, StoreError
+    from sweeper.store.store import Store
 
     # Piped into a file nothing should be cut to the width of a terminal that is not there.
     console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
     try:
-        with exit_on(StoreError):
+        with errors_told():
             store = Store.existing(results)
             if not watch:
                 for part in [*_sweeps(store), *_running(store)]:

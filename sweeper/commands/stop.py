@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweeper.command_line import CommandLine, Results, exit_on
+from sweeper.command_line import CommandLine, Results, errors_told
 from sweeper.messages import printable
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ def stop(
     results: Results = "results",
 ) -> None:
     """Ask the drivers of a sweep to leave checkpoints and end; returns when they have."""
-    from sweeper.store.store import Store, StoreError
+    from sweeper.store.store import Store
 
     try:
-        with exit_on(StoreError):
+        with errors_told():
             answered = _stopped(Store.existing(results), sweep)
     except KeyboardInterrupt:
         print("the request stays; only the wait for an answer has ended", file=sys.stderr)

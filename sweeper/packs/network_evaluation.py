@@ -20,6 +20,7 @@ import jax
 from pydantic import ValidationError
 
 from sweeper.events import PackProgressed
+from sweeper.messages import UserError
 from sweeper.packs import device_memory
 from sweeper.packs.other_code import computed_by_other_code
 from sweeper.packs.plan import Plan, Work, plan
@@ -40,7 +41,7 @@ from sweeper.trial.record import canonical
 from sweeper.trial.trial_spec import Evaluation, TrialSpec
 
 
-class ProtocolError(ValueError):
+class ProtocolError(UserError, ValueError):
     """A protocol that makes no sense for a trial; the message is one line."""
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import ValidationError
 
-from sweeper.messages import one_line
+from sweeper.messages import UserError, one_line
 from sweeper.store.store import NoNetworkError, Store
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Network
@@ -59,7 +59,7 @@ def _name(path: tuple[object, ...]) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=".")
 
 
-class LoadError(ValueError):
+class LoadError(UserError, ValueError):
     """A trial that cannot be loaded; the message is one sentence for the user."""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sweeper.messages import counted, printable
+from sweeper.messages import UserError, counted, printable
 
 MAX_SHOWN = 20
 
@@ -48,7 +48,7 @@ class Problem:
         return printable(place + (f"{self.path}: " if self.path else "") + self.message)
 
 
-class SearchSpaceError(ValueError):
+class SearchSpaceError(UserError, ValueError):
     """A search space that cannot be run; its text is a line for every problem, written for the author of the file."""
 
     def __init__(self, source: str, problems: Sequence[Problem]):

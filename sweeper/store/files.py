@@ -22,6 +22,8 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 from pyarrow import fs
 
+from sweeper.messages import UserError
+
 logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
@@ -37,7 +39,7 @@ _THREADS = 16
 _PROBES, _QUICK = 8, 0.0005
 
 
-class StoreError(RuntimeError):
+class StoreError(UserError, RuntimeError):
     """A store that cannot be opened, read or written, or that a newer program wrote; the message is for its user.
 
     All that reads or writes a store may raise it.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sweeper import events
 from sweeper.events import Listener
 from sweeper.interruption import SIGNALS, Interruption
+from sweeper.messages import UserError
 from sweeper.packs.packing import Pack
 from sweeper.sweeps.output import Output
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from sweeper import launch
 
 
-class SweepError(RuntimeError):
+class SweepError(UserError, RuntimeError):
     """A sweep that cannot be run here; the message is a sentence for the user.
 
     Attributes:

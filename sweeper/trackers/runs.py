@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
 from sweeper.analysis.results import current, extra_metrics, named_frame, names_of
+from sweeper.messages import UserError
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
@@ -28,7 +29,7 @@ ORIGIN = ("commit", "fingerprint", "device", "command", "error_kind", "error_mes
 Curve = Sequence[tuple[int, float]]
 
 
-class ExportError(ValueError):
+class ExportError(UserError, ValueError):
     """An export that cannot be made; the message is a sentence for the user."""
 
 

@@ -35,6 +35,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from sweeper.messages import UserError
 from sweeper.trial import jax_settings, plugins, source_meaning
 from sweeper.trial.project_files import ProjectFiles
 from sweeper.trial.source_meaning import Meaning
@@ -57,7 +58,7 @@ NO_NUMERICS = ("sweeper.messages", "sweeper.trial.plugins", "sweeper.packs", "sw
 the functions of `import sweeper` import."""
 
 
-class OtherCodeError(RuntimeError):
+class OtherCodeError(UserError, RuntimeError):
     """A process runs other code than the start that it works for."""
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import jax
 
+from sweeper.messages import UserError
+
 PINNED: dict[str, object] = {
     "eager_constant_folding": False,
     "jax_accurate_erf_inv": False,
@@ -66,7 +68,7 @@ _NO_NUMBERS = ("--xla_cpu_multi_thread_eigen", "--xla_dump_", "--xla_force_host_
 """Flags of XLA that change no number, as programs run on a CPU device of their own (`training.compilation`)."""
 
 
-class SettingsError(ValueError):
+class SettingsError(UserError, ValueError):
     """A setting that decides numbers has another value than in all trials; the message is a sentence for the user."""
 
 

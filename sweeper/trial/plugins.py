@@ -36,7 +36,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
-from sweeper.messages import did_you_mean, nearest_name, one_line, printable
+from sweeper.messages import UserError, did_you_mean, nearest_name, one_line, printable
 
 Kind = Literal["task", "model", "objective"]
 KINDS: tuple[Kind, ...] = ("task", "model", "objective")
@@ -61,7 +61,7 @@ PROJECT = Path(os.environ.get(PROJECT_VARIABLE) or Path.cwd()).resolve()
 """Folder of the project: where the process was started, unless its environment names another."""
 
 
-class PluginError(ValueError):
+class PluginError(UserError, ValueError):
     """A plug-in that cannot be loaded; the message is one line for the author of a search space or plug-in."""
 
 

@@ -8,7 +8,7 @@ import types
 import pytest
 import typer
 
-from sweeper.command_line import exit_on
+from sweeper.command_line import errors_told
 from sweeper.trial import plugins
 from sweeper.trial.plugins import PluginError
 
@@ -217,10 +217,10 @@ def test_a_plug_in_ends_no_process(project, statement):
     message = r"^tasks/mine.py, line 12: (SystemExit|KeyboardInterrupt|GeneratorExit): "
     with pytest.raises(PluginError, match=message), plugins.contained():
         task.loss(None, None, None)
-    with pytest.raises(typer.Exit) as left, exit_on():  # as commands do
+    with pytest.raises(typer.Exit) as left, errors_told():  # as commands do
         task.loss(None, None, None)
     assert left.value.exit_code == 2
-    with pytest.raises(SystemExit), exit_on(), plugins.contained():
+    with pytest.raises(SystemExit), errors_told(), plugins.contained():
         sys.exit(0)  # nobody's plug-in
 
 
