@@ -7,6 +7,7 @@ to write to. So `TrialErrors` reads the exception from the log, and nothing is u
 import contextlib
 import dataclasses
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from sweeper.messages import counted, duration
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, label, varying
+from sweeper.space.resources import Resources
 from sweeper.store.store import StoreError
 
 MAX_WORKER_DEATHS = 3
@@ -39,6 +41,9 @@ MAX_STUCK = 1
 
 MAX_LOST_IN_A_ROW = 3
 """After this number of packs in a row that could not commit, nothing can be committed any more, and the sweep ends."""
+
+NODES_SECONDS = 2.0
+"""Between two looks at the nodes of the cluster while nothing runs."""
 
 GRACE_SECONDS = 20.0
 """Seconds that running packs have to leave a checkpoint when they are ordered to."""
@@ -108,6 +113,8 @@ class SweepCallback(NotSaved, tune.Callback):
         self._news: dict[str, tuple[Any, float]] = {}
         self._stuck: Counter[str] = Counter()
         self._lost_in_a_row = 0
+        self._looked_for_nodes = -math.inf
+        self._awaited: dict[str, float] | None = None
         self.most_at_once = 0
         self.refused = False
         self.losses: list[events.TrialsLost] = []
@@ -123,6 +130,7 @@ class SweepCallback(NotSaved, tune.Callback):
         work = decoded(trial.config)
         self._finished.discard(work.pack.pack_id)
         self._running.add(trial.trial_id)
+        self._awaited = None
         self.most_at_once = max(self.most_at_once, len(self._running))
         self._nodes.pop(work.pack.pack_id, None)
         self._news[trial.trial_id] = (None, time.monotonic())
@@ -206,6 +214,7 @@ class SweepCallback(NotSaved, tune.Callback):
             for each in trials:
                 if each.trial_id in self._running:
                     self._end_if_stuck(each)
+            self._tell_if_nodes_are_missing()
             return
         if self._deadline is None:
             # Tune has asked for packs long before they run: giving Tune no more packs is not enough.
@@ -254,6 +263,15 @@ class SweepCallback(NotSaved, tune.Callback):
             workers = counted(self._stuck[pack_id], "worker")
             self._lose(work, f"{workers} reported nothing new for {duration(limit)} (resources.progress_seconds)")
         ray.kill(actor)
+
+    def _tell_if_nodes_are_missing(self) -> None:
+        """Says once that nothing runs because no node can hold a pack: none has joined yet, or all have left."""
+        if self._running or self._awaited or time.monotonic() < self._looked_for_nodes + NODES_SECONDS:
+            return
+        self._looked_for_nodes = time.monotonic()
+        self._awaited = _missing_bundle(self._job.resources)
+        if self._awaited is not None:
+            self._stream.emit(events.ResourcesAwaited(self._awaited))
 
     def _gave_up(self, pack_id: str) -> bool:
         return self._stuck[pack_id] > MAX_STUCK
@@ -304,3 +322,12 @@ def _start_failure(error: BaseException | None) -> str:
 def _names(work: Work) -> tuple[str, ...]:
     """The trials to name; after a death that followed the last commit no trial is pending."""
     return work.pending or work.pack.trial_ids
+
+
+def _missing_bundle(resources: Resources) -> dict[str, float] | None:
+    """The first bundle of a pack that no node of the present cluster can hold; None if every bundle fits a node."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    for bundle in resources.bundles():
+        if not any(all(node.get(name, 0.0) >= needed for name, needed in bundle.items()) for node in nodes):
+            return bundle
+    return None

@@ -15,7 +15,6 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import ray_internals
@@ -26,7 +25,6 @@ from sweeper.launch.tune_worker import PackWorker
 from sweeper.launch.worker_messages import encoded
 from sweeper.packs.orders import Orders
 from sweeper.packs.plan import WorkSource
-from sweeper.space.resources import Resources
 from sweeper.space.search import Asha
 
 WAVE = 2000
@@ -121,8 +119,6 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
         work_kind=job.work_kind,
     )
     worker = tune.with_resources(worker, tune.PlacementGroupFactory(job.resources.bundles()))
-    if (bundle := _missing_bundle(job.resources)) is not None:
-        stream.emit(events.ResourcesAwaited(bundle))
     try:
         while not job.source.exhausted and not callback.stopping:
             with scratch() as folder, ray_internals.no_trackers(), errors.listening(), interruption.answered_by("note"):
@@ -164,12 +160,3 @@ def scratch() -> Iterator[Path]:
         finally:
             for left_by_workers in artifacts.glob(f"*/{folder.name}"):
                 shutil.rmtree(left_by_workers, ignore_errors=True)
-
-
-def _missing_bundle(resources: Resources) -> dict[str, float] | None:
-    """The first bundle of a pack that no node of the present cluster can hold; None if every bundle fits a node."""
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    for bundle in resources.bundles():
-        if not any(all(node.get(name, 0.0) >= needed for name, needed in bundle.items()) for node in nodes):
-            return bundle
-    return None

@@ -83,13 +83,17 @@ class SweepProgress:
         self._clock, self._begun = clock, clock()
         self._ended_steps = 0
         self._first: tuple[float, int] | None = None
+        self._awaits_nodes = False
 
     def hear(self, event: Event) -> None:
         """Count the event."""
         match event:
             case SweepPlanned():
                 self.plan = event
+            case events.ResourcesAwaited():
+                self._awaits_nodes = True
             case PackStarted():
+                self._awaits_nodes = False
                 earlier = self.packs.get(event.pack_id)
                 trials = len(event.pending) if earlier is None else earlier.trials
                 self.packs[event.pack_id] = RunningPack(event, trials, self._clock())
@@ -161,6 +165,10 @@ class SweepProgress:
         left = self.seconds_left
         still = min(map(self.still, self.packs.values()), default=0.0)
         ending = f"{duration(left)} left" if left else "time left unknown"
+        if self._awaits_nodes:
+            ending = "waiting for a node"
+        elif still:
+            ending = f"nothing new for {duration(still)}"
         return " · ".join(
             (
                 f"{self.done:,}/{self.plan.trials:,} done",
@@ -169,6 +177,6 @@ class SweepProgress:
                 counted(self.lanes, "lane"),
                 f"{self.steps_per_second:,.0f} steps/s",
                 f"{duration(self._clock() - self._begun)} so far",
-                f"nothing new for {duration(still)}" if still else ending,
+                ending,
             )
         )

@@ -125,7 +125,7 @@ def _lines(event: Event) -> list[str]:
             return [f"running on {'this machine' if address is None else f'the Ray cluster at {address}'}"]
         case events.ResourcesAwaited(bundle):
             wanted = " and ".join(counted(amount, name) for name, amount in bundle.items())
-            return [f"no node of the cluster has the {wanted} that a pack takes yet; waiting for one"]
+            return [f"no node of the cluster has the {wanted} that a pack takes; waiting for one"]
         case events.LanesChosen(_, lanes, trial_ids, reason):
             return [f"{lanes:,} of {counted(len(trial_ids), 'trial')} of a pack are trained at once: {reason}"]
         case events.CheckpointRefused(_, trial_ids, reason):

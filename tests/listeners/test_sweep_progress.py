@@ -131,3 +131,11 @@ def test_a_pack_that_is_started_again_counts_once(progress):
     progress.hear(events.PackEnded(PACK))
     assert (progress.lanes, progress.running) == (0, 0)
     assert progress.seconds_left is None
+
+
+def test_a_sweep_whose_nodes_have_left_waits_for_a_node():
+    progress = SweepProgress()
+    progress.hear(events.ResourcesAwaited({"CPU": 1.0}))
+    assert progress.line().endswith("waiting for a node")
+    progress.hear(events.PackStarted("p", "coloring", ("a",), 250))
+    assert progress.line().endswith("time left unknown")

@@ -119,7 +119,7 @@ def test_a_terminal_has_room_for_some_packs_only():
         (events.Ticked(), []),
         (PROGRESSED, []),
         (events.ResourcesAwaited({"CPU": 1.0, "GPU": 0.5}),
-         ["no node of the cluster has the 1 CPU and 0.5 GPUs that a pack takes yet; waiting for one"]),
+         ["no node of the cluster has the 1 CPU and 0.5 GPUs that a pack takes; waiting for one"]),
         (events.WorkerDied("p", ("a",), started=True),
          ["a worker died with trial a; the pack goes on from its last checkpoint"]),
         (events.WorkerDied("p", ("a", "b"), started=False),
