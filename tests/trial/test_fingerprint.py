@@ -68,7 +68,7 @@ def test_it_is_twenty_digits_and_the_same_for_a_copy_of_the_checkout(checkout):
         ("sweeper/trial/trial_spec.py", "NUMERICS_VERSION = 1", "NUMERICS_VERSION = 2", set(ALL)),
         ("sweeper/store/schema.py", "SCHEMA_VERSION = 1", "SCHEMA_VERSION = 2", set()),
         ("sweeper/packs/pack_training.py", "CURVE_POINTS = 200", "CURVE_POINTS = 100", set(ALL)),
-        ("sweeper/packs/plan.py", "WINDOW = 8", "WINDOW = 9", set()),
+        ("sweeper/packs/work_sources.py", "WINDOW = 8", "WINDOW = 9", set()),
         ("sweeper/trial/plugins.py", "KINDS: tuple", "OTHERS: tuple", set()),
     ],
 )
