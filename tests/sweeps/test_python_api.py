@@ -264,3 +264,12 @@ def test_mistakes_are_one_sentence(space, tmp_path):
     stopping = {"search": {"method": "random", "trials": 2, "early_stopping": {"grace_steps": 10}}}
     with pytest.raises(sweeper.SweepError, match="needs Ray"):
         sweeper.train(sweeper.plan(sweeper.read_space(space, stopping), tmp_path / "results"), in_process=True)
+
+
+def test_every_public_name_is_there_and_errors_have_one_base():
+    public = {name: getattr(sweeper, name) for name in sweeper.__all__}
+    errors = [name for name, value in public.items() if name.endswith("Error")]
+    assert len(errors) == 10
+    assert all(issubclass(public[name], sweeper.UserError) for name in errors)
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        _ = sweeper.trian
