@@ -111,7 +111,10 @@ class CommandLine(typer.Typer):
         gc.set_threshold(100_000)
         assert logging.lastResort is not None
         logging.lastResort.setFormatter(_Printable())
-        sys.stdout, sys.stderr = (stream and LastingStream(stream) for stream in (sys.stdout, sys.stderr))
+        sys.stdout, sys.stderr = (
+            LastingStream(io.TextIOWrapper(io.BytesIO()) if stream is None else stream)  # None: it was closed (`>&-`)
+            for stream in (sys.stdout, sys.stderr)
+        )
         try:
             return super().__call__(*arguments, **settings)
         except SystemExit as end:

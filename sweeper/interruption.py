@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -40,6 +41,8 @@ class Interruption:
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(self._wake, False)
+        for end in (self._woken, self._wake):
+            weakref.finalize(self, os.close, end)
 
     def listen(self) -> None:
         """Take over SIGINT, SIGTERM and SIGHUP; signals that the caller ignores (nohup) stay ignored."""

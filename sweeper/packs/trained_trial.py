@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from sweeper.messages import UserError, one_line
 from sweeper.store.store import NoNetworkError, Store
-from sweeper.trial import plugins
+from sweeper.trial import jax_settings, plugins
 from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
@@ -88,8 +88,10 @@ def load(name: str, results: str | Path | Store = "results") -> TrainedTrial:
 
     Raises:
         LoadError: the trial has no row or no network, or this checkout has no such task or model, or other versions.
+        SettingsError: a setting of JAX that decides numbers was changed.
         StoreError: there is no store, or it cannot be read.
     """
+    jax_settings.require()
     store = results if isinstance(results, Store) else Store.existing(results)
     rows = store.trials([name]).to_pylist()
     seals = store.seals([name])

@@ -195,7 +195,7 @@ def evaluate(
     store, code = planned.store, planned.origin.code
     assert code is not None
     with contextlib.ExitStack() as stack:
-        interruption = interruption or stack.enter_context(on_cluster.answering_signals())
+        interruption = interruption or stack.enter_context(on_cluster.answering_signals("raise"))
         if planned.evaluation.plan.work:
             _launched(planned, address, concurrency, output or Output.plain(), interruption)
         now = evaluation_plan(store, planned.trials, planned.changes, code, None, planned.recompute_other_code)

@@ -4,7 +4,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sweeper import events
 from sweeper.events import Listener
@@ -85,19 +85,28 @@ def launched(
 
 
 @contextlib.contextmanager
-def answering_signals() -> Iterator[Interruption]:
+def answering_signals(answer: Literal["note", "raise"]) -> Iterator[Interruption]:
     """Answer signals while packs run, and give a program its signal handlers back.
 
+    Args:
+        answer: `note` for packs in this process: a loop looks between two strides. A second signal raises. On Ray
+            signals raise until the cluster is there, and are noted then.
+
     Raises:
-        SweepError: this is not the main thread, which alone gets signals.
+        SweepError: packs run on Ray, and this is not the main thread, which alone gets signals.
     """
     if threading.current_thread() is not threading.main_thread():
+        if answer == "note":
+            yield Interruption()
+            return
         raise SweepError("Ray's workers are asked to leave by signals, which only the main thread of a program gets", 2)
     handlers = {signum: signal.getsignal(signum) for signum in SIGNALS}
     wakeup = signal.set_wakeup_fd(-1)
     interruption = Interruption()
     try:
-        with interruption.answered_by("raise"):
+        with interruption.answered_by(answer):
+            if answer == "note":
+                interruption.listen()
             yield interruption
     finally:
         for signum, handler in handlers.items():

@@ -44,6 +44,8 @@ class SweepPlan:
         superseded: Ids of rows of other code that training moves to `superseded/`, to compute them again.
         results: Folder or URL of the store, as it was typed.
         retry_failed: Whether failed trials are run again.
+        recompute_other_code: Whether rows of other code are computed again.
+        seen: The files of trials in the store, when it was read.
         trained: Whether the packs of the source were handed out.
     """
 
@@ -58,6 +60,8 @@ class SweepPlan:
     superseded: Sequence[str]
     results: str
     retry_failed: bool
+    recompute_other_code: bool
+    seen: Mapping[str, object]
     trained: bool = False
 
     def __repr__(self) -> str:
@@ -165,6 +169,7 @@ def plan_sweep(
         if not any(_same_panels(record, spec, origin.code) for record in earlier):
             search_space.check_panels(spec)
         store.files.remove_leftovers()
+        seen = store.files.listing("trials")
         seals = store.seals()
         committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}
         done = plan.done_statuses(spec.search.stops_trials, retry_failed)
@@ -186,7 +191,19 @@ def plan_sweep(
                 del committed[key]
             source, _ = planned()
     return SweepPlan(
-        spec, store, origin, earlier, committed, source, sentence, told, superseded, str(results), retry_failed
+        spec=spec,
+        store=store,
+        origin=origin,
+        earlier=earlier,
+        committed=committed,
+        source=source,
+        sentence=sentence,
+        other_code=told,
+        superseded=superseded,
+        results=str(results),
+        retry_failed=retry_failed,
+        recompute_other_code=recompute_other_code,
+        seen=seen,
     )
 
 

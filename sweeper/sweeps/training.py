@@ -21,7 +21,7 @@ from sweeper.sweeps.on_cluster import Interrupted, SweepError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
 from sweeper.sweeps.sweep_result import SweepResult, sweep_result
-from sweeper.trial import plugins
+from sweeper.trial import jax_settings, plugins
 from sweeper.trial.fingerprint import LoadedCode
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def train(
     """Train, evaluate and commit what a plan lacks; `sweeper.train` is this function.
 
     Args:
-        plan: What to train; a plan that was trained before is made anew first.
+        plan: What to train; a plan that was trained before, or whose store has changed, is made anew first.
         in_process: Train pack after pack in this process, without Ray.
         address: Ray cluster; None for the running one, else a local one.
         concurrency: At most so many packs at once on Ray.
@@ -69,19 +69,30 @@ def train(
     """
     if in_process and plan.spec.search.early_stopping is not None:
         raise SweepError("search.early_stopping compares trials that run at once: it needs Ray, not in_process", 2)
-    if plan.trained:
-        plan = plan_sweep(plan.spec, plan.results, retry_failed=plan.retry_failed, command=plan.origin.command)
-    plan.trained = True
+    if plan.trained or (interruption is None and plan.store.files.listing("trials") != plan.seen):
+        plan = plan_sweep(
+            plan.spec,
+            plan.results,
+            retry_failed=plan.retry_failed,
+            recompute_other_code=plan.recompute_other_code,
+            command=plan.origin.command,
+        )
+    jax_settings.require()
     with plugins.contained(), contextlib.ExitStack() as stack:
         if interruption is None:
-            interruption = Interruption() if in_process else stack.enter_context(on_cluster.answering_signals())
+            interruption = stack.enter_context(on_cluster.answering_signals("note" if in_process else "raise"))
         output = output or Output.plain()
         console = output.out if on_event is None else Console(quiet=True)
         heard = HeardStart(console, plan.store, plan.origin.command, interruption.ask)
         hearing = [*listeners.listeners(heard), *([] if on_event is None else [OnEvent(on_event)])]
-        if plan.superseded:
-            plan.store.supersede(plan.superseded)
+        if plan.superseded:  # but for what another start has computed anew since
+            seals = plan.store.seals(plan.superseded)
+            fingerprint = plan.origin.fingerprint
+            plan.store.supersede(
+                [key for key, seal in seals.items() if seal.fingerprint != fingerprint(plan.trials[key])]
+            )
         _record(plan)
+        plan.trained = True
         plan.source.grown = lambda: _record(plan)
         losses, refused = (), False
         if plan.source.exhausted:
@@ -155,7 +166,7 @@ def _in_process(plan: SweepPlan, hearing: Sequence[Listener], output: Output, in
     """Train all packs, one after another.
 
     An exception of a task or model passes through, so that its traceback is there to be read; the trials of its pack
-    stay pending. So does Ctrl-C, after the pack has left a checkpoint.
+    stay pending. The first Ctrl-C is answered between two strides, in which the state is nowhere whole.
     """
     with events.Stream(hearing, warn=output.complain) as stream:
         stream.emit(plan.event())
@@ -178,18 +189,14 @@ def _run_pack(plan: SweepPlan, work: Work, stream: events.Stream, interruption: 
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
     told, loaded = ProgressEvents(stream), LoadedCode(work.pack.trials)
-    try:
-        done = False
-        while not done:
-            if interruption.signum is not None:
-                run.checkpoint()
-                return
-            loaded.require_unchanged()
-            with plugins.contained():
-                progress = run.advance()
-            told.tell(progress, lambda: work.pack.trial_ids)
-            stream.emit(events.Ticked())
-            done = progress.phase == "done"
-    except KeyboardInterrupt:
-        run.checkpoint()
-        raise
+    done = False
+    while not done:
+        if interruption.signum is not None:
+            run.checkpoint()
+            return
+        loaded.require_unchanged()
+        with plugins.contained():
+            progress = run.advance()
+        told.tell(progress, lambda: work.pack.trial_ids)
+        stream.emit(events.Ticked())
+        done = progress.phase == "done"

@@ -8,6 +8,8 @@ and are part of every fingerprint. tests/trial/test_jax_settings.py sorts every 
 
 import enum
 import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import jax
@@ -72,17 +74,31 @@ class SettingsError(UserError, ValueError):
     """A setting that decides numbers has another value than in all trials; the message is a sentence for the user."""
 
 
-def _of_environment() -> dict[str, str]:
+def _of_environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
     """`VARIABLES`, with the text of a file of flags in place of its name."""
-    values = {name: " ".join(os.environ.get(name, "").split()) for name in VARIABLES}
+    values = {name: " ".join(variables.get(name, "").split()) for name in VARIABLES}
     named = values["XLA_FLAGS"]
     if named and not named.startswith("--") and Path(named).is_file():
         values["XLA_FLAGS"] = " ".join(Path(named).read_text().split())
     return values
 
 
-environment = _of_environment()
-"""`VARIABLES` as this process began; its workers get them."""
+def _at_the_begin() -> Mapping[str, str]:
+    """The variables of the environment that XLA has read, or will read.
+
+    A program may have used JAX before it imports this package. Then XLA has read its flags, most likely those with
+    which the process began; what the program has changed since would be a fingerprint of flags that XLA does not have.
+    """
+    bridge, begin = sys.modules.get("jax._src.xla_bridge"), Path("/proc/self/environ")
+    used = getattr(bridge, "backends_are_initialized", lambda: False)()  # only this private function does not start JAX
+    if not used or not begin.exists():
+        return os.environ
+    entries = os.fsdecode(begin.read_bytes()).split("\0")
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+
+
+environment = _of_environment(_at_the_begin())
+"""`VARIABLES` as XLA reads them in this process; its workers get them."""
 
 
 def flags() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shlex
 import subprocess
 import sys
 
@@ -38,6 +39,14 @@ def test_a_full_disk_is_one_sentence_and_a_reader_who_has_had_enough_is_none(com
     os.close(reader)
     done = run(command, writer)
     os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_closed_output_is_none(command):
+    program = shlex.join([sys.executable, "-m", "sweeper", *command, "--results", "published"])
+    closed = ["sh", "-c", f"{program} >&-"]
+    done = subprocess.run(closed, cwd=plugins.ROOT, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 

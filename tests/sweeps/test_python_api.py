@@ -1,14 +1,17 @@
 """`sweeper.read_space`, `plan`, `train` and `sql`: what they return and emit, and what they say of mistakes."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from typer.testing import CliRunner
 
 import sweeper
+from sweeper import events
 from sweeper.commands import delete, rename, status, stop
 from sweeper.listeners import heartbeat_writer, heartbeats
 from sweeper.packs import halving, pack_run
@@ -16,6 +19,7 @@ from sweeper.store import deletion
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.heartbeats import until
+from tests.results import PROVENANCE, result
 from tests.tiny_sweeps import with_seeds
 
 SHORT = {"trial.steps": 20, "trial.objective.q": {"choice": [1, float("inf")]}}
@@ -66,7 +70,7 @@ def test_ctrl_c_leaves_a_checkpoint_from_which_the_next_call_goes_on(space, tmp_
 
     def interrupted(run):
         if run.training.step:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return advance(run)
 
     def noted(run):
@@ -83,6 +87,35 @@ def test_ctrl_c_leaves_a_checkpoint_from_which_the_next_call_goes_on(space, tmp_
     assert result.trials["status"].tolist() == ["finished"]
     assert begun[0] > 0
     assert not store.listing("checkpoints")
+
+
+@pytest.mark.slow  # trains
+def test_a_plan_looks_again_at_a_store_that_has_changed(space, tmp_path):
+    """What another call has committed meanwhile is neither trained nor superseded again."""
+    spec, results = sweeper.read_space(space, {"trial.steps": 20}), tmp_path / "results"
+    first, second = (sweeper.plan(spec, results, recompute_other_code=True) for _ in range(2))
+    row = sweeper.train(first, in_process=True).trials
+    heard = []
+    assert sweeper.train(second, in_process=True, on_event=heard.append).trials.equals(row)
+    assert not any(isinstance(event, events.PackStarted) for event in heard)
+
+    store = Store.open(results)
+    (seal,) = store.seals().values()
+    other = PROVENANCE.model_copy(update={"code": None})
+    store.supersede([seal.trial_id])
+    store.commit(result({"steps": 20}, provenance=other))
+    third, fourth = (sweeper.plan(spec, results, recompute_other_code=True) for _ in range(2))
+    assert third.superseded == fourth.superseded == [seal.trial_id]
+    with pytest.raises(sweeper.SweepError, match="main thread"), ThreadPoolExecutor() as pool:
+        pool.submit(sweeper.train, third).result()
+    assert len(store.listing("superseded")) == 1, "nothing was done"
+    assert sweeper.train(third, in_process=True).trials["fingerprint"][0] == seal.fingerprint
+    assert sweeper.train(fourth, in_process=True).complete
+    assert len(store.listing("superseded")) == 2
+    files = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        sweeper.train(fourth, in_process=True)
+    assert len(os.listdir("/proc/self/fd")) <= files
 
 
 @pytest.mark.slow  # trains
@@ -127,7 +160,7 @@ def test_a_sweep_that_grows_after_an_interruption_goes_on_and_what_no_sweep_plan
 
     def interrupted(run):
         if run.training.step:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return advance(run)
 
     def noted(run):
@@ -146,7 +179,7 @@ def test_a_sweep_that_grows_after_an_interruption_goes_on_and_what_no_sweep_plan
     assert len(Store.open(results).listing("checkpoints")) == 2
     result = train(sweep, 4, noted)
     assert set(result.trials["status"]) == {"finished"}
-    assert begun == {(0, 1, 2): 100, (3,): 0}
+    assert begun == {(0, 1, 2): 200, (3,): 0}  # the stride in which the signal came is kept
     assert not Store.open(results).listing("checkpoints")
     assert "1 checkpoint was removed: damaged, or of trials that no sweep plans any more" in str(result)
 

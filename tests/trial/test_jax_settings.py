@@ -198,3 +198,34 @@ def test_flags_in_a_file_are_read(tmp_path, monkeypatch):
     (tmp_path / "flags").write_text("--b=1\n--a=2\n")
     monkeypatch.setenv("XLA_FLAGS", str(tmp_path / "flags"))
     assert jax_settings._of_environment()["XLA_FLAGS"] == "--b=1 --a=2"
+
+
+LATE = """
+import os
+import jax
+jax.numpy.ones(3) + 1  # XLA reads its flags now
+{change}
+from sweeper.trial import jax_settings
+try:
+    jax_settings.require()
+except jax_settings.SettingsError as error:
+    assert "XLA_FLAGS" in str(error)
+else:
+    raise SystemExit("not refused")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="nobody knows how a process began here")
+@pytest.mark.parametrize(
+    ("flags", "change"),
+    [("", "os.environ['XLA_FLAGS'] = '--xla_cpu_enable_fast_math=true'"),
+     ("--xla_cpu_enable_fast_math=true", "del os.environ['XLA_FLAGS']")],
+    ids=["set", "unset"],
+)  # fmt: skip
+def test_flags_that_xla_has_not_read_are_no_fingerprint(flags, change):
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    environment |= {"XLA_FLAGS": flags} if flags else {}
+    program = [sys.executable, "-c", LATE.format(change=change)]
+    done = subprocess.run(program, cwd=plugins.ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
