@@ -42,7 +42,8 @@ class Interruption:
         os.set_blocking(self._woken, False)
         os.set_blocking(self._wake, False)
         for end in (self._woken, self._wake):
-            weakref.finalize(self, os.close, end)
+            # Not at the end of the process, in which the thread of `leave_within` still waits.
+            weakref.finalize(self, os.close, end).atexit = False
 
     def listen(self) -> None:
         """Take over SIGINT, SIGTERM and SIGHUP; signals that the caller ignores (nohup) stay ignored."""
