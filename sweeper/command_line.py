@@ -8,17 +8,26 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sweeper.messages import UserError, printable_lines
+from sweeper.messages import UserError, counted, printable_lines
+
+if TYPE_CHECKING:
+    from sweeper.sweeps.on_cluster import Interrupted
+    from sweeper.sweeps.output import Output
 
 Results = Annotated[str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")]
 
 Address = Annotated[
     str | None,
     typer.Option(help="Ray cluster: host:port, auto or local. Without it a running cluster, or else a local one."),
+]
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Overrides an entry of the search space; repeatable."),
 ]
 
 Concurrency = Annotated[
@@ -121,6 +130,25 @@ class CommandLine(typer.Typer):
             if _output_is_lost():
                 end.code = end.code or 1
             raise
+
+
+def told_end(end: "UserError | Interrupted", output: "Output", noun: str, of_store: int) -> int:
+    """Say why training or evaluating ended before its end; returns the exit code.
+
+    Args:
+        end: The reason.
+        output: Where to.
+        noun: What is counted, such as "trial".
+        of_store: The exit code after trouble with the store.
+    """
+    from sweeper.store.files import StoreError
+    from sweeper.sweeps.on_cluster import Interrupted
+
+    if isinstance(end, Interrupted):
+        output.say(f"interrupted with {counted(end.left, noun)} to go; this command carries on:\n  {end.command}")
+        return 128 + end.signum
+    output.complain(str(end))
+    return of_store if isinstance(end, StoreError) else end.code
 
 
 @contextlib.contextmanager

@@ -130,13 +130,13 @@ class Compared(NamedTuple):
 
 def _amount(value: float | None, comparison: Comparison) -> str:
     """Such as "75.0 %" or "0.0421"."""
-    assert value is not None, "what is missing has no form"
+    assert value is not None, "a missing value is not written"
     return f"{100 * value:.1f} %" if comparison.percent else f"{value:.4f}"
 
 
 def _difference(comparison: Comparison) -> str:
     """Such as "-5.0 points" or "+0.0012"; no difference has no sign."""
-    assert comparison.difference is not None, "what is missing has no form"
+    assert comparison.difference is not None, "a missing value is not written"
     digits, amount = (1, 100 * comparison.difference) if comparison.percent else (4, comparison.difference)
     sign = "+" if round(amount, digits) else ""
     # Adding 0 turns -0.0, which a small negative number is rounded to, into 0.0.

@@ -14,9 +14,9 @@ from typing import Annotated
 
 import typer
 
-from sweeper.command_line import Address, CommandLine, Concurrency, Results
+from sweeper.command_line import Address, CommandLine, Concurrency, Overrides, Results, told_end
 from sweeper.interruption import Interruption, exit_code
-from sweeper.messages import UserError, counted
+from sweeper.messages import UserError
 
 app = CommandLine()
 
@@ -36,10 +36,7 @@ def evaluate(
     results: Results = "results",
     address: Address = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be evaluated.")] = False,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="PATH=VALUE", help="Overrides an entry of the search space; repeatable."),
-    ] = None,
+    overrides: Overrides = None,
     recompute_other_code: Annotated[
         bool, typer.Option("--recompute-other-code", help="Make evaluations again that other code has made.")
     ] = False,
@@ -61,7 +58,7 @@ def evaluate(
         from sweeper.analysis import sql
         from sweeper.packs.network_evaluation import ProtocolChanges
         from sweeper.space import search_space
-        from sweeper.store.store import Store, StoreError
+        from sweeper.store.store import Store
         from sweeper.sweeps import evaluation
         from sweeper.sweeps.on_cluster import Interrupted
         from sweeper.sweeps.output import Output
@@ -93,13 +90,8 @@ def evaluate(
             )
             result.tell(output)
             return 0 if result.complete else 1
-        except Interrupted as stopped:
-            left = counted(stopped.left, "network")
-            output.say(f"interrupted with {left} to go; this command carries on:\n  {stopped.command}")
-            return 128 + stopped.signum
-        except UserError as error:
-            output.complain(str(error))
-            return 1 if isinstance(error, StoreError) and planned is not None else error.code
+        except (Interrupted, UserError) as end:
+            return told_end(end, output, "network", of_store=2 if planned is None else 1)
 
     raise typer.Exit(exit_code(started))
 

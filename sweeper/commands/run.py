@@ -16,9 +16,9 @@ from typing import Annotated
 
 import typer
 
-from sweeper.command_line import Address, CommandLine, Concurrency, Results
+from sweeper.command_line import Address, CommandLine, Concurrency, Overrides, Results, told_end
 from sweeper.interruption import Interruption, exit_code
-from sweeper.messages import UserError, counted
+from sweeper.messages import UserError
 
 app = CommandLine()
 
@@ -29,10 +29,7 @@ def run(
     results: Results = "results",
     address: Address = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run, and at what cost.")] = False,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="PATH=VALUE", help="Overrides an entry; repeatable."),
-    ] = None,
+    overrides: Overrides = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again.")] = False,
     recompute_other_code: Annotated[
         bool,
@@ -82,7 +79,7 @@ def start(
     import jax
 
     from sweeper.space import search_space
-    from sweeper.store.store import Store, StoreError
+    from sweeper.store.store import Store
     from sweeper.sweeps.on_cluster import Interrupted
     from sweeper.sweeps.output import Output
     from sweeper.sweeps.sweep_plan import plan_sweep
@@ -112,10 +109,5 @@ def start(
         result = train(plan, address=address, concurrency=concurrency, interruption=interruption, output=output)
         result.tell(output, result.draw())
         return 0 if result.complete else 1
-    except Interrupted as stopped:
-        left = counted(stopped.left, "trial")
-        output.say(f"interrupted with {left} to go; this command carries on:\n  {stopped.command}")
-        return 128 + stopped.signum
-    except UserError as error:
-        output.complain(str(error))
-        return 1 if isinstance(error, StoreError) and readable else error.code
+    except (Interrupted, UserError) as end:
+        return told_end(end, output, "trial", of_store=1 if readable else 2)

@@ -6,7 +6,6 @@ An evaluation that exists is not repeated.
 import collections
 import contextlib
 import dataclasses
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,9 +107,7 @@ class EvaluationResult:
     reasons: Mapping[str, int]
 
     def __repr__(self) -> str:
-        text = io.StringIO()
-        self.tell(Output.plain(text))
-        return text.getvalue().rstrip("\n")
+        return Output.text_of(self.tell)
 
     @property
     def complete(self) -> bool:

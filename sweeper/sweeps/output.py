@@ -1,7 +1,9 @@
 """What a sweep prints: lines and tables for people, without control sequences that a terminal would obey."""
 
 import dataclasses
+import io
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
 from rich.console import Console
@@ -44,6 +46,13 @@ class Output:
             for stderr in (False, True)
         )
         return cls(out, complaints)
+
+    @classmethod
+    def text_of(cls, tell: "Callable[[Output], None]") -> str:
+        """What a function prints, as text."""
+        file = io.StringIO()
+        tell(cls.plain(file))
+        return file.getvalue().rstrip("\n")
 
     def say(self, text: str) -> None:
         """Print lines without control sequences; a terminal may wrap the lines, a log keeps them whole."""

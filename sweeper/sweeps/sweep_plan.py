@@ -45,7 +45,7 @@ class SweepPlan:
         results: Folder or URL of the store, as it was typed.
         retry_failed: Whether failed trials are run again.
         recompute_other_code: Whether rows of other code are computed again.
-        seen: The files of trials in the store, when it was read.
+        seen: The files of trials in the store, when it was read; None in a command, which trains at once.
         trained: Whether the packs of the source were handed out.
     """
 
@@ -61,7 +61,7 @@ class SweepPlan:
     results: str
     retry_failed: bool
     recompute_other_code: bool
-    seen: Mapping[str, object]
+    seen: Mapping[str, object] | None
     trained: bool = False
 
     def __repr__(self) -> str:
@@ -169,7 +169,7 @@ def plan_sweep(
         if not any(_same_panels(record, spec, origin.code) for record in earlier):
             search_space.check_panels(spec)
         store.files.remove_leftovers()
-        seen = store.files.listing("trials")
+        seen = store.files.listing("trials") if command is None else None
         seals = store.seals()
         committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}
         done = plan.done_statuses(spec.search.stops_trials, retry_failed)

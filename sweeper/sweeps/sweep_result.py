@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -43,9 +42,7 @@ class SweepResult:
     address: str | None
 
     def __repr__(self) -> str:
-        text = io.StringIO()
-        self.tell(Output.plain(text))
-        return text.getvalue().rstrip("\n")
+        return Output.text_of(self.tell)
 
     @property
     def complete(self) -> bool:
@@ -55,7 +52,7 @@ class SweepResult:
     @functools.cached_property
     def trials(self) -> pd.DataFrame:
         """One row for every planned trial with a row in the store, with the columns of the view `trials`."""
-        return named_frame(self.rows.to_pandas())
+        return named_frame(self._frame)
 
     @property
     def refused_settings(self) -> Sequence[str]:
@@ -72,7 +69,7 @@ class SweepResult:
 
     def tell(self, output: Output, figures: Iterable[str] = ()) -> None:
         """Print the table, lines about figures, and what is not finished."""
-        frame = self.rows.to_pandas()
+        frame = self._frame
         if self.vain_checkpoints:
             counts = f"{counted(self.vain_checkpoints, 'checkpoint')} {inflected(self.vain_checkpoints, 'was', 'were')}"
             output.say(f"{counts} removed: damaged, or of trials that no sweep plans any more")
@@ -100,8 +97,12 @@ class SweepResult:
             output.complain("  failed trials are run again with --retry-failed")
 
     @functools.cached_property
+    def _frame(self) -> pd.DataFrame:
+        return self.rows.to_pandas()
+
+    @functools.cached_property
     def _elsewhere(self) -> frozenset[str]:
-        return finished_elsewhere(self.rows.to_pandas(), self.plan.spec, self.plan.store)
+        return finished_elsewhere(self._frame, self.plan.spec, self.plan.store)
 
 
 def sweep_result(plan: SweepPlan, losses: Iterable[TrialsLost], refused: bool, address: str | None) -> SweepResult:

@@ -69,7 +69,7 @@ def train(
     """
     if in_process and plan.spec.search.early_stopping is not None:
         raise SweepError("search.early_stopping compares trials that run at once: it needs Ray, not in_process", 2)
-    if plan.trained or (interruption is None and plan.store.files.listing("trials") != plan.seen):
+    if plan.trained or (plan.seen is not None and plan.seen != plan.store.files.listing("trials")):
         plan = plan_sweep(
             plan.spec,
             plan.results,

@@ -4,8 +4,8 @@ A cell knows its text, its look, and the number it sorts by. Nothing here is HTM
 somebody else wrote; the template escapes all of it.
 
 A `TrialKind` is a task, a baseline and a model, each empty where it is not known. All that the page shows carries its
-kinds, and the filter hides what is about other trials. An empty part matches every choice: what is about all trials is
-never hidden.
+kinds, and the filter hides what is about other trials. An empty part matches every choice, so the filter never hides
+what is about all trials.
 """
 
 import datetime
