@@ -101,6 +101,13 @@ $(VENV)/dev: locks/dev.lock | $(VENV)/bin/pip
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r locks/dev.lock
 	touch $@ $(VENV)/runtime
 
+# XLA's CUDA compiler, beside the environment, which it would make look for a driver.
+$(VENV)/cuda-compiler: locks/gpu.lock | $(VENV)/bin/pip
+	rm -rf $@
+	sed -n '/^jax-cuda13-p[lj]\|^nvidia-cuda-nvcc\|^nvidia-nvvm/,/# via/p' $< > $(VENV)/cuda-compiler.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target $@ -r $(VENV)/cuda-compiler.txt
+	touch $@
+
 $(VENV)/bin/pip:
 	@for python in $(PYTHON); do \
 	  $$python -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \

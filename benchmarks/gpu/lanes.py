@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from benchmarks.compiled_program import run_counts
 from benchmarks.gpu.attempts import attempted, tell_failure
-from benchmarks.lowered_program import kernels
 from benchmarks.operation_counts import operations
 from benchmarks.shipped_trials import shipped_trial
 from sweeper.messages import counted
@@ -29,7 +29,7 @@ class DevicePeaks(NamedTuple):
     Attributes:
         operations: Operations a second of exact float32 matrix products.
         bytes: Bytes a second that a copy reads and writes.
-        kernel: Seconds of a small kernel in a loop, which has the kernels that `benchmarks.lowered_program` counts.
+        kernel: Seconds of a small kernel in a loop, which has the kernels that `benchmarks.compiled_program` counts.
     """
 
     operations: float
@@ -49,7 +49,7 @@ def measured_peaks(toy: bool) -> DevicePeaks:
     return DevicePeaks(
         operations=2 * size**3 / _seconds(lambda: product(matrix)),
         bytes=2 * numbers.nbytes / _seconds(lambda: copied(numbers)),
-        kernel=_seconds(lambda: loop(numbers[:8])) / kernels(loop.lower(numbers[:8])),
+        kernel=_seconds(lambda: loop(numbers[:8])) / run_counts(loop.lower(numbers[:8]).compile()).kernels,
     )
 
 
@@ -124,8 +124,7 @@ def print_lanes(numbers: list[int], toy: bool, until: float) -> tuple[Rates, boo
                 print(f"{title} | no time left |")
                 continue
             try:
-                # To count the bytes costs a second compilation.
-                rows[kind] = print_row(title, kind, lanes, peaks, toy, with_bytes=place % 4 == 0)
+                rows[kind] = print_row(title, kind, lanes, peaks, toy)
                 rates[kind][lanes] = rows[kind].rate
             except Exception as error:  # any bug of a compiler, a library or this project
                 if out_of_memory(error):
@@ -153,18 +152,18 @@ class Row(NamedTuple):
     computing_a_lane: float
 
 
-def print_row(title: str, kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool, with_bytes: bool) -> Row:
+def print_row(title: str, kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool) -> Row:
     """Measure one kind of trials with a number of lanes, and print the row that begins with the title."""
     begun = time.monotonic()
     trial = shipped_trial(kind.name, toy, kind.single_seed)
     stacked = stack([trial.model_copy(update={"seed": seed}) for seed in range(lanes)])
     evolves = isinstance(trial.optimizer, Evolution)
-    program = _generation(stacked, toy) if evolves else _steps(stacked, toy, with_bytes)
+    program = _generation(stacked, toy) if evolves else _steps(stacked, toy)
     columns = [
         f"{lanes / program.seconds:,.4g}",
         f"{1e3 * program.seconds:.3g}",
         f"{1e3 * program.operations / peaks.operations:.2g}",
-        f"{1e3 * program.bytes / peaks.bytes:.2g}" if program.bytes else "",
+        f"{1e3 * program.bytes / peaks.bytes:.2g}",
         f"{1e3 * program.kernels * peaks.kernel:.2g}",
         f"{program.memory / 1e6:,.1f}",
         f"{program.compilation:.1f}",
@@ -180,8 +179,8 @@ class Measured(NamedTuple):
     Attributes:
         seconds: Its median time.
         operations: Operations in the traced program.
-        bytes: Bytes that the compiled program reads and writes, as XLA says; 0 if not asked for or unknown.
-        kernels: Kernels, estimated from the lowered program.
+        bytes: Bytes that its kernels read and write, if nothing stays in a cache.
+        kernels: Kernels, counted in the compiled program.
         memory: Bytes of the device, as the compiler says.
         compilation: Seconds.
         computing: Seconds for all measurements.
@@ -190,19 +189,18 @@ class Measured(NamedTuple):
     seconds: float
     operations: float
     bytes: float
-    kernels: int
+    kernels: float
     memory: int
     compilation: float
     computing: float
 
 
-def _steps(stacked: TrialSpec, toy: bool, with_bytes: bool) -> Measured:
+def _steps(stacked: TrialSpec, toy: bool) -> Measured:
     state, length = gradient.start(stacked), 5 if toy else gradient.STRIDE
     begun = time.perf_counter()
     program = compilation.compiled(gradient.advance, stacked, state, length, static_argnums=2, donate_argnums=1)
     compiling = time.perf_counter() - begun
     one = compilation.traced(gradient.advance, stacked, state, 1, static_argnums=2)
-    lowered = one.lower()
 
     def stride() -> Any:
         nonlocal state
@@ -212,11 +210,12 @@ def _steps(stacked: TrialSpec, toy: bool, with_bytes: bool) -> Measured:
     begun = time.perf_counter()
     seconds = _seconds(stride, 1 if toy else 3) / length
     computing = time.perf_counter() - begun
+    run = run_counts(program)
     return Measured(
         seconds=seconds,
         operations=sum(operations(one.jaxpr.jaxpr)),
-        bytes=_bytes(lowered) if with_bytes else 0.0,
-        kernels=kernels(lowered),
+        bytes=run.moved / length,
+        kernels=run.kernels / length,
         memory=compilation.memory_bytes(program),
         compilation=compiling,
         computing=computing,
@@ -233,7 +232,7 @@ def _generation(stacked: TrialSpec, toy: bool) -> Measured:
         (1, evolution.tell, generation.tell_arguments),
     ]
     traced = [(times, compilation.traced(function, *arguments)) for times, function, arguments in parts]
-    lowered = [(times, program.lower()) for times, program in traced]
+    runs = [(times, run_counts(program.lower().compile())) for times, program in traced]
     state = evolution.start(stacked)
     begun = time.perf_counter()
     seconds = _seconds(lambda: evolution.stride(stacked, state, 1, evaluate=evolution.in_process), 1 if toy else 3)
@@ -241,17 +240,12 @@ def _generation(stacked: TrialSpec, toy: bool) -> Measured:
     return Measured(
         seconds=seconds,
         operations=sum(times * sum(operations(program.jaxpr.jaxpr)) for times, program in traced),
-        bytes=0.0,  # XLA counts the body of a loop once, and the rollouts are a loop
-        kernels=sum(times * kernels(program) for times, program in lowered),
+        bytes=sum(times * run.moved for times, run in runs),
+        kernels=sum(times * run.kernels for times, run in runs),
         memory=memory,
         compilation=compiling,
         computing=computing,
     )
-
-
-def _bytes(lowered: jax.stages.Lowered) -> float:
-    # Not the operations that XLA reports: on a GPU it does not know those of products that a library computes.
-    return (lowered.compile().cost_analysis() or {}).get("bytes accessed", 0.0)
 
 
 def print_whole_space(rates: Rates, toy: bool, until: float) -> bool:

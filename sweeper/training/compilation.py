@@ -104,9 +104,27 @@ def compiled(
         options["xla_backend_optimization_level"] = 1
     try:
         with jax.default_device(one_thread()) if on_cpu else contextlib.nullcontext():
-            return traced(function, trial, *arguments, **jit_options).lower().compile(compiler_options=options)
+            return executable(traced(function, trial, *arguments, **jit_options).lower(), options)
     finally:
         jax_settings.undone(f"the task '{trial.task.name}', its model or its objective")
+
+
+def executable(lowered: jax.stages.Lowered, options: dict[str, Any] | None = None) -> jax.stages.Compiled:
+    """The executable of a program.
+
+    XLA's kernels for matrix products on a GPU, by Triton, have no tiles that fit some products. Then a library computes
+    them all.
+
+    Raises:
+        JaxRuntimeError: the program cannot be compiled.
+    """
+    options = options or {}
+    try:
+        return lowered.compile(compiler_options=options)
+    except jax.errors.JaxRuntimeError as error:
+        if "output tile sizes" not in str(error):
+            raise
+        return lowered.compile(compiler_options=options | {"xla_gpu_enable_triton_gemm": False})
 
 
 def kept(

@@ -1,0 +1,299 @@
+"""Programs for a GPU, on a machine without one: XLA compiles them, with few kernels and with exact products."""
+
+import dataclasses
+import functools
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from benchmarks.compiled_program import (
+    COMPILER,
+    DEVICES,
+    Compiled,
+    Request,
+    compiled,
+    counts_of_text,
+    program_names,
+    traced,
+)
+from models import transformer
+from sweeper.packs import device_memory
+from sweeper.packs.packing import Pack, cells, stack
+from sweeper.space import search_space
+from sweeper.training import compilation, evaluation, evolution, gradient
+from sweeper.trial import vectorisation
+from sweeper.trial.trial_spec import TrialSpec, canonical, leaf_values
+from tests.trials import coloring_trial
+
+SPACES = sorted(Path("search_spaces").glob("*.yaml"))
+
+needs_compiler = pytest.mark.skipif(
+    not COMPILER.exists(),
+    reason="NOTHING WAS COMPILED FOR A GPU: XLA's CUDA compiler is missing (make .venv/cuda-compiler)",
+)
+
+UNREAD = {
+    "init": {"objective", "evaluation"},
+    "stride": {"evaluation"},
+    "population": {"objective", "optimizer", "evaluation"},
+    "tell": {"objective", "evaluation", "model"},
+    "evaluation": {"objective", "optimizer"},
+}
+"""Parts of a trial on which the operations of a program do not depend."""
+
+
+def _form(trial: TrialSpec, program: str) -> tuple:
+    """What decides which operations a program of a trial has; sizes, which are numbers, do not.
+
+    The code of a model branches on some of its numbers, such as that of its blocks.
+    """
+    entries = dict(leaf_values(canonical(trial))) | {"baseline": trial.single_seed}
+    read = {name: value for name, value in entries.items() if name.partition(".")[0] not in UNREAD[program]}
+    sizes = {name for name, value in read.items() if _is_size(value) and not name.startswith("model.")}
+    return (program, *((name, "a number" if name in sizes else value) for name, value in read.items()))
+
+
+def _is_size(value: object) -> bool:
+    return value == "inf" or (isinstance(value, int | float | list) and not isinstance(value, bool))
+
+
+@functools.cache
+def _forms(space: Path) -> dict[tuple, tuple[TrialSpec, str]]:
+    """One trial and program for each form of a space, of the last trial that has it."""
+    return {
+        _form(cell[0], program): (cell[-1], program)
+        for cell in cells(search_space.read(space, ()).expand().trials)
+        for program in program_names(cell[0])
+    }
+
+
+def _compiled(programs: list[tuple[TrialSpec, str]], device: str = "h100") -> list[Compiled]:
+    """The programs, compiled for a GPU."""
+    results = compiled([Request(canonical(trial), program, device) for trial, program in programs])
+    for (trial, program), result in zip(programs, results, strict=True):
+        assert isinstance(result, Compiled), (trial.task.name, program, result)
+        assert result.run.kernels > 0
+    return [result for result in results if isinstance(result, Compiled)]
+
+
+def _last(space: str) -> TrialSpec:
+    """The last trial of a shipped space that trains with new seeds r."""
+    trials = search_space.read(Path(f"search_spaces/{space}.yaml"), ()).expand().trials
+    return [trial for trial in trials if not trial.single_seed][-1]
+
+
+LARGEST = {
+    ("coloring", "stride"): (13_945, 12.0),
+    ("recall", "stride"): (20_051, 1_141.3),
+    ("gridworld_small", "tell"): (606, 6.1),
+    ("gridworld_imitation", "stride"): (17_663, 619.0),
+    ("ski_rental", "population"): (35, 11.5),
+}
+"""Kernels, and memory in MB, of a program of each task; a fifth more of either is an error."""
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_training_of_each_task_compiles_for_a_gpu():
+    results = _compiled([(_last(space), program) for space, program in LARGEST])
+    for (space, (kernels, memory)), result in zip(LARGEST.items(), results, strict=True):
+        assert result.run.kernels <= 1.2 * kernels, (space, result)
+        assert result.memory <= 1.2e6 * memory, (space, result)
+
+
+@pytest.mark.long
+@needs_compiler
+def test_every_program_of_every_shipped_space_compiles_for_a_gpu():
+    """Spaces whose programs differ in nothing but sizes share a form, and a form is compiled once."""
+    forms: dict[tuple, tuple[TrialSpec, str]] = {}
+    names = defaultdict(list)
+    for space in SPACES:
+        for form, trial in _forms(space).items():
+            forms[form] = trial
+            names[form].append(space.stem)
+    assert {name for shared in names.values() for name in shared} == {space.stem for space in SPACES}
+    assert {trial.model.blocks for trial, _ in forms.values() if isinstance(trial.model, transformer.Model)} == {1, 2}
+    _compiled(list(forms.values()))
+
+
+@pytest.mark.long
+@needs_compiler
+@pytest.mark.parametrize("device", ["a100", "l4"])
+def test_the_large_programs_compile_for_other_gpus(device):
+    _compiled([(_last(space), program) for space, program in LARGEST], device)
+
+
+@pytest.mark.long
+@needs_compiler
+def test_more_lanes_need_no_more_kernels():
+    trial = canonical(_last("coloring"))
+    few, many = compiled([Request(trial, "stride", lanes=lanes) for lanes in (2, 64)])
+    assert isinstance(few, Compiled)
+    assert isinstance(many, Compiled)
+    assert many.run.kernels <= 1.25 * few.run.kernels
+
+
+@pytest.mark.long
+@needs_compiler
+@pytest.mark.parametrize("device", ["h100", "l4"])
+def test_as_many_lanes_are_chosen_as_a_gpu_holds(monkeypatch, device):
+    """512 lanes of recall at its published size, of which no GPU holds all."""
+    trial = _last("recall")
+    pack = Pack(tuple(trial.model_copy(update={"seed": seed}) for seed in range(512)))
+
+    @functools.cache
+    def memory(lanes: int) -> int:
+        (result,) = compiled([Request(canonical(trial), "stride", device, lanes)])
+        assert isinstance(result, Compiled), result
+        return result.memory
+
+    size = int(0.95 * DEVICES[device][2]["device_memory_size"])
+    monkeypatch.setattr(device_memory, "device_bytes", lambda: size)
+    trainer = dataclasses.replace(gradient.TRAINER, memory=lambda trials: memory(len(trials.seed)))
+    choice = device_memory.chosen_lanes(pack, trainer, 1.0)
+    assert choice is not None
+    room = device_memory.SHARE * size
+    assert memory(choice.lanes) <= room
+    assert choice.lanes < 512
+    assert memory(2 * choice.lanes) > room, "half of what would fit"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Products
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def _products(trial: TrialSpec, program: str) -> list[str]:
+    """The text of every matrix product of single precision in a program, with its precision."""
+    with vectorisation.built_for("cuda"):
+        text = traced(trial, program, 2).lower(lowering_platforms=("cuda",)).as_text()
+    return [line for line in text.splitlines() if re.search(r"dot_general|convolution", line) and "f32" in line]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("space", ["quickstart", "recall", "gridworld_small"])
+def test_products_are_exact(space):
+    trial = _last(space)
+    for program in program_names(trial):
+        rounded = [text for text in _products(trial, program) if "[HIGHEST, HIGHEST]" not in text]
+        assert not rounded, (program, rounded[0])
+
+
+@pytest.mark.slow
+def test_a_trial_may_ask_for_rounded_products():
+    assert any("[HIGH, HIGH]" in text for text in _products(coloring_trial(precision="tensorfloat32"), "stride"))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# How kernels are counted
+# --------------------------------------------------------------------------------------------------------------------
+
+TEXT = """\
+HloModule jit_f, is_scheduled=true
+
+%fused_add (param_0: f32[4]) -> f32[4] {
+  %param_0 = f32[4]{0} parameter(0)
+  ROOT %add.1 = f32[4]{0} add(%param_0, %param_0)
+}
+
+%body (arg: (s32[], f32[4])) -> (s32[], f32[4]) {
+  %arg = (s32[], f32[4]{0}) parameter(0)
+  %get-tuple-element.1 = f32[4]{0} get-tuple-element(%arg), index=1
+  %fusion.1 = f32[4]{0} fusion(%get-tuple-element.1), kind=kLoop, calls=%fused_add
+  %product = (f32[4]{0}, s8[64]{0}) custom-call(%fusion.1, %fusion.1), custom_call_target="__cublas$gemm"
+  ROOT %tuple.1 = (s32[], f32[4]{0}) tuple(%get-tuple-element.1, %fusion.1)
+}
+
+%condition (arg: (s32[], f32[4])) -> pred[] {
+  %arg = (s32[], f32[4]{0}) parameter(0)
+  ROOT %fusion.2 = pred[] fusion(%arg), kind=kLoop, calls=%fused_add
+}
+
+ENTRY %main (x: f32[4]) -> f32[4] {
+  %x = f32[4]{0} parameter(0)
+  %copy.1 = f32[4]{0} copy(%x)
+  %tuple.2 = (s32[], f32[4]{0}) tuple(%x, %copy.1)
+  %while.1 = (s32[], f32[4]{0}) while(%tuple.2), condition=%condition, body=%body, COUNT
+  ROOT %get-tuple-element.2 = f32[4]{0} get-tuple-element(%while.1), index=1
+}
+"""
+
+
+def test_the_body_of_a_loop_counts_as_often_as_it_runs():
+    run = counts_of_text(TEXT.replace("COUNT", 'backend_config={"known_trip_count":{"n":"7"}}'))
+    assert (run.kernels, run.outside, run.library_calls) == (1 + 7 * 2, 1, 7)
+    assert run.moved == 2 * 16 + 7 * (2 * 16 + 16 + 64 + 2 * 16)
+
+
+def test_a_loop_that_ends_by_what_it_computes_counts_once_with_its_condition():
+    assert counts_of_text(TEXT.replace("COUNT", 'metadata={op_name="while"}'))[:3] == (1 + 2 + 1, 1, 1)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Both forms compute the same
+# --------------------------------------------------------------------------------------------------------------------
+
+SMALL = {
+    "coloring": {"task": {"name": "coloring", "vertices": 6}, "model": {"name": "transformer"}},
+    "recall": {
+        "task": {"name": "recall", "keys": 4, "value_bits": 2, "seed_bits": 3},
+        "model": {"name": "transformer", "width": 6, "key_size": 3, "embedding_layers": 2, "embedding_scale": 1.0},
+    },
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("task", SMALL)
+def test_steps_and_evaluation_for_a_gpu_give_the_numbers_of_those_for_a_cpu(task):
+    """Two lanes, on this CPU; sums may be taken in another order, and ten steps do not amplify that much."""
+    trials = [coloring_trial(**SMALL[task], steps=300, seed=seed) for seed in range(2)]
+    stacked, results = stack(trials), {}
+    for platform in ("cpu", "cuda"):
+        with vectorisation.built_for(platform):
+            state = gradient.start(stacked)
+            state, curve = gradient.stride(stacked, state, 10)
+            network = jax.tree.map(lambda leaf: np.asarray(leaf)[1], state.network)
+            metrics, columns = evaluation.evaluate(trials[1], network)
+        results[platform] = jax.tree.map(np.asarray, (state.network, curve, metrics, columns["loss"]))
+    jax.tree.map(
+        lambda cpu, cuda: np.testing.assert_allclose(cpu, cuda, rtol=1e-3, atol=1e-5 * (1 + np.abs(cpu).max())),
+        *results.values(),
+    )
+
+
+@pytest.mark.long
+def test_a_generation_for_a_gpu_gives_the_numbers_of_one_for_a_cpu():
+    """Losses of the grid world are whole numbers, so that they are equal exactly where no argmax is close."""
+    fields = {
+        "task": {"name": "gridworld", "height": 2, "width": 3, "horizon": 6, "noise": 3},
+        "model": {"name": "transformer", "width": 6, "key_size": 3, "attention": "softmax", "embedding_scale": 3.0},
+        "optimizer": {"name": "pgpe", "population": 20, "initial_std": 0.3},
+        "batch_size": 5,
+    }
+    trials = [coloring_trial(**fields, seed=seed) for seed in range(2)]
+    stacked, objectives, distributions = stack(trials), [], []
+    for platform in ("cpu", "cuda"):
+        with vectorisation.built_for(platform):
+            state = evolution.start(stacked)
+            objectives.append(evolution.in_process(stacked, state.distribution(), np.asarray(state.step)))
+            told, _ = evolution.stride(stacked, state, evolution.STRIDE)
+            distributions.append(jax.tree.map(np.asarray, told.distribution()))
+    np.testing.assert_allclose(*objectives, rtol=1e-5)
+    jax.tree.map(lambda cpu, cuda: np.testing.assert_allclose(cpu, cuda, rtol=1e-4, atol=1e-6), *distributions)
+    moved = jax.tree.map(lambda leaf: not np.array_equal(leaf[0], leaf[1]), distributions[0])
+    assert all(jax.tree.leaves(moved)), "lanes with other seeds"
+
+
+def test_a_program_of_each_form_is_kept_apart():
+    trial = coloring_trial(task={"name": "coloring", "vertices": 4}, batch_size=3, steps=10)
+    stacked = stack([trial])
+    made = []
+    for platform in ("cpu", "cuda"):
+        with vectorisation.built_for(platform):
+            assert vectorisation.in_turns() == (platform == "cpu")
+            made.append(compilation.kept(gradient.init, stacked))
+    assert made[0] is not made[1]
