@@ -107,9 +107,7 @@ def _united(annotations: Sequence[Annotation]) -> Annotations:
     return Annotations(tuple(sorted(tags)), tuple(sorted(notes)))
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Changes; each raises StoreError if the store cannot be read or written, or its annotations make no sense
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def annotate(files: DurableFiles, subject: Subject, note: str = "", tags: Collection[str] = ()) -> None:
@@ -199,12 +197,7 @@ def _change(files: DurableFiles, change: Callable[[Sequence[Annotation]], Sequen
 
 
 def _annotations(data: bytes | None) -> tuple[Annotation, ...]:
-    """The annotations in a file; none without a file.
-
-    Raises:
-        ValueError: the file holds no annotations.
-        StoreError: a newer version of this program wrote it.
-    """
+    """The annotations in a file; none without a file. A file that holds something else is a `ValueError`."""
     if data is None:
         return ()
     if len(data) > LARGEST_FILE:

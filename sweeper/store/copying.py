@@ -51,16 +51,8 @@ def copy(
 ) -> Copied:
     """Copy sweeps with their trials, networks, evaluations, notes and tags; without names all that the source has.
 
-    Args:
-        source: Where from.
-        target: Where to.
-        sweeps: Names of sweeps; the trials are those that the latest start of each planned.
-        outcomes: Outcomes that are kept.
-        hide_folders: Whether commands, in rows and in records of starts, lose the folders of absolute paths.
-
-    Raises:
-        StoreError: a name is unknown, the target has another sweep of a name, or a store cannot be read or written.
-            Trials that were copied before stay.
+    The trials of a sweep are those that its latest start planned. With `hide_folders` commands, in rows and in records
+    of starts, lose the folders of absolute paths. After an error, trials that were copied before stay.
     """
     if source.url == target.url:
         raise StoreError("a store cannot be copied onto itself")

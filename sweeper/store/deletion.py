@@ -40,9 +40,6 @@ def of_sweep(store: Store, sweep: str, statuses: Collection[Status] = ()) -> Del
     """A sweep's own trials, which no start of another sweep planned, with the sweep's records.
 
     With statuses only the trials that have one of them, and the records stay.
-
-    Raises:
-        StoreError: there is no such sweep, or the store cannot be read.
     """
     records = _records(store)
     if sweep not in (names := {record.name for record in records}):
@@ -69,19 +66,14 @@ def of_no_sweep(store: Store) -> Deletion:
 
 
 def planned_trials(store: Store) -> set[str]:
-    """Ids of the trials that the latest start of any sweep planned.
-
-    Raises:
-        StoreError: the store cannot be read, or a record of a start.
-    """
+    """Ids of the trials that the latest start of any sweep planned."""
     return _planned(latest_starts(_records(store)).values())
 
 
 def delete(store: Store, deletion: Deletion) -> int:
     """Delete trials and records; returns how many evaluations without a trial earlier deletions had left.
 
-    Raises:
-        StoreError: the store cannot be written. The same deletion carries on.
+    After an error the same deletion carries on.
     """
     files = store.files
     remove_annotations(files, Subject(trial_ids=deletion.planned))
@@ -104,11 +96,7 @@ def delete(store: Store, deletion: Deletion) -> int:
 
 
 def _records(store: Store) -> list[SweepRecord]:
-    """All starts of all sweeps.
-
-    Raises:
-        StoreError: a start cannot be read. Its trials would look as if no sweep planned them.
-    """
+    """All starts of all sweeps, which must all be readable: else trials would look as if no sweep planned them."""
     unreadable = unreadable_records(store.files)
     if unreadable:
         raise StoreError(

@@ -162,12 +162,7 @@ def _read(files: DurableFiles, name: str) -> StoredEvaluation | Damage | None:
 
 
 def _decoded(data: bytes, seal: EvaluationSeal) -> pa.Table:
-    """The row of an evaluation.
-
-    Raises:
-        DamagedError: it would take too much memory, or disagrees with the seal.
-        Exception: it cannot be decoded.
-    """
+    """The row of an evaluation. A row that disagrees with the seal is a `DamagedError`; pyarrow's errors pass."""
     file = pq.ParquetFile(pa.BufferReader(data))
     group = file.metadata.row_group(0) if file.metadata.num_row_groups == 1 else None
     if file.metadata.num_rows != 1 or group is None or group.total_byte_size > ROW_LIMIT:

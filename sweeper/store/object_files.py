@@ -47,11 +47,7 @@ class ObjectFiles(DurableFiles):
 
     @classmethod
     def at(cls, address: str) -> "ObjectFiles":
-        """The files below a URL such as `s3://bucket/results`.
-
-        Raises:
-            StoreError: the scheme is unknown, the address names no bucket, or has a parameter that makes no sense.
-        """
+        """The files below a URL such as `s3://bucket/results`; an unknown scheme or parameter is refused."""
         parts = urlsplit(address)
         bucket, prefix = parts.netloc.rpartition("@")[2], unquote(parts.path).strip("/")
         if not bucket:
@@ -168,11 +164,9 @@ class ObjectFiles(DurableFiles):
 
 @contextlib.contextmanager
 def _explained(action: str, what: str) -> Iterator[None]:
-    """Turn an error of the client into one sentence; that a file is not there is for the caller, except in a PUT.
+    """Turn an error of the client into a `StoreTrouble` if it may pass, into a `StoreError` if not.
 
-    Raises:
-        StoreTrouble: the server is busy or cannot be reached.
-        StoreError: instead of any other error.
+    That a file is not there is for the caller, except in a PUT.
     """
     try:
         yield
@@ -193,11 +187,7 @@ def _has_profile() -> bool:
 
 
 def _credentials_of_profile(address: str) -> Any:
-    """The keys in the user's file.
-
-    Raises:
-        StoreError: boto3 is not installed, which reads that file.
-    """
+    """The keys in the user's file, which boto3 reads."""
     try:
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError:

@@ -80,8 +80,8 @@ class TrialResult:
         pack_id: The pack of the trial.
         lanes: Number of trials that one program trained at once.
         device: The device of the training, such as "cpu" or "NVIDIA H100".
-        started: Time at which the work on the trial began, with a time zone.
-        finished: Time at which the work ended.
+        started: When the work on the trial began, with a time zone.
+        finished: When it ended.
     """
 
     trial: trial_spec.TrialSpec

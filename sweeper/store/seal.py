@@ -119,17 +119,11 @@ def text_of(seal: TrialSeal | EvaluationSeal | SnapshotSeal) -> str:
 
 
 def seal_of(text: str) -> TrialSeal:
-    """The seal in a text that `text_of` made.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """The seal in a text that `text_of` made."""
     return _FORMS[TrialSeal].validate_json(text)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Write
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def sealed(
@@ -141,12 +135,8 @@ def sealed(
 ) -> bytes:
     """A parquet file of a table, sealed.
 
-    Args:
-        table: The table.
-        seal: The seal of the file.
-        options: Options of pyarrow's writer.
-        first_of_tail: The column with which the tail begins; None if the tail is the footer alone.
-        rows: Rows of a row group; by default all rows are one.
+    The tail begins with the column `first_of_tail`; without one it is the footer alone. `rows` is the size of a row
+    group (by default all rows are one), `options` are those of pyarrow's writer.
     """
     place = "0" * _PROOF_LENGTH
     text = text_of(seal)[:-1] + f',"proof":"{place}"}}'
@@ -185,9 +175,7 @@ def _digest(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Read
-# --------------------------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -204,11 +192,7 @@ class Tail:
         return None if proof is None else proof[2]
 
     def padded(self) -> pa.Buffer:
-        """A file of the same size for parquet readers, with zeros in place of what is not here.
-
-        Raises:
-            DamagedError: the file is larger than a file of a store can be.
-        """
+        """A file of the same size for parquet readers, with zeros in place of what is not here."""
         if self.size > LARGEST_FILE:
             raise DamagedError(f"has {self.size:,} bytes, too many for a trial")
         padded = np.zeros(self.size, np.uint8)  # of which the system gives memory only to what is written
@@ -217,12 +201,7 @@ class Tail:
 
 
 def tail_of(files: DurableFiles, name: str) -> Tail | None:
-    """The tail of a file, unproven; None where there is no file.
-
-    Raises:
-        DamagedError: the tail is too large to be read.
-        StoreError: the store cannot be read.
-    """
+    """The tail of a file, unproven; None where there is no file. A tail that is too large is a `DamagedError`."""
     count = END
     while True:
         found = files.read_end(name, count)
@@ -241,11 +220,7 @@ def tail_of(files: DurableFiles, name: str) -> Tail | None:
 def unsealed(tail: Tail, form: type[Seal], name: str) -> Seal:
     """The seal of a file, which must be of this form, after proof that its tail is whole.
 
-    Trials and evaluations belong into the file that their seal names.
-
-    Raises:
-        DamagedError: the tail is not whole, or the file belongs somewhere else.
-        StoreError: a newer version of this program wrote it.
+    A tail that is not whole, or a trial or an evaluation in another file than its seal names, is a `DamagedError`.
     """
     if not tail.size:
         raise DamagedError("is empty")
@@ -299,21 +274,14 @@ def _proof(data: bytes) -> tuple[int, str, str] | None:
 
 
 def check_version(version: Any, what: str) -> None:
-    """Refuse a store that a newer program has written.
-
-    Raises:
-        StoreError: the version is newer than this program's.
-        ValueError: it is no version.
-    """
+    """Refuse what a newer program has written; what is no version at all is a `ValueError`."""
     if type(version) is not int:
         raise ValueError(f"{version!r} is not a schema version")
     if version > SCHEMA_VERSION:
         raise StoreError(f"{what!r} has schema version {version}, this program knows up to {SCHEMA_VERSION}: update it")
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Set aside
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class Damage(NamedTuple):

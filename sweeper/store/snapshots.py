@@ -134,13 +134,7 @@ class _Snapshot:
     """An open snapshot, whose footer is proven."""
 
     def __init__(self, files: DurableFiles, name: str) -> None:
-        """Open it.
-
-        Raises:
-            FileNotFoundError: it is gone.
-            DamagedError, pyarrow.ArrowException, OSError: it is damaged.
-            StoreError: the store cannot be read, or a newer version of this program wrote it.
-        """
+        """Open it; a snapshot that is gone is a `FileNotFoundError`, a damaged one any error in `_UNREADABLE`."""
         self.name, self._files = name, files
         tail, source = tail_of(files, name), files.opened(name)
         if tail is None or source is None:
@@ -175,11 +169,7 @@ class _Snapshot:
         return None if tail is None else tail.digest
 
     def rows(self, columns: Sequence[str], positions: Mapping[str, int]) -> pa.Table:
-        """The rows at these positions.
-
-        Raises:
-            DamagedError: they contradict themselves.
-        """
+        """The rows at these positions; a `DamagedError` if they contradict themselves."""
         table = self._file.read(list(dict.fromkeys([*columns, "file", "trial_id", "task", "baseline"])))
         table.validate(full=True)  # texts are UTF-8
         if len(positions) < table.num_rows:
