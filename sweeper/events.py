@@ -42,22 +42,14 @@ class SweepPlanned:
 
 @dataclasses.dataclass(frozen=True)
 class SweepStarted:
-    """The start is connected to a cluster.
-
-    Attributes:
-        address: Host and port of its head; None for a local cluster that belongs to this start.
-    """
+    """The start is connected to a cluster: host and port of its head; None for a local cluster of this start."""
 
     address: str | None
 
 
 @dataclasses.dataclass(frozen=True)
 class ResourcesAwaited:
-    """No node of the cluster has the resources of a pack; a cluster that grows may have them later.
-
-    Attributes:
-        bundle: The resources that no node has, such as {"CPU": 1.0, "GPU": 0.5}.
-    """
+    """No node of the cluster has the resources of a pack, such as {"CPU": 1.0, "GPU": 0.5}; one may come later."""
 
     bundle: Mapping[str, float]
 
@@ -81,12 +73,7 @@ class PackStarted:
 
 @dataclasses.dataclass(frozen=True)
 class PackPlaced:
-    """The worker of a pack has said where it is; comes again when another worker takes the pack up.
-
-    Attributes:
-        pack_id: The pack.
-        node: Name of the machine.
-    """
+    """The worker of a pack has said on which machine it is; comes again when another worker takes the pack up."""
 
     pack_id: str
     node: str
@@ -235,11 +222,7 @@ class WorkerStuck:
 
 @dataclasses.dataclass(frozen=True)
 class PackEnded:
-    """No worker has the pack any more.
-
-    Attributes:
-        pack_id: The pack.
-    """
+    """No worker has the pack any more."""
 
     pack_id: str
 
@@ -314,21 +297,17 @@ class Listener(Protocol):
 
 
 class Stream:
-    """Passes every event to every listener. A context manager, which emits `SweepEnded` when it is left."""
+    """Passes every event to every listener, in their order; `SweepEnded` when the context is left.
+
+    `warn` prints a line about a listener that raised.
+    """
 
     def __init__(self, listeners: Iterable[Listener], warn: Callable[[str], None]):
-        """A stream without events so far.
-
-        Args:
-            listeners: The listeners, in the order in which they hear each event.
-            warn: Prints a line about a listener that raised.
-        """
         self._listeners = tuple(listeners)
         self._warn = warn
         self._raised: set[int] = set()
 
     def emit(self, event: Event) -> None:
-        """Let every listener hear the event."""
         for place, listener in enumerate(self._listeners):
             try:
                 listener.hear(event)

@@ -44,13 +44,7 @@ class WorkKind(abc.ABC):
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
         """Status by id of the trials that a worker has committed before it died; the next worker is not given these.
 
-        Args:
-            store: The store.
-            work: The pack as the worker got it.
-            done: Statuses of rows whose trials need not run.
-
-        Raises:
-            StoreError: the store cannot be read.
+        `done` has the statuses of rows whose trials need not run.
         """
 
 

@@ -87,13 +87,7 @@ class TrialErrors(logging.Handler):
 
 
 class SweepCallback(NotSaved, tune.Callback):
-    """Follows every pack from its start to its end, and leaves Tune's loop when the sweep is to stop.
-
-    Attributes:
-        losses: Trials that could not be committed.
-        most_at_once: The most packs that have run at once.
-        refused: Whether nothing can be committed any more.
-    """
+    """Follows every pack from its start to its end, and leaves Tune's loop when the sweep is to stop."""
 
     def __init__(self, job: Job, stream: Stream, interruption: Interruption, orders: Any, errors: TrialErrors):
         """A callback before the first pack; `orders` is the handle of the actor `Orders`."""
@@ -115,8 +109,8 @@ class SweepCallback(NotSaved, tune.Callback):
         self._lost_in_a_row = 0
         self._looked_for_nodes = -math.inf
         self._awaited: dict[str, float] | None = None
-        self.most_at_once = 0
-        self.refused = False
+        self.most_at_once = 0  # packs
+        self.refused = False  # whether nothing can be committed any more
         self.losses: list[events.TrialsLost] = []
 
     @property
@@ -325,7 +319,7 @@ def _names(work: Work) -> tuple[str, ...]:
 
 
 def _missing_bundle(resources: Resources) -> dict[str, float] | None:
-    """The first bundle of a pack that no node of the present cluster can hold; None if every bundle fits a node."""
+    """The first bundle of a pack that no node of the present cluster can hold."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     for bundle in resources.bundles():
         if not any(all(node.get(name, 0.0) >= needed for name, needed in bundle.items()) for node in nodes):

@@ -53,12 +53,7 @@ class PackWorker(tune.Trainable):
     """Runs one pack after another in one process, which keeps its compiled programs."""
 
     def setup(self, config: dict[str, Any], **launch: Any) -> None:
-        """Called once in each process.
-
-        Args:
-            config: The first pack, see `reset_config`.
-            launch: `orders`, `store`, `provenance`, `resources` and `work_kind`, the same for all packs.
-        """
+        """Called once in each process, with the first pack and with what `tune_driver.launch` gives all workers."""
         self._orders = launch["orders"]
         self._store_url: str = launch["store"]
         self._provenance: Provenance = launch["provenance"]
@@ -76,11 +71,7 @@ class PackWorker(tune.Trainable):
         self._code = fingerprint.captured()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take up the next pack.
-
-        Args:
-            new_config: The work as made by `worker_messages.encoded`.
-        """
+        """Take up the next pack, as `worker_messages.encoded` has made it."""
         jax_settings.put_back()  # the environment of this node, or an earlier pack, may have changed one
         self._encoded = new_config
         self._run: PackRun | EvaluationRun | None = None
@@ -151,11 +142,7 @@ class PackWorker(tune.Trainable):
             return "carry on"
 
     def _started(self, work: Work) -> PackRun | EvaluationRun:
-        """The run of a pack.
-
-        Raises:
-            OtherCodeError: this process does not run the code of the start.
-        """
+        """The run of a pack; an `OtherCodeError` if this process does not run the code of the start."""
         if self._provenance.code is not None:
             self._code.require(self._provenance.code, work.pack.trials[0])
         destination = Destination.of(self._opened(), self._provenance, self._resources)

@@ -30,7 +30,6 @@ class DriverProcess(BaseModel):
 
 
 def this_process() -> DriverProcess:
-    """The process that asks."""
     return DriverProcess(host=socket.gethostname(), machine=_machine(), pid=os.getpid(), born=_born(os.getpid()))
 
 

@@ -35,7 +35,11 @@ GOODBYE_SECONDS = 10.0
 
 
 class HeartbeatWriter:
-    """Tells the store that a driver lives, and how far it is."""
+    """Tells the store that a driver lives, and how far it is.
+
+    `command` is the command line that carries on; `stop` is called once, in another thread, when there is a request
+    that the driver stop.
+    """
 
     def __init__(
         self,
@@ -45,15 +49,6 @@ class HeartbeatWriter:
         seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
-        """Nothing is written yet.
-
-        Args:
-            store: Where to.
-            command: The command line that carries on.
-            stop: Called once, in another thread, when there is a request that the driver stop.
-            seconds: Between two heartbeats; None for `SECONDS`.
-            clock: Seconds since some moment.
-        """
         self._store, self._command, self._stop = store, command, stop
         self._seconds = SECONDS if seconds is None else seconds
         self._driver, self._process = new_driver(), this_process()
@@ -67,7 +62,6 @@ class HeartbeatWriter:
         self._thread: threading.Thread | None = None
 
     def hear(self, event: Event) -> None:
-        """Take note of what the next heartbeat is to say."""
         self._progress.hear(event)
         match event:
             case events.SweepStarted():
@@ -112,7 +106,7 @@ class HeartbeatWriter:
             try:
                 write_heartbeat(files, sweep, self._told)
                 if first:
-                    _bury(self._store, sweep)
+                    _remove_dead(self._store, sweep)
                     first = False
                 if not self._asked and is_asked_to_stop(files, sweep, self._driver):
                     self._asked = True
@@ -136,8 +130,8 @@ class HeartbeatWriter:
         last.join(GOODBYE_SECONDS)
 
 
-def _bury(store: Store, sweep: str) -> None:
-    """Removes the heartbeats of drivers of a sweep that died on this machine: another one carries on."""
+def _remove_dead(store: Store, sweep: str) -> None:
+    """Remove the heartbeats of drivers of a sweep that died on this machine: another one carries on."""
     for stored in heartbeats(store.files):
         if stored.sweep == sweep and life(stored.heartbeat.process) == "dead":
             remove_heartbeat(store.files, stored.sweep, stored.heartbeat.driver)

@@ -1,11 +1,10 @@
-"""Heartbeats of drivers, requests to stop, and what becomes of drivers that are asked, as small files of the store.
+"""Heartbeats of drivers, and requests to stop, as small files of the store.
 
-drivers/<sweep>/<driver>.json     how far the driver is; written anew every few seconds, removed when it ends
-drivers/<sweep>/<driver>.stop     a request to stop
+    drivers/<sweep>/<driver>.json     how far the driver is; written anew every few seconds, removed when it ends
+    drivers/<sweep>/<driver>.stop     a request to stop
 
-A file that its driver has left behind is the sign that it died. Clocks of machines are never compared: the age of a
-heartbeat is the time between two modifications of files by the clock of the store, of its file and of a file written
-now.
+A heartbeat that stays tells that its driver died. Clocks of machines are never compared: the age of a heartbeat is the
+time between two modifications by the clock of the store, of its file and of a file written now.
 """
 
 import re
@@ -37,7 +36,7 @@ LOOK_SECONDS = 1.0
 PATIENCE = 60.0
 """Seconds without a new heartbeat after which a driver elsewhere is given up."""
 
-_SIGN = re.compile(r"drivers/([A-Za-z0-9_][\w.-]*)/([0-9a-f]{16})\.json", re.ASCII)
+_NAME = re.compile(r"drivers/([A-Za-z0-9_][\w.-]*)/([0-9a-f]{16})\.json", re.ASCII)
 
 
 class PackProgress(BaseModel):
@@ -103,13 +102,7 @@ class Heartbeat(BaseModel):
 
 
 class StoredHeartbeat(NamedTuple):
-    """A heartbeat in a store.
-
-    Attributes:
-        sweep: The sweep.
-        heartbeat: What it says.
-        modified: When it was written, in nanoseconds by the clock of the store.
-    """
+    """A heartbeat of a sweep in a store, written at a time in nanoseconds by the clock of the store."""
 
     sweep: str
     heartbeat: Heartbeat
@@ -122,11 +115,6 @@ def new_driver() -> str:
 
 
 def write_heartbeat(files: DurableFiles, sweep: str, heartbeat: Heartbeat) -> None:
-    """Publish a heartbeat in place of the earlier one.
-
-    Raises:
-        StoreError: the store cannot be written.
-    """
     files.write(f"drivers/{sweep}/{heartbeat.driver}.json", heartbeat.model_dump_json().encode())
 
 
@@ -137,14 +125,10 @@ def remove_heartbeat(files: DurableFiles, sweep: str, driver: str) -> None:
 
 
 def heartbeats(files: DurableFiles) -> list[StoredHeartbeat]:
-    """The heartbeats of all drivers, by sweep; files that make no sense are passed over.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """The heartbeats of all drivers, by sweep; files that make no sense are passed over."""
     stored = []
     for name, state in sorted(files.listing("drivers").items()):
-        match = _SIGN.fullmatch(name)
+        match = _NAME.fullmatch(name)
         data = files.read(name) if match and state.size <= LARGEST_HEARTBEAT else None
         if match and data is not None:
             try:
@@ -157,10 +141,8 @@ def heartbeats(files: DurableFiles) -> list[StoredHeartbeat]:
 
 
 def store_clock(files: DurableFiles) -> int | None:
-    """The time now by the clock of the store, in nanoseconds: the time of a file that is written to learn it.
-
-    None if the store cannot be written.
-    """
+    """The time now by the clock of the store, in nanoseconds, learnt by writing a file; None in a store that
+    is read-only."""
     name = f"drivers/clock-{secrets.token_hex(8)}"
     try:
         files.write(name, b"")
@@ -172,11 +154,7 @@ def store_clock(files: DurableFiles) -> int | None:
 
 
 def ask_to_stop(files: DurableFiles, sweep: str, driver: str) -> None:
-    """Ask a driver to stop; it looks with its next heartbeat.
-
-    Raises:
-        StoreError: the store cannot be written.
-    """
+    """Ask a driver to stop; it looks with its next heartbeat."""
     files.write(f"drivers/{sweep}/{driver}.stop", b"")
 
 
@@ -188,9 +166,7 @@ def is_asked_to_stop(files: DurableFiles, sweep: str, driver: str) -> bool:
 class StopAnswer(NamedTuple):
     """What became of a driver after the request.
 
-    Attributes:
-        process: The driver.
-        end: It has `stopped`, it had `died` before, or it is `silent`: it gives no heartbeat, and the request stays.
+    It has `stopped`, it had `died` before, or it is `silent`: it gives no heartbeat, and the request stays.
     """
 
     process: DriverProcess
@@ -198,19 +174,13 @@ class StopAnswer(NamedTuple):
 
 
 def answers(files: DurableFiles, sweep: str) -> Iterator[StopAnswer]:
-    """Ask all drivers of a sweep to stop, and wait for them: the answer of each driver when it comes.
-
-    There is no answer where no driver runs.
-
-    Raises:
-        StoreError: the store cannot be read or written.
-    """
-    waiting = _signs(files, sweep)
+    """Ask all drivers of a sweep to stop, and wait for them: the answer of each driver when it comes."""
+    waiting = _latest(files, sweep)
     for driver in waiting:
         ask_to_stop(files, sweep, driver)
     heard = dict.fromkeys(waiting, time.monotonic())
     while waiting:
-        now = _signs(files, sweep)
+        now = _latest(files, sweep)
         for driver, before in list(waiting.items()):
             process = before.heartbeat.process
             if driver not in now:
@@ -229,6 +199,6 @@ def answers(files: DurableFiles, sweep: str) -> Iterator[StopAnswer]:
             time.sleep(LOOK_SECONDS)
 
 
-def _signs(files: DurableFiles, sweep: str) -> dict[str, StoredHeartbeat]:
+def _latest(files: DurableFiles, sweep: str) -> dict[str, StoredHeartbeat]:
     """The latest heartbeat of each driver of a sweep."""
     return {stored.heartbeat.driver: stored for stored in heartbeats(files) if stored.sweep == sweep}

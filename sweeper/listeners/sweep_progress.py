@@ -64,19 +64,9 @@ class RunningPack:
 
 
 class SweepProgress:
-    """Counts of a sweep.
-
-    Attributes:
-        plan: The planned trials.
-        packs: The packs that are running, by id.
-    """
+    """Counts of a sweep: the `plan`, and the running `packs` by id."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
-        """Start counting.
-
-        Args:
-            clock: Seconds since some moment.
-        """
         self.plan = SweepPlanned("", trials=0, done=0, failed=0, steps=0)
         self.packs: dict[str, RunningPack] = {}
         self._rows: collections.Counter[events.Status] = collections.Counter()
@@ -86,7 +76,6 @@ class SweepProgress:
         self._awaits_nodes = False
 
     def hear(self, event: Event) -> None:
-        """Count the event."""
         match event:
             case SweepPlanned():
                 self.plan = event

@@ -33,18 +33,11 @@ class LogLines:
     """Prints sentences about events, and now and then the counts."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic):
-        """Print nothing yet.
-
-        Args:
-            console: Where to.
-            clock: Seconds since some moment.
-        """
         self._console, self._clock = console, clock
         self._progress = SweepProgress(clock)
         self._next = clock() + LINE_SECONDS
 
     def hear(self, event: Event) -> None:
-        """Print what there is to say."""
         self._progress.hear(event)
         for sentence in sentences(event):
             self._print(sentence)
@@ -60,19 +53,12 @@ class LiveView:
     """Redraws the counts of a sweep."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic):
-        """Draw nothing yet.
-
-        Args:
-            console: A terminal.
-            clock: Seconds since some moment.
-        """
         self._console, self._clock = console, clock
         self._progress = SweepProgress(clock)
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._next = clock()
 
     def hear(self, event: Event) -> None:
-        """Draw what has changed."""
         self._progress.hear(event)
         for sentence in sentences(event):
             self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -23,12 +23,7 @@ DRAWN = "drawn.json"
 
 
 def figure_lines(plan: SweepPlan, rows: pa.Table) -> list[str]:
-    """Draw the panels of a space, and return lines with the files and with remarks.
-
-    Args:
-        plan: The plan of the space.
-        rows: The rows of the trials to draw, as the store has them.
-    """
+    """Draw the panels of a space from these rows of the store, and return lines with the files and with remarks."""
     spec, store, origin = plan.spec, plan.store, plan.origin
     if not spec.panels:
         return []

@@ -96,7 +96,6 @@ class SweepPlan:
         return remarks(self.trials.values(), self.spec.search)
 
     def lines(self) -> list[str]:
-        """The plan in lines for people."""
         lines = [f"{self.spec.name}: {self.sentence}"]
         if self.other_code is not None:
             lines.append(f"  {self.other_code}")
@@ -108,9 +107,8 @@ class SweepPlan:
     def cost(self, tell: Callable[[str], None] = lambda line: None) -> str:
         """The estimated cost of the pending trials.
 
-        Args:
-            tell: Hears a line before each trial that is timed here. Timing on this machine's cores says nothing about a
-                GPU.
+        `tell` hears a line before each trial that is timed here. Timing on this machine's cores says nothing about a
+        GPU.
         """
 
         def timed(trial: TrialSpec) -> trial_timing.Timing:
@@ -143,22 +141,7 @@ def plan_sweep(
     recompute_other_code: bool = False,
     command: str | None = None,
 ) -> SweepPlan:
-    """The plan of a sweep; `sweeper.plan` is this function.
-
-    Args:
-        space: A search space, or its file.
-        results: Folder or URL of the store, which need not exist.
-        retry_failed: Run failed trials again.
-        recompute_other_code: Compute rows again that other code has computed.
-        command: The command line in the provenance of rows, if there is one.
-
-    Raises:
-        OtherCodeError: code was edited after this process had loaded it.
-        PluginError: a plug-in cannot be loaded.
-        SearchSpaceError: the space cannot be run.
-        SettingsError: a setting of JAX that decides numbers has another value than in all trials.
-        StoreError: the store cannot be read.
-    """
+    """The plan of a sweep; see `sweeper.plan`. `command` is the command line in the provenance of rows."""
     with plugins.contained():
         spec = space if isinstance(space, SweepSpec) else search_space.read(space)
         store = Store.open(results)

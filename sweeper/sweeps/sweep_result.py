@@ -56,7 +56,7 @@ class SweepResult:
 
     @property
     def refused_settings(self) -> Sequence[str]:
-        """For each setting of an adaptive search that cannot be trained, a message that says why."""
+        """A message for each setting of an adaptive search that cannot be trained, which says why."""
         return self.plan.source.impossible
 
     def draw(self) -> list[str]:
@@ -106,17 +106,7 @@ class SweepResult:
 
 
 def sweep_result(plan: SweepPlan, losses: Iterable[TrialsLost], refused: bool, address: str | None) -> SweepResult:
-    """The result of a sweep whose packs have ended.
-
-    Args:
-        plan: What was planned.
-        losses: Trials that could not be committed.
-        refused: Whether the sweep ended early because the store took no more commits.
-        address: Cluster, as it was typed.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """The result of a sweep whose packs have ended; `refused` if it ended early as the store took no more commits."""
     store, source = plan.store, plan.source
     lost = [_in_one_sentence(store, loss) for loss in losses]
     vain = 0 if lost else _remove_checkpoints(plan)
@@ -139,7 +129,7 @@ def _in_one_sentence(store: Store, loss: TrialsLost) -> TrialsLost:
 def _remove_checkpoints(plan: SweepPlan) -> int:
     """Delete the checkpoints that no sweep needs; returns the number of those whose steps were trained in vain.
 
-    These are checkpoints of trials that no latest start plans, and those that a worker left when it died after its last
+    They are those of trials that no latest start plans, and those that a worker left when it died after its last
     commit. What a failed trial has left stays, for a retry.
     """
     store, source, vain = plan.store, plan.source, 0
