@@ -102,13 +102,7 @@ class Tracker(abc.ABC):
 
 
 class Exported(NamedTuple):
-    """What an export did.
-
-    Attributes:
-        added: Number of runs written.
-        kept: Number of runs that the tracker had already.
-        sweeps: Number of sweeps with a committed trial.
-    """
+    """What an export did: runs written, runs that the tracker had already, and sweeps with a committed trial."""
 
     added: int
     kept: int
@@ -116,17 +110,7 @@ class Exported(NamedTuple):
 
 
 def export(store: Store, tracker: Tracker, sweep: str | None = None) -> Exported:
-    """Add the runs that a tracker lacks.
-
-    Args:
-        store: The store.
-        tracker: Where to.
-        sweep: Only this sweep; None for all.
-
-    Raises:
-        ExportError: the tracker refuses.
-        StoreError: there is no such sweep, or the store cannot be read.
-    """
+    """Add the runs that a tracker lacks, of one sweep or of all; an `ExportError` if the tracker refuses."""
     chosen = [] if sweep is None else [sweep]
     latest = latest_starts(store.sweeps(), chosen)
     added = kept = sweeps = 0
@@ -207,11 +191,7 @@ def with_curves(store: Store, runs: Sequence[Run]) -> Iterator[Run]:
 
 @contextlib.contextmanager
 def needed(extra: str) -> Iterator[None]:
-    """Say in one sentence what to install where an import fails.
-
-    Raises:
-        ExportError: a package is not installed.
-    """
+    """Say in one sentence, an `ExportError`, what to install where an import fails."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -223,14 +203,9 @@ TRACKERS = ("mlflow", "optuna", "tensorboard", "wandb")
 
 
 def tracker(name: str, destination: str) -> Tracker:
-    """The tracker of a name.
+    """One of `TRACKERS`; its module says whether the destination is a folder, a file or a URL.
 
-    Args:
-        name: One of `TRACKERS`.
-        destination: Folder, file or URL; the module of the tracker says which.
-
-    Raises:
-        ExportError: the packages of the tracker are not installed, or the destination makes no sense.
+    An `ExportError` if its packages are not installed, or the destination makes no sense.
     """
     with needed(name):
         return importlib.import_module(f"sweeper.trackers.to_{name}").tracker(destination)

@@ -39,11 +39,6 @@ class MlflowTracker(Tracker):
     """Runs in an MLflow tracking store."""
 
     def __init__(self, client: MlflowClient):
-        """Nothing is written yet.
-
-        Args:
-            client: Of the tracking store.
-        """
         self._client = client
         self._experiment = ""
         self._run_ids: dict[str, list[str]] = {}
@@ -92,7 +87,6 @@ class MlflowTracker(Tracker):
 
 
 def tracker(destination: str) -> MlflowTracker:
-    """The tracking store at a URI."""
     logging.getLogger("mlflow").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     with _one_sentence():

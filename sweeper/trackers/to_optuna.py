@@ -82,11 +82,6 @@ class OptunaTracker(Tracker):
     """Studies in a journal file."""
 
     def __init__(self, storage: JournalStorage):
-        """Nothing is written yet.
-
-        Args:
-            storage: Over the journal.
-        """
         self._storage = storage
         self._study: optuna.Study | None = None
         self._distributions: dict[str, BaseDistribution] = {}
@@ -155,7 +150,6 @@ def _plain(value: Any) -> bool | int | float | str | None:
 
 
 def tracker(destination: str) -> OptunaTracker:
-    """The journal in a file."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     path = Path(destination)
     if path.is_dir() or not path.parent.is_dir():

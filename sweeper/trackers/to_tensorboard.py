@@ -23,11 +23,6 @@ class TensorboardTracker(Tracker):
     """Files of events below a folder."""
 
     def __init__(self, folder: Path):
-        """Nothing is written yet.
-
-        Args:
-            folder: Where the folders of the sweeps are.
-        """
         self._folder, self._sweep = folder, folder
         self._varying: tuple[str, ...] = ()
 
@@ -82,5 +77,4 @@ def _scalar(name: str, value: float, step: int, moment: float) -> Event:
 
 
 def tracker(destination: str) -> TensorboardTracker:
-    """The folder of that name."""
     return TensorboardTracker(Path(destination))
