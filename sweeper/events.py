@@ -42,14 +42,22 @@ class SweepPlanned:
 
 @dataclasses.dataclass(frozen=True)
 class SweepStarted:
-    """The start is connected to a cluster: host and port of its head; None for a local cluster of this start."""
+    """The start is connected to a cluster.
+
+    Attributes:
+        address: Host and port of its head; None for a local cluster that belongs to this start.
+    """
 
     address: str | None
 
 
 @dataclasses.dataclass(frozen=True)
 class ResourcesAwaited:
-    """No node of the cluster has the resources of a pack, such as {"CPU": 1.0, "GPU": 0.5}; one may come later."""
+    """No node of the cluster has the resources of a pack; a cluster that grows may have them later.
+
+    Attributes:
+        bundle: The resources that no node has, such as {"CPU": 1.0, "GPU": 0.5}.
+    """
 
     bundle: Mapping[str, float]
 
@@ -73,7 +81,12 @@ class PackStarted:
 
 @dataclasses.dataclass(frozen=True)
 class PackPlaced:
-    """The worker of a pack has said on which machine it is; comes again when another worker takes the pack up."""
+    """The worker of a pack has said where it is; comes again when another worker takes the pack up.
+
+    Attributes:
+        pack_id: The pack.
+        node: Name of the machine.
+    """
 
     pack_id: str
     node: str
@@ -222,7 +235,11 @@ class WorkerStuck:
 
 @dataclasses.dataclass(frozen=True)
 class PackEnded:
-    """No worker has the pack any more."""
+    """No worker has the pack any more.
+
+    Attributes:
+        pack_id: The pack.
+    """
 
     pack_id: str
 

@@ -38,19 +38,13 @@ class BadAnnotation(UserError, ValueError):
 
 
 Change = Callable[[Store, Chosen, list[str]], str]
-"""Changes the notes or tags of what was chosen, and returns a line that says so.
-
-A change raises `BadAnnotation` if it makes no sense, and `StoreError` if the store cannot be read or written.
-"""
+"""Changes the notes or tags of what was chosen, and returns a line that says so; a `BadAnnotation` if it cannot be."""
 
 
 def chosen(store: Store, what: str, where: str | None) -> Chosen:
     """The sweep of this name, the trials of it that a condition chooses, or the trial whose id begins with the name.
 
-    Raises:
-        BadAnnotation: the condition chooses nothing.
-        StoreError: there is no such sweep.
-        QueryError: the condition is no SQL, or no id of a trial begins with the name, or several do.
+    What chooses nothing is a `BadAnnotation`, a condition that is no SQL a `QueryError`.
     """
     names = {record.name for record in store.sweeps()}
     if what in names and where is None:
@@ -70,9 +64,7 @@ def chosen(store: Store, what: str, where: str | None) -> Chosen:
     return Chosen(Subject(trial_ids=frozenset([trial_id])), f"trial {trial_id}")
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Changes
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def add_note(store: Store, choice: Chosen, words: list[str]) -> str:
@@ -104,7 +96,6 @@ def remove_note(store: Store, choice: Chosen, words: list[str]) -> str:
 
 
 def add_tags(store: Store, choice: Chosen, words: list[str]) -> str:
-    """Tag with all of the words."""
     for word in words:
         if not re.fullmatch(TAG, word):
             raise BadAnnotation(f"{word!r} cannot be a tag: a word of at most 100 characters without blanks and commas")
@@ -116,7 +107,6 @@ def add_tags(store: Store, choice: Chosen, words: list[str]) -> str:
 
 
 def remove_tags(store: Store, choice: Chosen, words: list[str]) -> str:
-    """Take these tags away."""
     there = {tag for each in _own(store, choice.subject) for tag in each.tags}
     for word in words:
         if word not in there:
@@ -134,9 +124,7 @@ def _own(store: Store, subject: Subject) -> list[Annotations]:
     return [every.trials.get(trial_id, NO_ANNOTATIONS) for trial_id in subject.trial_ids]
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # What is there
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def present(store: Store, choice: Chosen | None) -> AllAnnotations:

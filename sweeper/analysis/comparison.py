@@ -83,12 +83,8 @@ class Comparison(NamedTuple):
 class Agreement(NamedTuple):
     """How many measured numbers are near their published values.
 
-    Attributes:
-        near: Shares within `MISS`.
-        compared: Measured shares, without shares that are 0 in both.
-        zeros: Shares that are 0 in both.
-        near_others: Measured numbers of other units that are no misses.
-        compared_others: Measured numbers of other units.
+    `near` of `compared` shares lie within `MISS`, without the `zeros` that are 0 in both. Of the numbers of other units
+    `near_others` of `compared_others` are no misses.
     """
 
     near: int
@@ -123,9 +119,7 @@ class Compared(NamedTuple):
     comparison: Comparison
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Columns
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def _amount(value: float | None, comparison: Comparison) -> str:
@@ -174,9 +168,7 @@ _STEPS: Field[Compared] = (Column("steps", STEPS), _of(lambda comparison: compar
 _SOURCE: Field[Compared] = (Column("source"), _of(lambda comparison: comparison.source))
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Tables and the file
-# --------------------------------------------------------------------------------------------------------------------
 
 TITLE = "Measured against published"
 

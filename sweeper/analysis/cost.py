@@ -45,7 +45,9 @@ def estimate(store: Store, trials: Iterable[TrialSpec], timed: Callable[[TrialSp
     if timed:
         average = Timing(*(statistics.fmean(values) for values in zip(*timings.values(), strict=True)))
         timings |= dict.fromkeys(rest, average)
-    seconds = sum(_seconds(by_shape[shape], timing) for shape, timing in timings.items())
+    seconds = sum(
+        trial.steps * timing.step + timing.evaluation for shape, timing in timings.items() for trial in by_shape[shape]
+    )
 
     def number(shapes: Iterable[Any]) -> str:
         return counted(sum(len(by_shape[shape]) for shape in shapes), "trial")
@@ -83,14 +85,6 @@ def _of_rows(store: Store, shapes: Mapping[Any, Any]) -> dict[Any, Timing]:
         shape: Timing(*(statistics.median(values) for values in zip(*timings, strict=True)))
         for shape, timings in rows.items()
     }
-
-
-def _seconds(trials: Sequence[TrialSpec], timing: Timing) -> float:
-    return _steps(trials) * timing.step + len(trials) * timing.evaluation
-
-
-def _steps(trials: Sequence[TrialSpec]) -> int:
-    return sum(trial.steps for trial in trials)
 
 
 def _work(trials: Sequence[TrialSpec]) -> int:

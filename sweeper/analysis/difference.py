@@ -44,9 +44,7 @@ class Side(NamedTuple):
 def side(name: str, results: str) -> Side:
     """The sweep of this name in the store `results`, or else the store at this folder or URL.
 
-    Raises:
-        DifferenceError: the name is neither a sweep nor a store, or there is no trial.
-        StoreError: a store cannot be read.
+    A name that is neither, or has no trial, is a `DifferenceError`.
     """
     store = Store.open(results)
     sweeps = latest_starts(store.sweeps()) if store.exists() else {}
@@ -66,9 +64,7 @@ def side(name: str, results: str) -> Side:
     return Side(redacted(name), trials)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Trials
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def shared_trials(a: Side, b: Side) -> list[str]:
@@ -84,9 +80,7 @@ def shared_trials(a: Side, b: Side) -> list[str]:
     return lines
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Settings
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def differing_entries(a: Side, b: Side) -> Table:
@@ -109,9 +103,7 @@ def _values(records: Sequence[Mapping[str, Any]], path: str) -> set[Any]:
     return {record.get(path) for record in records}
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Metrics
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class Move(NamedTuple):

@@ -42,11 +42,9 @@ def _logarithmic(node: Node, path: str) -> Iterator[str]:
 
 
 def importances(ranked: Ranking, logarithmic: set[str]) -> dict[str, float]:
-    """The share of every entry that differs between the settings, the largest first; they add up to 1.
+    """The share of every entry that differs between at least two ranked settings, the largest first; they add up to 1.
 
-    Args:
-        ranked: At least two settings.
-        logarithmic: Entries whose scale is logarithmic.
+    `logarithmic` has the entries whose scale is logarithmic.
     """
     import optuna  # a second of import
 

@@ -102,9 +102,7 @@ def ranked_settings(sweep: str, ranked: Ranking, most: int = SHOWN_SETTINGS) -> 
     return table._replace(title=title, note="; ".join(filter(None, (table.note, others))))
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Sweeps of a store
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def recorded_space(record: SweepRecord) -> SweepSpec | None:

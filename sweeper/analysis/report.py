@@ -75,12 +75,7 @@ def _make_folder(folder: Path, proposal: str = "") -> None:
 
 
 def write_report(options: ReportOptions, every: int | None = None, quiet: bool = False) -> Reported:
-    """Draw, print and write a report; `every` are the seconds after which an open page loads itself again.
-
-    Raises:
-        ReportError, SearchSpaceError: a sweep or a space cannot be read, or there is nothing to report.
-        StoreError, OSError: the store cannot be read, or a file cannot be written.
-    """
+    """Draw, print and write a report; `every` are the seconds after which an open page loads itself again."""
     results, html = options.results, options.html
     folder = options.out or (Path("report") if "://" in results else Path(results) / "report")
     store = Store.existing(results)
@@ -202,11 +197,7 @@ def _state(store: Store) -> Any:
 
 
 def print_difference(results: str, a: str, b: str) -> None:
-    """Print how two sweeps of a store, or two stores, differ.
-
-    Raises:
-        DifferenceError, StoreError: see `difference.side`.
-    """
+    """Print how two sweeps of a store, or two stores, differ."""
     sides = difference.side(a, results), difference.side(b, results)
     printer = Printer()
     for line in difference.shared_trials(*sides):
@@ -216,9 +207,7 @@ def print_difference(results: str, a: str, b: str) -> None:
         printer.table(table)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # What is printed and written
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class Printer:
@@ -233,7 +222,6 @@ class Printer:
         self._console.print(printable(text), markup=False, soft_wrap=True)
 
     def table(self, table: Table) -> None:
-        """Print a table."""
         self._console.print(terminal(table))
 
 

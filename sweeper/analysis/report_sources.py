@@ -63,13 +63,8 @@ def sources(
 ) -> list[Source]:
     """The panels to draw and their trials: of the spaces, of the sweeps, or of every recorded sweep with panels.
 
-    With `panels_needed` a list without any panel is refused. `planned_for` is the store as its user has named it, if
-    spaces are to show no trials but those that they plan.
-
-    Raises:
-        ReportError: the panels of one of `sweeps` can no longer be read, or there are none and they are needed.
-        StoreError: a sweep is not recorded, or the store cannot be read.
-        SearchSpaceError: a space cannot be read.
+    With `panels_needed` a list without any panel is refused, as are panels of `sweeps` that can no longer be read.
+    `planned_for` is the store as its user has named it, if spaces are to show no trials but those that they plan.
     """
     latest = latest_starts(store.sweeps(), sweeps)
     listed = [_of_space(store, everything, search_space.read(path), planned_for) for path in spaces]
@@ -134,11 +129,8 @@ def _missing(store: Store, trial_ids: Collection[str], spec: SweepSpec) -> str:
 
 
 def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
-    """The panels of a recorded sweep; its trials need not be legal any more.
-
-    Raises:
-        ReportError: the panels are no longer legal.
-    """
+    """The panels of a recorded sweep, whose trials need not be legal any more; panels that are not are a
+    `ReportError`."""
     try:
         tree = document_tree(record.text)
         for override in record.overrides:
@@ -150,9 +142,7 @@ def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
         raise ReportError(f"{message}\n{error}") from None
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Outcomes that panels draw
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def drawn_outcomes(store: Store, sweeps: Collection[str] = ()) -> dict[str, set[str]]:
@@ -160,10 +150,6 @@ def drawn_outcomes(store: Store, sweeps: Collection[str] = ()) -> dict[str, set[
 
     Panels are made as in a report, and every outcome that they read is noted. So the answer is exact for every kind,
     and a trial that no panel draws, such as a stopped trial, needs none.
-
-    Raises:
-        ReportError: the panels of a sweep can no longer be read.
-        StoreError: a sweep is not recorded, or the store cannot be read.
     """
     drawn: dict[str, set[str]] = defaultdict(set)
     results = Results.of_store(store)

@@ -40,9 +40,7 @@ CACHED = 2**14
 """Largest number of tasks that are cached, and of values of an outcome that are not rounded."""
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Columns
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def current(rows: pa.Table) -> pa.Table:
@@ -162,9 +160,7 @@ def value_order(value: Any) -> tuple[int, float, str]:
     return (1, float(value), "") if is_number(value) else (2, 0.0, str(value))
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Columns of JSON
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def extra_metrics(text: str | None) -> dict[str, float]:
@@ -201,9 +197,7 @@ def _task(text: str) -> Task | None:
         return None
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Trials
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> list[float]:
@@ -302,9 +296,7 @@ def _distribution(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     return (distinct, counts) if len(distinct) else None
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Evaluations
-# --------------------------------------------------------------------------------------------------------------------
 
 OF_EVALUATION = [name for name in IN_FILE.names if name in TRIALS.names and name != "schema_version"]
 """Columns that an evaluation has under the name that they have in a row of a trial."""

@@ -110,9 +110,7 @@ def _reason(kind: str | None, message: str | None) -> str:
     return ": ".join(part for part in (kind, one_line(message or "")) if part) or "no reason given"
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Trials that are not finished
-# --------------------------------------------------------------------------------------------------------------------
 
 MAX_REASONS = 20
 """Largest number of reasons that are printed, the most frequent first."""
@@ -123,12 +121,9 @@ def unfinished(
 ) -> dict[str, list[str]]:
     """The planned trials that are not finished when a start ends, by the reason for it.
 
-    Args:
-        planned: Ids of the trials of the sweep.
-        rows: Their rows in the store.
-        done: Statuses, beside "finished", with which the sweep does not run a trial again.
-        lost: Trials that workers could not commit. A lost trial that has a row by now is not unfinished.
-        refused: Whether the start ended early because nothing could be committed.
+    `done` are the statuses, beside "finished", with which the sweep does not run a trial again. A trial that workers
+    have `lost` and that has a row by now is not unfinished. `refused` says that the start ended early because nothing
+    could be committed.
     """
     reasons: dict[str, list[str]] = collections.defaultdict(list)
     explained = set(rows.loc[rows["status"].isin(["finished", *done]), "trial_id"])
@@ -160,9 +155,7 @@ def _named(trial_ids: Sequence[str]) -> str:
     return f"trial {trial_ids[0]}" + (f" and {len(trial_ids) - 1:,} more" if len(trial_ids) > 1 else "")
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Drivers
-# --------------------------------------------------------------------------------------------------------------------
 
 FRESH = 4
 """A driver elsewhere counts as alive until so many of its heartbeats in a row are missing."""
@@ -177,7 +170,6 @@ class Driver(NamedTuple):
 
     @property
     def sweep(self) -> str:
-        """The sweep of the driver."""
         return self.stored.sweep
 
     @property
@@ -189,11 +181,7 @@ class Driver(NamedTuple):
 
 
 def drivers(store: Store) -> list[Driver]:
-    """The drivers of a store, by sweep. The clock of the store is read only if a driver is on another machine.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """The drivers of a store, by sweep. The clock of the store is read only if a driver is on another machine."""
     stored = heartbeats(store.files)
     lives: list[Life] = [life(each.heartbeat.process) for each in stored]
     now = store_clock(store.files) if "elsewhere" in lives else None

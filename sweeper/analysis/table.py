@@ -131,14 +131,7 @@ Field = tuple[Column, Callable[[RecordT], Any]]
 
 
 class Table(NamedTuple):
-    """Rows of values under titled columns.
-
-    Attributes:
-        title: What the table shows.
-        columns: Heads, one for every value of a row.
-        rows: Values; None for a missing value.
-        note: A sentence that explains the rows.
-    """
+    """Rows of values under titled columns, None for a missing value, and a note that explains the rows."""
 
     title: str
     columns: tuple[Column, ...]
@@ -211,9 +204,7 @@ def _only(table: Table, places: Sequence[int]) -> Table:
     )
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Renderers
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def markdown(table: Table) -> str:

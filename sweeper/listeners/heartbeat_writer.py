@@ -41,19 +41,12 @@ class HeartbeatWriter:
     that the driver stop.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        command: str,
-        stop: Callable[[], None],
-        seconds: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ):
+    def __init__(self, store: Store, command: str, stop: Callable[[], None], seconds: float | None = None):
         self._store, self._command, self._stop = store, command, stop
         self._seconds = SECONDS if seconds is None else seconds
         self._driver, self._process = new_driver(), this_process()
-        self._clock, self._begun = clock, clock()
-        self._progress = SweepProgress(clock)
+        self._begun = time.monotonic()
+        self._progress = SweepProgress()
         self._state = "starting"
         self._told: Heartbeat | None = None
         self._next = 0.0
@@ -73,8 +66,8 @@ class HeartbeatWriter:
                 return
             case _:
                 pass
-        if not isinstance(event, events.Ticked) or self._clock() >= self._next:
-            self._next = self._clock() + 1.0
+        if not isinstance(event, events.Ticked) or time.monotonic() >= self._next:
+            self._next = time.monotonic() + 1.0
             self._told = self._heartbeat()
         if isinstance(event, events.SweepPlanned) and self._thread is None:
             self._thread = threading.Thread(target=self._beat, daemon=True)
@@ -88,7 +81,7 @@ class HeartbeatWriter:
             command=self._command,
             state=self._state,
             every=self._seconds,
-            elapsed=self._clock() - self._begun,
+            elapsed=time.monotonic() - self._begun,
             trials=progress.plan.trials,
             done=progress.done,
             failed=progress.failed,

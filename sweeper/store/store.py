@@ -175,9 +175,9 @@ class Store:
         set_aside(self._files, reading.damage)
         return reading.rows
 
-    def committed(self, trial_ids: Iterable[str] | None = None) -> dict[str, Status]:
-        """Status of every committed trial, or of those listed, by id."""
-        rows = self._read(["trial_id", "status"], trial_ids)
+    def committed(self) -> dict[str, Status]:
+        """Status of every committed trial by id."""
+        rows = self._read(["trial_id", "status"])
         return dict(zip(rows["trial_id"].to_pylist(), rows["status"].to_pylist(), strict=True))
 
     def seals_of(self, trials: Iterable[TrialSpec]) -> dict[str, TrialSeal]:
@@ -267,9 +267,9 @@ class Store:
             set_aside(self._files, [Damage(seal.name, str(error))])
             return None
 
-    def verify(self, trial_ids: Iterable[str] | None = None) -> list[str]:
+    def verify(self) -> list[str]:
         """Read the files of trials to the last byte; the ids of those that are damaged, and now set aside."""
-        reading = committed_trials.read(self._files, ["seal"], trial_ids)
+        reading = committed_trials.read(self._files, ["seal"])
         set_aside(self._files, reading.damage)
         seals = list(map(seal_of, reading.rows["seal"].to_pylist()))
         parts = in_threads(lambda seal: self._parts(seal, *TRIAL_FILE.names), seals)

@@ -88,7 +88,7 @@ def sealed_row(
     """
     columns = {
         "network": pa.array([network], NETWORK_COLUMN.type),
-        "outcomes": _one_map(outcomes, OUTCOMES_COLUMN),
+        "outcomes": _outcomes_column(outcomes),
         "curves": curves,
     }
     columns |= {field.name: pa.array([row.get(field.name)], field.type) for field in ROW}
@@ -164,12 +164,14 @@ def _curves(points: Sequence[tuple[int, str, float]]) -> pa.Array:
     return pa.array([list(curves.items())], CURVES_COLUMN.type)
 
 
-def _one_map(values: Mapping[str, np.ndarray], field: pa.Field) -> pa.Array:
-    """One value of a column of lists by name."""
+def _outcomes_column(values: Mapping[str, np.ndarray]) -> pa.Array:
+    """One value of the column `outcomes`."""
     offsets = np.cumsum([0, *map(len, values.values())], dtype=np.int32)
     numbers = np.concatenate([np.zeros(0, np.float32), *values.values()])
-    lists = pa.ListArray.from_arrays(offsets, pa.array(numbers, field.type.item_type.value_type))
-    return pa.MapArray.from_arrays([0, len(values)], pa.array(list(values), pa.string()), lists).cast(field.type)
+    lists = pa.ListArray.from_arrays(offsets, pa.array(numbers, OUTCOMES_COLUMN.type.item_type.value_type))
+    return pa.MapArray.from_arrays([0, len(values)], pa.array(list(values), pa.string()), lists).cast(
+        OUTCOMES_COLUMN.type
+    )
 
 
 DISTINCT = 4096

@@ -1,7 +1,6 @@
 """A trial as a run of an experiment tracker, and the export of a store's sweeps to a tracker."""
 
 import abc
-import contextlib
 import datetime
 import importlib
 import math
@@ -189,15 +188,6 @@ def with_curves(store: Store, runs: Sequence[Run]) -> Iterator[Run]:
             yield replace(run, curves=curves.get(run.trial_id, {}))
 
 
-@contextlib.contextmanager
-def needed(extra: str) -> Iterator[None]:
-    """Say in one sentence, an `ExportError`, what to install where an import fails."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise ExportError(f"{error.name} is not installed: pip install 'sweeper[{extra}]'") from None
-
-
 TRACKERS = ("mlflow", "optuna", "tensorboard", "wandb")
 """Names of the trackers; the tracker `x` is the function `tracker` of the module `sweeper.trackers.to_x`."""
 
@@ -207,5 +197,7 @@ def tracker(name: str, destination: str) -> Tracker:
 
     An `ExportError` if its packages are not installed, or the destination makes no sense.
     """
-    with needed(name):
+    try:
         return importlib.import_module(f"sweeper.trackers.to_{name}").tracker(destination)
+    except ModuleNotFoundError as error:
+        raise ExportError(f"{error.name} is not installed: pip install 'sweeper[{name}]'") from None

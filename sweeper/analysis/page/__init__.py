@@ -5,10 +5,10 @@ security policy says so to the browser, which then runs the one script and appli
 there. All text comes from a store that anybody may have written, so the template engine escapes every value and spells
 out its control characters, and no value is ever put into the script, the style or an address.
 
-Without JavaScript everything is there to be read; the script adds the filter and the sorting of tables. The filter
-hides what is about trials of other kinds (`page_table`). It stands in the fragment of the address, so that a link can
-name a filtered page. The script also says what is under the pointer in the training curves. The script
-reloads a live page and keeps filter, place and order of the tables.
+Without JavaScript everything is there to be read. The script adds the sorting of tables, the values under the pointer
+in the training curves, and the filter, which hides what is about trials of other kinds (`page_table`); a link can name
+a filtered page, as the filter stands in the fragment of the address. The script reloads a live page and keeps filter,
+place and order of the tables.
 
 A table that cannot be made is a note on the page; it never ends the report.
 """
@@ -78,14 +78,11 @@ def render(
 
     Args:
         store: Where the starts of the sweeps are read.
-        rows: All rows of the store, as `Store.trials` returns them; the caller has read them for the figures.
+        rows: All rows of the store, which the caller has read for the figures.
         sections: Figures and comparisons, in this order.
         tables: Further tables, such as advice on seeds and votes.
         sweeps: Names of recorded sweeps; status and trials are theirs alone if any are given.
         every: Seconds after which an open page loads itself again; None for a page that stays as it is.
-
-    Raises:
-        StoreError: the store cannot be read.
     """
     starts = starts_by_name([record for record in store.sweeps() if not sweeps or record.name in sweeps])
     planned = {trial_id for records in starts.values() for trial_id in records[-1].trial_ids}
