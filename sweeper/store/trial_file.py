@@ -167,11 +167,9 @@ def _curves(points: Sequence[tuple[int, str, float]]) -> pa.Array:
 def _outcomes_column(values: Mapping[str, np.ndarray]) -> pa.Array:
     """One value of the column `outcomes`."""
     offsets = np.cumsum([0, *map(len, values.values())], dtype=np.int32)
-    numbers = np.concatenate([np.zeros(0, np.float32), *values.values()])
-    lists = pa.ListArray.from_arrays(offsets, pa.array(numbers, OUTCOMES_COLUMN.type.item_type.value_type))
-    return pa.MapArray.from_arrays([0, len(values)], pa.array(list(values), pa.string()), lists).cast(
-        OUTCOMES_COLUMN.type
-    )
+    lists = pa.ListArray.from_arrays(offsets, pa.array(np.concatenate([np.zeros(0, np.float32), *values.values()])))
+    names = pa.array(list(values), pa.string())
+    return pa.MapArray.from_arrays([0, len(values)], names, lists).cast(OUTCOMES_COLUMN.type)
 
 
 DISTINCT = 4096
