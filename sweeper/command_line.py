@@ -98,7 +98,6 @@ class CommandLine(typer.Typer):
         super().__init__(add_completion=False, pretty_exceptions_enable=False, **settings)
 
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
-        """Run the command that the command line names, and end the process."""
         # Imports make hundreds of thousands of objects that stay until the end. Python would look through all of them
         # again and again: a third of the time of a command that does little.
         gc.set_threshold(100_000)

@@ -17,8 +17,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, Protocol, runtime_checkable
 
-Status = Literal["finished", "stopped", "failed"]
-"""Status of a committed row."""
+Status = Literal["finished", "stopped", "failed"]  # status of a committed row
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,11 +32,8 @@ from sweeper.trial.entry_names import entries, entry_names, varying
 from sweeper.trial.metrics import SUCCESS, Metric, estimate_of
 from sweeper.trial.trial_spec import Baseline
 
-NEARLY = 0.98
-"""A tail within 1 - NEARLY of the best tail, relative to its size, counts as equally good."""
-
-FAILURE = 0.05
-"""Probability with which a vote may be wrong."""
+NEARLY = 0.98  # a tail within 1 - NEARLY of the best tail, relative to its size, counts as equally good
+FAILURE = 0.05  # probability with which a vote may be wrong
 
 
 def advice_tables(results: Results) -> list[Table]:
@@ -141,7 +138,6 @@ def enough_seeds(results: Results) -> list[EnoughSeeds]:
 
 
 def as_good(tail: Metric, value: float, best: float) -> bool:
-    """Whether a tail is nearly the best one."""
     sign = 1 if tail.high_is_good else -1
     return sign * value >= sign * best - (1 - NEARLY) * abs(best)
 
@@ -183,7 +179,6 @@ SEEDS_TITLE = "How many seeds m a training step needs"
 
 
 def seeds_table(advice: Iterable[EnoughSeeds]) -> Table:
-    """The advice as a table."""
     columns = (
         *_SHARED_COLUMNS,
         Column("m tried", Form(_listed)),
@@ -320,7 +315,6 @@ VOTES_TITLE = "How many votes each network needs"
 
 
 def votes_table(advice: Sequence[Votes]) -> Table:
-    """The votes as a table."""
     groups = sorted({group for votes in advice for group in votes.shown})
     columns = (
         *_SHARED_COLUMNS,

@@ -117,7 +117,6 @@ def remove_tags(store: Store, choice: Chosen, words: list[str]) -> str:
 
 
 def _own(store: Store, subject: Subject) -> list[Annotations]:
-    """The notes and tags of the sweep, or of each of the trials."""
     every = read_annotations(store.files)
     if subject.sweep is not None:
         return [every.sweeps.get(subject.sweep, NO_ANNOTATIONS)]

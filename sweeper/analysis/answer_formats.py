@@ -28,11 +28,8 @@ PROVENANCE = tuple(name for name in _NAMES[_NAMES.index("pack_id") :] if name !=
 JSON_COLUMNS = ("spec", "extra_metrics")
 """Columns of `trials` in JSON, whose entries have columns of their own in named rows."""
 
-NOTHING = (None, [])
-"""Values that are left out of an answer: missing ones, and empty lists."""
-
-SHOWN = 200
-"""Rows that are printed as a table; the other formats print all."""
+NOTHING = (None, [])  # values that are left out of an answer: missing ones, and empty lists
+SHOWN = 200  # rows that are printed as a table; the other formats print all
 
 
 def print_table(answer: pa.Table, sql: str) -> None:

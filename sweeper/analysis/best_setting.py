@@ -22,8 +22,7 @@ from sweeper.space.yaml_tree import Node
 from sweeper.trial.entry_names import varying_names
 from sweeper.trial.trial_spec import with_unwritten
 
-LEAST_SEEDS = 5
-"""Training seeds of the repetition, unless the search had more."""
+LEAST_SEEDS = 5  # training seeds of the repetition, unless the search had more
 
 
 def ending(

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from sweeper.analysis.table import CODE, COUNT, VALUE, Column, Field, Form, Table, tabulated
 
-MISS = 0.05
-"""A share that is further than this from its published value is a miss."""
+MISS = 0.05  # a share that is further than this from its published value is a miss
 
 RELATIVE_MISS, READING_ERROR = 0.1, 0.01
 """A number of another unit, such as a loss or a number of steps, is a miss if it is further from its published value
@@ -47,7 +46,6 @@ class Comparison(NamedTuple):
 
     @property
     def difference(self) -> float | None:
-        """The measured less the published value."""
         return None if self.measured is None else self.measured - self.published
 
     @property
@@ -103,7 +101,6 @@ class Agreement(NamedTuple):
 
 
 def agreement(compared: Iterable[Comparison]) -> Agreement:
-    """The published numbers that are measured, counted."""
     judged = [comparison for comparison in compared if comparison.judged]
     shares = [comparison for comparison in judged if comparison.percent]
     others = [comparison for comparison in judged if not comparison.percent]
@@ -220,7 +217,6 @@ def measured_numbers(entries: Sequence[Compared]) -> Table:
 
 
 def unmeasured_numbers(entries: Sequence[Compared]) -> Table:
-    """The published numbers that are not measured yet."""
     unmeasured = [entry for entry in entries if entry.comparison.measured is None]
     return tabulated("Not measured yet", (_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _SOURCE), unmeasured)
 

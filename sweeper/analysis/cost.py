@@ -20,8 +20,7 @@ from sweeper.packs.trial_timing import Timing
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import TrialSpec
 
-PATIENCE_SECONDS = 20.0
-"""After this time no further shape is timed."""
+PATIENCE_SECONDS = 20.0  # after this time no further shape is timed
 
 
 def estimate(store: Store, trials: Iterable[TrialSpec], timed: Callable[[TrialSpec], Timing] | None = None) -> str:
@@ -74,7 +73,6 @@ def _by_timing(shapes: Mapping[Any, Sequence[TrialSpec]], timed: Callable[[Trial
 
 
 def _of_rows(store: Store, shapes: Mapping[Any, Any]) -> dict[Any, Timing]:
-    """The cost of the shapes that have rows in the store."""
     rows: dict[Any, list[Timing]] = defaultdict(list)
     for row in store.trials().select(["spec", "steps_done", "train_seconds", "evaluation_seconds"]).to_pylist():
         if row["train_seconds"] and row["evaluation_seconds"] and row["steps_done"]:

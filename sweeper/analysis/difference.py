@@ -168,7 +168,6 @@ def moved_metrics(a: Side, b: Side) -> Table:
 
 
 def _same_rows(first: Setting, second: Setting) -> bool:
-    """Whether both sides have the same trials with the same numbers."""
     left, right = (setting.rows.set_index("trial_id")[list(METRICS)].sort_index() for setting in (first, second))
     return left.equals(right)
 

@@ -17,8 +17,7 @@ from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries, varying_names
 from sweeper.trial.trial_spec import trial_id
 
-MOST_SEARCHES = 20
-"""Largest number of searches that have a line of their own."""
+MOST_SEARCHES = 20  # largest number of searches that have a line of their own
 
 
 def searches_of(space: SweepSpec) -> list[tuple[str, ...]]:

@@ -20,8 +20,7 @@ from sweeper.trial.trial_spec import Baseline
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
-LEAST_SETTINGS = 10
-"""With fewer settings the best tenth is less than one setting."""
+LEAST_SETTINGS = 10  # with fewer settings the best tenth is less than one setting
 
 
 def logarithmic_entries(space: SweepSpec) -> set[str]:
@@ -70,7 +69,6 @@ def used_entries(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parameter(value: Any) -> int | float | str:
-    """A value as a parameter of Optuna."""
     return value if isinstance(value, int | float) else value_text(value)
 
 

@@ -21,8 +21,7 @@ from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
 from sweeper.trial.entry_names import entries
 
-SHOWN_STEPS = 40
-"""Largest number of points of a curve that are shown to people."""
+SHOWN_STEPS = 40  # largest number of points of a curve that are shown to people
 
 
 class Answer(NamedTuple):

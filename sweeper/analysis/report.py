@@ -35,11 +35,8 @@ from sweeper.analysis.table import Table, attempted, markdown, terminal
 from sweeper.messages import UserError, counted, printable, printable_lines, redacted
 from sweeper.store.store import Store
 
-MIN_WIDTH = 120
-"""Columns of the table when the output is no terminal."""
-
-SHARE = 0.1
-"""Share of the time that goes into writing a live page at most."""
+MIN_WIDTH = 120  # columns of the table when the output is no terminal
+SHARE = 0.1  # share of the time that goes into writing a live page at most
 
 
 @dataclass(frozen=True)
@@ -197,7 +194,6 @@ def _state(store: Store) -> Any:
 
 
 def print_difference(results: str, a: str, b: str) -> None:
-    """Print how two sweeps of a store, or two stores, differ."""
     sides = difference.side(a, results), difference.side(b, results)
     printer = Printer()
     for line in difference.shared_trials(*sides):
@@ -245,8 +241,6 @@ def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, w
 
 
 def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[Table]:
-    """The table of the settings of each sweep."""
-
     def table(source: Source) -> Table:
         reached = settings(every[every["trial_id"].isin(source.trial_ids)])
         made = settings_table(reached)

@@ -266,7 +266,6 @@ class Results:
         return cls(finished, outcomes, curves)
 
     def only(self, trial_ids: Iterable[str]) -> "Results":
-        """The results of the listed trials alone."""
         return replace(self, trials=self.trials[self.trials["trial_id"].isin(set(trial_ids))].reset_index(drop=True))
 
     def of_evaluations(self) -> "Results":

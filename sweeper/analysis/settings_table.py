@@ -23,11 +23,8 @@ from sweeper.trial.contracts import Abilities
 from sweeper.trial.entry_names import entries, entry_names, varying
 from sweeper.trial.metrics import LOSS, SUCCESS, estimate_of, metric_named
 
-MAX_ROWS = 100
-"""Largest number of settings in a table."""
-
-MAX_VARYING = 8
-"""Largest number of columns for entries that differ between settings."""
+MAX_ROWS = 100  # largest number of settings in a table
+MAX_VARYING = 8  # largest number of columns for entries that differ between settings
 
 STATUSES = ("finished", "stopped", "failed")
 

@@ -166,8 +166,7 @@ def _explained(message: str) -> str:
 
 _LOCKS = ("enable_external_access=false", "python_enable_replacements=false", "lock_configuration=true")
 _NO_SWEEP = re.compile(r'column "sweep" not found', re.IGNORECASE)
-_STORED = "stored_outcomes"
-"""The outcomes as the files hold them, one row a trial."""
+_STORED = "stored_outcomes"  # the outcomes as the files hold them, one row a trial
 
 
 def _narrowed(answer: pa.Table) -> pa.Table:

@@ -42,7 +42,6 @@ PROGRESS = Form(
 
 
 def starts_by_name(records: Sequence[SweepRecord]) -> dict[str, list[SweepRecord]]:
-    """The starts of every sweep, in the order in which the records are given."""
     starts: dict[str, list[SweepRecord]] = collections.defaultdict(list)
     for record in records:
         starts[record.name].append(record)
@@ -100,7 +99,6 @@ def moment(text: str) -> datetime.datetime | str:
 
 
 def failures(store: Store, record: SweepRecord, committed: Mapping[str, Status]) -> collections.Counter[str]:
-    """Number of failed trials of a sweep by reason."""
     failed = [trial_id for trial_id in record.trial_ids if committed.get(trial_id) == "failed"]
     rows = store.trials(failed).select(["error_kind", "error_message"]).to_pylist() if failed else []
     return collections.Counter(_reason(row["error_kind"], row["error_message"]) for row in rows)
@@ -112,8 +110,7 @@ def _reason(kind: str | None, message: str | None) -> str:
 
 # Trials that are not finished
 
-MAX_REASONS = 20
-"""Largest number of reasons that are printed, the most frequent first."""
+MAX_REASONS = 20  # largest number of reasons that are printed, the most frequent first
 
 
 def unfinished(
@@ -157,8 +154,7 @@ def _named(trial_ids: Sequence[str]) -> str:
 
 # Drivers
 
-FRESH = 4
-"""A driver elsewhere counts as alive until so many of its heartbeats in a row are missing."""
+FRESH = 4  # a driver elsewhere counts as alive until so many of its heartbeats in a row are missing
 
 
 class Driver(NamedTuple):
@@ -192,7 +188,6 @@ def drivers(store: Store) -> list[Driver]:
 
 
 def sentence(driver: Driver) -> str:
-    """The state of a driver in one line."""
     heartbeat = driver.stored.heartbeat
     where = f"on {heartbeat.process.host} (process {heartbeat.process.pid})"
     if not driver.lives:

@@ -23,11 +23,8 @@ from sweeper.messages import duration, printable
 
 logger = logging.getLogger(__name__)
 
-GAP = 2
-"""Blanks between two columns on a terminal."""
-
-MAX_VALUES = 6
-"""Most values in one cell; of more values only the ends are told."""
+GAP = 2  # blanks between two columns on a terminal
+MAX_VALUES = 6  # most values in one cell; of more values only the ends are told
 
 RecordT = TypeVar("RecordT")
 
@@ -122,12 +119,10 @@ class Column(NamedTuple):
     empty: str = ""
 
     def text(self, value: Any) -> str:
-        """A cell of the column as text."""
         return self.empty if value is None else self.form.text(value)
 
 
-Field = tuple[Column, Callable[[RecordT], Any]]
-"""A column, and its value of a record."""
+Field = tuple[Column, Callable[[RecordT], Any]]  # a column, and its value of a record
 
 
 class Table(NamedTuple):
@@ -140,7 +135,6 @@ class Table(NamedTuple):
 
 
 def tabulated(title: str, fields: Sequence[Field[RecordT]], records: Iterable[RecordT], note: str = "") -> Table:
-    """A table with one row for every record."""
     rows = tuple(tuple(value(record) for _, value in fields) for record in records)
     return Table(title, tuple(column for column, _ in fields), rows, note)
 

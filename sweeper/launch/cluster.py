@@ -34,11 +34,8 @@ from sweeper.messages import counted
 from sweeper.space.resources import Resources
 from sweeper.trial.private_folder import private_folder
 
-CONNECT_SECONDS = 30
-"""After this time without an answer a cluster counts as refusing the driver."""
-
-HEAD_SECONDS = 1.0
-"""Seconds between two checks of the head."""
+CONNECT_SECONDS = 30  # after this time without an answer a cluster counts as refusing the driver
+HEAD_SECONDS = 1.0  # seconds between two checks of the head
 
 LEAST_ADDRESS_SPACE = 6 * 2**30
 """Bytes of address space. With less, Ray or its workers cannot make threads, and processes abort one after another."""

@@ -27,8 +27,7 @@ from sweeper.trial.private_folder import private_folder
 from sweeper.trial.project_files import ProjectFiles
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
-MOST_BYTES = 500 * 2**20
-"""Size of the largest copy; Ray ships no more to the nodes of a cluster."""
+MOST_BYTES = 500 * 2**20  # size of the largest copy; Ray ships no more to the nodes of a cluster
 
 
 class CodeSnapshot(NamedTuple):

@@ -35,8 +35,6 @@ STACKS = 8
 
 
 class _Worker:
-    """Computes one block after another."""
-
     def objectives(
         self, trials: str, code: Code, distribution: Distribution, step: np.ndarray, block: int
     ) -> np.ndarray:
@@ -122,6 +120,5 @@ class Population:
         return evaluate
 
     def close(self) -> None:
-        """End the workers."""
         for worker in self._workers:
             ray.kill(worker)

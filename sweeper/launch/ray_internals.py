@@ -21,11 +21,8 @@ from ray.exceptions import RpcError
 
 from sweeper.launch.environment import variables
 
-LOOK_OFTEN_SECONDS = 5.0
-"""For how long a node that starts is looked for often."""
-
-LOOK_SECONDS = 0.02
-"""Between two such looks."""
+LOOK_OFTEN_SECONDS = 5.0  # for how long a node that starts is looked for often
+LOOK_SECONDS = 0.02  # between two such looks
 
 QUICK_START: dict[str, Any] = {
     "_system_config": {

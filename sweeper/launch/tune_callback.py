@@ -33,8 +33,7 @@ from sweeper.packs.progress_events import ProgressEvents, label, varying
 from sweeper.space.resources import Resources
 from sweeper.store.store import StoreError
 
-MAX_WORKER_DEATHS = 3
-"""How often the worker of one pack may die before the pack counts as failed."""
+MAX_WORKER_DEATHS = 3  # how often the worker of one pack may die before the pack counts as failed
 
 MAX_STUCK = 1
 """How often the worker of one pack may be ended for want of progress before the pack is lost."""
@@ -42,11 +41,8 @@ MAX_STUCK = 1
 MAX_LOST_IN_A_ROW = 3
 """After this number of packs in a row that could not commit, nothing can be committed any more, and the sweep ends."""
 
-NODES_SECONDS = 2.0
-"""Between two looks at the nodes of the cluster while nothing runs."""
-
-GRACE_SECONDS = 20.0
-"""Seconds that running packs have to leave a checkpoint when they are ordered to."""
+NODES_SECONDS = 2.0  # between two looks at the nodes of the cluster while nothing runs
+GRACE_SECONDS = 20.0  # seconds that running packs have to leave a checkpoint when they are ordered to
 
 
 class Ended(BaseException):
@@ -285,7 +281,6 @@ class SweepCallback(NotSaved, tune.Callback):
             self._stream.emit(self._job.planned())
 
     def _give_up(self, work: Work, message: str, step: int) -> None:
-        """End a pack whose worker has died too often."""
         if not self._job.work_kind.leaves_failed_rows:
             self._lose(work, message)
             return

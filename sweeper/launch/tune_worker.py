@@ -35,8 +35,7 @@ from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.provenance import Provenance
 
-REPORT_SECONDS = 1.0
-"""Seconds of training between two reports, as long as the driver keeps up."""
+REPORT_SECONDS = 1.0  # seconds of training between two reports, as long as the driver keeps up
 
 LONGEST_REPORT_SECONDS = 5.0
 """Most seconds between two reports. An order of the driver waits as long, and `GRACE_SECONDS` must be longer."""
@@ -161,7 +160,6 @@ class PackWorker(tune.Trainable):
         return trainer.with_population(self._population.evaluator(pack.trials, self._code))
 
     def cleanup(self) -> None:
-        """Called when the process has done its last pack."""
         if self._population is not None:
             self._population.close()
 

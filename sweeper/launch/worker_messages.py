@@ -77,7 +77,6 @@ def encoded(work: Work) -> dict[str, Any]:
 
 
 def decoded(config: dict[str, Any]) -> Work:
-    """The work in a Tune configuration."""
     trials = tuple(TrialSpec.model_validate(trial) for trial in json.loads(config["trials"]))
     segment = json.loads(config["segment"])
     return Work(Pack(trials), tuple(json.loads(config["pending"])), None if segment is None else Segment(**segment))

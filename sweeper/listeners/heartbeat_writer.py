@@ -27,11 +27,8 @@ from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
 from sweeper.store.files import StoreError
 from sweeper.store.store import Store
 
-SECONDS = 5.0
-"""Between two heartbeats, and between two looks for a request to stop."""
-
-GOODBYE_SECONDS = 10.0
-"""How long an end waits for a store that does not answer."""
+SECONDS = 5.0  # between two heartbeats, and between two looks for a request to stop
+GOODBYE_SECONDS = 10.0  # how long an end waits for a store that does not answer
 
 
 class HeartbeatWriter:

@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sweeper.listeners.driver_process import DriverProcess, life
 from sweeper.store.files import DurableFiles, StoreError
 
-LARGEST_HEARTBEAT = 2**20
-"""Bytes of the largest file that is read as a heartbeat."""
+LARGEST_HEARTBEAT = 2**20  # bytes of the largest file that is read as a heartbeat
 
 LONGEST_PAUSE = 60.0
 """Most seconds between two heartbeats; nobody waits for a driver that promises fewer."""
@@ -27,14 +26,9 @@ LONGEST_PAUSE = 60.0
 Amount = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
 
-MOST_PACKS = 100
-"""Running packs of which a heartbeat says more than their number."""
-
-LOOK_SECONDS = 1.0
-"""Between two looks for an answer to a request to stop."""
-
-PATIENCE = 60.0
-"""Seconds without a new heartbeat after which a driver elsewhere is given up."""
+MOST_PACKS = 100  # running packs of which a heartbeat says more than their number
+LOOK_SECONDS = 1.0  # between two looks for an answer to a request to stop
+PATIENCE = 60.0  # seconds without a new heartbeat after which a driver elsewhere is given up
 
 _NAME = re.compile(r"drivers/([A-Za-z0-9_][\w.-]*)/([0-9a-f]{16})\.json", re.ASCII)
 
@@ -110,7 +104,6 @@ class StoredHeartbeat(NamedTuple):
 
 
 def new_driver() -> str:
-    """The id of a driver."""
     return secrets.token_hex(8)
 
 
@@ -154,12 +147,10 @@ def store_clock(files: DurableFiles) -> int | None:
 
 
 def ask_to_stop(files: DurableFiles, sweep: str, driver: str) -> None:
-    """Ask a driver to stop; it looks with its next heartbeat."""
     files.write(f"drivers/{sweep}/{driver}.stop", b"")
 
 
 def is_asked_to_stop(files: DurableFiles, sweep: str, driver: str) -> bool:
-    """Whether there is a request that the driver stop."""
     return files.read(f"drivers/{sweep}/{driver}.stop") is not None
 
 

@@ -110,7 +110,6 @@ class SweepProgress:
 
     @property
     def failed(self) -> int:
-        """Number of trials with a failed row."""
         return self.plan.failed + self._rows["failed"]
 
     @property
@@ -150,7 +149,6 @@ class SweepProgress:
         return self._ended_steps + sum(pack.steps_done for pack in self.packs.values())
 
     def line(self) -> str:
-        """All counts in one line."""
         left = self.seconds_left
         still = min(map(self.still, self.packs.values()), default=0.0)
         ending = f"{duration(left)} left" if left else "time left unknown"

@@ -19,14 +19,9 @@ from sweeper.events import Event
 from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
 from sweeper.messages import counted, duration, inflected, printable
 
-LINE_SECONDS = 10.0
-"""Between two lines of counts in a log."""
-
-DRAWING_SECONDS = 0.25
-"""Between two drawings of the live view."""
-
-MAX_ROWS = 12
-"""Largest number of running packs with a row of their own."""
+LINE_SECONDS = 10.0  # between two lines of counts in a log
+DRAWING_SECONDS = 0.25  # between two drawings of the live view
+MAX_ROWS = 12  # largest number of running packs with a row of their own
 
 
 class LogLines:
@@ -136,7 +131,6 @@ def _lines(event: Event) -> list[str]:
 
 
 def _stopped(packs: int, checkpoints: int, finished: int) -> str:
-    """How packs have ended that were asked to leave a checkpoint."""
     parts = [f"{checkpoints:,} of {counted(packs, 'pack')} left a checkpoint"]
     if finished:
         parts.append(f"{finished:,} finished")

@@ -309,7 +309,6 @@ class CostPanel(Declaration):
         return self
 
     def curves(self) -> tuple[CurvePanel, ...]:
-        """The panel as four curve panels."""
         series = tuple(CurveSeries(**dict(part)) for part in self.series)
         return tuple(
             CurvePanel(

@@ -24,14 +24,9 @@ logger = logging.getLogger(__name__)
 FEW = 16
 """Largest number of trials whose files are tried in every partition, which is then cheaper than listing the store."""
 
-SOME = 300
-"""Largest number of trials whose files are read although snapshots may hold them."""
-
-ENOUGH = 500
-"""Number of files without a snapshot from which a reading of the whole store leaves one."""
-
-JOINED = 1000
-"""Files whose rows are joined at a time; a table of a single row takes tens of kilobytes."""
+SOME = 300  # largest number of trials whose files are read although snapshots may hold them
+ENOUGH = 500  # number of files without a snapshot from which a reading of the whole store leaves one
+JOINED = 1000  # files whose rows are joined at a time; a table of a single row takes tens of kilobytes
 
 
 class Reading(NamedTuple):
@@ -143,7 +138,6 @@ def seals(files: DurableFiles, names: Sequence[str]) -> dict[str, TrialSeal]:
 
 
 def _joined(rows: Sequence[Row], columns: Sequence[str]) -> pa.Table:
-    """The rows as one table with these columns of `snapshots.COLUMNS`."""
     values = pa.concat_tables([row.values for row in rows]).combine_chunks()
     further = {
         "file": lambda row: row.seal.name, "size": lambda row: row.size, "digest": lambda row: row.digest,

@@ -81,7 +81,6 @@ def _has(standing: TrialSeal | None, seal: TrialSeal) -> bool:
 
 
 def _check_names(seals: Mapping[str, TrialSeal], outcomes: Kept) -> None:
-    """Refuses outcomes that no trial has."""
     if isinstance(outcomes, Mapping):
         return
     known = {name for seal in seals.values() for name in seal.outcomes}
@@ -146,13 +145,11 @@ def _copy_evaluations(
 
 
 def _shown(evaluation: StoredEvaluation) -> bytes:
-    """The file of an evaluation with a command without folders."""
     shown = _without_folders(evaluation.row)
     return evaluation.data if shown is evaluation.row else evaluation_file(shown, evaluation.seal)
 
 
 def _is_of(data: bytes, seal: EvaluationSeal) -> bool:
-    """Whether the file of an evaluation is whole and of the same network."""
     try:
         return proven_whole(data, EvaluationSeal, seal.name).network == seal.network
     except DamagedError:

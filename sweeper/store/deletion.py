@@ -53,7 +53,6 @@ def of_sweep(store: Store, sweep: str, statuses: Collection[Status] = ()) -> Del
 
 
 def of_status(store: Store, statuses: Collection[Status]) -> Deletion:
-    """All trials of these statuses."""
     trials = _chosen(store, None, statuses)
     return Deletion(None, trials, 0, frozenset(trials), _size(store, trials))
 

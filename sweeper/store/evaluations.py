@@ -97,7 +97,6 @@ def commit_evaluation(store: Store, result: EvaluationResult) -> None:
 
 
 def evaluation_file(row: pa.Table, seal: EvaluationSeal) -> bytes:
-    """The file of an evaluation."""
     options = {"use_dictionary": False, "write_statistics": False, "compression": "none"}
     return sealed(row, seal, options, first_of_tail="trial_id")
 
@@ -145,7 +144,6 @@ def stored_evaluations(store: Store, networks: Mapping[str, str | None]) -> list
 
 
 def evaluations_table(evaluations: Iterable[StoredEvaluation]) -> pa.Table:
-    """The rows of evaluations, with the columns of `IN_FILE`."""
     return pa.concat_tables([IN_FILE.empty_table(), *(each.row for each in evaluations)]).combine_chunks()
 
 

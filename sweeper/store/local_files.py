@@ -178,8 +178,7 @@ class LocalFiles(DurableFiles):
                         os.unlink(path)
 
 
-_UNFINISHED = ".unfinished"
-"""Folder of files that are being written."""
+_UNFINISHED = ".unfinished"  # folder of files that are being written
 
 
 def _held(path: str) -> bool:

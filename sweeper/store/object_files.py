@@ -22,8 +22,7 @@ from pyarrow import fs
 from sweeper.messages import did_you_mean, nearest_name, redacted
 from sweeper.store.files import DurableFiles, FileState, StoreError, StoreTrouble, within
 
-PART = 10_000_000
-"""Bytes from which a file that replaces any other goes up in parts."""
+PART = 10_000_000  # bytes from which a file that replaces any other goes up in parts
 
 ANSWER_SECONDS = 60.0
 """The longest silence of a server within one request: a busy one takes long to list a hundred thousand files."""

@@ -31,14 +31,9 @@ from sweeper.store.schema import SCHEMA_VERSION, Status
 
 logger = logging.getLogger(__name__)
 
-LARGEST_TAIL = 16 * 2**20
-"""Bytes of the largest tail that is read."""
-
-LARGEST_FILE = 2**32
-"""Bytes of the largest file that is read."""
-
-END = 64 * 2**10
-"""Bytes that are read from the end of a file at first; nearly every tail is smaller."""
+LARGEST_TAIL = 16 * 2**20  # bytes of the largest tail that is read
+LARGEST_FILE = 2**32  # bytes of the largest file that is read
+END = 64 * 2**10  # bytes that are read from the end of a file at first; nearly every tail is smaller
 
 _BEGIN, _PROOF, _STOP = b'{"kind":"', b',"proof":"', b'"}'
 _SIZE_DIGITS, _DIGEST_DIGITS = 12, 32
@@ -94,14 +89,11 @@ class EvaluationSeal:
 
     @property
     def name(self) -> str:
-        """The file, relative to the root of the store."""
         return evaluation_file_name(self.task, self.baseline, self.trial_id, self.protocol)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotSeal:
-    """The seal of a snapshot."""
-
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
     kind: Literal["snapshot"] = "snapshot"
@@ -119,7 +111,6 @@ def text_of(seal: TrialSeal | EvaluationSeal | SnapshotSeal) -> str:
 
 
 def seal_of(text: str) -> TrialSeal:
-    """The seal in a text that `text_of` made."""
     return _FORMS[TrialSeal].validate_json(text)
 
 

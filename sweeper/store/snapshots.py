@@ -37,11 +37,8 @@ COLUMNS = pa.schema([
 ])  # fmt: skip
 """Columns of a snapshot: the file that was copied, its seal, and its row and curves."""
 
-TICK = 2 * 10**9
-"""Nanoseconds: no clock of a file system or an object store is coarser."""
-
-ROWS = 10_000
-"""Rows of a row group."""
+TICK = 2 * 10**9  # nanoseconds: no clock of a file system or an object store is coarser
+ROWS = 10_000  # rows of a row group
 
 DECODED_LIMIT = 16 * 2**30
 """Bytes that the columns of a snapshot may take when they are decoded; a million trials take about five billion."""
@@ -126,7 +123,6 @@ _OPTIONS: dict[str, Any] = {
 
 
 def _names(files: DurableFiles) -> list[str]:
-    """The snapshots of a store."""
     return [name for name in files.listing("snapshots") if _NAME.fullmatch(name)]
 
 
@@ -164,7 +160,6 @@ class _Snapshot:
         return current | {names[place]: place for place, equal in zip(doubtful, same, strict=True) if equal}
 
     def _digest(self, name: str) -> str | None:
-        """The digest that the file of a trial carries."""
         tail = tail_of(self._files, name)
         return None if tail is None else tail.digest
 

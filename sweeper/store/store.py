@@ -300,7 +300,6 @@ class Store:
         return list(self._files.listing(folder))
 
     def delete(self, relative: str) -> None:
-        """Remove a file below the root, if it is there."""
         self._retries.until_done(lambda: self._files.delete(relative))
 
 

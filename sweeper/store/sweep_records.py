@@ -143,7 +143,6 @@ def read_records(files: DurableFiles) -> list[SweepRecord]:
 
 
 def unreadable_records(files: DurableFiles) -> list[str]:
-    """Files of sweeps that cannot be read."""
     return [sweep_file(name) for name, sweep in _sweeps(files).items() if isinstance(sweep, ValueError)]
 
 
@@ -185,7 +184,6 @@ def _check_stays(name: str, sweep: _File) -> None:
 
 
 def _hidden(start: _Start) -> _Start:
-    """A start whose command has no folders."""
     command = without_folders(start.provenance.command)
     return start.model_copy(update={"provenance": start.provenance.model_copy(update={"command": command})})
 

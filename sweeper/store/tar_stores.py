@@ -121,7 +121,6 @@ def _pack(folder: Path, path: Path) -> None:
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The file without its owner."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member

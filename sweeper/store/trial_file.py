@@ -33,8 +33,7 @@ from sweeper.store.seal import DamagedError, TrialSeal, proven_whole, sealed
 from sweeper.trial import trial_spec
 from sweeper.trial.columns import METRICS, TIMINGS
 
-LARGEST_NETWORK = 2**30
-"""Bytes of the largest network that is kept."""
+LARGEST_NETWORK = 2**30  # bytes of the largest network that is kept
 
 ROW_LIMIT = 64 * 2**20
 """Bytes that the columns of `trials` in a file may take when they are decoded; they take about four thousand."""
@@ -157,7 +156,6 @@ def spelt_out(metrics: Mapping[str, float]) -> dict[str, float | str]:
 
 
 def _curves(points: Sequence[tuple[int, str, float]]) -> pa.Array:
-    """One value of the column `curves`."""
     curves: dict[str, list[dict[str, float]]] = {}
     for step, name, value in points:
         curves.setdefault(name, []).append({"step": step, "value": float(value)})
@@ -165,15 +163,13 @@ def _curves(points: Sequence[tuple[int, str, float]]) -> pa.Array:
 
 
 def _outcomes_column(values: Mapping[str, np.ndarray]) -> pa.Array:
-    """One value of the column `outcomes`."""
     offsets = np.cumsum([0, *map(len, values.values())], dtype=np.int32)
     lists = pa.ListArray.from_arrays(offsets, pa.array(np.concatenate([np.zeros(0, np.float32), *values.values()])))
     names = pa.array(list(values), pa.string())
     return pa.MapArray.from_arrays([0, len(values)], names, lists).cast(OUTCOMES_COLUMN.type)
 
 
-DISTINCT = 4096
-"""An outcome of more different values than this is continuous: it is rounded."""
+DISTINCT = 4096  # an outcome of more different values than this is continuous: it is rounded
 
 MANTISSA_BITS = 12
 """Of the 23 bits of a single-precision mantissa; a relative error of at most 2^-13, far below that of 100 seeds."""

@@ -60,7 +60,6 @@ def _drawn(folder: Path, digest: str) -> list[str] | None:
 
 
 def _digest(spec: SweepSpec, rows: pa.Table, origin: Provenance) -> str:
-    """Digest of all that the figures of these rows depend on."""
     digest = hashlib.blake2b(digest_size=10)
     code = None if origin.code is None else origin.code.model_dump(mode="json")
     libraries = [importlib.metadata.version(name) for name in ("matplotlib", "pandas", "numpy")]

@@ -36,8 +36,7 @@ from sweeper.trial.trial_spec import TrialSpec, trial_id
 if TYPE_CHECKING:
     from sweeper import launch
 
-MAX_READ = 100
-"""At most so many networks are read to say why they were not evaluated."""
+MAX_READ = 100  # at most so many networks are read to say why they were not evaluated
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

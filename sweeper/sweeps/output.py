@@ -42,7 +42,6 @@ class Output:
 
     @classmethod
     def text_of(cls, tell: "Callable[[Output], None]") -> str:
-        """What a function prints, as text."""
         file = io.StringIO()
         tell(cls.plain(file))
         return file.getvalue().rstrip("\n")

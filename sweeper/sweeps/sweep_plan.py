@@ -191,7 +191,6 @@ def plan_sweep(
 
 
 def state(settled: Mapping[str, Status], pending: int) -> str:
-    """How many planned trials are done, and how many are to run."""
     counts = collections.Counter(settled.values())
     parts = [
         f"{counts['finished']:,} done",

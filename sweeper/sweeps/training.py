@@ -26,8 +26,7 @@ from sweeper.trial.fingerprint import LoadedCode
 if TYPE_CHECKING:
     from sweeper import launch
 
-EAGER = 32
-"""Packs whose programs may be compiled before there are workers."""
+EAGER = 32  # packs whose programs may be compiled before there are workers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +106,6 @@ def require_room(plan: SweepPlan, address: str | None) -> None:
 
 
 def _record(plan: SweepPlan) -> None:
-    """Write what is planned by now into the store."""
     spec = plan.spec
     record = SweepRecord(
         name=spec.name,

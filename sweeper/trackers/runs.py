@@ -16,11 +16,8 @@ from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
 from sweeper.trial.entry_names import entries, named_values, varying_names
 
-CHUNK = 200
-"""Trials whose curves are read at once."""
-
-LONGEST_LABEL = 100
-"""Characters."""
+CHUNK = 200  # trials whose curves are read at once
+LONGEST_LABEL = 100  # characters
 
 ORIGIN = ("commit", "fingerprint", "device", "command", "error_kind", "error_message")
 """Columns of `trials` that a run keeps as text."""
@@ -89,8 +86,6 @@ class Sweep:
 
 
 class Tracker(abc.ABC):
-    """Where runs go."""
-
     @abc.abstractmethod
     def present(self, sweep: Sweep) -> Mapping[str, str]:
         """`Run.row` of the complete runs that the tracker has of a sweep, by trial id; `add` is then for this sweep."""

@@ -25,19 +25,14 @@ TRIAL, ROW = "sweeper.trial_id", "sweeper.row"
 
 STATUS = {"finished": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
 
-PARAMS, METRICS = 100, 1000
-"""Most parameters and metrics of one call."""
-
-LONGEST_VALUE = 5000
-"""Characters of a tag or a parameter."""
+PARAMS, METRICS = 100, 1000  # most parameters and metrics of one call
+LONGEST_VALUE = 5000  # characters of a tag or a parameter
 
 
 T = TypeVar("T")
 
 
 class MlflowTracker(Tracker):
-    """Runs in an MLflow tracking store."""
-
     def __init__(self, client: MlflowClient):
         self._client = client
         self._experiment = ""

@@ -34,12 +34,10 @@ from sweeper.trackers.runs import ExportError, Run, Sweep, Tracker
 
 TRIAL, ROW = "trial_id", "row"
 
-WIDE = 100
-"""A range of positive numbers with this ratio of its ends is drawn on a logarithmic axis."""
+WIDE = 100  # a range of positive numbers with this ratio of its ends is drawn on a logarithmic axis
 
 
-_BEGINNING = b'{"op_code":'
-"""Of every journal."""
+_BEGINNING = b'{"op_code":'  # of every journal
 
 
 class _Journal(JournalFileBackend):
@@ -79,8 +77,6 @@ def _is_json(line: bytes) -> bool:
 
 
 class OptunaTracker(Tracker):
-    """Studies in a journal file."""
-
     def __init__(self, storage: JournalStorage):
         self._storage = storage
         self._study: optuna.Study | None = None

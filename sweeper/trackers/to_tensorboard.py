@@ -20,8 +20,6 @@ from sweeper.trackers.runs import ExportError, Run, Sweep, Tracker
 
 
 class TensorboardTracker(Tracker):
-    """Files of events below a folder."""
-
     def __init__(self, folder: Path):
         self._folder, self._sweep = folder, folder
         self._varying: tuple[str, ...] = ()

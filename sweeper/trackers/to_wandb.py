@@ -22,8 +22,6 @@ MARK = "sweeper-row.txt"
 
 
 class WandbTracker(Tracker):
-    """Folders of offline runs."""
-
     def __init__(self, folder: Path):
         self._folder = folder
         self._sweep = ""

@@ -60,7 +60,6 @@ __all__ = ["SearchFigure", "Section", "write"]
 
 
 def write(path: Path, text: str) -> None:
-    """Write a page; the folder of the file is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replaced(path) as new:  # a browser may be loading the page at this moment
         new.write_text(text, encoding="utf-8")
@@ -173,7 +172,6 @@ def _compared(
 
 
 def _other(table: Table, rows: Sequence[Row]) -> PageTable:
-    """A table that another module made."""
     return attempted(table.title, lambda: (table, kinds_named(table, map(kind_of, rows))))
 
 
@@ -191,7 +189,6 @@ def _charts(
 def _kinds_shown(
     chapters: Sequence[Chapter], charts: Sequence[training_curves.Chart], tables: Sequence[PageTable]
 ) -> set[TrialKind]:
-    """All kinds that anything on the page is about."""
     figures = [figure.kinds for chapter in chapters for figure in chapter.figures]
     return set(EVERYTHING).union(
         *figures,

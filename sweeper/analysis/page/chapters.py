@@ -41,13 +41,10 @@ class Section(NamedTuple):
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files of all figures."""
         return self.report.paths + (self.search.paths if self.search else ())
 
 
 class Figure(NamedTuple):
-    """A drawn panel, as the page shows it."""
-
     title: str
     caption: str
     behind: str

@@ -35,14 +35,12 @@ from sweeper.trial.metrics import metric_named
 MAX_TRIALS = 2_000
 """Trials listed on a page. A browser lays out some thousand rows at once; the store answers for the others."""
 
-MAX_FAILURES = 200
-"""Failed trials listed with their messages."""
+MAX_FAILURES = 200  # failed trials listed with their messages
 
 MAX_MESSAGE = 2_000
 """Characters of a message: the reason stands in the first lines of it, or in the last of a traceback."""
 
-MAX_VARYING = 8
-"""Columns for entries that differ between the trials listed."""
+MAX_VARYING = 8  # columns for entries that differ between the trials listed
 
 METRICS = (
     "success", "success_p5", "success_worst5", "failed_inputs", "majority_30", "majority_30_p5", "loss", "loss_p95",
@@ -172,11 +170,9 @@ class Origin(NamedTuple):
     rows: tuple[Row, ...]
 
     def first_start(self) -> datetime.datetime | None:
-        """When the first of the trials began."""
         return min((row["started"] for row in self.rows if row["started"]), default=None)
 
     def last_end(self) -> datetime.datetime | None:
-        """When the last of the trials ended."""
         return max((row["finished"] for row in self.rows if row["finished"]), default=None)
 
 
@@ -209,7 +205,6 @@ def _versions(text: str | None) -> str:
 
 
 def launches(starts: Mapping[str, Sequence[SweepRecord]]) -> Table:
-    """Every start of every sweep, with its command."""
     fields: tuple[Field[SweepRecord], ...] = (
         (Column("sweep"), lambda record: record.name),
         (Column("when", MOMENT), lambda record: moment(record.provenance.captured)),

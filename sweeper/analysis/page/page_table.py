@@ -18,8 +18,7 @@ from sweeper.analysis.table import Column, Look, Table, failed, minute
 
 # Kinds of trials
 
-Row = Mapping[str, Any]
-"""A row of the store's `trials` as plain data."""
+Row = Mapping[str, Any]  # a row of the store's `trials` as plain data
 
 
 class TrialKind(NamedTuple):
@@ -36,12 +35,10 @@ EVERYTHING: TrialKinds = frozenset({TrialKind()})
 
 
 def kind_of(row: Row) -> TrialKind:
-    """The kind of a trial."""
     return TrialKind(row["task"], row["baseline"], row["model"])
 
 
 def kinds_of(rows: Iterable[Row]) -> TrialKinds:
-    """The kinds of several trials."""
     return frozenset(map(kind_of, rows))
 
 
@@ -128,7 +125,6 @@ class PageTable(NamedTuple):
 
     @property
     def shown(self) -> bool:
-        """Whether there is anything to read."""
         return bool(self.lines) or not self.heads
 
 

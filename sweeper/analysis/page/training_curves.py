@@ -29,14 +29,9 @@ from sweeper.trial.trial_spec import TrialSpec, canonical
 
 METRIC = "train_loss"
 
-MAX_SETTINGS = 8
-"""Settings in a chart: so many colours can be told apart."""
-
-MAX_TRIALS = 50
-"""Trials of a setting in a chart."""
-
-MAX_POINTS = 100
-"""Points of a line; a reader sees no more on a screen."""
+MAX_SETTINGS = 8  # settings in a chart: so many colours can be told apart
+MAX_TRIALS = 50  # trials of a setting in a chart
+MAX_POINTS = 100  # points of a line; a reader sees no more on a screen
 
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 472.0, 10.0, 226.0
 """Sides of the plotting area in the picture's own units; the picture is 480 wide and 260 high."""
@@ -75,8 +70,6 @@ class Chart(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """A trial with a curve."""
-
     trial_id: str
     status: str  # of its row; `unfinished` without a row
     spec: Mapping[str, Any]  # entries by dotted path
