@@ -25,7 +25,6 @@ from rich.console import Console
 
 from sweeper.analysis import comparison, difference, figures, importance, page
 from sweeper.analysis.advice import advice_tables
-from sweeper.analysis.comparison import Compared
 from sweeper.analysis.figures import parallel_coordinates
 from sweeper.analysis.ranking import goal_of, ranking
 from sweeper.analysis.report_sources import ReportError, Source, sources
@@ -223,10 +222,10 @@ class Printer:
 
 def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, write: bool) -> None:
     """Print published and measured numbers side by side and write both files, or print how many numbers there are."""
-    entries = [Compared(section.name, compared) for section in sections for compared in section.report.comparisons]
+    entries = [each._replace(sweep=section.name) for section in sections for each in section.report.comparisons]
     if not entries:
         return
-    measured = sum(entry.comparison.measured is not None for entry in entries)
+    measured = sum(entry.measured is not None for entry in entries)
     count = f"{counted(len(entries), 'published number')}, {len(entries) - measured:,} of them not measured yet"
     if not write:
         printer.line(f"{count}; --compare writes them beside the measured ones")

@@ -99,7 +99,10 @@ def render(
         "trials": attempted("Trials", lambda: trials(listed, annotations.trials)),
         "origins": attempted("What made the trials", lambda: trial_origins(listed)),
     }
-    others = [_other(table, listed) for table in tables]
+    others = [
+        attempted(table.title, lambda table=table: (table, kinds_named(table, map(kind_of, listed))))
+        for table in tables
+    ]
     drawn, not_drawn = _charts(store, starts, listed)
     known = [] if every is None else drivers(store)
 
@@ -128,7 +131,7 @@ def render(
         name=Path(redacted(store.url).rstrip("/")).name,
         origin=provenance.capture(provenance.command_line(sys.argv)),
         written=minute(datetime.datetime.now(datetime.UTC)),
-        facts=_facts(listed, planned, [entry.comparison for entry, _ in entries]),
+        facts=_facts(listed, planned, [compared for compared, _ in entries]),
         every=every,
         chapters=chapters,
         charts=drawn,
@@ -163,16 +166,12 @@ def _digest(text: str) -> str:
 
 
 def _compared(
-    entries: Sequence[tuple[comparison.Compared, TrialKinds]], measured: bool
+    entries: Sequence[tuple[comparison.Comparison, TrialKinds]], measured: bool
 ) -> tuple[Table, list[TrialKinds]]:
     """The table of measured published numbers, or of the numbers not measured yet, and the kinds of its rows."""
     make = comparison.measured_numbers if measured else comparison.unmeasured_numbers
-    kinds = [kinds for entry, kinds in entries if (entry.comparison.measured is not None) == measured]
-    return make([entry for entry, _ in entries]), kinds
-
-
-def _other(table: Table, rows: Sequence[Row]) -> PageTable:
-    return attempted(table.title, lambda: (table, kinds_named(table, map(kind_of, rows))))
+    kinds = [kinds for compared, kinds in entries if (compared.measured is not None) == measured]
+    return make([compared for compared, _ in entries]), kinds
 
 
 def _charts(

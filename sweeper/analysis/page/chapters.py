@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from sweeper.analysis import figures
-from sweeper.analysis.comparison import Compared
+from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, chosen
@@ -89,16 +89,13 @@ def chapter(section: Section) -> Chapter:
     return Chapter(section.name, (*shown, *searched), tuple(left_out))
 
 
-def published(section: Section) -> list[tuple[Compared, TrialKinds]]:
+def published(section: Section) -> list[tuple[Comparison, TrialKinds]]:
     """The published numbers of a section, each with the kinds of the trials behind it."""
     by_series = {panel.name: _series_kinds(section, panel) for panel in section.panels}
     whole = {panel.name: _kinds(section.results, panel.where) for panel in section.panels}
     return [
-        (
-            Compared(section.name, comparison),
-            by_series[comparison.panel].get(comparison.curve, whole[comparison.panel]),
-        )
-        for comparison in section.report.comparisons
+        (compared._replace(sweep=section.name), by_series[compared.panel].get(compared.curve, whole[compared.panel]))
+        for compared in section.report.comparisons
     ]
 
 
