@@ -161,9 +161,9 @@ def _remarks(tried: Sequence[AtM], best: AtM, enough: AtM | None, devices: int) 
     return tuple(remarks)
 
 
-def _m_and_tail(cell: tuple[AtM, Metric]) -> str:
+def _m_and_tail(value: tuple[AtM, Metric]) -> str:
     """Such as "10 (49.1 %)"; success is shown as per cent, any other metric by its name."""
-    at, metric = cell
+    at, metric = value
     tail = f"{100 * at.tail:.1f} %" if metric == SUCCESS.tail else f"{metric.name} {at.tail:.2f}"
     return f"{at.m} ({tail})"
 
@@ -172,7 +172,7 @@ def _listed(values: Sequence[int]) -> str:
     return f"{values[0]} ... {values[-1]} ({len(values)})" if len(values) > 4 else ", ".join(map(str, values))
 
 
-M_AND_TAIL = Form(_m_and_tail, numeric=True, order=lambda cell: cell[0].m)
+M_AND_TAIL = Form(_m_and_tail, numeric=True, order=lambda value: value[0].m)
 COSTS = Form(lambda costs: " / ".join(f"{cost:,.0f}" for cost in costs), numeric=True, order=lambda costs: costs[0])
 SPAN = Form(lambda counts: "-".join(map(str, dict.fromkeys(counts))), numeric=True, order=lambda counts: counts[0])
 SEEDS_TITLE = "How many seeds m a training step needs"
@@ -288,9 +288,9 @@ def _values(rows: pd.DataFrame, metric: str) -> tuple[float, ...]:
     return tuple(rows[metric].dropna().astype(float)) if metric in rows else ()
 
 
-def _enough(cell: tuple[int | None, int | None, int]) -> str:
+def _enough(value: tuple[int | None, int | None, int]) -> str:
     """The fewest votes that sufficed, on average and in the 5th percentile; None if not even the most did."""
-    *enough, most = cell
+    *enough, most = value
     return "/".join(f">{most}" if votes is None else str(votes) for votes in enough)
 
 
@@ -306,7 +306,7 @@ def _span(shown: Callable[[float], str]) -> Form:
 MARGIN = _span("{:.2f}".format)
 BOUND = _span(lambda votes: "none" if math.isinf(votes) else f"{votes:,.0f}")
 ENTROPY = _span("{:.1f}".format)
-ENOUGH = Form(_enough, numeric=True, order=lambda cell: cell[0])
+ENOUGH = Form(_enough, numeric=True, order=lambda value: value[0])
 SHARES = Form(
     lambda shares: "/".join(f"{100 * share:.3g}" for share in shares), numeric=True, order=lambda shares: shares[0]
 )

@@ -31,7 +31,7 @@ class Comparison(NamedTuple):
     """
 
     panel: str
-    curve: str
+    series: str
     metric: str
     at: float | None
     published: float
@@ -144,7 +144,7 @@ def _if_measured(shown: Comparison) -> Comparison | None:
 
 _SWEEP: Field[Comparison] = (Column("sweep"), lambda shown: shown.sweep)
 _PANEL: Field[Comparison] = (Column("panel"), lambda shown: shown.panel)
-_CURVE: Field[Comparison] = (Column("curve"), lambda shown: shown.curve)
+_SERIES: Field[Comparison] = (Column("series"), lambda shown: shown.series)
 _METRIC: Field[Comparison] = (Column("metric", CODE), lambda shown: shown.metric)
 _AT: Field[Comparison] = (Column("at", VALUE), lambda shown: shown.at)
 _PUBLISHED: Field[Comparison] = (Column("published", PUBLISHED), lambda shown: shown)
@@ -162,7 +162,7 @@ TITLE = "Measured against published"
 
 def every_number(every: Sequence[Comparison]) -> Table:
     """All published numbers, with a dash for numbers not measured yet."""
-    fields = (_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE, _SEEDS, _STEPS)
+    fields = (_SWEEP, _PANEL, _SERIES, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE, _SEEDS, _STEPS)
     note = (
         "Measured: mean over the training seeds, '-' where there is none yet; at: the value on the horizontal axis. "
         f"{agreement(every).sentence()}."
@@ -191,7 +191,7 @@ def measured_numbers(every: Sequence[Comparison]) -> Table:
 
     fields = (
         *[_SWEEP] * (len({shown.sweep for shown in every}) > 1),
-        *(_PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE),
+        *(_PANEL, _SERIES, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE),
         (Column("over seeds", RANGE), drawing),
         *(_SEEDS, _STEPS, _SOURCE),
     )
@@ -207,11 +207,11 @@ def measured_numbers(every: Sequence[Comparison]) -> Table:
 
 def unmeasured_numbers(every: Sequence[Comparison]) -> Table:
     unmeasured = [shown for shown in every if shown.measured is None]
-    return tabulated("Not measured yet", (_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _SOURCE), unmeasured)
+    return tabulated("Not measured yet", (_SWEEP, _PANEL, _SERIES, _METRIC, _AT, _PUBLISHED, _SOURCE), unmeasured)
 
 
 CSV_COLUMNS = (
-    "sweep", "panel", "curve", "metric", "at", "published", "measured", "difference", "lowest_seed", "highest_seed",
+    "sweep", "panel", "series", "metric", "at", "published", "measured", "difference", "lowest_seed", "highest_seed",
     "seeds", "steps", "source",
 )  # fmt: skip
 
@@ -224,5 +224,5 @@ def write_csv(every: Iterable[Comparison], path: Path) -> None:
         writer.writerow(CSV_COLUMNS)
         for shown in every:
             measured = (shown.measured, shown.difference, shown.lowest, shown.highest)
-            named = (shown.sweep, shown.panel, shown.curve, shown.metric, shown.at, shown.published)
+            named = (shown.sweep, shown.panel, shown.series, shown.metric, shown.at, shown.published)
             writer.writerow([*named, *measured, shown.seeds, ", ".join(map(str, shown.steps)), shown.source])

@@ -148,10 +148,10 @@ def moved_metrics(a: Side, b: Side) -> Table:
     names = varying_names(records)
     metrics = metrics_of(pd.concat([a.trials, b.trials]))
     rows = [
-        (*(first.entries.get(path) for path in names), metric, *cells)
+        (*(first.entries.get(path) for path in names), metric, *values)
         for first, second in pairs
         for metric in metrics
-        if (cells := _cells(first, second, metric)) is not None
+        if (values := _moved(first, second, metric)) is not None
     ]
     columns = (
         *(entry_column(name, (record.get(path) for record in records)) for path, name in names.items()),
@@ -177,7 +177,7 @@ def _key(setting: Setting, fixed: set[str]) -> frozenset[tuple[str, Any]]:
     return frozenset((path, value) for path, value in setting.entries.items() if path not in fixed)
 
 
-def _cells(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Move, tuple[int, int]] | None:
+def _moved(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Move, tuple[int, int]] | None:
     """Both means, the move, and the numbers of training seeds; None if a side has no value."""
     left, right = first.mean(metric), second.mean(metric)
     if left is None or right is None:

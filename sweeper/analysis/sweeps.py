@@ -193,7 +193,7 @@ def sentence(driver: Driver) -> str:
     if not driver.lives:
         carry = f"what it has committed stays; this command carries on: {heartbeat.command}"
         if driver.life == "dead":
-            return f"{driver.sweep}: the driver {where} died without goodbye; {carry}"
+            return f"{driver.sweep}: the driver {where} has died; {carry}"
         heard = "its age is unknown, as the store cannot be written" if driver.age is None else _ago(driver.age)
         return f"{driver.sweep}: no heartbeat of the driver {where}, {heard}; if it is dead, {carry}"
     failed = f" · {heartbeat.failed:,} failed" if heartbeat.failed else ""

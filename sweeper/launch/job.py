@@ -26,13 +26,10 @@ from sweeper.trial.provenance import Provenance
 class WorkKind(abc.ABC):
     """What workers do with packs.
 
-    Attributes:
-        leaves_checkpoints: Whether an unfinished pack leaves a checkpoint in the store.
-        leaves_failed_rows: Whether trials whose pack fails get failed rows.
+    Where it `makes_rows`, an unfinished pack leaves a checkpoint, and trials whose pack fails get failed rows.
     """
 
-    leaves_checkpoints: ClassVar[bool]
-    leaves_failed_rows: ClassVar[bool]
+    makes_rows: ClassVar[bool]
 
     @abc.abstractmethod
     def run(
@@ -52,8 +49,7 @@ class WorkKind(abc.ABC):
 class Training(WorkKind):
     """Packs are trained, evaluated by the protocols of their trials, and committed."""
 
-    leaves_checkpoints = True
-    leaves_failed_rows = True
+    makes_rows = True
 
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
@@ -79,8 +75,7 @@ class NetworkEvaluation(WorkKind):
     that it needs no checkpoint.
     """
 
-    leaves_checkpoints = False
-    leaves_failed_rows = False
+    makes_rows = False
 
     changes: ProtocolChanges
 

@@ -229,7 +229,7 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def _tell_stopped(self) -> None:
         """Says what became of the packs that were asked to leave, by the checkpoints that the store has."""
-        if not self._job.work_kind.leaves_checkpoints:
+        if not self._job.work_kind.makes_rows:
             return
         with contextlib.suppress(OSError, StoreError):
             names = self._job.store.listing("checkpoints")
@@ -281,7 +281,7 @@ class SweepCallback(NotSaved, tune.Callback):
             self._stream.emit(self._job.planned())
 
     def _give_up(self, work: Work, message: str, step: int) -> None:
-        if not self._job.work_kind.leaves_failed_rows:
+        if not self._job.work_kind.makes_rows:
             self._lose(work, message)
             return
         error = {"kind": "worker died", "message": message, "step": step}

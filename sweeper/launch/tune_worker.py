@@ -101,7 +101,7 @@ class PackWorker(tune.Trainable):
             if self._run is None:
                 work = decoded(self._encoded)
                 if not work.pending:  # an earlier worker died right after its last commit
-                    if self._work_kind.leaves_checkpoints:
+                    if self._work_kind.makes_rows:
                         checkpoint.remove(self._opened(), work.pack.pack_id)
                     return Report(done=True)
                 self._run = self._started(work)
@@ -173,7 +173,7 @@ class PackWorker(tune.Trainable):
         kind, message = type(error).__name__, reason(error)
         if isinstance(error, PluginRaised):
             kind, _, message = message.partition(": ")
-        if not self._work_kind.leaves_failed_rows:
+        if not self._work_kind.makes_rows:
             return Failed((), f"{kind}: {message}", _own_log())
         step, rows = (0, {}) if self._progress is None else (self._progress.step, self._progress.rows)
         try:

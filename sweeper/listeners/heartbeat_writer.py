@@ -28,7 +28,7 @@ from sweeper.store.files import StoreError
 from sweeper.store.store import Store
 
 SECONDS = 5.0  # between two heartbeats, and between two looks for a request to stop
-GOODBYE_SECONDS = 10.0  # how long an end waits for a store that does not answer
+END_SECONDS = 10.0  # how long an end waits for a store that does not answer
 
 
 class HeartbeatWriter:
@@ -110,14 +110,14 @@ class HeartbeatWriter:
             return
         self._ended.set()
 
-        def goodbye(thread: threading.Thread = self._thread) -> None:
-            thread.join()  # its last heartbeat must not come after the goodbye
+        def forget(thread: threading.Thread = self._thread) -> None:
+            thread.join()  # its last heartbeat must not come after its removal
             with contextlib.suppress(StoreError):  # then it looks as if the driver had died
                 remove_heartbeat(self._store.files, self._progress.plan.name, self._driver)
 
-        last = threading.Thread(target=goodbye, daemon=True)
+        last = threading.Thread(target=forget, daemon=True)
         last.start()
-        last.join(GOODBYE_SECONDS)
+        last.join(END_SECONDS)
 
 
 def _remove_dead(store: Store, sweep: str) -> None:

@@ -97,7 +97,7 @@ def test_before_the_first_pack_there_is_no_speed(results):
 def test_a_driver_that_died_on_this_machine_is_dead_for_certain(results):
     heartbeats.write_heartbeat(results.files, "quick", heartbeat(process=DEAD))
     out = shown(results.url).output
-    assert "died without goodbye; what it has committed stays; this command carries on: python -m sweeper.run" in out
+    assert "has died; what it has committed stays; this command carries on: python -m sweeper.run" in out
     assert "seven" not in out, "its packs do not run"
 
 

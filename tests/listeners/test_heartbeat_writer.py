@@ -1,4 +1,4 @@
-"""A driver tells the store that it lives, stops when it is asked to, and says goodbye."""
+"""A driver tells the store that it lives, stops when it is asked to, and takes its heartbeat away."""
 
 import threading
 

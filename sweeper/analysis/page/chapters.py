@@ -94,7 +94,7 @@ def published(section: Section) -> list[tuple[Comparison, TrialKinds]]:
     by_series = {panel.name: _series_kinds(section, panel) for panel in section.panels}
     whole = {panel.name: _kinds(section.results, panel.where) for panel in section.panels}
     return [
-        (compared._replace(sweep=section.name), by_series[compared.panel].get(compared.curve, whole[compared.panel]))
+        (compared._replace(sweep=section.name), by_series[compared.panel].get(compared.series, whole[compared.panel]))
         for compared in section.report.comparisons
     ]
 
