@@ -176,13 +176,9 @@ def _json_value(value: Any) -> Any:
     return [_json_value(item) for item in value] if isinstance(value, list) else value
 
 
-def _print_parquet(answer: pa.Table) -> None:
-    pq.write_table(answer, pa.PythonFile(sys.stdout.buffer, mode="w"), compression="zstd")
-
-
 PRINTERS: dict[str, Callable[[pa.Table], None]] = {
     "csv": _print_csv,
     "json": _print_json,
-    "parquet": _print_parquet,
+    "parquet": lambda answer: pq.write_table(answer, pa.PythonFile(sys.stdout.buffer, mode="w"), compression="zstd"),
 }
 """How to print an answer for programs, by the name of the format."""

@@ -73,11 +73,6 @@ class Comparison(NamedTuple):
         # 0.75 - 0.8 is a little more than 0.05 in floating point.
         return abs(self.difference) > self.tolerance * (1 + 1e-7)
 
-    @property
-    def both_zero(self) -> bool:
-        """Whether a share is 0 in both, measured and published, as it also is for an untrained network."""
-        return self.percent and self.measured == 0 == self.published
-
 
 class Agreement(NamedTuple):
     """How many measured numbers are near their published values.
@@ -105,7 +100,8 @@ def agreement(compared: Iterable[Comparison]) -> Agreement:
     judged = [comparison for comparison in compared if comparison.judged]
     shares = [comparison for comparison in judged if comparison.percent]
     others = [comparison for comparison in judged if not comparison.percent]
-    telling = [comparison for comparison in shares if not comparison.both_zero]
+    # An untrained network, too, has 0 where the published share is 0.
+    telling = [comparison for comparison in shares if not comparison.measured == 0 == comparison.published]
     near, near_others = (sum(not comparison.missed for comparison in part) for part in (telling, others))
     return Agreement(near, len(telling), len(shares) - len(telling), near_others, len(others))
 

@@ -98,19 +98,16 @@ class Questions:
                     used = re.search(rf"\b{name}\b", sql, re.IGNORECASE) is not None
                     if used and name == "outcomes":
                         self._make_outcomes(connection)
-                    else:
-                        connection.register(name, self._rows_of(name) if used else view.empty)
+                        continue
+                    if used and name not in self._rows:
+                        self._rows[name] = view.rows(self._store)
+                    connection.register(name, self._rows[name] if used else view.empty)
                 for setting in ("TimeZone='UTC'", *_LOCKS):
                     connection.execute(f"SET {setting}")
                 relation = connection.sql(sql)
                 return _narrowed((relation if rows is None else relation.limit(rows)).to_arrow_table())
 
         return interruptible(fetched, connection.interrupt)
-
-    def _rows_of(self, name: str) -> pa.Table:
-        if name not in self._rows:
-            self._rows[name] = VIEWS[name].rows(self._store)
-        return self._rows[name]
 
     def _make_outcomes(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Make the view `outcomes`: the lists of each trial side by side, one row for every input."""

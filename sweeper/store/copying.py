@@ -62,7 +62,12 @@ def copy(
     _check_names(seals, outcomes)
     there = target.seals(seals)
     copy_records(source.files, target.files, sweeps or list(latest), hide_folders)
-    missing = [seal for key, seal in seals.items() if not _has(there.get(key), seal)]
+    # A failure is no better than what is there.
+    missing = [
+        seal
+        for key, seal in seals.items()
+        if key not in there or not (seal.status == "failed" or stands(there[key], seal))
+    ]
 
     def copied(seal: TrialSeal) -> TrialSeal | None:
         return _copied(source, target, seal, outcomes, hide_folders)
@@ -73,11 +78,6 @@ def copy(
     present = seals.keys() & (there.keys() | done.keys())
     copy_annotations(source.files, target.files, sweeps or list(latest), present)
     return Copied(len(done), len(seals) - len(missing), evaluations, damaged)
-
-
-def _has(standing: TrialSeal | None, seal: TrialSeal) -> bool:
-    """Whether a store has a trial that is as good; a failure is no better than what is there."""
-    return standing is not None and (seal.status == "failed" or stands(standing, seal))
 
 
 def _check_names(seals: Mapping[str, TrialSeal], outcomes: Kept) -> None:

@@ -136,7 +136,8 @@ def sealed(
         writer.write_table(table, rows)
         writer.add_key_value_metadata({"sweeper": text})
     data = bytearray(buffer.getvalue())
-    head = _footer_start(data) if first_of_tail is None else _column_start(data, first_of_tail)
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    head = footer if first_of_tail is None else _column_start(data, first_of_tail)
     start = data.rindex(_PROOF) + len(_PROOF)
     digits = start + _PROOF_LENGTH - _DIGEST_DIGITS
     data[start:digits] = f"{head:0{_SIZE_DIGITS}}-{_digest(memoryview(data)[:head])}-".encode()
@@ -153,10 +154,6 @@ def _column_start(data: bytearray, name: str) -> int:
             pages = (column.dictionary_page_offset, column.data_page_offset)
             return min(page for page in pages if page is not None)
     raise KeyError(name)
-
-
-def _footer_start(data: bytearray) -> int:
-    return len(data) - 8 - int.from_bytes(data[-8:-4], "little")
 
 
 def _digest(*parts: Any) -> str:

@@ -16,7 +16,7 @@ from sweeper.space import search_space
 from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial import jax_settings, plugins, provenance
-from sweeper.trial.fingerprint import Code, LoadedCode
+from sweeper.trial.fingerprint import LoadedCode
 from sweeper.trial.trial_spec import TrialSpec
 
 
@@ -149,8 +149,9 @@ def plan_sweep(
         origin = provenance.capture(command or provenance.command_line(["sweeper.train", str(spec.path)]))
         assert origin.code is not None
         earlier = [record for record in store.sweeps() if record.name == spec.name]
-        if not any(_same_panels(record, spec, origin.code) for record in earlier):
-            search_space.check_panels(spec)
+        this = (spec.text, spec.overrides, origin.code)
+        if not any((record.text, record.overrides, record.provenance.code) == this for record in earlier):
+            search_space.check_panels(spec)  # slow, as it traces an evaluation: an earlier start has done it
         store.files.remove_leftovers()
         seen = store.files.listing("trials") if command is None else None
         seals = store.seals()
@@ -197,8 +198,3 @@ def state(settled: Mapping[str, Status], pending: int) -> str:
         *(f"{counts[key]:,} {key}" for key in ("stopped", "failed") if counts[key]),
     ]
     return "  " + " · ".join([*parts, f"{pending:,} to run"])
-
-
-def _same_panels(record: SweepRecord, spec: SweepSpec, code: Code) -> bool:
-    """Whether an earlier start has checked these panels; a check is slow, as it traces an evaluation."""
-    return (record.text, record.overrides, record.provenance.code) == (spec.text, spec.overrides, code)

@@ -146,11 +146,7 @@ def _shown(
     # A PNG begins with eight bytes of signature and its header: width and height stand at bytes 16 and 20.
     width, height = (round(int.from_bytes(png[at : at + 4]) / PIXELS_PER_CSS_PIXEL) for at in (16, 20))
     source = "data:image/png;base64," + base64.b64encode(png).decode()
-    return Figure(title, caption, _behind(trials), alternative, notes, source, width, height, kinds)
-
-
-def _behind(rows: pd.DataFrame) -> str:
-    """Which trials the figure was drawn from, as one sentence."""
-    lowest, highest = rows["steps"].min(), rows["steps"].max()
+    lowest, highest = trials["steps"].min(), trials["steps"].max()
     steps = f"{lowest:,}" if lowest == highest else f"{lowest:,} to {highest:,}"
-    return f"{counted(len(rows), 'trial')}, {counted(rows['seed'].nunique(), 'training seed')}, {steps} steps."
+    behind = f"{counted(len(trials), 'trial')}, {counted(trials['seed'].nunique(), 'training seed')}, {steps} steps."
+    return Figure(title, caption, behind, alternative, notes, source, width, height, kinds)

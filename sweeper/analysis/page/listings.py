@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sweeper.analysis.page.page_table import Row, TrialKinds, kind_of, kinds_of
+from sweeper.analysis.page.page_table import Row, TrialKinds, ended, kind_of, kinds_of
 from sweeper.analysis.results import extra_metrics, names_of
 from sweeper.analysis.sweeps import annotation_fields, moment
 from sweeper.analysis.table import (
@@ -64,7 +64,7 @@ _KIND: tuple[Field[Row], ...] = (
 
 def failed_trials(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
     """The failed trials with their messages, the newest first, and the kind of each."""
-    failed = sorted((row for row in rows if row["status"] == "failed"), key=_newest_first)
+    failed = sorted((row for row in rows if row["status"] == "failed"), key=ended, reverse=True)
     listed = failed[:MAX_FAILURES]
     fields: tuple[Field[Row], ...] = (
         _column("trial_id", "trial", CODE),
@@ -88,16 +88,12 @@ def _clipped(message: str) -> str:
     return f"{message[:half]}\n… {len(message) - 2 * half:,} characters …\n{message[-half:]}"
 
 
-def _newest_first(row: Row) -> float:
-    return -row["finished"].timestamp() if row["finished"] else 0.0
-
-
 def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple[Table, list[TrialKinds]]:
     """The trials with their settings, metrics, cost, tags and notes, and the kind of each.
 
     Where there are more than `MAX_TRIALS`, the failed trials are listed, and then the newest.
     """
-    listed = sorted(rows, key=lambda row: (row["status"] != "failed", _newest_first(row)))[:MAX_TRIALS]
+    listed = sorted(rows, key=lambda row: (row["status"] != "failed", -ended(row)))[:MAX_TRIALS]
     listed.sort(key=lambda row: (*kind_of(row), row["q"] or 0.0, row["m"], row["steps"], row["seed"], row["trial_id"]))
     names = names_of((entries(row["spec"]) for row in rows), (extra_metrics(row["extra_metrics"]) for row in rows))
     differing = _differing(listed)

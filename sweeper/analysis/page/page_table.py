@@ -21,6 +21,11 @@ from sweeper.analysis.table import Column, Look, Table, failed, minute
 Row = Mapping[str, Any]  # a row of the store's `trials` as plain data
 
 
+def ended(row: Row) -> float:
+    """When a trial ended, in seconds; 0 where that is not known."""
+    return row["finished"].timestamp() if row["finished"] else 0.0
+
+
 class TrialKind(NamedTuple):
     """Task, baseline and model of trials; an empty part is not known."""
 
