@@ -221,32 +221,21 @@ def _seeds_row(advice: EnoughSeeds) -> tuple[object, ...]:
 
 @dataclass(frozen=True)
 class Votes:
-    """How many votes of one kind are needed, and the success that such votes reached.
-
-    Attributes:
-        setting: The setting.
-        m: Seeds r of a training step.
-        seeds: Training seeds; the values below have one entry for each training seed that has them.
-        rule: Whether seeds r vote on whole answers or part by part.
-        margins: 5th percentile over the inputs of the margin that decides this vote.
-        needed: Votes that the bound asks for; infinity where the bound gives nothing.
-        reached: Average success and its 5th percentile by number of votes, averaged over training seeds: the estimates
-            `votes_<k>` where they were measured, else the disjoint groups of the paper, `majority_<k>`.
-        shown: Numbers of votes with a column of the table: those in the protocols of the trials.
-        entropies: Entropy of the wrong answers in bits, averaged over the inputs with wrong answers.
-        evaluation_seeds: How many seeds r the margins were estimated from.
-    """
+    """How many votes of one kind are needed, and the success that such votes reached."""
 
     setting: SharedEntries
-    m: int
-    seeds: int
-    rule: VotingRule
-    margins: tuple[float, ...]
-    needed: tuple[float, ...]
+    m: int  # seeds r of a training step
+    seeds: int  # training seeds; the values below have one entry for each training seed that has them
+    rule: VotingRule  # whether seeds r vote on whole answers or part by part
+    margins: tuple[float, ...]  # 5th percentile over the inputs of the margin that decides this vote
+    needed: tuple[float, ...]  # votes that the bound asks for; infinity where the bound gives nothing
+    # Average success and its 5th percentile by number of votes, averaged over training seeds: the estimates
+    # `votes_<k>` where they were measured, else the disjoint groups of the paper, `majority_<k>`
     reached: Mapping[int, tuple[float, float]]
-    shown: tuple[int, ...]
+    shown: tuple[int, ...]  # numbers of votes with a column of the table: those in the protocols of the trials
+    # Entropy of the wrong answers in bits, averaged over the inputs with wrong answers
     entropies: tuple[float, ...]
-    evaluation_seeds: int
+    evaluation_seeds: int  # how many seeds r the margins were estimated from
 
     def enough(self, which: Literal[0, 1]) -> int | None:
         """The fewest votes whose measured average success (0), or 5th percentile (1), is at least 1 - FAILURE."""

@@ -212,17 +212,14 @@ def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> lis
 
 @dataclass(frozen=True)
 class Results:
-    """Finished trials, one row each with named columns; all else is read when it is asked for.
-
-    Attributes:
-        outcomes: The value of an outcome for every input, by the trial's id and the outcome's name; None if not stored.
-        curves: Training curves of the trials with these ids, with columns `trial_id`, `step`, `metric`, `value`.
-        evaluations: All evaluations of stored networks, with the columns of `trials`.
-    """
+    """Finished trials, one row each with named columns; all else is read when it is asked for."""
 
     trials: pd.DataFrame
+    # The value of an outcome for every input, by the trial's id and the outcome's name; None if not stored
     outcomes: Callable[[str, str], np.ndarray | None]
+    # Training curves of the trials with these ids, with columns `trial_id`, `step`, `metric`, `value`
     curves: Callable[[Sequence[str]], pd.DataFrame]
+    # All evaluations of stored networks, with the columns of `trials`
     evaluations: Callable[[], pd.DataFrame] = pd.DataFrame
     _distributions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray] | None] = field(
         default_factory=dict, repr=False

@@ -38,23 +38,15 @@ def _itself(value: Any) -> float | None:
 
 @dataclass(frozen=True)
 class Form:
-    """How the values of a column are written. A form never gets a missing value (None).
+    """How the values of a column are written. A form never gets a missing value (None)."""
 
-    Attributes:
-        text: A value as text.
-        numeric: Whether the column is aligned to the right, and sorted by number where it can be sorted.
-        order: The number by which a value is sorted, None for a value without such a number.
-        look: How the page sets a value.
-        drawn: Whether a value is a drawing, which only the page can show.
-        striking: Whether the page highlights a value.
-    """
-
-    text: Callable[[Any], str] = str
-    numeric: bool = False
+    text: Callable[[Any], str] = str  # a value as text
+    numeric: bool = False  # whether the column is aligned to the right, and sorted by number where it can be sorted
+    # The number by which a value is sorted, None for a value without such a number
     order: Callable[[Any], float | None] = _itself
-    look: Look = "text"
-    drawn: bool = False
-    striking: Callable[[Any], bool] = lambda value: False
+    look: Look = "text"  # how the page sets a value
+    drawn: bool = False  # whether a value is a drawing, which only the page can show
+    striking: Callable[[Any], bool] = lambda value: False  # whether the page highlights a value
 
 
 def value_text(value: Any) -> str:

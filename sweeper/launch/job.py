@@ -90,27 +90,16 @@ class NetworkEvaluation(WorkKind):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """The work of a start.
+    """The work of a start."""
 
-    Attributes:
-        source: Hands out the packs.
-        planned: Makes the event that says how much the source has planned by now.
-        store: The store that takes the rows; workers open it by its URL.
-        provenance: The origin, in every row.
-        resources: The resources of one pack.
-        work_kind: What workers do with the packs.
-        early_stopping: Options of ASHA; None if no trial is stopped early.
-        concurrency: Largest number of packs at once; None for as many as fit.
-    """
-
-    source: WorkSource
-    planned: Callable[[], SweepPlanned]
-    store: Store
-    provenance: Provenance
-    resources: Resources
-    work_kind: WorkKind
-    early_stopping: Asha | None = None
-    concurrency: int | None = None
+    source: WorkSource  # hands out the packs
+    planned: Callable[[], SweepPlanned]  # makes the event that says how much the source has planned by now
+    store: Store  # the store that takes the rows; workers open it by its URL
+    provenance: Provenance  # the origin, in every row
+    resources: Resources  # the resources of one pack
+    work_kind: WorkKind  # what workers do with the packs
+    early_stopping: Asha | None = None  # options of ASHA; None if no trial is stopped early
+    concurrency: int | None = None  # largest number of packs at once; None for as many as fit
 
 
 class Launched(NamedTuple):

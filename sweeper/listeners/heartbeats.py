@@ -34,65 +34,38 @@ _NAME = re.compile(r"drivers/([A-Za-z0-9_][\w.-]*)/([0-9a-f]{16})\.json", re.ASC
 
 
 class PackProgress(BaseModel):
-    """A running pack in a heartbeat.
-
-    Attributes:
-        label: What it trains, in a few words.
-        phase: `waiting` (its worker starts), `compiling`, `training`, `evaluating` or `done`.
-        step: Training steps done.
-        steps: Training steps of each of its trials.
-        lanes: Number of trials that are trained at once.
-        train_loss: Latest mean loss; None before the first.
-        node: Where its worker is; None before the first report of the worker.
-        still: Seconds since the last news of it; 0 where these are few.
-    """
+    """A running pack in a heartbeat."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
-    label: str
-    phase: str
-    step: Amount
-    steps: Amount
-    lanes: Amount
-    train_loss: float | None
-    node: str | None
-    still: Seconds = 0.0
+    label: str  # what it trains, in a few words
+    phase: str  # `waiting` (its worker starts), `compiling`, `training`, `evaluating` or `done`
+    step: Amount  # training steps done
+    steps: Amount  # training steps of each of its trials
+    lanes: Amount  # number of trials that are trained at once
+    train_loss: float | None  # latest mean loss; None before the first
+    node: str | None  # where its worker is; None before the first report of the worker
+    still: Seconds = 0.0  # seconds since the last news of it; 0 where these are few
 
 
 class Heartbeat(BaseModel):
-    """A heartbeat of a driver.
-
-    Attributes:
-        driver: Sixteen hexadecimal digits, drawn by the driver.
-        process: Which process it is.
-        command: The command line that carries on.
-        state: `starting`, `running` or `stopping`.
-        every: Seconds between two heartbeats.
-        elapsed: Seconds since its start.
-        trials: Number of trials planned.
-        done: Number of trials with a row that did not fail.
-        failed: Number of trials with a failed row.
-        steps_per_second: Training steps a second of all lanes.
-        seconds_left: An estimate; None where there is none.
-        running: Number of running packs.
-        packs: The first of them.
-    """
+    """A heartbeat of a driver."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
-    driver: str
-    process: DriverProcess
-    command: str
-    state: str
-    every: Annotated[float, Field(ge=0, le=LONGEST_PAUSE)]
-    elapsed: Seconds
-    trials: Amount
-    done: Amount
-    failed: Amount
-    steps_per_second: float
-    seconds_left: Seconds | None
-    running: Amount
-    packs: tuple[PackProgress, ...]
+    driver: str  # sixteen hexadecimal digits, drawn by the driver
+    process: DriverProcess  # which process it is
+    command: str  # the command line that carries on
+    state: str  # `starting`, `running` or `stopping`
+    every: Annotated[float, Field(ge=0, le=LONGEST_PAUSE)]  # seconds between two heartbeats
+    elapsed: Seconds  # seconds since its start
+    trials: Amount  # number of trials planned
+    done: Amount  # number of trials with a row that did not fail
+    failed: Amount  # number of trials with a failed row
+    steps_per_second: float  # training steps a second of all lanes
+    seconds_left: Seconds | None  # an estimate; None where there is none
+    running: Amount  # number of running packs
+    packs: tuple[PackProgress, ...]  # the first of them
 
 
 class StoredHeartbeat(NamedTuple):

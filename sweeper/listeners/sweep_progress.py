@@ -20,21 +20,13 @@ STILL = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class RunningPack:
-    """A pack that a worker has.
+    """A pack that a worker has."""
 
-    Attributes:
-        started: Its latest start.
-        trials: Number of trials at its first start.
-        progress: Its latest progress since then; None before the first.
-        node: Where its worker is; None before the first report of the worker.
-        moved: When the clock of the progress last saw something new of the pack.
-    """
-
-    started: PackStarted
-    trials: int
-    moved: float
-    progress: PackProgressed | None = None
-    node: str | None = None
+    started: PackStarted  # its latest start
+    trials: int  # number of trials at its first start
+    moved: float  # when the clock of the progress last saw something new of the pack
+    progress: PackProgressed | None = None  # its latest progress since then; None before the first
+    node: str | None = None  # where its worker is; None before the first report of the worker
 
     @property
     def steps_done(self) -> int:

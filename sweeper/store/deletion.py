@@ -19,21 +19,14 @@ from sweeper.store.sweep_records import SweepRecord, latest_starts, unknown_swee
 
 
 class Deletion(NamedTuple):
-    """What a deletion takes.
+    """What a deletion takes."""
 
-    Attributes:
-        sweep: The sweep whose records go; None if records stay.
-        trials: Status of the committed trials that go, by id.
-        shared: Number of trials of the sweep that stay, because another sweep planned them.
-        planned: Ids of all trials that may have left files: those of `trials`, and those that are not committed.
-        size: Bytes of the files of the trials.
-    """
-
-    sweep: str | None
-    trials: dict[str, Status]
-    shared: int
+    sweep: str | None  # the sweep whose records go; None if records stay
+    trials: dict[str, Status]  # status of the committed trials that go, by id
+    shared: int  # number of trials of the sweep that stay, because another sweep planned them
+    # Ids of all trials that may have left files: those of `trials`, and those that are not committed
     planned: frozenset[str]
-    size: int
+    size: int  # bytes of the files of the trials
 
 
 def of_sweep(store: Store, sweep: str, statuses: Collection[Status] = ()) -> Deletion:

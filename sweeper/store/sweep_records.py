@@ -29,23 +29,15 @@ LARGEST_FILE = 256 * 2**20
 
 
 class SweepRecord(BaseModel):
-    """One start of a sweep.
-
-    Attributes:
-        name: Name of the sweep: letters, digits, `_`, `-` and `.`.
-        text: The search space as it was read.
-        overrides: Entries replaced on the command line.
-        trial_ids: Ids of all trials that the start planned, done or not.
-        provenance: Commit, command and time of the start.
-    """
+    """One start of a sweep."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    name: str
-    text: str
-    overrides: tuple[str, ...]
-    trial_ids: tuple[str, ...]
-    provenance: Provenance
+    name: str  # name of the sweep: letters, digits, `_`, `-` and `.`
+    text: str  # the search space as it was read
+    overrides: tuple[str, ...]  # entries replaced on the command line
+    trial_ids: tuple[str, ...]  # ids of all trials that the start planned, done or not
+    provenance: Provenance  # commit, command and time of the start
 
 
 def check_name(name: str) -> None:

@@ -41,25 +41,15 @@ MAX_READ = 100  # at most so many networks are read to say why they were not eva
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class PlannedEvaluation:
-    """An evaluation before its packs run; printed, it is a few lines for people.
+    """An evaluation before its packs run; printed, it is a few lines for people."""
 
-    Attributes:
-        name: What the evaluation is called.
-        store: The store with the networks, which also takes the evaluations.
-        origin: The provenance in the rows of this start.
-        resources: How the packs run.
-        changes: Changes of the trials' protocols.
-        evaluation: The trials, held against the store.
-        recompute_other_code: Whether evaluations by other code are made again.
-    """
-
-    name: str
-    store: Store
-    origin: Provenance
-    resources: Resources
-    changes: ProtocolChanges
-    evaluation: EvaluationPlan
-    recompute_other_code: bool
+    name: str  # what the evaluation is called
+    store: Store  # the store with the networks, which also takes the evaluations
+    origin: Provenance  # the provenance in the rows of this start
+    resources: Resources  # how the packs run
+    changes: ProtocolChanges  # changes of the trials' protocols
+    evaluation: EvaluationPlan  # the trials, held against the store
+    recompute_other_code: bool  # whether evaluations by other code are made again
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())

@@ -31,35 +31,23 @@ class ExportError(UserError, ValueError):
 
 @dataclass(frozen=True)
 class Run:
-    """A trial as trackers know it.
-
-    Attributes:
-        trial_id: The trial.
-        row: Which row of the trial this is: its status, and when it was made. Another row has another text.
-        label: The trial in a few words: task, model, baseline, and what varies in the sweep.
-        status: What the row says.
-        entries: Every entry of the specification by its dotted path; an infinite value is the text "inf".
-        metrics: The finite metrics of the trained network by the name of their column in SQL, without those that are
-            also curves.
-        costs: Seconds, steps a second and bytes, by the name of their column.
-        origin: Text by name: commit, fingerprint, device, command, and why a failed trial failed.
-        started: When the work on the trial began.
-        finished: When it ended.
-        steps: Training steps done.
-        curves: Finite points of the training curves, (step, value), by name; empty until they are read.
-    """
+    """A trial as trackers know it."""
 
     trial_id: str
-    row: str
-    label: str
-    status: Status
+    row: str  # which row of the trial this is: its status, and when it was made. Another row has another text.
+    label: str  # the trial in a few words: task, model, baseline, and what varies in the sweep
+    status: Status  # what the row says
+    # Every entry of the specification by its dotted path; an infinite value is the text "inf"
     entries: Mapping[str, Any]
+    # The finite metrics of the trained network by the name of their column in SQL, without those that are also
+    # curves
     metrics: Mapping[str, float]
-    costs: Mapping[str, float]
-    origin: Mapping[str, str]
-    started: datetime.datetime
-    finished: datetime.datetime
-    steps: int
+    costs: Mapping[str, float]  # seconds, steps a second and bytes, by the name of their column
+    origin: Mapping[str, str]  # text by name: commit, fingerprint, device, command, and why a failed trial failed
+    started: datetime.datetime  # when the work on the trial began
+    finished: datetime.datetime  # when it ended
+    steps: int  # training steps done
+    # Finite points of the training curves, (step, value), by name; empty until they are read
     curves: Mapping[str, Curve] = field(default_factory=dict)
 
     @property
@@ -70,19 +58,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep with the runs of its committed trials.
-
-    Attributes:
-        name: The sweep.
-        runs: By trial id, in this order, without curves.
-        varying: Dotted paths of the entries in which the runs differ.
-        goal: What makes a trial of the sweep good.
-    """
+    """A sweep with the runs of its committed trials."""
 
     name: str
-    runs: tuple[Run, ...]
-    varying: tuple[str, ...]
-    goal: Goal
+    runs: tuple[Run, ...]  # by trial id, in this order, without curves
+    varying: tuple[str, ...]  # dotted paths of the entries in which the runs differ
+    goal: Goal  # what makes a trial of the sweep good
 
 
 class Tracker(abc.ABC):

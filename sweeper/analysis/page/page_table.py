@@ -97,19 +97,14 @@ LARGEST = 1e308
 
 
 class Cell(NamedTuple):
-    """A value of a table.
+    """A value of a table."""
 
-    Attributes:
-        text: What is read; empty where there is nothing to say.
-        look: How it is set; `miss` marks a number that is far from the published number.
-        sort: The number it sorts by; its text if None.
-        shape: For `range`: lowest, highest, measured and published, as shares of the drawing's width. For `bar`: name
-            and share of every part.
-    """
-
-    text: str
+    text: str  # what is read; empty where there is nothing to say
+    # How it is set; `miss` marks a number that is far from the published number
     look: Look | Literal["miss"] = "text"
-    sort: float | None = None
+    sort: float | None = None  # the number it sorts by; its text if None
+    # For `range`: lowest, highest, measured and published, as shares of the drawing's width. For `bar`: name and
+    # share of every part.
     shape: tuple[Any, ...] = ()
 
 
