@@ -83,8 +83,8 @@ def add_note(store: Store, choice: Chosen, words: list[str]) -> str:
 def remove_note(store: Store, choice: Chosen, words: list[str]) -> str:
     """Take away the note that begins with the only word."""
     (text,) = words
-    there = {note for each in _own(store, choice.subject) for note in each.texts}
-    matching = sorted(note for note in there if note.startswith(text))
+    own = {note for each in _own(store, choice.subject) for note in each.texts}
+    matching = sorted(note for note in own if note.startswith(text))
     if len(matching) != 1 and text not in matching:
         beginning = f"begins with {text!r}"
         if not matching:
@@ -107,11 +107,11 @@ def add_tags(store: Store, choice: Chosen, words: list[str]) -> str:
 
 
 def remove_tags(store: Store, choice: Chosen, words: list[str]) -> str:
-    there = {tag for each in _own(store, choice.subject) for tag in each.tags}
+    own = {tag for each in _own(store, choice.subject) for tag in each.tags}
     for word in words:
-        if word not in there:
-            known = f"tags are: {', '.join(sorted(there)) or 'none'}"
-            raise BadAnnotation(f"{choice.name}: no tag {word!r}{did_you_mean(nearest_name(word, there))}; {known}")
+        if word not in own:
+            known = f"tags are: {', '.join(sorted(own)) or 'none'}"
+            raise BadAnnotation(f"{choice.name}: no tag {word!r}{did_you_mean(nearest_name(word, own))}; {known}")
     stored.remove_tags(store.files, choice.subject, words)
     return f"{choice.name}: without {', '.join(words)}"
 

@@ -45,7 +45,7 @@ class HeartbeatWriter:
         self._begun = time.monotonic()
         self._progress = SweepProgress()
         self._state = "starting"
-        self._told: Heartbeat | None = None
+        self._latest: Heartbeat | None = None
         self._next = 0.0
         self._asked = False
         self._ended = threading.Event()
@@ -65,7 +65,7 @@ class HeartbeatWriter:
                 pass
         if not isinstance(event, events.Ticked) or time.monotonic() >= self._next:
             self._next = time.monotonic() + 1.0
-            self._told = self._heartbeat()
+            self._latest = self._heartbeat()
         if isinstance(event, events.SweepPlanned) and self._thread is None:
             self._thread = threading.Thread(target=self._beat, daemon=True)
             self._thread.start()
@@ -92,9 +92,9 @@ class HeartbeatWriter:
         sweep, files = self._progress.plan.name, self._store.files
         first = True
         while not self._ended.is_set():
-            assert self._told is not None  # the thread starts after the first heartbeat
+            assert self._latest is not None  # the thread starts after the first heartbeat
             try:
-                write_heartbeat(files, sweep, self._told)
+                write_heartbeat(files, sweep, self._latest)
                 if first:
                     _remove_dead(self._store, sweep)
                     first = False

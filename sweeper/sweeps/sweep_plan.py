@@ -168,7 +168,7 @@ def plan_sweep(
         LoadedCode(source.planned.values()).require_unchanged()
         counting = {key: seal for key, seal in seals.items() if seal.status in done}
         others = other_code.computed_by_other_code(source.planned, counting, origin.code)
-        told = other_code.sentence(store, others, seals, recompute_other_code) if others else None
+        other_rows = other_code.sentence(store, others, seals, recompute_other_code) if others else None
         superseded = others if recompute_other_code else []
         if superseded:
             for key in superseded:
@@ -182,7 +182,7 @@ def plan_sweep(
         committed=committed,
         source=source,
         sentence=sentence,
-        other_code=told,
+        other_code=other_rows,
         superseded=superseded,
         results=str(results),
         retry_failed=retry_failed,

@@ -167,7 +167,7 @@ def _run_pack(plan: SweepPlan, work: Work, stream: events.Stream, interruption: 
         run = opened(work.pack, work.pending, destination, segment=work.segment, device_share=share)
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
-    told, loaded = ProgressEvents(stream), LoadedCode(work.pack.trials)
+    progress_events, loaded = ProgressEvents(stream), LoadedCode(work.pack.trials)
     done = False
     while not done:
         if interruption.signum is not None:
@@ -176,6 +176,6 @@ def _run_pack(plan: SweepPlan, work: Work, stream: events.Stream, interruption: 
         loaded.require_unchanged()
         with plugins.contained():
             progress = run.advance()
-        told.tell(progress, lambda: work.pack.trial_ids)
+        progress_events.tell(progress, lambda: work.pack.trial_ids)
         stream.emit(events.Ticked())
         done = progress.phase == "done"
