@@ -64,9 +64,6 @@ def chosen(store: Store, what: str, where: str | None) -> Chosen:
     return Chosen(Subject(trial_ids=frozenset([trial_id])), f"trial {trial_id}")
 
 
-# Changes
-
-
 def add_note(store: Store, choice: Chosen, words: list[str]) -> str:
     """Write the only word as a note."""
     (text,) = words
@@ -121,9 +118,6 @@ def _own(store: Store, subject: Subject) -> list[Annotations]:
     if subject.sweep is not None:
         return [every.sweeps.get(subject.sweep, NO_ANNOTATIONS)]
     return [every.trials.get(trial_id, NO_ANNOTATIONS) for trial_id in subject.trial_ids]
-
-
-# What is there
 
 
 def present(store: Store, choice: Chosen | None) -> AllAnnotations:

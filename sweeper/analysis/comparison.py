@@ -106,9 +106,6 @@ def agreement(compared: Iterable[Comparison]) -> Agreement:
     return Agreement(near, len(telling), len(shares) - len(telling), near_others, len(others))
 
 
-# Columns
-
-
 def _amount(value: float | None, comparison: Comparison) -> str:
     """Such as "75.0 %" or "0.0421"."""
     assert value is not None, "a missing value is not written"
@@ -150,8 +147,6 @@ _SEEDS: Field[Comparison] = (Column("seeds", COUNT), lambda shown: shown.seeds)
 _STEPS: Field[Comparison] = (Column("steps", STEPS), lambda shown: shown.steps)
 _SOURCE: Field[Comparison] = (Column("source"), lambda shown: shown.source)
 
-
-# Tables and the file
 
 TITLE = "Measured against published"
 

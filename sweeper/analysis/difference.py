@@ -64,9 +64,6 @@ def side(name: str, results: str) -> Side:
     return Side(redacted(name), trials)
 
 
-# Trials
-
-
 def shared_trials(a: Side, b: Side) -> list[str]:
     """Sentences on the trials that both sides have, and on the trials that only one side has."""
     left, right = (frame.set_index("trial_id") for frame in (a.trials, b.trials))
@@ -78,9 +75,6 @@ def shared_trials(a: Side, b: Side) -> list[str]:
     if differ:
         lines.append(f"{differ:,} of the trials in both have other numbers in {b.name} than in {a.name}")
     return lines
-
-
-# Settings
 
 
 def differing_entries(a: Side, b: Side) -> Table:
@@ -101,9 +95,6 @@ def differing_entries(a: Side, b: Side) -> Table:
 
 def _values(records: Sequence[Mapping[str, Any]], path: str) -> set[Any]:
     return {record.get(path) for record in records}
-
-
-# Metrics
 
 
 class Move(NamedTuple):

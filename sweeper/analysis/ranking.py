@@ -99,9 +99,6 @@ def ranked_settings(sweep: str, ranked: Ranking, most: int = SHOWN_SETTINGS) -> 
     return table._replace(title=title, note="; ".join(filter(None, (table.note, others))))
 
 
-# Sweeps of a store
-
-
 def recorded_space(record: SweepRecord) -> SweepSpec | None:
     """The search space of a start; None if this checkout cannot read it."""
     try:

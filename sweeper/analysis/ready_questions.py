@@ -31,9 +31,6 @@ class Answer(NamedTuple):
     programs: pa.Table
 
 
-# The best settings of a sweep
-
-
 def best(store: Store, sweep: str | None, width: int) -> Answer:
     """The settings of a sweep, or of the only sweep of the store, best first; the table fits into `width` columns.
 
@@ -71,9 +68,6 @@ def _columns(table: Table) -> pa.Table:
         else:
             columns[head.title] = column(values)
     return pa.table(columns)
-
-
-# One trial
 
 
 def trial_with_prefix(store: Store, prefix: str) -> str:

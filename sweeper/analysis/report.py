@@ -202,9 +202,6 @@ def print_difference(results: str, a: str, b: str) -> None:
         printer.table(table)
 
 
-# What is printed and written
-
-
 class Printer:
     """Writes the report to the terminal; control sequences in text of a store are spelt out."""
 

@@ -142,9 +142,6 @@ def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
         raise ReportError(f"{message}\n{error}") from None
 
 
-# Outcomes that panels draw
-
-
 def drawn_outcomes(store: Store, sweeps: Collection[str] = ()) -> dict[str, set[str]]:
     """The columns of the outcomes that panels of these sweeps draw, or of all without a name, by the id of the trial.
 

@@ -29,9 +29,6 @@ MAX_VARYING = 8  # largest number of columns for entries that differ between set
 STATUSES = ("finished", "stopped", "failed")
 
 
-# A metric over the training seeds of a setting
-
-
 class Mean(NamedTuple):
     """A metric over the training seeds of a setting: mean, standard deviation (of a sample), lowest and highest."""
 
@@ -85,9 +82,6 @@ def mean_of(metric: str, values: Iterable[float]) -> Mean | None:
     return Mean(statistics.fmean(known), deviation, lowest, highest, jumps)
 
 
-# Settings
-
-
 @dataclass(frozen=True)
 class Setting:
     """The trials of one setting and one status, one for each training seed, with named columns."""
@@ -137,9 +131,6 @@ def _order(setting: Setting, paths: Sequence[str]) -> tuple[Any, ...]:
 def entry_column(name: str, values: Iterable[Any]) -> Column:
     """A column for an entry with these values: texts are aligned to the left."""
     return Column(name, WORDS if any(isinstance(value, str) for value in values) else VALUE)
-
-
-# The table
 
 
 def metrics_of(trials: pd.DataFrame) -> list[str]:

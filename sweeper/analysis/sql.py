@@ -178,9 +178,6 @@ def _narrowed(answer: pa.Table) -> pa.Table:
     return answer
 
 
-# The views
-
-
 class View(NamedTuple):
     """A table that SQL may name: what makes it from a store, and its columns for queries that do not use it."""
 

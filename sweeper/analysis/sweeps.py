@@ -108,8 +108,6 @@ def _reason(kind: str | None, message: str | None) -> str:
     return ": ".join(part for part in (kind, one_line(message or "")) if part) or "no reason given"
 
 
-# Trials that are not finished
-
 MAX_REASONS = 20  # largest number of reasons that are printed, the most frequent first
 
 
@@ -151,8 +149,6 @@ def unfinished_lines(reasons: Mapping[str, Sequence[str]]) -> list[str]:
 def _named(trial_ids: Sequence[str]) -> str:
     return f"trial {trial_ids[0]}" + (f" and {len(trial_ids) - 1:,} more" if len(trial_ids) > 1 else "")
 
-
-# Drivers
 
 FRESH = 4  # a driver elsewhere counts as alive until so many of its heartbeats in a row are missing
 

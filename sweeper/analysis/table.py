@@ -190,9 +190,6 @@ def _only(table: Table, places: Sequence[int]) -> Table:
     )
 
 
-# Renderers
-
-
 def markdown(table: Table) -> str:
     """The table under its title as a second-level heading, as text of GitHub's Markdown."""
     lines = markdown_lines(table)

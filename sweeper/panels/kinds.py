@@ -117,9 +117,6 @@ def _check_series(series: tuple[Series | CostSeries, ...], split: str | None) ->
             raise ValueError(f"series: the label '{label}' is used twice")
 
 
-# Kinds
-
-
 class LinesPanel(Published):
     """Lines of averages and tails, with a band over the training seeds."""
 

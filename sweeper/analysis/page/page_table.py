@@ -16,8 +16,6 @@ from typing import Any, Literal, NamedTuple
 
 from sweeper.analysis.table import Column, Look, Table, failed, minute
 
-# Kinds of trials
-
 Row = Mapping[str, Any]  # a row of the store's `trials` as plain data
 
 
@@ -87,8 +85,6 @@ def choices(kinds: Sequence[TrialKind]) -> dict[str, tuple[Choice, ...]]:
         for part in TrialKind._fields
     }
 
-
-# Tables
 
 MINUS = "\N{MINUS SIGN}"
 
