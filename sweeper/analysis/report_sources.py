@@ -104,20 +104,20 @@ def _of_space(store: Store, everything: Results, spec: SweepSpec, planned_for: s
     recorded = frozenset(key for record in store.sweeps() if record.name == spec.name for key in record.trial_ids)
     planned = recorded if spec.search.ADAPTS else frozenset(spec.expand().trial_ids)
     planned, results, left_out = _without_losers(planned, everything, spec, store)
+    source = Source(spec.name, spec.panels, results, planned, spec, left_out)
     if planned_for is not None:
-        source = Source(spec.name, spec.panels, results, planned, spec, left_out)
         if not (remark := _missing(store, planned, spec)):
             return source
         command = shlex.join(["python", "-m", "sweeper.run", str(spec.path), "--results", redacted(planned_for)])
         return source._replace(remark=remark, command=command)
     if len(results.trials):
-        return Source(spec.name, spec.panels, results, planned, spec, left_out)
-    results = everything.only(recorded)
-    if len(results.trials):
-        remark = "none of its trials is finished; drawn from those of earlier starts of this name"
-        return Source(spec.name, spec.panels, results, recorded, spec, remark)
-    remark = "none of its trials is finished; drawn from every trial of the store"
-    return Source(spec.name, spec.panels, everything, frozenset(everything.trials["trial_id"]), spec, remark)
+        return source
+    remark = "none of its trials is finished; drawn from"
+    if len(everything.only(recorded).trials):
+        ids, remark = recorded, f"{remark} those of earlier starts of this name"
+    else:
+        ids, remark = frozenset(everything.trials["trial_id"]), f"{remark} every trial of the store"
+    return source._replace(results=everything.only(ids), trial_ids=ids, remark=remark)
 
 
 def _missing(store: Store, trial_ids: Collection[str], spec: SweepSpec) -> str:

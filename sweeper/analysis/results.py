@@ -49,18 +49,16 @@ def current(rows: pa.Table) -> pa.Table:
     Rows of programs that wrote no versions count as version 1, and rows without an objective have the q-norm. A plug-in
     that this checkout lacks has no current version, and its rows stay.
     """
-    tasks, models, objectives = (rows[kind].to_pylist() for kind in plugins.KINDS)
-    task_versions = {name: _version("task", name) for name in set(tasks)}
-    model_versions = {name: _version("model", name) for name in set(models)}
-    objective_versions = {name: _version("objective", name or plugins.DEFAULT_OBJECTIVE) for name in set(objectives)}
-    columns = [rows[f"{part}_version"].to_pylist() for part in trial_spec.Versions._fields]
-    programs = list(zip(tasks, models, objectives, *columns, strict=True))
-    agree = {}
-    for program in set(programs):
-        task, model, objective, *written = program
-        here = (task_versions[task], model_versions[model], trial_spec.NUMERICS_VERSION, objective_versions[objective])
-        agree[program] = all(now is None or (then or 1) == now for then, now in zip(written, here, strict=True))
-    return rows if all(agree.values()) else rows.filter(pa.array(map(agree.__getitem__, programs), pa.bool_()))
+
+    @functools.cache
+    def is_current(task: str, model: str, objective: str | None, *written: int | None) -> bool:
+        of_objective = _version("objective", objective or plugins.DEFAULT_OBJECTIVE)
+        here = (_version("task", task), _version("model", model), trial_spec.NUMERICS_VERSION, of_objective)
+        return all(now is None or (then or 1) == now for now, then in zip(here, written, strict=True))
+
+    columns = [*plugins.KINDS, *(f"{part}_version" for part in trial_spec.Versions._fields)]
+    agree = list(map(is_current, *(rows[name].to_pylist() for name in columns)))
+    return rows if all(agree) else rows.filter(pa.array(agree, pa.bool_()))
 
 
 def _version(kind: plugins.Kind, name: str) -> int | None:

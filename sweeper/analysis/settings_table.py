@@ -101,16 +101,11 @@ def by_entries(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[dic
     A group is its shared entries and its rows; groups are in the order of first appearance.
     """
     free = {*free, "seed"}
-    groups: dict[frozenset[tuple[str, Any]], list[int]] = {}
+    groups: dict[frozenset[tuple[str, Any]], tuple[dict[str, Any], list[int]]] = {}
     for place, spec in enumerate(trials["spec"]):
-        shared = frozenset((path, value) for path, value in entries(spec).items() if path not in free)
-        groups.setdefault(shared, []).append(place)
-    grouped = []
-    for places in groups.values():
-        rows = trials.iloc[places]
-        spec = entries(rows["spec"].iloc[0])
-        grouped.append(({path: value for path, value in spec.items() if path not in free}, rows))
-    return grouped
+        shared = {path: value for path, value in entries(spec).items() if path not in free}
+        groups.setdefault(frozenset(shared.items()), (shared, []))[1].append(place)
+    return [(shared, trials.iloc[places]) for shared, places in groups.values()]
 
 
 def settings(trials: pd.DataFrame) -> list[Setting]:
