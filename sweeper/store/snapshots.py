@@ -18,7 +18,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -44,29 +44,25 @@ DECODED_LIMIT = 16 * 2**30
 """Bytes that the columns of a snapshot may take when they are decoded; a million trials take about five billion."""
 
 
-class Covered(NamedTuple):
-    """The files that snapshots hold, and their rows."""
-
-    names: set[str]
-    rows: list[pa.Table]
-
-
-def covered(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence[str]) -> Covered:
-    """What snapshots hold of the listed files of trials; unreadable snapshots are passed over with a warning."""
-    answer = Covered(set(), [])
+def covered(
+    files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence[str]
+) -> tuple[set[str], list[pa.Table]]:
+    """The listed files of trials that snapshots hold, and their rows; unreadable snapshots are passed over loudly."""
+    names: set[str] = set()
+    tables: list[pa.Table] = []
     for name in _names(files):
         try:
             snapshot = _Snapshot(files, name)
-            current = snapshot.current(listed, answer.names)
+            current = snapshot.current(listed, names)
             rows = snapshot.rows(columns, current)
         except FileNotFoundError:
             continue  # a newer snapshot has taken its place
         except (StoreError, *_UNREADABLE) as error:
             logger.warning("%r is not used (%s)", name, " ".join(str(error).split()))
             continue
-        answer.names.update(current)
-        answer.rows.append(rows)
-    return answer
+        names.update(current)
+        tables.append(rows)
+    return names, tables
 
 
 def add(files: DurableFiles, listed: Mapping[str, FileState], rows: pa.Table) -> None:

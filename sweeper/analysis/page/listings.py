@@ -3,8 +3,8 @@
 import collections
 import datetime
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from sweeper.analysis.page.page_table import Row, TrialKinds, ended, kind_of, kinds_of
 from sweeper.analysis.results import extra_metrics, names_of
@@ -159,38 +159,31 @@ def _differing(rows: Sequence[Row]) -> list[str]:
 _SHARED = ("commit", "dirty", "lock_hash", "versions", "device", "command")
 
 
-class Origin(NamedTuple):
-    """Trials that share commit, versions, device and command."""
-
-    shared: Mapping[str, Any]
-    rows: tuple[Row, ...]
-
-    def first_start(self) -> datetime.datetime | None:
-        return min((row["started"] for row in self.rows if row["started"]), default=None)
-
-    def last_end(self) -> datetime.datetime | None:
-        return max((row["finished"] for row in self.rows if row["finished"]), default=None)
-
-
 def trial_origins(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
-    """What made the trials, the newest first, and the kinds of the trials behind each row."""
+    """What made the trials, the newest first, and the kinds of the trials behind each row.
+
+    Trials that share commit, versions, device and command are one row.
+    """
     groups: dict[tuple[Any, ...], list[Row]] = collections.defaultdict(list)
     for row in rows:
         groups[tuple(row[name] for name in _SHARED)].append(row)
-    listed = [Origin(dict(zip(_SHARED, key, strict=True)), tuple(members)) for key, members in groups.items()]
-    listed.sort(key=lambda origin: end.timestamp() if (end := origin.last_end()) else 0.0, reverse=True)
-    fields: tuple[Field[Origin], ...] = (
-        (Column("commit", REVISION), lambda origin: (origin.shared["commit"], origin.shared["dirty"])),
-        (Column("trials", COUNT), lambda origin: len(origin.rows)),
-        (Column("first start", MOMENT), Origin.first_start),
-        (Column("last end", MOMENT), Origin.last_end),
-        (Column("device"), lambda origin: origin.shared["device"]),
-        (Column("lock", CODE), lambda origin: (origin.shared["lock_hash"] or "")[:10]),
-        (Column("versions"), lambda origin: _versions(origin.shared["versions"])),
-        (Column("command", CODE), lambda origin: redacted(origin.shared["command"] or "")),
+    listed = sorted(groups.values(), key=lambda alike: max(map(ended, alike)), reverse=True)
+    fields: tuple[Field[list[Row]], ...] = (
+        (Column("commit", REVISION), lambda alike: (alike[0]["commit"], alike[0]["dirty"])),
+        (Column("trials", COUNT), len),
+        (Column("first start", MOMENT), lambda alike: _moment(min, alike, "started")),
+        (Column("last end", MOMENT), lambda alike: _moment(max, alike, "finished")),
+        (Column("device"), lambda alike: alike[0]["device"]),
+        (Column("lock", CODE), lambda alike: (alike[0]["lock_hash"] or "")[:10]),
+        (Column("versions"), lambda alike: _versions(alike[0]["versions"])),
+        (Column("command", CODE), lambda alike: redacted(alike[0]["command"] or "")),
     )
     note = "“+ changes”: the files differed from the commit. The lock is the hash of the locked dependencies."
-    return tabulated("What made the trials", fields, listed, note), [kinds_of(origin.rows) for origin in listed]
+    return tabulated("What made the trials", fields, listed, note), [kinds_of(alike) for alike in listed]
+
+
+def _moment(which: Callable[..., datetime.datetime | None], rows: list[Row], name: str) -> datetime.datetime | None:
+    return which((row[name] for row in rows if row[name]), default=None)
 
 
 def _versions(text: str | None) -> str:
