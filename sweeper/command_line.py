@@ -81,7 +81,7 @@ class LastingStream:
 
 
 def _output_is_lost() -> bool:
-    """Whether output was lost that somebody wanted, which is told: `| head` has had enough, a full disk has not."""
+    """Whether output was lost that somebody wanted, which a message says: a full disk, but not `| head`."""
     if isinstance(sys.stdout, LastingStream):
         sys.stdout.flush()
         for number in sys.stdout.errors_met:

@@ -74,7 +74,7 @@ class PlannedEvaluation:
             happens = "made again" if self.recompute_other_code else "kept; --recompute-other-code makes them again"
             lines.append(f"  {counted(len(evaluation.other_code), 'evaluation')} by other code: {happens}")
         for reason, count in evaluation.left_out.items():
-            lines.append(f"  left out: {counted(count, 'trial')}, of which each {reason}")
+            lines.append(f"  left out: {counted(count, 'trial')} ({reason})")
         return lines
 
 
@@ -111,7 +111,7 @@ class EvaluationResult:
             return
         output.complain(f"{self.left:,} of {networks} are not evaluated")
         for reason, count in self.reasons.items():
-            output.complain(f"  {counted(count, 'trial')}, of which each {reason}")
+            output.complain(f"  {counted(count, 'trial')}: {reason}")
 
 
 def plan_evaluation(

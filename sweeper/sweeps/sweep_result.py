@@ -115,7 +115,7 @@ def sweep_result(plan: SweepPlan, losses: Iterable[TrialsLost], refused: bool, a
     rows = store.trials(source.planned)
     frame = rows.select(["trial_id", "status", "error_kind", "error_message"]).to_pandas()
     if source.held_up:
-        reason = "has not come to its next rung, or waits for trials that have not"
+        reason = "has not come to its next rung, or waits there for other trials of its search"
         lost.append(TrialsLost("", source.held_up, reason))
     rows_that_count = frame[~frame["trial_id"].isin(source.held_up)]
     reasons = unfinished(source.planned, rows_that_count, source.done - {"failed"}, lost, refused)
