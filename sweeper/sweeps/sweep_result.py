@@ -64,7 +64,7 @@ class SweepResult:
 
         Figures that show the same rows already are not drawn again.
         """
-        shown = pa.array([key not in self._elsewhere for key in self.rows["trial_id"].to_pylist()])
+        shown = pa.array([key not in self._elsewhere for key in self.rows["trial_id"].to_pylist()], pa.bool_())
         return figure_lines(self.plan, self.rows.filter(shown))
 
     def tell(self, output: Output, figures: Iterable[str] = ()) -> None:

@@ -151,8 +151,7 @@ assert result.trials["status"].tolist() == ["finished"]
 PATIENT_DRIVER = """
 import math
 import sys
-from sweeper import interruption
-from sweeper.commands import run
+from sweeper import interruption, run
 from sweeper.launch import tune_callback
 tune_callback.GRACE_SECONDS = math.inf
 interruption.LIMIT_SECONDS = 1e6

@@ -170,12 +170,14 @@ def test_workers_join_are_preempted_and_come_back_and_leave_with_their_head(slur
         "--set", "resources={lanes: 1, cpus: 2}",
     )  # fmt: skip
     slurm.until(lambda: (slurm.checkout / ".slurm" / head / "address").exists())
+    awaits_a_node = "; waiting for one"
+    slurm.until(lambda: awaits_a_node in slurm.logs())
     assert (slurm.checkout / ".slurm" / head / "token").stat().st_mode & 0o077 == 0
     first = slurm.submit("--cpus-per-task=2", "--nodelist=n2", script, "worker", head)
     slurm.until(lambda: trained_on(slurm) == {"n2"})
     urgent = slurm.submit("--partition=urgent", "--nodelist=n2", "--exclusive", "--wrap", "sleep 5")
     slurm.until(lambda: slurm.state(first) == "PENDING")  # Slurm has queued it again
-    slurm.until(lambda: slurm.logs().count("; waiting for one") == 2)  # before the first worker, and now
+    slurm.until(lambda: slurm.logs().count(awaits_a_node) == 2)
     assert slurm.state(head) == "RUNNING", "without a worker no sweep ends"
     second = slurm.submit("--cpus-per-task=2", "--nodelist=n3", script, "worker", head)
     slurm.until(lambda: trained_on(slurm) == {"n2", "n3"})

@@ -78,7 +78,7 @@ def test_a_worker_reads_the_programs_that_were_compiled_ahead(tmp_path, monkeypa
         "tempfile.tempdir = sys.argv[2]; compiling.keep_programs()\n"
         "from sweeper.packs.pack_run import *; from sweeper.trial.provenance import capture\n"
         "pack = Pack(tuple(map(TrialSpec.model_validate, json.loads(sys.argv[1]))))\n"
-        "run_pack(pack, Destination(Store.open(sys.argv[2] + '/store'), capture([])))\n"
+        "run_pack(pack, Destination(Store.open(sys.argv[2] + '/store'), capture('run')))\n"
     )
     arguments = [json.dumps([canonical(trial) for trial in pack.trials]), str(tmp_path)]
     subprocess.run([sys.executable, "-c", worker, *arguments], env=environment, cwd=plugins.ROOT, check=True)
