@@ -116,8 +116,8 @@ class CommandLine(typer.Typer):
 
 
 def told_end(end: "UserError | Interrupted", output: "Output", noun: str, of_store: int) -> int:
-    """Say why training or evaluating ended before its end; returns the exit code, after trouble with the store
-    `of_store`.
+    """Say why training or evaluating ended before its end; returns the exit code (`of_store` after trouble with the
+    store).
 
     `noun` is what is counted, such as "trial".
     """

@@ -313,7 +313,7 @@ class Listener(Protocol):
 
 
 class Stream:
-    """Passes every event to every listener, in their order; `SweepEnded` when the context is left.
+    """Passes every event to every listener, in their order, and `SweepEnded` when its context is left.
 
     `warn` prints a line about a listener that raised.
     """

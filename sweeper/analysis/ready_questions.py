@@ -83,8 +83,7 @@ def trial_with_prefix(store: Store, prefix: str) -> str:
 
 
 def show(store: Store, prefix: str) -> Answer:
-    """All values that the store has about the one trial whose id begins with the prefix, and the sweeps that
-    plan it."""
+    """All that the store has about the one trial whose id begins with the prefix, and the sweeps that plan it."""
     trial_id = trial_with_prefix(store, prefix)
     row = named(store.trials([trial_id]))
     sweeps = [name for name, record in latest_starts(store.sweeps()).items() if trial_id in record.trial_ids]

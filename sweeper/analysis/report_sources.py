@@ -129,8 +129,8 @@ def _missing(store: Store, trial_ids: Collection[str], spec: SweepSpec) -> str:
 
 
 def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
-    """The panels of a recorded sweep, whose trials need not be legal any more; panels that are not are a
-    `ReportError`."""
+    """The panels of a recorded sweep, whose trials need not be legal any more; a `ReportError` if the panels
+    are not."""
     try:
         tree = document_tree(record.text)
         for override in record.overrides:

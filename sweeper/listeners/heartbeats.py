@@ -107,8 +107,7 @@ def heartbeats(files: DurableFiles) -> list[StoredHeartbeat]:
 
 
 def store_clock(files: DurableFiles) -> int | None:
-    """The time now by the clock of the store, in nanoseconds, learnt by writing a file; None in a store that
-    is read-only."""
+    """The time now by the clock of the store, in nanoseconds, learnt by writing a file; None if that fails."""
     name = f"drivers/clock-{secrets.token_hex(8)}"
     try:
         files.write(name, b"")

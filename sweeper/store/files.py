@@ -39,8 +39,7 @@ _PROBES, _QUICK = 8, 0.0005
 
 
 class StoreError(UserError, RuntimeError):
-    """A store that cannot be opened, read or written, or that a newer program wrote. All that uses a store may raise
-    it."""
+    """A store that cannot be opened, read or written, or is of a newer program; all that uses a store may raise it."""
 
 
 class StoreTrouble(StoreError):
@@ -73,8 +72,7 @@ class Retries:
 
 
 class FileState(NamedTuple):
-    """Bytes of a file, its last modification in nanoseconds by the clock of the file system, and its ETag (empty on a
-    disk)."""
+    """Bytes of a file, its last modification in nanoseconds, and its ETag (empty on a disk)."""
 
     size: int
     modified: int

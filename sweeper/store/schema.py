@@ -70,10 +70,9 @@ class TrialResult:
     status: Status  # `finished`, `stopped` or `failed`
     metrics: Mapping[str, float]  # value by name; the metrics in `METRICS` get a column
     curves: Sequence[tuple[int, str, float]]  # step, metric and value of every point
-    # Values by name, one for every evaluation input in order, stored in single precision. None if they are not
-    # kept.
+    # Values by name, one for every evaluation input in order, stored in single precision; None if they are not kept
     outcomes: Mapping[str, np.ndarray] | None
-    network: Mapping[str, np.ndarray] | None  # the weights of the network by name. None if they are not kept.
+    network: Mapping[str, np.ndarray] | None  # the weights of the network by name; None if they are not kept
     timings: Mapping[str, float]  # value by name, some or all of `TIMINGS`
     # For a failed trial: its `kind`, `message` and `step` (None if it failed outside of training)
     error: Mapping[str, Any] | None
