@@ -121,7 +121,7 @@ _PAIR = Form(_pair, numeric=True)
 
 
 def _beside_each_other(compared: Sequence[Comparison]) -> Table:
-    """The published numbers of some panels, one row a metric of a curve, one column a value of the horizontal axis.
+    """The published numbers of some panels, one row a metric of a series, one column a value of the horizontal axis.
 
     A cell is the measured number, in per cent where the panel draws per cent, with the published one in brackets;
     a miss is set in bold. The last columns say how many training seeds and training steps are behind the row.
@@ -130,16 +130,16 @@ def _beside_each_other(compared: Sequence[Comparison]) -> Table:
     peak = [None] * any(number.at is None for number in compared)
     rows: dict[tuple[str, str, str], list[Comparison]] = {}
     for number in compared:
-        rows.setdefault((number.panel, number.curve, number.metric), []).append(number)
+        rows.setdefault((number.panel, number.series, number.metric), []).append(number)
     table = []
-    for (panel, curve, metric), numbers in rows.items():
+    for (panel, series, metric), numbers in rows.items():
         at = {number.at: number for number in numbers}
         seeds = sorted({number.seeds for number in numbers if number.seeds})
         steps = sorted({count for number in numbers for count in number.steps})
         cells = [at.get(place) for place in (*places, *peak)]
-        table.append((panel, curve, metric, *cells, _span(seeds), _span(steps)))
+        table.append((panel, series, metric, *cells, _span(seeds), _span(steps)))
     heads = [Column(f"{place:g}", _PAIR) for place in places] + [Column("", _PAIR) for _ in peak]
-    fixed = (Column("panel"), Column("curve"), Column("metric"))
+    fixed = (Column("panel"), Column("series"), Column("metric"))
     return Table("", (*fixed, *heads, Column("seeds"), Column("steps")), tuple(table))
 
 

@@ -117,6 +117,7 @@ def plan(
         OtherCodeError: code was edited after this process had loaded it.
         SearchSpaceError: the space cannot be run.
         SettingsError: a setting of JAX that decides numbers was changed.
+        PluginError: a plug-in cannot be loaded.
         StoreError: the store cannot be read.
     """
     from sweeper.sweeps.sweep_plan import plan_sweep
@@ -149,7 +150,7 @@ def train(
     Raises:
         OtherCodeError: code was edited after this process had loaded it.
         StoreError: the store cannot be read or written.
-        SweepError: there is no cluster that can run the sweep.
+        SweepError: there is no cluster that can run the sweep, or early stopping is asked for without Ray.
         KeyboardInterrupt: Ctrl-C came, or a request to stop (`sweeper stop`).
     """
     from sweeper.sweeps.training import train

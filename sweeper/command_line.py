@@ -45,18 +45,11 @@ class _Printable(logging.Formatter):
 class LastingStream:
     """A standard stream that may go away, be full, or lack a character: the command goes on.
 
-    Attributes:
-        errors_met: Numbers of the errors after which nothing more is written; empty while all is well. (An error itself
-            would keep alive what the frames of its traceback hold.)
+    `errors_met` has the numbers of the errors after which nothing more is written. (An error itself would keep alive
+    what the frames of its traceback hold.)
     """
 
     def __init__(self, stream: Any, errors_met: list[int] | None = None):
-        """Write to a stream.
-
-        Args:
-            stream: Standard output or standard error, or the bytes below one of them.
-            errors_met: Takes errors.
-        """
         self._stream = stream
         self.errors_met: list[int] = [] if errors_met is None else errors_met
         if isinstance(stream, io.TextIOWrapper):
@@ -64,20 +57,16 @@ class LastingStream:
 
     @property
     def buffer(self) -> "LastingStream":
-        """The bytes below the text."""
         return LastingStream(self._stream.buffer, self.errors_met)
 
     def write(self, text: str | bytes) -> int:
-        """Write, or lose the text."""
         self._lasting(lambda: self._stream.write(text))
         return len(text)
 
     def flush(self) -> None:
-        """Write what is buffered, or lose it."""
         self._lasting(self._stream.flush)
 
     def __getattr__(self, name: str) -> Any:
-        """All else is that of the stream."""
         return getattr(self._stream, name)
 
     def _lasting(self, act: Callable[[], object]) -> None:
@@ -92,7 +81,7 @@ class LastingStream:
 
 
 def _output_is_lost() -> bool:
-    """Whether output was lost that somebody wanted, which is told: `| head` has had enough, a full disk has not."""
+    """Whether output was lost that somebody wanted, which a message says: a full disk, but not `| head`."""
     if isinstance(sys.stdout, LastingStream):
         sys.stdout.flush()
         for number in sys.stdout.errors_met:
@@ -106,15 +95,9 @@ class CommandLine(typer.Typer):
     """A program with one command, or with several."""
 
     def __init__(self, **settings: Any):
-        """A program without commands yet.
-
-        Args:
-            settings: Further settings of `typer.Typer`.
-        """
         super().__init__(add_completion=False, pretty_exceptions_enable=False, **settings)
 
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
-        """Run the command that the command line names, and end the process."""
         # Imports make hundreds of thousands of objects that stay until the end. Python would look through all of them
         # again and again: a third of the time of a command that does little.
         gc.set_threshold(100_000)
@@ -133,13 +116,10 @@ class CommandLine(typer.Typer):
 
 
 def told_end(end: "UserError | Interrupted", output: "Output", noun: str, of_store: int) -> int:
-    """Say why training or evaluating ended before its end; returns the exit code.
+    """Say why training or evaluating ended before its end; returns the exit code (`of_store` after trouble with the
+    store).
 
-    Args:
-        end: The reason.
-        output: Where to.
-        noun: What is counted, such as "trial".
-        of_store: The exit code after trouble with the store.
+    `noun` is what is counted, such as "trial".
     """
     from sweeper.store.files import StoreError
     from sweeper.sweeps.on_cluster import Interrupted

@@ -17,8 +17,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, Protocol, runtime_checkable
 
-Status = Literal["finished", "stopped", "failed"]
-"""Status of a committed row."""
+Status = Literal["finished", "stopped", "failed"]  # status of a committed row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -314,21 +313,17 @@ class Listener(Protocol):
 
 
 class Stream:
-    """Passes every event to every listener. A context manager, which emits `SweepEnded` when it is left."""
+    """Passes every event to every listener, in their order, and `SweepEnded` when its context is left.
+
+    `warn` prints a line about a listener that raised.
+    """
 
     def __init__(self, listeners: Iterable[Listener], warn: Callable[[str], None]):
-        """A stream without events so far.
-
-        Args:
-            listeners: The listeners, in the order in which they hear each event.
-            warn: Prints a line about a listener that raised.
-        """
         self._listeners = tuple(listeners)
         self._warn = warn
         self._raised: set[int] = set()
 
     def emit(self, event: Event) -> None:
-        """Let every listener hear the event."""
         for place, listener in enumerate(self._listeners):
             try:
                 listener.hear(event)

@@ -28,11 +28,7 @@ LIMIT_SECONDS = 25.0
 
 
 class Interruption:
-    """Whether the sweep is to stop.
-
-    Attributes:
-        signum: The first signal that was answered.
-    """
+    """Whether the sweep is to stop; `signum` is the first signal that was answered."""
 
     def __init__(self) -> None:
         self.signum: int | None = None

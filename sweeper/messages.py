@@ -10,11 +10,7 @@ from typing import Any
 
 
 class UserError(Exception):
-    """An error whose message is one clear text for the user; a command prints it and ends.
-
-    Attributes:
-        code: The exit code of such a command.
-    """
+    """An error whose message is one clear text for the user; a command prints it and ends with the exit code `code`."""
 
     code = 2
 
@@ -43,13 +39,7 @@ def duration(seconds: float) -> str:
 
 
 def nearest_name(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known name most like the given name, if any is; capitals do not count.
-
-    Args:
-        name: The given name; a value that is not a string is like no name.
-        known: All valid names.
-        cutoff: Least similarity, between 0 and 1.
-    """
+    """The known name most like the given one, if any is; capitals do not count. `cutoff` is the least similarity."""
     if not isinstance(name, str):
         return None
     by_folded = {candidate.casefold(): candidate for candidate in known}

@@ -32,11 +32,8 @@ from sweeper.trial.entry_names import entries, entry_names, varying
 from sweeper.trial.metrics import SUCCESS, Metric, estimate_of
 from sweeper.trial.trial_spec import Baseline
 
-NEARLY = 0.98
-"""A tail within 1 - NEARLY of the best tail, relative to its size, counts as equally good."""
-
-FAILURE = 0.05
-"""Probability with which a vote may be wrong."""
+NEARLY = 0.98  # a tail within 1 - NEARLY of the best tail, relative to its size, counts as equally good
+FAILURE = 0.05  # probability with which a vote may be wrong
 
 
 def advice_tables(results: Results) -> list[Table]:
@@ -48,9 +45,7 @@ def advice_tables(results: Results) -> list[Table]:
     return [table for table in tables if table.rows or not table.columns]
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Groups of trials
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class SharedEntries(NamedTuple):
@@ -94,9 +89,7 @@ def _order(group: tuple[SharedEntries, pd.DataFrame]) -> tuple[Any, ...]:
     return (setting.task, setting.baseline, setting.q or 0.0, setting.steps, others, rows["m"].iloc[0])
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Seeds of a training step
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class AtM(NamedTuple):
@@ -145,7 +138,6 @@ def enough_seeds(results: Results) -> list[EnoughSeeds]:
 
 
 def as_good(tail: Metric, value: float, best: float) -> bool:
-    """Whether a tail is nearly the best one."""
     sign = 1 if tail.high_is_good else -1
     return sign * value >= sign * best - (1 - NEARLY) * abs(best)
 
@@ -169,9 +161,9 @@ def _remarks(tried: Sequence[AtM], best: AtM, enough: AtM | None, devices: int) 
     return tuple(remarks)
 
 
-def _m_and_tail(cell: tuple[AtM, Metric]) -> str:
+def _m_and_tail(value: tuple[AtM, Metric]) -> str:
     """Such as "10 (49.1 %)"; success is shown as per cent, any other metric by its name."""
-    at, metric = cell
+    at, metric = value
     tail = f"{100 * at.tail:.1f} %" if metric == SUCCESS.tail else f"{metric.name} {at.tail:.2f}"
     return f"{at.m} ({tail})"
 
@@ -180,14 +172,13 @@ def _listed(values: Sequence[int]) -> str:
     return f"{values[0]} ... {values[-1]} ({len(values)})" if len(values) > 4 else ", ".join(map(str, values))
 
 
-M_AND_TAIL = Form(_m_and_tail, numeric=True, order=lambda cell: cell[0].m)
+M_AND_TAIL = Form(_m_and_tail, numeric=True, order=lambda value: value[0].m)
 COSTS = Form(lambda costs: " / ".join(f"{cost:,.0f}" for cost in costs), numeric=True, order=lambda costs: costs[0])
 SPAN = Form(lambda counts: "-".join(map(str, dict.fromkeys(counts))), numeric=True, order=lambda counts: counts[0])
 SEEDS_TITLE = "How many seeds m a training step needs"
 
 
 def seeds_table(advice: Iterable[EnoughSeeds]) -> Table:
-    """The advice as a table."""
     columns = (
         *_SHARED_COLUMNS,
         Column("m tried", Form(_listed)),
@@ -225,39 +216,26 @@ def _seeds_row(advice: EnoughSeeds) -> tuple[object, ...]:
     )
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Votes
-# --------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Votes:
-    """How many votes of one kind are needed, and the success that such votes reached.
-
-    Attributes:
-        setting: The setting.
-        m: Seeds r of a training step.
-        seeds: Training seeds; the values below have one entry for each training seed that has them.
-        rule: Whether seeds r vote on whole answers or part by part.
-        margins: 5th percentile over the inputs of the margin that decides this vote.
-        needed: Votes that the bound asks for; infinity where the bound gives nothing.
-        reached: Average success and its 5th percentile by number of votes, averaged over training seeds: the estimates
-            `votes_<k>` where they were measured, else the disjoint groups of the paper, `majority_<k>`.
-        shown: Numbers of votes with a column of the table: those in the protocols of the trials.
-        entropies: Entropy of the wrong answers in bits, averaged over the inputs with wrong answers.
-        evaluation_seeds: How many seeds r the margins were estimated from.
-    """
+    """How many votes of one kind are needed, and the success that such votes reached."""
 
     setting: SharedEntries
-    m: int
-    seeds: int
-    rule: VotingRule
-    margins: tuple[float, ...]
-    needed: tuple[float, ...]
+    m: int  # seeds r of a training step
+    seeds: int  # training seeds; the values below have one entry for each training seed that has them
+    rule: VotingRule  # whether seeds r vote on whole answers or part by part
+    margins: tuple[float, ...]  # 5th percentile over the inputs of the margin that decides this vote
+    needed: tuple[float, ...]  # votes that the bound asks for; infinity where the bound gives nothing
+    # Average success and its 5th percentile by number of votes, averaged over training seeds: the estimates
+    # `votes_<k>` where they were measured, else the disjoint groups of the paper, `majority_<k>`
     reached: Mapping[int, tuple[float, float]]
-    shown: tuple[int, ...]
+    shown: tuple[int, ...]  # numbers of votes with a column of the table: those in the protocols of the trials
+    # Entropy of the wrong answers in bits, averaged over the inputs with wrong answers
     entropies: tuple[float, ...]
-    evaluation_seeds: int
+    evaluation_seeds: int  # how many seeds r the margins were estimated from
 
     def enough(self, which: Literal[0, 1]) -> int | None:
         """The fewest votes whose measured average success (0), or 5th percentile (1), is at least 1 - FAILURE."""
@@ -299,9 +277,9 @@ def _values(rows: pd.DataFrame, metric: str) -> tuple[float, ...]:
     return tuple(rows[metric].dropna().astype(float)) if metric in rows else ()
 
 
-def _enough(cell: tuple[int | None, int | None, int]) -> str:
+def _enough(value: tuple[int | None, int | None, int]) -> str:
     """The fewest votes that sufficed, on average and in the 5th percentile; None if not even the most did."""
-    *enough, most = cell
+    *enough, most = value
     return "/".join(f">{most}" if votes is None else str(votes) for votes in enough)
 
 
@@ -317,7 +295,7 @@ def _span(shown: Callable[[float], str]) -> Form:
 MARGIN = _span("{:.2f}".format)
 BOUND = _span(lambda votes: "none" if math.isinf(votes) else f"{votes:,.0f}")
 ENTROPY = _span("{:.1f}".format)
-ENOUGH = Form(_enough, numeric=True, order=lambda cell: cell[0])
+ENOUGH = Form(_enough, numeric=True, order=lambda value: value[0])
 SHARES = Form(
     lambda shares: "/".join(f"{100 * share:.3g}" for share in shares), numeric=True, order=lambda shares: shares[0]
 )
@@ -326,7 +304,6 @@ VOTES_TITLE = "How many votes each network needs"
 
 
 def votes_table(advice: Sequence[Votes]) -> Table:
-    """The votes as a table."""
     groups = sorted({group for votes in advice for group in votes.shown})
     columns = (
         *_SHARED_COLUMNS,

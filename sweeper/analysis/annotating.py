@@ -38,19 +38,13 @@ class BadAnnotation(UserError, ValueError):
 
 
 Change = Callable[[Store, Chosen, list[str]], str]
-"""Changes the notes or tags of what was chosen, and returns a line that says so.
-
-A change raises `BadAnnotation` if it makes no sense, and `StoreError` if the store cannot be read or written.
-"""
+"""Changes the notes or tags of what was chosen, and returns a line that says so; a `BadAnnotation` if it cannot be."""
 
 
 def chosen(store: Store, what: str, where: str | None) -> Chosen:
     """The sweep of this name, the trials of it that a condition chooses, or the trial whose id begins with the name.
 
-    Raises:
-        BadAnnotation: the condition chooses nothing.
-        StoreError: there is no such sweep.
-        QueryError: the condition is no SQL, or no id of a trial begins with the name, or several do.
+    What chooses nothing is a `BadAnnotation`, a condition that is no SQL a `QueryError`.
     """
     names = {record.name for record in store.sweeps()}
     if what in names and where is None:
@@ -70,11 +64,6 @@ def chosen(store: Store, what: str, where: str | None) -> Chosen:
     return Chosen(Subject(trial_ids=frozenset([trial_id])), f"trial {trial_id}")
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Changes
-# --------------------------------------------------------------------------------------------------------------------
-
-
 def add_note(store: Store, choice: Chosen, words: list[str]) -> str:
     """Write the only word as a note."""
     (text,) = words
@@ -91,8 +80,8 @@ def add_note(store: Store, choice: Chosen, words: list[str]) -> str:
 def remove_note(store: Store, choice: Chosen, words: list[str]) -> str:
     """Take away the note that begins with the only word."""
     (text,) = words
-    there = {note for each in _own(store, choice.subject) for note in each.texts}
-    matching = sorted(note for note in there if note.startswith(text))
+    own = {note for each in _own(store, choice.subject) for note in each.texts}
+    matching = sorted(note for note in own if note.startswith(text))
     if len(matching) != 1 and text not in matching:
         beginning = f"begins with {text!r}"
         if not matching:
@@ -104,7 +93,6 @@ def remove_note(store: Store, choice: Chosen, words: list[str]) -> str:
 
 
 def add_tags(store: Store, choice: Chosen, words: list[str]) -> str:
-    """Tag with all of the words."""
     for word in words:
         if not re.fullmatch(TAG, word):
             raise BadAnnotation(f"{word!r} cannot be a tag: a word of at most 100 characters without blanks and commas")
@@ -116,27 +104,20 @@ def add_tags(store: Store, choice: Chosen, words: list[str]) -> str:
 
 
 def remove_tags(store: Store, choice: Chosen, words: list[str]) -> str:
-    """Take these tags away."""
-    there = {tag for each in _own(store, choice.subject) for tag in each.tags}
+    own = {tag for each in _own(store, choice.subject) for tag in each.tags}
     for word in words:
-        if word not in there:
-            known = f"tags are: {', '.join(sorted(there)) or 'none'}"
-            raise BadAnnotation(f"{choice.name}: no tag {word!r}{did_you_mean(nearest_name(word, there))}; {known}")
+        if word not in own:
+            known = f"tags are: {', '.join(sorted(own)) or 'none'}"
+            raise BadAnnotation(f"{choice.name}: no tag {word!r}{did_you_mean(nearest_name(word, own))}; {known}")
     stored.remove_tags(store.files, choice.subject, words)
     return f"{choice.name}: without {', '.join(words)}"
 
 
 def _own(store: Store, subject: Subject) -> list[Annotations]:
-    """The notes and tags of the sweep, or of each of the trials."""
     every = read_annotations(store.files)
     if subject.sweep is not None:
         return [every.sweeps.get(subject.sweep, NO_ANNOTATIONS)]
     return [every.trials.get(trial_id, NO_ANNOTATIONS) for trial_id in subject.trial_ids]
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# What is there
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def present(store: Store, choice: Chosen | None) -> AllAnnotations:

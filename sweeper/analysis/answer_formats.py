@@ -28,11 +28,8 @@ PROVENANCE = tuple(name for name in _NAMES[_NAMES.index("pack_id") :] if name !=
 JSON_COLUMNS = ("spec", "extra_metrics")
 """Columns of `trials` in JSON, whose entries have columns of their own in named rows."""
 
-NOTHING = (None, [])
-"""Values that are left out of an answer: missing ones, and empty lists."""
-
-SHOWN = 200
-"""Rows that are printed as a table; the other formats print all."""
+NOTHING = (None, [])  # values that are left out of an answer: missing ones, and empty lists
+SHOWN = 200  # rows that are printed as a table; the other formats print all
 
 
 def print_table(answer: pa.Table, sql: str) -> None:
@@ -179,13 +176,9 @@ def _json_value(value: Any) -> Any:
     return [_json_value(item) for item in value] if isinstance(value, list) else value
 
 
-def _print_parquet(answer: pa.Table) -> None:
-    pq.write_table(answer, pa.PythonFile(sys.stdout.buffer, mode="w"), compression="zstd")
-
-
 PRINTERS: dict[str, Callable[[pa.Table], None]] = {
     "csv": _print_csv,
     "json": _print_json,
-    "parquet": _print_parquet,
+    "parquet": lambda answer: pq.write_table(answer, pa.PythonFile(sys.stdout.buffer, mode="w"), compression="zstd"),
 }
 """How to print an answer for programs, by the name of the format."""

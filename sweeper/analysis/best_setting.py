@@ -22,8 +22,7 @@ from sweeper.space.yaml_tree import Node
 from sweeper.trial.entry_names import varying_names
 from sweeper.trial.trial_spec import with_unwritten
 
-LEAST_SEEDS = 5
-"""Training seeds of the repetition, unless the search had more."""
+LEAST_SEEDS = 5  # training seeds of the repetition, unless the search had more
 
 
 def ending(
@@ -31,12 +30,8 @@ def ending(
 ) -> tuple[Table, list[str]]:
     """The table at the end of a sweep, and lines about its best setting, or about the winners of its searches.
 
-    Args:
-        trials: At least one row of the store.
-        space: The space.
-        elsewhere: Trials of `halving_winners.finished_elsewhere`.
-        results: Folder or URL of the store, as it was typed.
-        address: Cluster, as it was typed.
+    The trials are at least one row of the store, `elsewhere` are those of `halving_winners.finished_elsewhere`; store
+    and cluster are as they were typed.
     """
     frame = named_frame(trials)
     if space.search.DRAWS:
@@ -50,11 +45,7 @@ def ending(
 def best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> list[str]:
     """Lines about the best setting: its mean, its rank among how many, its values, and how to train it again.
 
-    Args:
-        ranked: At least one setting.
-        space: The search.
-        results: Folder or URL of the store, as it was typed.
-        address: Cluster, as it was typed.
+    At least one setting must be ranked; store and cluster are as they were typed.
     """
     best = ranked.ranked[0]
     names = varying_names([each.setting.entries for each in ranked.ranked])
@@ -100,15 +91,12 @@ def _replaced(path: str, fixed: Mapping[str, str]) -> bool:
 
 
 def filling(space: SweepSpec, trial: Mapping[str, Any], seeds: Sequence[int]) -> dict[str, str]:
-    """The overrides that make a grid of one setting from a space: values as YAML, by path.
+    """The overrides that make a grid of one setting with these training seeds from a space: values as YAML, by path.
 
-    Args:
-        space: The space.
-        trial: The canonical trial of the setting, with `trial_spec.with_unwritten`.
-        seeds: Its training seeds.
+    `trial` is the canonical trial of the setting, with `trial_spec.with_unwritten`.
     """
     choice = {"choice": list(seeds)}
-    if any(_is_variant(node) for variant in space.variants for node in _nodes(variant)):
+    if any(node.path.startswith("variants") for variant in space.variants for node in _nodes(variant)):
         parts = {key for variant in space.variants for key in variant.value}
         only = {key: value for key, value in trial.items() if key in parts} | {"seed": choice}
         return {"variants": json.dumps([only])}
@@ -140,7 +128,3 @@ def _nodes(node: Node) -> Iterator[Node]:
             return
     for entry in below:
         yield from _nodes(entry)
-
-
-def _is_variant(node: Node) -> bool:
-    return node.path.startswith("variants")

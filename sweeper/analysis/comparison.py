@@ -7,14 +7,13 @@ numbers and numbers not measured yet, with the sources and a drawing of the rang
 import collections
 import csv
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sweeper.analysis.table import CODE, COUNT, VALUE, Column, Field, Form, Table, tabulated
 
-MISS = 0.05
-"""A share that is further than this from its published value is a miss."""
+MISS = 0.05  # a share that is further than this from its published value is a miss
 
 RELATIVE_MISS, READING_ERROR = 0.1, 0.01
 """A number of another unit, such as a loss or a number of steps, is a miss if it is further from its published value
@@ -28,11 +27,11 @@ class Comparison(NamedTuple):
     `measured` is the mean over training seeds, `lowest` and `highest` are single seeds. Values are in the store's
     units (success between 0 and 1), and `percent` says whether the panel draws them as per cent. `seeds` is the number
     of training seeds behind the number, `steps` lists the numbers of training steps, and `largest` is the largest
-    published number of the panel, without its sign.
+    published number of the panel, without its sign. `sweep` is the sweep or search space whose panel asks for it.
     """
 
     panel: str
-    curve: str
+    series: str
     metric: str
     at: float | None
     published: float
@@ -44,10 +43,10 @@ class Comparison(NamedTuple):
     percent: bool
     source: str
     largest: float = 0.0
+    sweep: str = ""
 
     @property
     def difference(self) -> float | None:
-        """The measured less the published value."""
         return None if self.measured is None else self.measured - self.published
 
     @property
@@ -74,21 +73,12 @@ class Comparison(NamedTuple):
         # 0.75 - 0.8 is a little more than 0.05 in floating point.
         return abs(self.difference) > self.tolerance * (1 + 1e-7)
 
-    @property
-    def both_zero(self) -> bool:
-        """Whether a share is 0 in both, measured and published, as it also is for an untrained network."""
-        return self.percent and self.measured == 0 == self.published
-
 
 class Agreement(NamedTuple):
     """How many measured numbers are near their published values.
 
-    Attributes:
-        near: Shares within `MISS`.
-        compared: Measured shares, without shares that are 0 in both.
-        zeros: Shares that are 0 in both.
-        near_others: Measured numbers of other units that are no misses.
-        compared_others: Measured numbers of other units.
+    `near` of `compared` shares lie within `MISS`, without the `zeros` that are 0 in both. Of the numbers of other units
+    `near_others` of `compared_others` are no misses.
     """
 
     near: int
@@ -107,25 +97,13 @@ class Agreement(NamedTuple):
 
 
 def agreement(compared: Iterable[Comparison]) -> Agreement:
-    """The published numbers that are measured, counted."""
     judged = [comparison for comparison in compared if comparison.judged]
     shares = [comparison for comparison in judged if comparison.percent]
     others = [comparison for comparison in judged if not comparison.percent]
-    telling = [comparison for comparison in shares if not comparison.both_zero]
+    # An untrained network, too, has 0 where the published share is 0.
+    telling = [comparison for comparison in shares if not comparison.measured == 0 == comparison.published]
     near, near_others = (sum(not comparison.missed for comparison in part) for part in (telling, others))
     return Agreement(near, len(telling), len(shares) - len(telling), near_others, len(others))
-
-
-class Compared(NamedTuple):
-    """A comparison and the sweep or search space whose panel asks for it."""
-
-    sweep: str
-    comparison: Comparison
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Columns
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def _amount(value: float | None, comparison: Comparison) -> str:
@@ -153,58 +131,49 @@ STEPS = Form(
 RANGE = Form(lambda drawing: "", look="range", drawn=True)
 
 
-def _of(value: Callable[[Comparison], Any]) -> Callable[[Compared], Any]:
-    return lambda entry: value(entry.comparison)
+def _if_measured(shown: Comparison) -> Comparison | None:
+    return None if shown.measured is None else shown
 
 
-def _if_measured(comparison: Comparison) -> Comparison | None:
-    return None if comparison.measured is None else comparison
+_SWEEP: Field[Comparison] = (Column("sweep"), lambda shown: shown.sweep)
+_PANEL: Field[Comparison] = (Column("panel"), lambda shown: shown.panel)
+_SERIES: Field[Comparison] = (Column("series"), lambda shown: shown.series)
+_METRIC: Field[Comparison] = (Column("metric", CODE), lambda shown: shown.metric)
+_AT: Field[Comparison] = (Column("at", VALUE), lambda shown: shown.at)
+_PUBLISHED: Field[Comparison] = (Column("published", PUBLISHED), lambda shown: shown)
+_MEASURED: Field[Comparison] = (Column("measured", MEASURED, "-"), _if_measured)
+_DIFFERENCE: Field[Comparison] = (Column("difference", DIFFERENCE), _if_measured)
+_SEEDS: Field[Comparison] = (Column("seeds", COUNT), lambda shown: shown.seeds)
+_STEPS: Field[Comparison] = (Column("steps", STEPS), lambda shown: shown.steps)
+_SOURCE: Field[Comparison] = (Column("source"), lambda shown: shown.source)
 
-
-_SWEEP: Field[Compared] = (Column("sweep"), lambda entry: entry.sweep)
-_PANEL: Field[Compared] = (Column("panel"), _of(lambda comparison: comparison.panel))
-_CURVE: Field[Compared] = (Column("curve"), _of(lambda comparison: comparison.curve))
-_METRIC: Field[Compared] = (Column("metric", CODE), _of(lambda comparison: comparison.metric))
-_AT: Field[Compared] = (Column("at", VALUE), _of(lambda comparison: comparison.at))
-_PUBLISHED: Field[Compared] = (Column("published", PUBLISHED), _of(lambda comparison: comparison))
-_MEASURED: Field[Compared] = (Column("measured", MEASURED, "-"), _of(_if_measured))
-_DIFFERENCE: Field[Compared] = (Column("difference", DIFFERENCE), _of(_if_measured))
-_SEEDS: Field[Compared] = (Column("seeds", COUNT), _of(lambda comparison: comparison.seeds))
-_STEPS: Field[Compared] = (Column("steps", STEPS), _of(lambda comparison: comparison.steps))
-_SOURCE: Field[Compared] = (Column("source"), _of(lambda comparison: comparison.source))
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Tables and the file
-# --------------------------------------------------------------------------------------------------------------------
 
 TITLE = "Measured against published"
 
 
-def every_number(entries: Sequence[Compared]) -> Table:
+def every_number(every: Sequence[Comparison]) -> Table:
     """All published numbers, with a dash for numbers not measured yet."""
-    fields = (_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE, _SEEDS, _STEPS)
+    fields = (_SWEEP, _PANEL, _SERIES, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE, _SEEDS, _STEPS)
     note = (
         "Measured: mean over the training seeds, '-' where there is none yet; at: the value on the horizontal axis. "
-        f"{agreement(entry.comparison for entry in entries).sentence()}."
+        f"{agreement(every).sentence()}."
     )
-    return tabulated(TITLE, fields, entries, note)
+    return tabulated(TITLE, fields, every, note)
 
 
-def measured_numbers(entries: Sequence[Compared]) -> Table:
+def measured_numbers(every: Sequence[Comparison]) -> Table:
     """The published numbers that are measured, with the range over training seeds and the source."""
-    measured = [entry for entry in entries if entry.comparison.measured is not None]
+    measured = [shown for shown in every if shown.measured is not None]
     # Losses have no natural scale: all losses of a panel are drawn on the scale of the largest.
     largest: dict[tuple[str, str], float] = collections.defaultdict(float)
-    for sweep, comparison in measured:
-        values = (comparison.published, comparison.measured, comparison.highest)
+    for shown in measured:
+        values = (shown.published, shown.measured, shown.highest)
         finite = [abs(value) for value in values if value is not None and math.isfinite(value)]
-        largest[sweep, comparison.panel] = max(largest[sweep, comparison.panel], *finite)
+        largest[shown.sweep, shown.panel] = max(largest[shown.sweep, shown.panel], *finite)
 
-    def drawing(entry: Compared) -> tuple[float, ...] | None:
+    def drawing(shown: Comparison) -> tuple[float, ...] | None:
         """Lowest, highest, measured and published, as shares of the width of the drawing."""
-        shown = entry.comparison
-        scale = 1.0 if shown.percent else largest[entry.sweep, shown.panel]
+        scale = 1.0 if shown.percent else largest[shown.sweep, shown.panel]
         values = (shown.lowest, shown.highest, shown.measured, shown.published)
         finite = [value for value in values if value is not None and math.isfinite(value)]
         if not scale or len(finite) < len(values):
@@ -212,8 +181,8 @@ def measured_numbers(entries: Sequence[Compared]) -> Table:
         return tuple(min(1.0, max(0.0, value / scale)) for value in finite)
 
     fields = (
-        *[_SWEEP] * (len({entry.sweep for entry in entries}) > 1),
-        *(_PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE),
+        *[_SWEEP] * (len({shown.sweep for shown in every}) > 1),
+        *(_PANEL, _SERIES, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE),
         (Column("over seeds", RANGE), drawing),
         *(_SEEDS, _STEPS, _SOURCE),
     )
@@ -227,26 +196,24 @@ def measured_numbers(entries: Sequence[Compared]) -> Table:
     return tabulated(TITLE, fields, measured, note)
 
 
-def unmeasured_numbers(entries: Sequence[Compared]) -> Table:
-    """The published numbers that are not measured yet."""
-    unmeasured = [entry for entry in entries if entry.comparison.measured is None]
-    return tabulated("Not measured yet", (_SWEEP, _PANEL, _CURVE, _METRIC, _AT, _PUBLISHED, _SOURCE), unmeasured)
+def unmeasured_numbers(every: Sequence[Comparison]) -> Table:
+    unmeasured = [shown for shown in every if shown.measured is None]
+    return tabulated("Not measured yet", (_SWEEP, _PANEL, _SERIES, _METRIC, _AT, _PUBLISHED, _SOURCE), unmeasured)
 
 
 CSV_COLUMNS = (
-    "sweep", "panel", "curve", "metric", "at", "published", "measured", "difference", "lowest_seed", "highest_seed",
+    "sweep", "panel", "series", "metric", "at", "published", "measured", "difference", "lowest_seed", "highest_seed",
     "seeds", "steps", "source",
 )  # fmt: skip
 
 
-def write_csv(entries: Iterable[Compared], path: Path) -> None:
+def write_csv(every: Iterable[Comparison], path: Path) -> None:
     """Write every published number with its measurement, in the store's units; a missing measurement is empty."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(CSV_COLUMNS)
-        for sweep, comparison in entries:
-            measured = (comparison.measured, comparison.difference, comparison.lowest, comparison.highest)
-            named = (sweep, comparison.panel, comparison.curve, comparison.metric, comparison.at, comparison.published)
-            steps = ", ".join(map(str, comparison.steps))
-            writer.writerow([*named, *measured, comparison.seeds, steps, comparison.source])
+        for shown in every:
+            measured = (shown.measured, shown.difference, shown.lowest, shown.highest)
+            named = (shown.sweep, shown.panel, shown.series, shown.metric, shown.at, shown.published)
+            writer.writerow([*named, *measured, shown.seeds, ", ".join(map(str, shown.steps)), shown.source])

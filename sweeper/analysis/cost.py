@@ -20,8 +20,7 @@ from sweeper.packs.trial_timing import Timing
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import TrialSpec
 
-PATIENCE_SECONDS = 20.0
-"""After this time no further shape is timed."""
+PATIENCE_SECONDS = 20.0  # after this time no further shape is timed
 
 
 def estimate(store: Store, trials: Iterable[TrialSpec], timed: Callable[[TrialSpec], Timing] | None = None) -> str:
@@ -45,7 +44,9 @@ def estimate(store: Store, trials: Iterable[TrialSpec], timed: Callable[[TrialSp
     if timed:
         average = Timing(*(statistics.fmean(values) for values in zip(*timings.values(), strict=True)))
         timings |= dict.fromkeys(rest, average)
-    seconds = sum(_seconds(by_shape[shape], timing) for shape, timing in timings.items())
+    seconds = sum(
+        trial.steps * timing.step + timing.evaluation for shape, timing in timings.items() for trial in by_shape[shape]
+    )
 
     def number(shapes: Iterable[Any]) -> str:
         return counted(sum(len(by_shape[shape]) for shape in shapes), "trial")
@@ -72,7 +73,6 @@ def _by_timing(shapes: Mapping[Any, Sequence[TrialSpec]], timed: Callable[[Trial
 
 
 def _of_rows(store: Store, shapes: Mapping[Any, Any]) -> dict[Any, Timing]:
-    """The cost of the shapes that have rows in the store."""
     rows: dict[Any, list[Timing]] = defaultdict(list)
     for row in store.trials().select(["spec", "steps_done", "train_seconds", "evaluation_seconds"]).to_pylist():
         if row["train_seconds"] and row["evaluation_seconds"] and row["steps_done"]:
@@ -83,14 +83,6 @@ def _of_rows(store: Store, shapes: Mapping[Any, Any]) -> dict[Any, Timing]:
         shape: Timing(*(statistics.median(values) for values in zip(*timings, strict=True)))
         for shape, timings in rows.items()
     }
-
-
-def _seconds(trials: Sequence[TrialSpec], timing: Timing) -> float:
-    return _steps(trials) * timing.step + len(trials) * timing.evaluation
-
-
-def _steps(trials: Sequence[TrialSpec]) -> int:
-    return sum(trial.steps for trial in trials)
 
 
 def _work(trials: Sequence[TrialSpec]) -> int:

@@ -44,9 +44,7 @@ class Side(NamedTuple):
 def side(name: str, results: str) -> Side:
     """The sweep of this name in the store `results`, or else the store at this folder or URL.
 
-    Raises:
-        DifferenceError: the name is neither a sweep nor a store, or there is no trial.
-        StoreError: a store cannot be read.
+    A name that is neither, or has no trial, is a `DifferenceError`.
     """
     store = Store.open(results)
     sweeps = latest_starts(store.sweeps()) if store.exists() else {}
@@ -66,11 +64,6 @@ def side(name: str, results: str) -> Side:
     return Side(redacted(name), trials)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Trials
-# --------------------------------------------------------------------------------------------------------------------
-
-
 def shared_trials(a: Side, b: Side) -> list[str]:
     """Sentences on the trials that both sides have, and on the trials that only one side has."""
     left, right = (frame.set_index("trial_id") for frame in (a.trials, b.trials))
@@ -82,11 +75,6 @@ def shared_trials(a: Side, b: Side) -> list[str]:
     if differ:
         lines.append(f"{differ:,} of the trials in both have other numbers in {b.name} than in {a.name}")
     return lines
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Settings
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def differing_entries(a: Side, b: Side) -> Table:
@@ -107,11 +95,6 @@ def differing_entries(a: Side, b: Side) -> Table:
 
 def _values(records: Sequence[Mapping[str, Any]], path: str) -> set[Any]:
     return {record.get(path) for record in records}
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Metrics
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class Move(NamedTuple):
@@ -156,10 +139,10 @@ def moved_metrics(a: Side, b: Side) -> Table:
     names = varying_names(records)
     metrics = metrics_of(pd.concat([a.trials, b.trials]))
     rows = [
-        (*(first.entries.get(path) for path in names), metric, *cells)
+        (*(first.entries.get(path) for path in names), metric, *values)
         for first, second in pairs
         for metric in metrics
-        if (cells := _cells(first, second, metric)) is not None
+        if (values := _moved(first, second, metric)) is not None
     ]
     columns = (
         *(entry_column(name, (record.get(path) for record in records)) for path, name in names.items()),
@@ -176,7 +159,6 @@ def moved_metrics(a: Side, b: Side) -> Table:
 
 
 def _same_rows(first: Setting, second: Setting) -> bool:
-    """Whether both sides have the same trials with the same numbers."""
     left, right = (setting.rows.set_index("trial_id")[list(METRICS)].sort_index() for setting in (first, second))
     return left.equals(right)
 
@@ -186,7 +168,7 @@ def _key(setting: Setting, fixed: set[str]) -> frozenset[tuple[str, Any]]:
     return frozenset((path, value) for path, value in setting.entries.items() if path not in fixed)
 
 
-def _cells(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Move, tuple[int, int]] | None:
+def _moved(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Move, tuple[int, int]] | None:
     """Both means, the move, and the numbers of training seeds; None if a side has no value."""
     left, right = first.mean(metric), second.mean(metric)
     if left is None or right is None:

@@ -17,8 +17,7 @@ from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries, varying_names
 from sweeper.trial.trial_spec import trial_id
 
-MOST_SEARCHES = 20
-"""Largest number of searches that have a line of their own."""
+MOST_SEARCHES = 20  # largest number of searches that have a line of their own
 
 
 def searches_of(space: SweepSpec) -> list[tuple[str, ...]]:
@@ -33,11 +32,6 @@ def winners_of(space: SweepSpec, searches: Sequence[Sequence[str]], store: Store
     """The trials that passed the last rung of their search, finished or not; empty if trials are not compared.
 
     A search in which a trial has not come to its next rung has no winner yet.
-
-    Args:
-        space: The space.
-        searches: Its `searches_of`.
-        store: The store of its trials.
     """
     halving = space.search.halving
     if halving is None:
@@ -51,12 +45,8 @@ def winners_of(space: SweepSpec, searches: Sequence[Sequence[str]], store: Store
 def finished_elsewhere(trials: pd.DataFrame, space: SweepSpec | None, store: Store) -> frozenset[str]:
     """The finished trials that are no winners of their search: another sweep has trained them to the end.
 
-    The results of a halving are those of its winners, so these trials are left out.
-
-    Args:
-        trials: Rows of the sweep.
-        space: Its space; None if this checkout cannot read it.
-        store: The store of the rows.
+    The results of a halving are those of its winners, so these trials are left out. The space is None if this checkout
+    cannot read it.
     """
     if space is None or space.search.halving is None:
         return frozenset()
@@ -74,10 +64,7 @@ def elsewhere_line(trial_ids: Collection[str]) -> str:
 def winner_lines(trials: pd.DataFrame, space: SweepSpec, elsewhere: Collection[str]) -> list[str]:
     """Lines about the winners of a successive halving: which trial won, how good it is, and the cost of the search.
 
-    Args:
-        trials: Rows of the sweep, with named columns.
-        space: Its space.
-        elsewhere: Trials of `finished_elsewhere`, which count to the cost with all their steps.
+    The trials have named columns; those `elsewhere` (`finished_elsewhere`) count to the cost with all their steps.
     """
     by_id = trials.set_index("trial_id", drop=False)
     searches = []

@@ -20,8 +20,7 @@ from sweeper.trial.trial_spec import Baseline
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
-LEAST_SETTINGS = 10
-"""With fewer settings the best tenth is less than one setting."""
+LEAST_SETTINGS = 10  # with fewer settings the best tenth is less than one setting
 
 
 def logarithmic_entries(space: SweepSpec) -> set[str]:
@@ -42,11 +41,9 @@ def _logarithmic(node: Node, path: str) -> Iterator[str]:
 
 
 def importances(ranked: Ranking, logarithmic: set[str]) -> dict[str, float]:
-    """The share of every entry that differs between the settings, the largest first; they add up to 1.
+    """The share of every entry that differs between at least two ranked settings, the largest first; they add up to 1.
 
-    Args:
-        ranked: At least two settings.
-        logarithmic: Entries whose scale is logarithmic.
+    `logarithmic` has the entries whose scale is logarithmic.
     """
     import optuna  # a second of import
 
@@ -72,7 +69,6 @@ def used_entries(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parameter(value: Any) -> int | float | str:
-    """A value as a parameter of Optuna."""
     return value if isinstance(value, int | float) else value_text(value)
 
 

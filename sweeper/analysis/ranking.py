@@ -23,8 +23,7 @@ from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.contracts import Abilities
 from sweeper.trial.metrics import LOSS, SUCCESS
 
-SHOWN_SETTINGS = 20
-"""Largest number of settings that are shown to people."""
+SHOWN_SETTINGS = 20  # largest number of settings that are shown to people
 
 TIE_BREAKERS = (SUCCESS._replace(statistic="worst5"), SUCCESS, LOSS)
 """Settings of equal metric are ordered by these metrics in turn, the better first."""
@@ -59,12 +58,10 @@ class Ranking(NamedTuple):
 
     @property
     def ties(self) -> int:
-        """How many settings share the first rank with the first setting."""
         return sum(each.rank == 1 for each in self.ranked) - 1
 
 
 def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
-    """The settings of trials with named columns, best first."""
     column = metric_column(goal.metric, trials.columns)
     every = settings(trials)
     count = len({tuple(setting.entries.items()) for setting in every})
@@ -100,11 +97,6 @@ def ranked_settings(sweep: str, ranked: Ranking, most: int = SHOWN_SETTINGS) -> 
     others = f"{counted(ranked.others, 'setting')} without a rank: too few finished seeds" if ranked.others else ""
     title = f"{sweep}: {counted(len(listed), 'setting')} by {ranked.goal.text()} · {table.title}"
     return table._replace(title=title, note="; ".join(filter(None, (table.note, others))))
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Sweeps of a store
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def recorded_space(record: SweepRecord) -> SweepSpec | None:

@@ -21,8 +21,7 @@ from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
 from sweeper.trial.entry_names import entries
 
-SHOWN_STEPS = 40
-"""Largest number of points of a curve that are shown to people."""
+SHOWN_STEPS = 40  # largest number of points of a curve that are shown to people
 
 
 class Answer(NamedTuple):
@@ -32,17 +31,10 @@ class Answer(NamedTuple):
     programs: pa.Table
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The best settings of a sweep
-# --------------------------------------------------------------------------------------------------------------------
-
-
 def best(store: Store, sweep: str | None, width: int) -> Answer:
     """The settings of a sweep, or of the only sweep of the store, best first; the table fits into `width` columns.
 
-    Raises:
-        QueryError: no sweep is named and there are several, or none of its settings has finished.
-        StoreError: there is no such sweep, or the store cannot be read.
+    A `QueryError` if no sweep is named and there are several, or if none of its settings has finished.
     """
     record = _latest_start(store, sweep)
     trials = trials_of(store, record)
@@ -78,11 +70,6 @@ def _columns(table: Table) -> pa.Table:
     return pa.table(columns)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# One trial
-# --------------------------------------------------------------------------------------------------------------------
-
-
 def trial_with_prefix(store: Store, prefix: str) -> str:
     """The id of the one committed trial that begins with the prefix; raises `QueryError` unless there is one."""
     ids = sorted(store.committed())
@@ -96,12 +83,7 @@ def trial_with_prefix(store: Store, prefix: str) -> str:
 
 
 def show(store: Store, prefix: str) -> Answer:
-    """All values that the store has about a trial, and the sweeps that plan it.
-
-    Raises:
-        QueryError: no trial, or more than one, has an id that begins with the prefix.
-        StoreError: the store cannot be read.
-    """
+    """All that the store has about the one trial whose id begins with the prefix, and the sweeps that plan it."""
     trial_id = trial_with_prefix(store, prefix)
     row = named(store.trials([trial_id]))
     sweeps = [name for name, record in latest_starts(store.sweeps()).items() if trial_id in record.trial_ids]
@@ -130,12 +112,7 @@ def show(store: Store, prefix: str) -> Answer:
 
 
 def curves(store: Store, prefix: str) -> Answer:
-    """The training curves of a trial, one row a step and one column a curve.
-
-    Raises:
-        QueryError: no trial, or more than one, has an id that begins with the prefix, or the trial has no curves.
-        StoreError: the store cannot be read.
-    """
+    """The training curves of the one trial whose id begins with the prefix, one row a step and one column a curve."""
     trial_id = trial_with_prefix(store, prefix)
     points = store.curves([trial_id]).to_pandas()
     if not len(points):

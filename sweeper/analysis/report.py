@@ -25,7 +25,6 @@ from rich.console import Console
 
 from sweeper.analysis import comparison, difference, figures, importance, page
 from sweeper.analysis.advice import advice_tables
-from sweeper.analysis.comparison import Compared
 from sweeper.analysis.figures import parallel_coordinates
 from sweeper.analysis.ranking import goal_of, ranking
 from sweeper.analysis.report_sources import ReportError, Source, sources
@@ -35,11 +34,8 @@ from sweeper.analysis.table import Table, attempted, markdown, terminal
 from sweeper.messages import UserError, counted, printable, printable_lines, redacted
 from sweeper.store.store import Store
 
-MIN_WIDTH = 120
-"""Columns of the table when the output is no terminal."""
-
-SHARE = 0.1
-"""Share of the time that goes into writing a live page at most."""
+MIN_WIDTH = 120  # columns of the table when the output is no terminal
+SHARE = 0.1  # share of the time that goes into writing a live page at most
 
 
 @dataclass(frozen=True)
@@ -75,12 +71,7 @@ def _make_folder(folder: Path, proposal: str = "") -> None:
 
 
 def write_report(options: ReportOptions, every: int | None = None, quiet: bool = False) -> Reported:
-    """Draw, print and write a report; `every` are the seconds after which an open page loads itself again.
-
-    Raises:
-        ReportError, SearchSpaceError: a sweep or a space cannot be read, or there is nothing to report.
-        StoreError, OSError: the store cannot be read, or a file cannot be written.
-    """
+    """Draw, print and write a report; `every` are the seconds after which an open page loads itself again."""
     results, html = options.results, options.html
     folder = options.out or (Path("report") if "://" in results else Path(results) / "report")
     store = Store.existing(results)
@@ -202,11 +193,6 @@ def _state(store: Store) -> Any:
 
 
 def print_difference(results: str, a: str, b: str) -> None:
-    """Print how two sweeps of a store, or two stores, differ.
-
-    Raises:
-        DifferenceError, StoreError: see `difference.side`.
-    """
     sides = difference.side(a, results), difference.side(b, results)
     printer = Printer()
     for line in difference.shared_trials(*sides):
@@ -214,11 +200,6 @@ def print_difference(results: str, a: str, b: str) -> None:
     for table in (difference.differing_entries(*sides), difference.moved_metrics(*sides)):
         printer.line("")
         printer.table(table)
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# What is printed and written
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class Printer:
@@ -233,16 +214,15 @@ class Printer:
         self._console.print(printable(text), markup=False, soft_wrap=True)
 
     def table(self, table: Table) -> None:
-        """Print a table."""
         self._console.print(terminal(table))
 
 
 def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, write: bool) -> None:
     """Print published and measured numbers side by side and write both files, or print how many numbers there are."""
-    entries = [Compared(section.name, compared) for section in sections for compared in section.report.comparisons]
+    entries = [each._replace(sweep=section.name) for section in sections for each in section.report.comparisons]
     if not entries:
         return
-    measured = sum(entry.comparison.measured is not None for entry in entries)
+    measured = sum(entry.measured is not None for entry in entries)
     count = f"{counted(len(entries), 'published number')}, {len(entries) - measured:,} of them not measured yet"
     if not write:
         printer.line(f"{count}; --compare writes them beside the measured ones")
@@ -257,8 +237,6 @@ def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, w
 
 
 def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[Table]:
-    """The table of the settings of each sweep."""
-
     def table(source: Source) -> Table:
         reached = settings(every[every["trial_id"].isin(source.trial_ids)])
         made = settings_table(reached)

@@ -63,13 +63,8 @@ def sources(
 ) -> list[Source]:
     """The panels to draw and their trials: of the spaces, of the sweeps, or of every recorded sweep with panels.
 
-    With `panels_needed` a list without any panel is refused. `planned_for` is the store as its user has named it, if
-    spaces are to show no trials but those that they plan.
-
-    Raises:
-        ReportError: the panels of one of `sweeps` can no longer be read, or there are none and they are needed.
-        StoreError: a sweep is not recorded, or the store cannot be read.
-        SearchSpaceError: a space cannot be read.
+    With `panels_needed` a list without any panel is refused, as are panels of `sweeps` that can no longer be read.
+    `planned_for` is the store as its user has named it, if spaces are to show no trials but those that they plan.
     """
     latest = latest_starts(store.sweeps(), sweeps)
     listed = [_of_space(store, everything, search_space.read(path), planned_for) for path in spaces]
@@ -109,20 +104,20 @@ def _of_space(store: Store, everything: Results, spec: SweepSpec, planned_for: s
     recorded = frozenset(key for record in store.sweeps() if record.name == spec.name for key in record.trial_ids)
     planned = recorded if spec.search.ADAPTS else frozenset(spec.expand().trial_ids)
     planned, results, left_out = _without_losers(planned, everything, spec, store)
+    source = Source(spec.name, spec.panels, results, planned, spec, left_out)
     if planned_for is not None:
-        source = Source(spec.name, spec.panels, results, planned, spec, left_out)
         if not (remark := _missing(store, planned, spec)):
             return source
         command = shlex.join(["python", "-m", "sweeper.run", str(spec.path), "--results", redacted(planned_for)])
         return source._replace(remark=remark, command=command)
     if len(results.trials):
-        return Source(spec.name, spec.panels, results, planned, spec, left_out)
-    results = everything.only(recorded)
-    if len(results.trials):
-        remark = "none of its trials is finished; drawn from those of earlier starts of this name"
-        return Source(spec.name, spec.panels, results, recorded, spec, remark)
-    remark = "none of its trials is finished; drawn from every trial of the store"
-    return Source(spec.name, spec.panels, everything, frozenset(everything.trials["trial_id"]), spec, remark)
+        return source
+    remark = "none of its trials is finished; drawn from"
+    if len(everything.only(recorded).trials):
+        ids, remark = recorded, f"{remark} those of earlier starts of this name"
+    else:
+        ids, remark = frozenset(everything.trials["trial_id"]), f"{remark} every trial of the store"
+    return source._replace(results=everything.only(ids), trial_ids=ids, remark=remark)
 
 
 def _missing(store: Store, trial_ids: Collection[str], spec: SweepSpec) -> str:
@@ -134,11 +129,8 @@ def _missing(store: Store, trial_ids: Collection[str], spec: SweepSpec) -> str:
 
 
 def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
-    """The panels of a recorded sweep; its trials need not be legal any more.
-
-    Raises:
-        ReportError: the panels are no longer legal.
-    """
+    """The panels of a recorded sweep, whose trials need not be legal any more; a `ReportError` if the panels
+    are not."""
     try:
         tree = document_tree(record.text)
         for override in record.overrides:
@@ -150,20 +142,11 @@ def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
         raise ReportError(f"{message}\n{error}") from None
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Outcomes that panels draw
-# --------------------------------------------------------------------------------------------------------------------
-
-
 def drawn_outcomes(store: Store, sweeps: Collection[str] = ()) -> dict[str, set[str]]:
     """The columns of the outcomes that panels of these sweeps draw, or of all without a name, by the id of the trial.
 
     Panels are made as in a report, and every outcome that they read is noted. So the answer is exact for every kind,
     and a trial that no panel draws, such as a stopped trial, needs none.
-
-    Raises:
-        ReportError: the panels of a sweep can no longer be read.
-        StoreError: a sweep is not recorded, or the store cannot be read.
     """
     drawn: dict[str, set[str]] = defaultdict(set)
     results = Results.of_store(store)

@@ -40,9 +40,7 @@ CACHED = 2**14
 """Largest number of tasks that are cached, and of values of an outcome that are not rounded."""
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Columns
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def current(rows: pa.Table) -> pa.Table:
@@ -51,18 +49,16 @@ def current(rows: pa.Table) -> pa.Table:
     Rows of programs that wrote no versions count as version 1, and rows without an objective have the q-norm. A plug-in
     that this checkout lacks has no current version, and its rows stay.
     """
-    tasks, models, objectives = (rows[kind].to_pylist() for kind in plugins.KINDS)
-    task_versions = {name: _version("task", name) for name in set(tasks)}
-    model_versions = {name: _version("model", name) for name in set(models)}
-    objective_versions = {name: _version("objective", name or plugins.DEFAULT_OBJECTIVE) for name in set(objectives)}
-    columns = [rows[f"{part}_version"].to_pylist() for part in trial_spec.Versions._fields]
-    programs = list(zip(tasks, models, objectives, *columns, strict=True))
-    agree = {}
-    for program in set(programs):
-        task, model, objective, *written = program
-        here = (task_versions[task], model_versions[model], trial_spec.NUMERICS_VERSION, objective_versions[objective])
-        agree[program] = all(now is None or (then or 1) == now for then, now in zip(written, here, strict=True))
-    return rows if all(agree.values()) else rows.filter(pa.array(map(agree.__getitem__, programs), pa.bool_()))
+
+    @functools.cache
+    def is_current(task: str, model: str, objective: str | None, *written: int | None) -> bool:
+        of_objective = _version("objective", objective or plugins.DEFAULT_OBJECTIVE)
+        here = (_version("task", task), _version("model", model), trial_spec.NUMERICS_VERSION, of_objective)
+        return all(now is None or (then or 1) == now for now, then in zip(here, written, strict=True))
+
+    columns = [*plugins.KINDS, *(f"{part}_version" for part in trial_spec.Versions._fields)]
+    agree = list(map(is_current, *(rows[name].to_pylist() for name in columns)))
+    return rows if all(agree) else rows.filter(pa.array(agree, pa.bool_()))
 
 
 def _version(kind: plugins.Kind, name: str) -> int | None:
@@ -162,9 +158,7 @@ def value_order(value: Any) -> tuple[int, float, str]:
     return (1, float(value), "") if is_number(value) else (2, 0.0, str(value))
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Columns of JSON
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def extra_metrics(text: str | None) -> dict[str, float]:
@@ -201,9 +195,7 @@ def _task(text: str) -> Task | None:
         return None
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Trials
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> list[float]:
@@ -218,17 +210,14 @@ def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> lis
 
 @dataclass(frozen=True)
 class Results:
-    """Finished trials, one row each with named columns; all else is read when it is asked for.
-
-    Attributes:
-        outcomes: The value of an outcome for every input, by the trial's id and the outcome's name; None if not stored.
-        curves: Training curves of the trials with these ids, with columns `trial_id`, `step`, `metric`, `value`.
-        evaluations: All evaluations of stored networks, with the columns of `trials`.
-    """
+    """Finished trials, one row each with named columns; all else is read when it is asked for."""
 
     trials: pd.DataFrame
+    # The value of an outcome for every input, by the trial's id and the outcome's name; None if not stored
     outcomes: Callable[[str, str], np.ndarray | None]
+    # Training curves of the trials with these ids, with columns `trial_id`, `step`, `metric`, `value`
     curves: Callable[[Sequence[str]], pd.DataFrame]
+    # All evaluations of stored networks, with the columns of `trials`
     evaluations: Callable[[], pd.DataFrame] = pd.DataFrame
     _distributions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray] | None] = field(
         default_factory=dict, repr=False
@@ -272,7 +261,6 @@ class Results:
         return cls(finished, outcomes, curves)
 
     def only(self, trial_ids: Iterable[str]) -> "Results":
-        """The results of the listed trials alone."""
         return replace(self, trials=self.trials[self.trials["trial_id"].isin(set(trial_ids))].reset_index(drop=True))
 
     def of_evaluations(self) -> "Results":
@@ -302,9 +290,7 @@ def _distribution(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     return (distinct, counts) if len(distinct) else None
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Evaluations
-# --------------------------------------------------------------------------------------------------------------------
 
 OF_EVALUATION = [name for name in IN_FILE.names if name in TRIALS.names and name != "schema_version"]
 """Columns that an evaluation has under the name that they have in a row of a trial."""

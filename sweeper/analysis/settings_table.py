@@ -21,20 +21,12 @@ from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed,
 from sweeper.messages import counted
 from sweeper.trial.contracts import Abilities
 from sweeper.trial.entry_names import entries, entry_names, varying
-from sweeper.trial.metrics import LOSS, SUCCESS, Metric, estimate_of, metric_named
+from sweeper.trial.metrics import LOSS, SUCCESS, estimate_of, metric_named
 
-MAX_ROWS = 100
-"""Largest number of settings in a table."""
-
-MAX_VARYING = 8
-"""Largest number of columns for entries that differ between settings."""
+MAX_ROWS = 100  # largest number of settings in a table
+MAX_VARYING = 8  # largest number of columns for entries that differ between settings
 
 STATUSES = ("finished", "stopped", "failed")
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# A metric over the training seeds of a setting
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class Mean(NamedTuple):
@@ -90,11 +82,6 @@ def mean_of(metric: str, values: Iterable[float]) -> Mean | None:
     return Mean(statistics.fmean(known), deviation, lowest, highest, jumps)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Settings
-# --------------------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Setting:
     """The trials of one setting and one status, one for each training seed, with named columns."""
@@ -111,20 +98,14 @@ class Setting:
 def by_entries(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[dict[str, Any], pd.DataFrame]]:
     """The trials in groups that are equal in all entries but the training seed and the paths in `free`.
 
-    Returns:
-        The shared entries and the rows of every group, in the order of first appearance.
+    A group is its shared entries and its rows; groups are in the order of first appearance.
     """
     free = {*free, "seed"}
-    groups: dict[frozenset[tuple[str, Any]], list[int]] = {}
+    groups: dict[frozenset[tuple[str, Any]], tuple[dict[str, Any], list[int]]] = {}
     for place, spec in enumerate(trials["spec"]):
-        shared = frozenset((path, value) for path, value in entries(spec).items() if path not in free)
-        groups.setdefault(shared, []).append(place)
-    grouped = []
-    for places in groups.values():
-        rows = trials.iloc[places]
-        spec = entries(rows["spec"].iloc[0])
-        grouped.append(({path: value for path, value in spec.items() if path not in free}, rows))
-    return grouped
+        shared = {path: value for path, value in entries(spec).items() if path not in free}
+        groups.setdefault(frozenset(shared.items()), (shared, []))[1].append(place)
+    return [(shared, trials.iloc[places]) for shared, places in groups.values()]
 
 
 def settings(trials: pd.DataFrame) -> list[Setting]:
@@ -147,11 +128,6 @@ def entry_column(name: str, values: Iterable[Any]) -> Column:
     return Column(name, WORDS if any(isinstance(value, str) for value in values) else VALUE)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The table
-# --------------------------------------------------------------------------------------------------------------------
-
-
 def metrics_of(trials: pd.DataFrame) -> list[str]:
     """The metrics of a table of these trials, the most important first; each has a value in some trial."""
     names: list[str] = []
@@ -170,17 +146,15 @@ def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:
 
 def _vote(trials: pd.DataFrame) -> list[str]:
     """The metric of the largest vote that all trials took: estimated from all seeds r, or of disjoint groups."""
-    votes = [metric for metric in map(metric_named, map(str, trials)) if _is_vote(metric)]
+    metrics = map(metric_named, map(str, trials))
+    votes = [metric for metric in metrics if (metric.quantity, metric.statistic) == ("majority", "mean")]
+    votes = [metric for metric in votes if metric.votes is not None]
     if not votes:
         return []
     most = max(votes, key=lambda metric: metric.votes or 0)
     disjoint, estimated = most.name, most._replace(quantity=estimate_of(most.quantity)).name
     everywhere = estimated in trials and bool((trials[estimated].notna() | trials[disjoint].isna()).all())
     return [estimated if everywhere else disjoint]
-
-
-def _is_vote(metric: Metric) -> bool:
-    return (metric.quantity, metric.statistic) == ("majority", "mean") and metric.votes is not None
 
 
 def fitting(table: Table, most: int) -> Table:

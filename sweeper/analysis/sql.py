@@ -12,6 +12,7 @@ to files, network, extensions and Python objects is switched off, its configurat
 is run. (DuckDB may spill an intermediate result to a temporary folder of its own, which is removed afterwards.)
 """
 
+import concurrent.futures
 import re
 import tempfile
 import threading
@@ -63,13 +64,11 @@ class Questions:
     """Queries to a store. Each view is made by the first query that names it, and shared by all later queries."""
 
     def __init__(self, store: Store):
-        """Ask `store`."""
         self._store = store
         self._rows: dict[str, pa.Table] = {}
         self._outcomes: tuple[ds.Dataset, list[str]] | None = None
 
     def table(self, sql: str, rows: int | None = None) -> pa.Table:
-        """See `table`."""
         with tempfile.TemporaryDirectory(prefix="sweeper-query-", ignore_cleanup_errors=True) as scratch:
             try:
                 return self._answer(sql, scratch, rows)
@@ -99,19 +98,16 @@ class Questions:
                     used = re.search(rf"\b{name}\b", sql, re.IGNORECASE) is not None
                     if used and name == "outcomes":
                         self._make_outcomes(connection)
-                    else:
-                        connection.register(name, self._rows_of(name) if used else view.empty)
+                        continue
+                    if used and name not in self._rows:
+                        self._rows[name] = view.rows(self._store)
+                    connection.register(name, self._rows[name] if used else view.empty)
                 for setting in ("TimeZone='UTC'", *_LOCKS):
                     connection.execute(f"SET {setting}")
                 relation = connection.sql(sql)
                 return _narrowed((relation if rows is None else relation.limit(rows)).to_arrow_table())
 
         return interruptible(fetched, connection.interrupt)
-
-    def _rows_of(self, name: str) -> pa.Table:
-        if name not in self._rows:
-            self._rows[name] = VIEWS[name].rows(self._store)
-        return self._rows[name]
 
     def _make_outcomes(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Make the view `outcomes`: the lists of each trial side by side, one row for every input."""
@@ -167,8 +163,7 @@ def _explained(message: str) -> str:
 
 _LOCKS = ("enable_external_access=false", "python_enable_replacements=false", "lock_configuration=true")
 _NO_SWEEP = re.compile(r'column "sweep" not found', re.IGNORECASE)
-_STORED = "stored_outcomes"
-"""The outcomes as the files hold them, one row a trial."""
+_STORED = "stored_outcomes"  # the outcomes as the files hold them, one row a trial
 
 
 def _narrowed(answer: pa.Table) -> pa.Table:
@@ -181,11 +176,6 @@ def _narrowed(answer: pa.Table) -> pa.Table:
                 narrow = answer.column(place).cast(pa.float64())
             answer = answer.set_column(place, field.name, narrow)
     return answer
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# The views
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class View(NamedTuple):
@@ -254,30 +244,22 @@ def interruptible(work: Callable[[], ResultT], interrupt: Callable[[], None]) ->
     signal raises an exception here, `interrupt` asks the work to end, and the exception goes on after the work, or
     after a few seconds.
     """
-    outcomes: list[tuple[ResultT, None] | tuple[None, BaseException]] = []
-    # After an interrupted `join` Python 3.11 and 3.12 believe that the thread has ended.
-    ended = threading.Event()
+    future: concurrent.futures.Future[ResultT] = concurrent.futures.Future()
 
     def run() -> None:
         try:
-            outcomes.append((work(), None))
+            future.set_result(work())
         except BaseException as error:  # belongs to the thread that waits
-            outcomes.append((None, error))
-        finally:
-            ended.set()
+            future.set_exception(error)
 
-    threading.Thread(target=run, daemon=True).start()
+    threading.Thread(target=run, daemon=True).start()  # a pool's thread would keep the process alive
     try:
-        ended.wait()
+        concurrent.futures.wait([future])
     except BaseException:
         interrupt()
-        ended.wait(GRACE_SECONDS)
+        concurrent.futures.wait([future], GRACE_SECONDS)
         raise
-    match outcomes.pop():
-        case (_, BaseException() as error):
-            try:
-                raise error
-            finally:
-                del error  # its traceback holds this frame, and would keep the database open
-        case (result, _):
-            return result
+    try:
+        return future.result()
+    finally:
+        del future  # the traceback of its error holds this frame, and would keep the database open

@@ -42,7 +42,6 @@ PROGRESS = Form(
 
 
 def starts_by_name(records: Sequence[SweepRecord]) -> dict[str, list[SweepRecord]]:
-    """The starts of every sweep, in the order in which the records are given."""
     starts: dict[str, list[SweepRecord]] = collections.defaultdict(list)
     for record in records:
         starts[record.name].append(record)
@@ -100,7 +99,6 @@ def moment(text: str) -> datetime.datetime | str:
 
 
 def failures(store: Store, record: SweepRecord, committed: Mapping[str, Status]) -> collections.Counter[str]:
-    """Number of failed trials of a sweep by reason."""
     failed = [trial_id for trial_id in record.trial_ids if committed.get(trial_id) == "failed"]
     rows = store.trials(failed).select(["error_kind", "error_message"]).to_pylist() if failed else []
     return collections.Counter(_reason(row["error_kind"], row["error_message"]) for row in rows)
@@ -110,12 +108,7 @@ def _reason(kind: str | None, message: str | None) -> str:
     return ": ".join(part for part in (kind, one_line(message or "")) if part) or "no reason given"
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Trials that are not finished
-# --------------------------------------------------------------------------------------------------------------------
-
-MAX_REASONS = 20
-"""Largest number of reasons that are printed, the most frequent first."""
+MAX_REASONS = 20  # largest number of reasons that are printed, the most frequent first
 
 
 def unfinished(
@@ -123,12 +116,9 @@ def unfinished(
 ) -> dict[str, list[str]]:
     """The planned trials that are not finished when a start ends, by the reason for it.
 
-    Args:
-        planned: Ids of the trials of the sweep.
-        rows: Their rows in the store.
-        done: Statuses, beside "finished", with which the sweep does not run a trial again.
-        lost: Trials that workers could not commit. A lost trial that has a row by now is not unfinished.
-        refused: Whether the start ended early because nothing could be committed.
+    `done` are the statuses, beside "finished", with which the sweep does not run a trial again. A trial that workers
+    have `lost` and that has a row by now is not unfinished. `refused` says that the start ended early because nothing
+    could be committed.
     """
     reasons: dict[str, list[str]] = collections.defaultdict(list)
     explained = set(rows.loc[rows["status"].isin(["finished", *done]), "trial_id"])
@@ -160,12 +150,7 @@ def _named(trial_ids: Sequence[str]) -> str:
     return f"trial {trial_ids[0]}" + (f" and {len(trial_ids) - 1:,} more" if len(trial_ids) > 1 else "")
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Drivers
-# --------------------------------------------------------------------------------------------------------------------
-
-FRESH = 4
-"""A driver elsewhere counts as alive until so many of its heartbeats in a row are missing."""
+FRESH = 4  # a driver elsewhere counts as alive until so many of its heartbeats in a row are missing
 
 
 class Driver(NamedTuple):
@@ -177,7 +162,6 @@ class Driver(NamedTuple):
 
     @property
     def sweep(self) -> str:
-        """The sweep of the driver."""
         return self.stored.sweep
 
     @property
@@ -189,11 +173,7 @@ class Driver(NamedTuple):
 
 
 def drivers(store: Store) -> list[Driver]:
-    """The drivers of a store, by sweep. The clock of the store is read only if a driver is on another machine.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """The drivers of a store, by sweep. The clock of the store is read only if a driver is on another machine."""
     stored = heartbeats(store.files)
     lives: list[Life] = [life(each.heartbeat.process) for each in stored]
     now = store_clock(store.files) if "elsewhere" in lives else None
@@ -204,13 +184,12 @@ def drivers(store: Store) -> list[Driver]:
 
 
 def sentence(driver: Driver) -> str:
-    """The state of a driver in one line."""
     heartbeat = driver.stored.heartbeat
     where = f"on {heartbeat.process.host} (process {heartbeat.process.pid})"
     if not driver.lives:
         carry = f"what it has committed stays; this command carries on: {heartbeat.command}"
         if driver.life == "dead":
-            return f"{driver.sweep}: the driver {where} died without goodbye; {carry}"
+            return f"{driver.sweep}: the driver {where} has died; {carry}"
         heard = "its age is unknown, as the store cannot be written" if driver.age is None else _ago(driver.age)
         return f"{driver.sweep}: no heartbeat of the driver {where}, {heard}; if it is dead, {carry}"
     failed = f" · {heartbeat.failed:,} failed" if heartbeat.failed else ""

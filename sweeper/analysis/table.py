@@ -23,11 +23,8 @@ from sweeper.messages import duration, printable
 
 logger = logging.getLogger(__name__)
 
-GAP = 2
-"""Blanks between two columns on a terminal."""
-
-MAX_VALUES = 6
-"""Most values in one cell; of more values only the ends are told."""
+GAP = 2  # blanks between two columns on a terminal
+MAX_VALUES = 6  # most values in one cell; of more values only the ends are told
 
 RecordT = TypeVar("RecordT")
 
@@ -41,23 +38,15 @@ def _itself(value: Any) -> float | None:
 
 @dataclass(frozen=True)
 class Form:
-    """How the values of a column are written. A form never gets a missing value (None).
+    """How the values of a column are written. A form never gets a missing value (None)."""
 
-    Attributes:
-        text: A value as text.
-        numeric: Whether the column is aligned to the right, and sorted by number where it can be sorted.
-        order: The number by which a value is sorted, None for a value without such a number.
-        look: How the page sets a value.
-        drawn: Whether a value is a drawing, which only the page can show.
-        striking: Whether the page highlights a value.
-    """
-
-    text: Callable[[Any], str] = str
-    numeric: bool = False
+    text: Callable[[Any], str] = str  # a value as text
+    numeric: bool = False  # whether the column is aligned to the right, and sorted by number where it can be sorted
+    # The number by which a value is sorted, None for a value without such a number
     order: Callable[[Any], float | None] = _itself
-    look: Look = "text"
-    drawn: bool = False
-    striking: Callable[[Any], bool] = lambda value: False
+    look: Look = "text"  # how the page sets a value
+    drawn: bool = False  # whether a value is a drawing, which only the page can show
+    striking: Callable[[Any], bool] = lambda value: False  # whether the page highlights a value
 
 
 def value_text(value: Any) -> str:
@@ -122,23 +111,14 @@ class Column(NamedTuple):
     empty: str = ""
 
     def text(self, value: Any) -> str:
-        """A cell of the column as text."""
         return self.empty if value is None else self.form.text(value)
 
 
-Field = tuple[Column, Callable[[RecordT], Any]]
-"""A column, and its value of a record."""
+Field = tuple[Column, Callable[[RecordT], Any]]  # a column, and its value of a record
 
 
 class Table(NamedTuple):
-    """Rows of values under titled columns.
-
-    Attributes:
-        title: What the table shows.
-        columns: Heads, one for every value of a row.
-        rows: Values; None for a missing value.
-        note: A sentence that explains the rows.
-    """
+    """Rows of values under titled columns, None for a missing value, and a note that explains the rows."""
 
     title: str
     columns: tuple[Column, ...]
@@ -147,7 +127,6 @@ class Table(NamedTuple):
 
 
 def tabulated(title: str, fields: Sequence[Field[RecordT]], records: Iterable[RecordT], note: str = "") -> Table:
-    """A table with one row for every record."""
     rows = tuple(tuple(value(record) for _, value in fields) for record in records)
     return Table(title, tuple(column for column, _ in fields), rows, note)
 
@@ -209,11 +188,6 @@ def _only(table: Table, places: Sequence[int]) -> Table:
         columns=tuple(table.columns[place] for place in places),
         rows=tuple(tuple(row[place] for place in places) for row in table.rows),
     )
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Renderers
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def markdown(table: Table) -> str:

@@ -66,24 +66,16 @@ def write_view(store: Store, view: ViewName, path: Path) -> int:
     """Write a view of a store as one file, which replaces a file of the same name, and return its number of rows.
 
     The file ends in one of `FORMATS`. Lists are JSON text in a CSV file.
-
-    Raises:
-        StoreError, OSError: the store cannot be read, or the file cannot be written.
     """
+    rows, csv = 0, path.suffix == ".csv"
+    convert = _texts if csv else _typed
     with replaced(path) as new:
         schema, tables = _tables(store, view)
-        return _write(schema, tables, new, path.suffix)
-
-
-def _write(schema: pa.Schema, tables: Iterable[pa.Table], path: Path, suffix: str) -> int:
-    convert = _texts if suffix == ".csv" else _typed
-    schema = convert(schema.empty_table()).schema
-    rows = 0
-    writer = pyarrow.csv.CSVWriter(path, schema) if suffix == ".csv" else pq.ParquetWriter(path, schema)
-    with writer:
-        for table in tables:
-            writer.write_table(convert(table))
-            rows += table.num_rows
+        schema = convert(schema.empty_table()).schema
+        with pyarrow.csv.CSVWriter(new, schema) if csv else pq.ParquetWriter(new, schema) as writer:
+            for table in tables:
+                writer.write_table(convert(table))
+                rows += table.num_rows
     return rows
 
 

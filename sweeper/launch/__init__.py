@@ -12,10 +12,8 @@ Invariants:
       says so before jax is imported.
     - After `connected` is left, no process that it started remains.
 
-Each module imports from those below it, from top to bottom: `tune_driver` gives Tune the work; `tune_callback` hears
-what becomes of it, `tune_worker` does it, and `cluster` is where; `code_snapshot`, `compiling` and `population` are
-what workers need; `worker_messages` and `job` are what driver and workers agree on; `failures`; `ray_internals`, the
-private parts of Ray; `environment`.
+The driver gives Tune the work (`tune_driver`) and hears what becomes of it (`tune_callback`); workers do it
+(`tune_worker`). Every private part of Ray is in `ray_internals`.
 """
 
 from sweeper.launch import environment  # isort: skip  # before all that takes time to import, and before Ray
@@ -43,11 +41,7 @@ __all__ = [
 
 
 def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
-    """Run all work of a source on the cluster that `connected` has connected; see `tune_driver.launch`.
-
-    Raises:
-        LaunchError: Tune gave up.
-    """
+    """Run all work of a source on the cluster that `connected` has connected; a `LaunchError` if Tune gives up."""
     from sweeper.launch import tune_driver  # Tune is imported while a local cluster starts
 
     return tune_driver.launch(job, stream, interruption)

@@ -34,11 +34,8 @@ from sweeper.messages import counted
 from sweeper.space.resources import Resources
 from sweeper.trial.private_folder import private_folder
 
-CONNECT_SECONDS = 30
-"""After this time without an answer a cluster counts as refusing the driver."""
-
-HEAD_SECONDS = 1.0
-"""Seconds between two checks of the head."""
+CONNECT_SECONDS = 30  # after this time without an answer a cluster counts as refusing the driver
+HEAD_SECONDS = 1.0  # seconds between two checks of the head
 
 LEAST_ADDRESS_SPACE = 6 * 2**30
 """Bytes of address space. With less, Ray or its workers cannot make threads, and processes abort one after another."""
@@ -93,9 +90,8 @@ def connected(
         The address of the cluster, None for a local one.
 
     Raises:
-        LaunchError: there is no connection.
-        ProjectError: workers could not load what the start will train.
-        TooLarge: this machine, used as a local cluster, cannot hold a pack.
+        LaunchError: there is no connection; workers could not load what the start will train (`ProjectError`); or this
+            machine, used as a local cluster, cannot hold a pack (`TooLarge`).
     """
     cluster = running_cluster(address)
     if cluster is None:
@@ -135,16 +131,9 @@ def connected(
 
 
 def refuse_too_large(address: str | None, resources: Resources) -> None:
-    """Refuse a pack that is larger than this machine, if a start would use this machine as a local cluster.
+    """Refuse a pack that is larger than this machine (`TooLarge`), if a start would use it as a local cluster.
 
     Nothing is started, and packs are not compared with a running cluster, which may grow.
-
-    Args:
-        address: See `running_cluster`.
-        resources: The resources of one pack.
-
-    Raises:
-        TooLarge: this machine, used as a local cluster, cannot hold a pack.
     """
     if address == "local" or (address is None and not os.environ.get("RAY_ADDRESS") and running_cluster(None) is None):
         _refuse_too_large(resources)
@@ -164,15 +153,7 @@ def _refuse_too_large(resources: Resources) -> None:
 
 
 def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] = lambda: None) -> None:
-    """Start Ray on this machine, within a `fresh_token`.
-
-    Args:
-        environment: Of the worker processes.
-        meanwhile: Called while Ray's processes start.
-
-    Raises:
-        LaunchError: Ray does not start.
-    """
+    """Start Ray on this machine, within a `fresh_token`; `meanwhile` is called while Ray's processes start."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
         raise LaunchError(

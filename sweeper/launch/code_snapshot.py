@@ -27,18 +27,11 @@ from sweeper.trial.private_folder import private_folder
 from sweeper.trial.project_files import ProjectFiles
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
-MOST_BYTES = 500 * 2**20
-"""Size of the largest copy; Ray ships no more to the nodes of a cluster."""
+MOST_BYTES = 500 * 2**20  # size of the largest copy; Ray ships no more to the nodes of a cluster
 
 
 class CodeSnapshot(NamedTuple):
-    """A copy of the code.
-
-    Attributes:
-        packages: The folder with the package `sweeper`.
-        project: The copy of the project.
-        digest: Digest of the names and contents of all files.
-    """
+    """A copy of the code: the folder with the package `sweeper`, the copy of the project, and a digest of all files."""
 
     packages: Path
     project: Path
@@ -56,13 +49,8 @@ class CodeSnapshot(NamedTuple):
     def require_loadable(self, trials: Sequence[TrialSpec], code: Code, environment: Mapping[str, str]) -> None:
         """Load the plug-ins of trials from this copy, in another process; once for every copy and every plug-in.
 
-        Args:
-            trials: Trials with all plug-ins that workers will need.
-            code: The code of the start.
-            environment: Of a worker.
-
-        Raises:
-            ProjectError: a plug-in cannot be loaded, or the copy is of other code than the start.
+        The environment is that of a worker. A plug-in that cannot be loaded, or a copy of other code than the start's,
+        is a `ProjectError`.
         """
         names = {kind: sorted({getattr(trial, kind).name for trial in trials}) for kind in plugins.KINDS}
         known = json.dumps([self.digest, code.model_dump(mode="json"), names, sys.version, sys.prefix])
@@ -95,11 +83,7 @@ class CodeSnapshot(NamedTuple):
 
 @contextlib.contextmanager
 def code_snapshot() -> Iterator[CodeSnapshot]:
-    """A copy that only this user can read; removed at the end.
-
-    Raises:
-        LaunchError: the copy cannot be made.
-    """
+    """A copy that only this user can read; removed at the end."""
     with contextlib.ExitStack() as ended:
         try:
             folder = tempfile.TemporaryDirectory(prefix="sweeper-code-", ignore_cleanup_errors=True)

@@ -25,11 +25,8 @@ from sweeper.trial.fingerprint import Code
 from sweeper.trial.private_folder import private_folder
 from sweeper.trial.trial_spec import TrialSpec
 
-LEAST_SECONDS = 0.1
-"""Programs that compile faster are not kept."""
-
-MOST_PROCESSES = 8
-"""Processes that compile at once; each takes some hundred megabytes."""
+LEAST_SECONDS = 0.1  # programs that compile faster are not kept
+MOST_PROCESSES = 8  # processes that compile at once; each takes some hundred megabytes
 
 
 class FirstPacks(NamedTuple):
@@ -96,7 +93,6 @@ def compiled_ahead(
 
 
 def _mark(pack: Pack, code: Code) -> str:
-    """The name of the file that says that the programs of a pack are compiled."""
     trial = pack.trials[0]
     programs = f"{code.fingerprint(trial)} {len(pack.trials)} {structure(trial)}"
     return f"{hashlib.sha256(programs.encode()).hexdigest()[:20]}-compiled"

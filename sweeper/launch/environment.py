@@ -11,8 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-WORKER_VARIABLE = "SWEEPER_WORKER"
-"""The environment variable by which a worker process is known."""
+WORKER_VARIABLE = "SWEEPER_WORKER"  # the environment variable by which a worker process is known
 
 if os.environ.get(WORKER_VARIABLE):
     # As in commands (`sweeper.command_line`): Python would look through all that imports and traces make again and

@@ -26,13 +26,10 @@ from sweeper.trial.provenance import Provenance
 class WorkKind(abc.ABC):
     """What workers do with packs.
 
-    Attributes:
-        leaves_checkpoints: Whether an unfinished pack leaves a checkpoint in the store.
-        leaves_failed_rows: Whether trials whose pack fails get failed rows.
+    Where it `makes_rows`, an unfinished pack leaves a checkpoint, and trials whose pack fails get failed rows.
     """
 
-    leaves_checkpoints: ClassVar[bool]
-    leaves_failed_rows: ClassVar[bool]
+    makes_rows: ClassVar[bool]
 
     @abc.abstractmethod
     def run(
@@ -44,13 +41,7 @@ class WorkKind(abc.ABC):
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
         """Status by id of the trials that a worker has committed before it died; the next worker is not given these.
 
-        Args:
-            store: The store.
-            work: The pack as the worker got it.
-            done: Statuses of rows whose trials need not run.
-
-        Raises:
-            StoreError: the store cannot be read.
+        `done` has the statuses of rows whose trials need not run.
         """
 
 
@@ -58,8 +49,7 @@ class WorkKind(abc.ABC):
 class Training(WorkKind):
     """Packs are trained, evaluated by the protocols of their trials, and committed."""
 
-    leaves_checkpoints = True
-    leaves_failed_rows = True
+    makes_rows = True
 
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
@@ -85,8 +75,7 @@ class NetworkEvaluation(WorkKind):
     that it needs no checkpoint.
     """
 
-    leaves_checkpoints = False
-    leaves_failed_rows = False
+    makes_rows = False
 
     changes: ProtocolChanges
 
@@ -101,27 +90,16 @@ class NetworkEvaluation(WorkKind):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """The work of a start.
+    """The work of a start."""
 
-    Attributes:
-        source: Hands out the packs.
-        planned: Makes the event that says how much the source has planned by now.
-        store: The store that takes the rows; workers open it by its URL.
-        provenance: The origin, in every row.
-        resources: The resources of one pack.
-        work_kind: What workers do with the packs.
-        early_stopping: Options of ASHA; None if no trial is stopped early.
-        concurrency: Largest number of packs at once; None for as many as fit.
-    """
-
-    source: WorkSource
-    planned: Callable[[], SweepPlanned]
-    store: Store
-    provenance: Provenance
-    resources: Resources
-    work_kind: WorkKind
-    early_stopping: Asha | None = None
-    concurrency: int | None = None
+    source: WorkSource  # hands out the packs
+    planned: Callable[[], SweepPlanned]  # makes the event that says how much the source has planned by now
+    store: Store  # the store that takes the rows; workers open it by its URL
+    provenance: Provenance  # the origin, in every row
+    resources: Resources  # the resources of one pack
+    work_kind: WorkKind  # what workers do with the packs
+    early_stopping: Asha | None = None  # options of ASHA; None if no trial is stopped early
+    concurrency: int | None = None  # largest number of packs at once; None for as many as fit
 
 
 class Launched(NamedTuple):

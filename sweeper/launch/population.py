@@ -35,8 +35,6 @@ STACKS = 8
 
 
 class _Worker:
-    """Computes one block after another."""
-
     def objectives(
         self, trials: str, code: Code, distribution: Distribution, step: np.ndarray, block: int
     ) -> np.ndarray:
@@ -86,12 +84,9 @@ class Population:
         ]
 
     def evaluator(self, trials: tuple[TrialSpec, ...], code: Code) -> Evaluator:
-        """The evaluator of a pack with these trials.
+        """The evaluator of a pack with these trials; a worker with other code raises an `OtherCodeError` in it.
 
-        Args:
-            trials: The trials of the pack. A run may train some of them: those that were pending, or those that fit
-                into the memory of a device.
-            code: The code that workers must run. A worker with other code raises an `OtherCodeError` in the evaluator.
+        A run may train some of the trials: those that were pending, or those that fit into the memory of a device.
         """
         trial_of = dict(zip(_values_of_lanes(stack(trials)), trials, strict=True))
 
@@ -125,6 +120,5 @@ class Population:
         return evaluate
 
     def close(self) -> None:
-        """End the workers."""
         for worker in self._workers:
             ray.kill(worker)

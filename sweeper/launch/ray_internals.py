@@ -21,11 +21,8 @@ from ray.exceptions import RpcError
 
 from sweeper.launch.environment import variables
 
-LOOK_OFTEN_SECONDS = 5.0
-"""For how long a node that starts is looked for often."""
-
-LOOK_SECONDS = 0.02
-"""Between two such looks."""
+LOOK_OFTEN_SECONDS = 5.0  # for how long a node that starts is looked for often
+LOOK_SECONDS = 0.02  # between two such looks
 
 QUICK_START: dict[str, Any] = {
     "_system_config": {
@@ -76,11 +73,9 @@ def machine_resources() -> Mapping[str, float]:
 def address_of_cluster(address: str | None) -> str | None:
     """Host and port that an address of Ray leads to; None if it leads to no cluster, or to a local one.
 
+    The address is host and port, "local", "auto", or None for $RAY_ADDRESS, else the cluster that `ray start` left.
     Whether the cluster answers is not asked. In public Ray connects at once, also to the private cluster of another
     driver, and waits a minute for a cluster that is gone. So in public a cluster must be named.
-
-    Args:
-        address: Host and port, "local", "auto", or None for $RAY_ADDRESS, else the cluster that `ray start` left.
     """
     services = _module("ray._private.services", "canonicalize_bootstrap_address")
     if services is not None:
@@ -132,10 +127,8 @@ def only_what_is_needed(meanwhile: Callable[[], object]) -> Iterator[None]:
     """Have Ray start no process that serves a dashboard, an autoscaler, or logs that the driver shows.
 
     Ray would wait for the first of them, and all three would take the cores that workers start on. Without a dashboard
-    Ray still starts that process, to count users. In public every cluster has all of them.
-
-    Args:
-        meanwhile: Called while the others start; in public before.
+    Ray still starts that process, to count users. In public every cluster has all of them. `meanwhile` is called while
+    the others start; in public before.
     """
     module = _module("ray._private.node", "Node")
     helpers = ("start_api_server", "start_monitor", "start_log_monitor")

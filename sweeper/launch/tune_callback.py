@@ -33,8 +33,7 @@ from sweeper.packs.progress_events import ProgressEvents, label, varying
 from sweeper.space.resources import Resources
 from sweeper.store.store import StoreError
 
-MAX_WORKER_DEATHS = 3
-"""How often the worker of one pack may die before the pack counts as failed."""
+MAX_WORKER_DEATHS = 3  # how often the worker of one pack may die before the pack counts as failed
 
 MAX_STUCK = 1
 """How often the worker of one pack may be ended for want of progress before the pack is lost."""
@@ -42,11 +41,8 @@ MAX_STUCK = 1
 MAX_LOST_IN_A_ROW = 3
 """After this number of packs in a row that could not commit, nothing can be committed any more, and the sweep ends."""
 
-NODES_SECONDS = 2.0
-"""Between two looks at the nodes of the cluster while nothing runs."""
-
-GRACE_SECONDS = 20.0
-"""Seconds that running packs have to leave a checkpoint when they are ordered to."""
+NODES_SECONDS = 2.0  # between two looks at the nodes of the cluster while nothing runs
+GRACE_SECONDS = 20.0  # seconds that running packs have to leave a checkpoint when they are ordered to
 
 
 class Ended(BaseException):
@@ -87,13 +83,7 @@ class TrialErrors(logging.Handler):
 
 
 class SweepCallback(NotSaved, tune.Callback):
-    """Follows every pack from its start to its end, and leaves Tune's loop when the sweep is to stop.
-
-    Attributes:
-        losses: Trials that could not be committed.
-        most_at_once: The most packs that have run at once.
-        refused: Whether nothing can be committed any more.
-    """
+    """Follows every pack from its start to its end, and leaves Tune's loop when the sweep is to stop."""
 
     def __init__(self, job: Job, stream: Stream, interruption: Interruption, orders: Any, errors: TrialErrors):
         """A callback before the first pack; `orders` is the handle of the actor `Orders`."""
@@ -115,8 +105,8 @@ class SweepCallback(NotSaved, tune.Callback):
         self._lost_in_a_row = 0
         self._looked_for_nodes = -math.inf
         self._awaited: dict[str, float] | None = None
-        self.most_at_once = 0
-        self.refused = False
+        self.most_at_once = 0  # packs
+        self.refused = False  # whether nothing can be committed any more
         self.losses: list[events.TrialsLost] = []
 
     @property
@@ -239,7 +229,7 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def _tell_stopped(self) -> None:
         """Says what became of the packs that were asked to leave, by the checkpoints that the store has."""
-        if not self._job.work_kind.leaves_checkpoints:
+        if not self._job.work_kind.makes_rows:
             return
         with contextlib.suppress(OSError, StoreError):
             names = self._job.store.listing("checkpoints")
@@ -291,8 +281,7 @@ class SweepCallback(NotSaved, tune.Callback):
             self._stream.emit(self._job.planned())
 
     def _give_up(self, work: Work, message: str, step: int) -> None:
-        """End a pack whose worker has died too often."""
-        if not self._job.work_kind.leaves_failed_rows:
+        if not self._job.work_kind.makes_rows:
             self._lose(work, message)
             return
         error = {"kind": "worker died", "message": message, "step": step}
@@ -325,7 +314,7 @@ def _names(work: Work) -> tuple[str, ...]:
 
 
 def _missing_bundle(resources: Resources) -> dict[str, float] | None:
-    """The first bundle of a pack that no node of the present cluster can hold; None if every bundle fits a node."""
+    """The first bundle of a pack that no node of the present cluster can hold."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     for bundle in resources.bundles():
         if not any(all(node.get(name, 0.0) >= needed for name, needed in bundle.items()) for node in nodes):

@@ -101,9 +101,6 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
     """Run all work of a source on the cluster that `cluster.connected` has connected.
 
     Signals are looked for about ten times a second; the first makes running packs leave a checkpoint.
-
-    Raises:
-        LaunchError: Tune gave up.
     """
     os.environ.update(_TUNE)
     orders = ray.remote(num_cpus=0, max_restarts=-1)(Orders).remote()

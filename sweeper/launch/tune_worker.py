@@ -35,8 +35,7 @@ from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.provenance import Provenance
 
-REPORT_SECONDS = 1.0
-"""Seconds of training between two reports, as long as the driver keeps up."""
+REPORT_SECONDS = 1.0  # seconds of training between two reports, as long as the driver keeps up
 
 LONGEST_REPORT_SECONDS = 5.0
 """Most seconds between two reports. An order of the driver waits as long, and `GRACE_SECONDS` must be longer."""
@@ -53,12 +52,7 @@ class PackWorker(tune.Trainable):
     """Runs one pack after another in one process, which keeps its compiled programs."""
 
     def setup(self, config: dict[str, Any], **launch: Any) -> None:
-        """Called once in each process.
-
-        Args:
-            config: The first pack, see `reset_config`.
-            launch: `orders`, `store`, `provenance`, `resources` and `work_kind`, the same for all packs.
-        """
+        """Called once in each process, with the first pack and with what `tune_driver.launch` gives all workers."""
         self._orders = launch["orders"]
         self._store_url: str = launch["store"]
         self._provenance: Provenance = launch["provenance"]
@@ -76,11 +70,7 @@ class PackWorker(tune.Trainable):
         self._code = fingerprint.captured()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take up the next pack.
-
-        Args:
-            new_config: The work as made by `worker_messages.encoded`.
-        """
+        """Take up the next pack, as `worker_messages.encoded` has made it."""
         jax_settings.put_back()  # the environment of this node, or an earlier pack, may have changed one
         self._encoded = new_config
         self._run: PackRun | EvaluationRun | None = None
@@ -111,7 +101,7 @@ class PackWorker(tune.Trainable):
             if self._run is None:
                 work = decoded(self._encoded)
                 if not work.pending:  # an earlier worker died right after its last commit
-                    if self._work_kind.leaves_checkpoints:
+                    if self._work_kind.makes_rows:
                         checkpoint.remove(self._opened(), work.pack.pack_id)
                     return Report(done=True)
                 self._run = self._started(work)
@@ -151,11 +141,7 @@ class PackWorker(tune.Trainable):
             return "carry on"
 
     def _started(self, work: Work) -> PackRun | EvaluationRun:
-        """The run of a pack.
-
-        Raises:
-            OtherCodeError: this process does not run the code of the start.
-        """
+        """The run of a pack; an `OtherCodeError` if this process does not run the code of the start."""
         if self._provenance.code is not None:
             self._code.require(self._provenance.code, work.pack.trials[0])
         destination = Destination.of(self._opened(), self._provenance, self._resources)
@@ -174,7 +160,6 @@ class PackWorker(tune.Trainable):
         return trainer.with_population(self._population.evaluator(pack.trials, self._code))
 
     def cleanup(self) -> None:
-        """Called when the process has done its last pack."""
         if self._population is not None:
             self._population.close()
 
@@ -188,7 +173,7 @@ class PackWorker(tune.Trainable):
         kind, message = type(error).__name__, reason(error)
         if isinstance(error, PluginRaised):
             kind, _, message = message.partition(": ")
-        if not self._work_kind.leaves_failed_rows:
+        if not self._work_kind.makes_rows:
             return Failed((), f"{kind}: {message}", _own_log())
         step, rows = (0, {}) if self._progress is None else (self._progress.step, self._progress.rows)
         try:

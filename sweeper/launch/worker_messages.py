@@ -44,18 +44,12 @@ class Lost:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The report of a worker, about once a second.
+    """The report of a worker, about once a second."""
 
-    Attributes:
-        done: Whether the worker has ended its work on the pack.
-        progress: How far the pack is; None before the worker has begun the pack.
-        trouble: The failure or loss that ended the pack, if any.
-        refused_checkpoint: Why a checkpoint of the pack is not continued; only in the first report about the pack.
-    """
-
-    done: bool
-    progress: PackProgressed | None = None
-    trouble: Failed | Lost | None = None
+    done: bool  # whether the worker has ended its work on the pack
+    progress: PackProgressed | None = None  # how far the pack is; None before the worker has begun the pack
+    trouble: Failed | Lost | None = None  # the failure or loss that ended the pack, if any
+    # Why a checkpoint of the pack is not continued; only in the first report about the pack
     refused_checkpoint: str | None = None
 
     def result(self) -> dict[str, Any]:
@@ -77,7 +71,6 @@ def encoded(work: Work) -> dict[str, Any]:
 
 
 def decoded(config: dict[str, Any]) -> Work:
-    """The work in a Tune configuration."""
     trials = tuple(TrialSpec.model_validate(trial) for trial in json.loads(config["trials"]))
     segment = json.loads(config["segment"])
     return Work(Pack(trials), tuple(json.loads(config["pending"])), None if segment is None else Segment(**segment))

@@ -4,7 +4,6 @@ To add a listener, write a file with a class that has a method `hear`, and add i
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from rich.console import Console
 
@@ -13,24 +12,11 @@ from sweeper.listeners import heartbeat_writer, views
 from sweeper.store.store import Store
 
 
-class HeardStart(NamedTuple):
-    """A start, as its listeners know it.
+def listeners(console: Console, store: Store, command: str, ask_to_stop: Callable[[], None]) -> list[Listener]:
+    """The listeners of a start that prints to a console.
 
-    Attributes:
-        console: Where the start prints.
-        store: Its results store.
-        command: The command line that carries on.
-        ask_to_stop: Asks the start to leave checkpoints and end, from any thread.
+    `command` is the command line that carries on; `ask_to_stop`, which any thread may call, makes the start leave
+    checkpoints and end.
     """
-
-    console: Console
-    store: Store
-    command: str
-    ask_to_stop: Callable[[], None]
-
-
-def listeners(start: HeardStart) -> list[Listener]:
-    """The listeners of a start."""
-    view = views.LiveView if start.console.is_terminal else views.LogLines
-    heartbeats = heartbeat_writer.HeartbeatWriter(start.store, start.command, start.ask_to_stop)
-    return [view(start.console), heartbeats]
+    view = views.LiveView if console.is_terminal else views.LogLines
+    return [view(console), heartbeat_writer.HeartbeatWriter(store, command, ask_to_stop)]

@@ -12,25 +12,18 @@ Life = Literal["alive", "dead", "elsewhere"]
 
 
 class DriverProcess(BaseModel):
-    """A process, so that another process can tell whether it lives.
-
-    Attributes:
-        host: Name of the machine, for people.
-        machine: What tells the boot of the machine, and the container, from all others.
-        pid: Number of the process there.
-        born: When it began, in ticks since the boot, since numbers are used again; None where that is not known.
-    """
+    """A process, so that another process can tell whether it lives."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
-    host: str
-    machine: str
-    pid: Annotated[int, Field(ge=1, le=2**31 - 1)]
+    host: str  # name of the machine, for people
+    machine: str  # what tells the boot of the machine, and the container, from all others
+    pid: Annotated[int, Field(ge=1, le=2**31 - 1)]  # number of the process there
+    # When it began, in ticks since the boot, since numbers are used again; None where that is not known
     born: Annotated[int, Field(ge=0, le=2**63 - 1)] | None
 
 
 def this_process() -> DriverProcess:
-    """The process that asks."""
     return DriverProcess(host=socket.gethostname(), machine=_machine(), pid=os.getpid(), born=_born(os.getpid()))
 
 

@@ -27,47 +27,31 @@ from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
 from sweeper.store.files import StoreError
 from sweeper.store.store import Store
 
-SECONDS = 5.0
-"""Between two heartbeats, and between two looks for a request to stop."""
-
-GOODBYE_SECONDS = 10.0
-"""How long an end waits for a store that does not answer."""
+SECONDS = 5.0  # between two heartbeats, and between two looks for a request to stop
+END_SECONDS = 10.0  # how long an end waits for a store that does not answer
 
 
 class HeartbeatWriter:
-    """Tells the store that a driver lives, and how far it is."""
+    """Tells the store that a driver lives, and how far it is.
 
-    def __init__(
-        self,
-        store: Store,
-        command: str,
-        stop: Callable[[], None],
-        seconds: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ):
-        """Nothing is written yet.
+    `command` is the command line that carries on; `stop` is called once, in another thread, when there is a request
+    that the driver stop.
+    """
 
-        Args:
-            store: Where to.
-            command: The command line that carries on.
-            stop: Called once, in another thread, when there is a request that the driver stop.
-            seconds: Between two heartbeats; None for `SECONDS`.
-            clock: Seconds since some moment.
-        """
+    def __init__(self, store: Store, command: str, stop: Callable[[], None], seconds: float | None = None):
         self._store, self._command, self._stop = store, command, stop
         self._seconds = SECONDS if seconds is None else seconds
         self._driver, self._process = new_driver(), this_process()
-        self._clock, self._begun = clock, clock()
-        self._progress = SweepProgress(clock)
+        self._begun = time.monotonic()
+        self._progress = SweepProgress()
         self._state = "starting"
-        self._told: Heartbeat | None = None
+        self._latest: Heartbeat | None = None
         self._next = 0.0
         self._asked = False
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def hear(self, event: Event) -> None:
-        """Take note of what the next heartbeat is to say."""
         self._progress.hear(event)
         match event:
             case events.SweepStarted():
@@ -79,9 +63,9 @@ class HeartbeatWriter:
                 return
             case _:
                 pass
-        if not isinstance(event, events.Ticked) or self._clock() >= self._next:
-            self._next = self._clock() + 1.0
-            self._told = self._heartbeat()
+        if not isinstance(event, events.Ticked) or time.monotonic() >= self._next:
+            self._next = time.monotonic() + 1.0
+            self._latest = self._heartbeat()
         if isinstance(event, events.SweepPlanned) and self._thread is None:
             self._thread = threading.Thread(target=self._beat, daemon=True)
             self._thread.start()
@@ -94,7 +78,7 @@ class HeartbeatWriter:
             command=self._command,
             state=self._state,
             every=self._seconds,
-            elapsed=self._clock() - self._begun,
+            elapsed=time.monotonic() - self._begun,
             trials=progress.plan.trials,
             done=progress.done,
             failed=progress.failed,
@@ -108,11 +92,11 @@ class HeartbeatWriter:
         sweep, files = self._progress.plan.name, self._store.files
         first = True
         while not self._ended.is_set():
-            assert self._told is not None  # the thread starts after the first heartbeat
+            assert self._latest is not None  # the thread starts after the first heartbeat
             try:
-                write_heartbeat(files, sweep, self._told)
+                write_heartbeat(files, sweep, self._latest)
                 if first:
-                    _bury(self._store, sweep)
+                    _remove_dead(self._store, sweep)
                     first = False
                 if not self._asked and is_asked_to_stop(files, sweep, self._driver):
                     self._asked = True
@@ -126,18 +110,18 @@ class HeartbeatWriter:
             return
         self._ended.set()
 
-        def goodbye(thread: threading.Thread = self._thread) -> None:
-            thread.join()  # its last heartbeat must not come after the goodbye
+        def forget(thread: threading.Thread = self._thread) -> None:
+            thread.join()  # its last heartbeat must not come after its removal
             with contextlib.suppress(StoreError):  # then it looks as if the driver had died
                 remove_heartbeat(self._store.files, self._progress.plan.name, self._driver)
 
-        last = threading.Thread(target=goodbye, daemon=True)
+        last = threading.Thread(target=forget, daemon=True)
         last.start()
-        last.join(GOODBYE_SECONDS)
+        last.join(END_SECONDS)
 
 
-def _bury(store: Store, sweep: str) -> None:
-    """Removes the heartbeats of drivers of a sweep that died on this machine: another one carries on."""
+def _remove_dead(store: Store, sweep: str) -> None:
+    """Remove the heartbeats of drivers of a sweep that died on this machine: another one carries on."""
     for stored in heartbeats(store.files):
         if stored.sweep == sweep and life(stored.heartbeat.process) == "dead":
             remove_heartbeat(store.files, stored.sweep, stored.heartbeat.driver)

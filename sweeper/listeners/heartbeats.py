@@ -1,11 +1,10 @@
-"""Heartbeats of drivers, requests to stop, and what becomes of drivers that are asked, as small files of the store.
+"""Heartbeats of drivers, and requests to stop, as small files of the store.
 
-drivers/<sweep>/<driver>.json     how far the driver is; written anew every few seconds, removed when it ends
-drivers/<sweep>/<driver>.stop     a request to stop
+    drivers/<sweep>/<driver>.json     how far the driver is; written anew every few seconds, removed when it ends
+    drivers/<sweep>/<driver>.stop     a request to stop
 
-A file that its driver has left behind is the sign that it died. Clocks of machines are never compared: the age of a
-heartbeat is the time between two modifications of files by the clock of the store, of its file and of a file written
-now.
+A heartbeat that stays tells that its driver died. Clocks of machines are never compared: the age of a heartbeat is the
+time between two modifications by the clock of the store, of its file and of a file written now.
 """
 
 import re
@@ -19,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sweeper.listeners.driver_process import DriverProcess, life
 from sweeper.store.files import DurableFiles, StoreError
 
-LARGEST_HEARTBEAT = 2**20
-"""Bytes of the largest file that is read as a heartbeat."""
+LARGEST_HEARTBEAT = 2**20  # bytes of the largest file that is read as a heartbeat
 
 LONGEST_PAUSE = 60.0
 """Most seconds between two heartbeats; nobody waits for a driver that promises fewer."""
@@ -28,88 +26,50 @@ LONGEST_PAUSE = 60.0
 Amount = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
 
-MOST_PACKS = 100
-"""Running packs of which a heartbeat says more than their number."""
+MOST_PACKS = 100  # running packs of which a heartbeat says more than their number
+LOOK_SECONDS = 1.0  # between two looks for an answer to a request to stop
+PATIENCE = 60.0  # seconds without a new heartbeat after which a driver elsewhere is given up
 
-LOOK_SECONDS = 1.0
-"""Between two looks for an answer to a request to stop."""
-
-PATIENCE = 60.0
-"""Seconds without a new heartbeat after which a driver elsewhere is given up."""
-
-_SIGN = re.compile(r"drivers/([A-Za-z0-9_][\w.-]*)/([0-9a-f]{16})\.json", re.ASCII)
+_NAME = re.compile(r"drivers/([A-Za-z0-9_][\w.-]*)/([0-9a-f]{16})\.json", re.ASCII)
 
 
 class PackProgress(BaseModel):
-    """A running pack in a heartbeat.
-
-    Attributes:
-        label: What it trains, in a few words.
-        phase: `waiting` (its worker starts), `compiling`, `training`, `evaluating` or `done`.
-        step: Training steps done.
-        steps: Training steps of each of its trials.
-        lanes: Number of trials that are trained at once.
-        train_loss: Latest mean loss; None before the first.
-        node: Where its worker is; None before the first report of the worker.
-        still: Seconds since the last news of it; 0 where these are few.
-    """
+    """A running pack in a heartbeat."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
-    label: str
-    phase: str
-    step: Amount
-    steps: Amount
-    lanes: Amount
-    train_loss: float | None
-    node: str | None
-    still: Seconds = 0.0
+    label: str  # what it trains, in a few words
+    phase: str  # `waiting` (its worker starts), `compiling`, `training`, `evaluating` or `done`
+    step: Amount  # training steps done
+    steps: Amount  # training steps of each of its trials
+    lanes: Amount  # number of trials that are trained at once
+    train_loss: float | None  # latest mean loss; None before the first
+    node: str | None  # where its worker is; None before the first report of the worker
+    still: Seconds = 0.0  # seconds since the last news of it; 0 where these are few
 
 
 class Heartbeat(BaseModel):
-    """A heartbeat of a driver.
-
-    Attributes:
-        driver: Sixteen hexadecimal digits, drawn by the driver.
-        process: Which process it is.
-        command: The command line that carries on.
-        state: `starting`, `running` or `stopping`.
-        every: Seconds between two heartbeats.
-        elapsed: Seconds since its start.
-        trials: Number of trials planned.
-        done: Number of trials with a row that did not fail.
-        failed: Number of trials with a failed row.
-        steps_per_second: Training steps a second of all lanes.
-        seconds_left: An estimate; None where there is none.
-        running: Number of running packs.
-        packs: The first of them.
-    """
+    """A heartbeat of a driver."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
-    driver: str
-    process: DriverProcess
-    command: str
-    state: str
-    every: Annotated[float, Field(ge=0, le=LONGEST_PAUSE)]
-    elapsed: Seconds
-    trials: Amount
-    done: Amount
-    failed: Amount
-    steps_per_second: float
-    seconds_left: Seconds | None
-    running: Amount
-    packs: tuple[PackProgress, ...]
+    driver: str  # sixteen hexadecimal digits, drawn by the driver
+    process: DriverProcess  # which process it is
+    command: str  # the command line that carries on
+    state: str  # `starting`, `running` or `stopping`
+    every: Annotated[float, Field(ge=0, le=LONGEST_PAUSE)]  # seconds between two heartbeats
+    elapsed: Seconds  # seconds since its start
+    trials: Amount  # number of trials planned
+    done: Amount  # number of trials with a row that did not fail
+    failed: Amount  # number of trials with a failed row
+    steps_per_second: float  # training steps a second of all lanes
+    seconds_left: Seconds | None  # an estimate; None where there is none
+    running: Amount  # number of running packs
+    packs: tuple[PackProgress, ...]  # the first of them
 
 
 class StoredHeartbeat(NamedTuple):
-    """A heartbeat in a store.
-
-    Attributes:
-        sweep: The sweep.
-        heartbeat: What it says.
-        modified: When it was written, in nanoseconds by the clock of the store.
-    """
+    """A heartbeat of a sweep in a store, written at a time in nanoseconds by the clock of the store."""
 
     sweep: str
     heartbeat: Heartbeat
@@ -117,16 +77,10 @@ class StoredHeartbeat(NamedTuple):
 
 
 def new_driver() -> str:
-    """The id of a driver."""
     return secrets.token_hex(8)
 
 
 def write_heartbeat(files: DurableFiles, sweep: str, heartbeat: Heartbeat) -> None:
-    """Publish a heartbeat in place of the earlier one.
-
-    Raises:
-        StoreError: the store cannot be written.
-    """
     files.write(f"drivers/{sweep}/{heartbeat.driver}.json", heartbeat.model_dump_json().encode())
 
 
@@ -137,14 +91,10 @@ def remove_heartbeat(files: DurableFiles, sweep: str, driver: str) -> None:
 
 
 def heartbeats(files: DurableFiles) -> list[StoredHeartbeat]:
-    """The heartbeats of all drivers, by sweep; files that make no sense are passed over.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """The heartbeats of all drivers, by sweep; files that make no sense are passed over."""
     stored = []
     for name, state in sorted(files.listing("drivers").items()):
-        match = _SIGN.fullmatch(name)
+        match = _NAME.fullmatch(name)
         data = files.read(name) if match and state.size <= LARGEST_HEARTBEAT else None
         if match and data is not None:
             try:
@@ -157,10 +107,7 @@ def heartbeats(files: DurableFiles) -> list[StoredHeartbeat]:
 
 
 def store_clock(files: DurableFiles) -> int | None:
-    """The time now by the clock of the store, in nanoseconds: the time of a file that is written to learn it.
-
-    None if the store cannot be written.
-    """
+    """The time now by the clock of the store, in nanoseconds, learnt by writing a file; None if that fails."""
     name = f"drivers/clock-{secrets.token_hex(8)}"
     try:
         files.write(name, b"")
@@ -172,25 +119,17 @@ def store_clock(files: DurableFiles) -> int | None:
 
 
 def ask_to_stop(files: DurableFiles, sweep: str, driver: str) -> None:
-    """Ask a driver to stop; it looks with its next heartbeat.
-
-    Raises:
-        StoreError: the store cannot be written.
-    """
     files.write(f"drivers/{sweep}/{driver}.stop", b"")
 
 
 def is_asked_to_stop(files: DurableFiles, sweep: str, driver: str) -> bool:
-    """Whether there is a request that the driver stop."""
     return files.read(f"drivers/{sweep}/{driver}.stop") is not None
 
 
 class StopAnswer(NamedTuple):
     """What became of a driver after the request.
 
-    Attributes:
-        process: The driver.
-        end: It has `stopped`, it had `died` before, or it is `silent`: it gives no heartbeat, and the request stays.
+    It has `stopped`, it had `died` before, or it is `silent`: it gives no heartbeat, and the request stays.
     """
 
     process: DriverProcess
@@ -198,19 +137,13 @@ class StopAnswer(NamedTuple):
 
 
 def answers(files: DurableFiles, sweep: str) -> Iterator[StopAnswer]:
-    """Ask all drivers of a sweep to stop, and wait for them: the answer of each driver when it comes.
-
-    There is no answer where no driver runs.
-
-    Raises:
-        StoreError: the store cannot be read or written.
-    """
-    waiting = _signs(files, sweep)
+    """Ask all drivers of a sweep to stop, and wait for them: the answer of each driver when it comes."""
+    waiting = _latest(files, sweep)
     for driver in waiting:
         ask_to_stop(files, sweep, driver)
     heard = dict.fromkeys(waiting, time.monotonic())
     while waiting:
-        now = _signs(files, sweep)
+        now = _latest(files, sweep)
         for driver, before in list(waiting.items()):
             process = before.heartbeat.process
             if driver not in now:
@@ -229,6 +162,6 @@ def answers(files: DurableFiles, sweep: str) -> Iterator[StopAnswer]:
             time.sleep(LOOK_SECONDS)
 
 
-def _signs(files: DurableFiles, sweep: str) -> dict[str, StoredHeartbeat]:
+def _latest(files: DurableFiles, sweep: str) -> dict[str, StoredHeartbeat]:
     """The latest heartbeat of each driver of a sweep."""
     return {stored.heartbeat.driver: stored for stored in heartbeats(files) if stored.sweep == sweep}

@@ -20,21 +20,13 @@ STILL = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class RunningPack:
-    """A pack that a worker has.
+    """A pack that a worker has."""
 
-    Attributes:
-        started: Its latest start.
-        trials: Number of trials at its first start.
-        progress: Its latest progress since then; None before the first.
-        node: Where its worker is; None before the first report of the worker.
-        moved: When the clock of the progress last saw something new of the pack.
-    """
-
-    started: PackStarted
-    trials: int
-    moved: float
-    progress: PackProgressed | None = None
-    node: str | None = None
+    started: PackStarted  # its latest start
+    trials: int  # number of trials at its first start
+    moved: float  # when the clock of the progress last saw something new of the pack
+    progress: PackProgressed | None = None  # its latest progress since then; None before the first
+    node: str | None = None  # where its worker is; None before the first report of the worker
 
     @property
     def steps_done(self) -> int:
@@ -64,19 +56,9 @@ class RunningPack:
 
 
 class SweepProgress:
-    """Counts of a sweep.
-
-    Attributes:
-        plan: The planned trials.
-        packs: The packs that are running, by id.
-    """
+    """Counts of a sweep: the `plan`, and the running `packs` by id."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
-        """Start counting.
-
-        Args:
-            clock: Seconds since some moment.
-        """
         self.plan = SweepPlanned("", trials=0, done=0, failed=0, steps=0)
         self.packs: dict[str, RunningPack] = {}
         self._rows: collections.Counter[events.Status] = collections.Counter()
@@ -86,7 +68,6 @@ class SweepProgress:
         self._awaits_nodes = False
 
     def hear(self, event: Event) -> None:
-        """Count the event."""
         match event:
             case SweepPlanned():
                 self.plan = event
@@ -121,7 +102,6 @@ class SweepProgress:
 
     @property
     def failed(self) -> int:
-        """Number of trials with a failed row."""
         return self.plan.failed + self._rows["failed"]
 
     @property
@@ -161,7 +141,6 @@ class SweepProgress:
         return self._ended_steps + sum(pack.steps_done for pack in self.packs.values())
 
     def line(self) -> str:
-        """All counts in one line."""
         left = self.seconds_left
         still = min(map(self.still, self.packs.values()), default=0.0)
         ending = f"{duration(left)} left" if left else "time left unknown"

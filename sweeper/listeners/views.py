@@ -19,32 +19,20 @@ from sweeper.events import Event
 from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
 from sweeper.messages import counted, duration, inflected, printable
 
-LINE_SECONDS = 10.0
-"""Between two lines of counts in a log."""
-
-DRAWING_SECONDS = 0.25
-"""Between two drawings of the live view."""
-
-MAX_ROWS = 12
-"""Largest number of running packs with a row of their own."""
+LINE_SECONDS = 10.0  # between two lines of counts in a log
+DRAWING_SECONDS = 0.25  # between two drawings of the live view
+MAX_ROWS = 12  # largest number of running packs with a row of their own
 
 
 class LogLines:
     """Prints sentences about events, and now and then the counts."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic):
-        """Print nothing yet.
-
-        Args:
-            console: Where to.
-            clock: Seconds since some moment.
-        """
         self._console, self._clock = console, clock
         self._progress = SweepProgress(clock)
         self._next = clock() + LINE_SECONDS
 
     def hear(self, event: Event) -> None:
-        """Print what there is to say."""
         self._progress.hear(event)
         for sentence in sentences(event):
             self._print(sentence)
@@ -60,19 +48,12 @@ class LiveView:
     """Redraws the counts of a sweep."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic):
-        """Draw nothing yet.
-
-        Args:
-            console: A terminal.
-            clock: Seconds since some moment.
-        """
         self._console, self._clock = console, clock
         self._progress = SweepProgress(clock)
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._next = clock()
 
     def hear(self, event: Event) -> None:
-        """Draw what has changed."""
         self._progress.hear(event)
         for sentence in sentences(event):
             self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
@@ -150,7 +131,6 @@ def _lines(event: Event) -> list[str]:
 
 
 def _stopped(packs: int, checkpoints: int, finished: int) -> str:
-    """How packs have ended that were asked to leave a checkpoint."""
     parts = [f"{checkpoints:,} of {counted(packs, 'pack')} left a checkpoint"]
     if finished:
         parts.append(f"{finished:,} finished")

@@ -18,8 +18,7 @@ _OF_SOME_TRIALS = {*METRICS, "extra_metrics", *(name for name in COLUMNS if name
 ROW_COLUMNS = tuple(name for name in COLUMNS if name not in _OF_SOME_TRIALS)
 """Columns that every finished row of a store has, beside the metrics of the evaluation."""
 
-Location = tuple[str | int, ...]
-"""Keys and places from the list of panels down to a name."""
+Location = tuple[str | int, ...]  # keys and places from the list of panels down to a name
 
 
 class Names(Protocol):
@@ -55,7 +54,6 @@ def mistakes(panels: Sequence[Panel], declared: Sequence[str], names: Names) -> 
 
 
 def _mistake(names: Names, name: str, source: MetricSource) -> str | None:
-    """The mistake in a name; None if the name is right."""
     match source:
         case "column":
             return _mistake_in_column(names, name)

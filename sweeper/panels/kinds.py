@@ -5,15 +5,10 @@ Everything that belongs to one paper is data here: labels, colours, published va
 `sweeper.analysis.figures` draws the kinds and knows no paper.
 
 A series is one curve, one histogram or one map. Instead of listing its series a panel may `split` by a column: one
-series for every value of the column.
+series for every value of the column. Every published value names a series and a metric that its own panel draws.
 
-Invariants:
-    - Records are frozen and refuse unknown keys, so a misspelt option is an error of the search space, not a figure
-      that silently differs.
-    - Every published value names a series and a metric that its own panel draws.
-    - The kind is the key `kind`; a new kind is one more record and one more line in `KINDS`, and its drawing in
-      `sweeper.analysis.figures`.
-    - `cost` is an abbreviation: `Panels` replaces it with curves when it is read, so no other module handles it.
+The kind is the key `kind`. A new kind is one more record, one more line in `KINDS`, and its drawing in
+`sweeper.analysis.figures`. `cost` is an abbreviation, which `Panels` replaces with curves when it is read.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
@@ -120,11 +115,6 @@ def _check_series(series: tuple[Series | CostSeries, ...], split: str | None) ->
     for label in labels:
         if labels.count(label) > 1:
             raise ValueError(f"series: the label '{label}' is used twice")
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Kinds
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class LinesPanel(Published):
@@ -316,7 +306,6 @@ class CostPanel(Declaration):
         return self
 
     def curves(self) -> tuple[CurvePanel, ...]:
-        """The panel as four curve panels."""
         series = tuple(CurveSeries(**dict(part)) for part in self.series)
         return tuple(
             CurvePanel(

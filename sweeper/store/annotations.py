@@ -29,11 +29,8 @@ FILE = "annotations.json"
 LARGEST_FILE = 64 * 2**20
 """Bytes of the largest file that is read; the ids of a million trials take 25 million."""
 
-LONGEST_NOTE = 10_000
-"""Characters of a note."""
-
-TAG = r"\w[\w.:/+-]{0,99}"
-"""What a tag may be: a word without blanks, commas and quotes."""
+LONGEST_NOTE = 10_000  # characters of a note
+TAG = r"\w[\w.:/+-]{0,99}"  # what a tag may be: a word without blanks, commas and quotes
 
 
 class Annotation(BaseModel):
@@ -70,7 +67,6 @@ class Annotations(NamedTuple):
 
     @property
     def texts(self) -> list[str]:
-        """The notes without their moments."""
         return [text for _, text in self.notes]
 
 
@@ -107,9 +103,7 @@ def _united(annotations: Sequence[Annotation]) -> Annotations:
     return Annotations(tuple(sorted(tags)), tuple(sorted(notes)))
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Changes; each raises StoreError if the store cannot be read or written, or its annotations make no sense
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def annotate(files: DurableFiles, subject: Subject, note: str = "", tags: Collection[str] = ()) -> None:
@@ -127,24 +121,20 @@ def annotate(files: DurableFiles, subject: Subject, note: str = "", tags: Collec
 
 
 def remove_tags(files: DurableFiles, subject: Subject, tags: Collection[str]) -> None:
-    """Take tags away from a sweep or from trials."""
     _change_of(
         files, subject, lambda each: each.model_copy(update={"tags": tuple(t for t in each.tags if t not in tags)})
     )
 
 
 def remove_notes(files: DurableFiles, subject: Subject, notes: Collection[str]) -> None:
-    """Take notes away from a sweep or from trials."""
     _change_of(files, subject, lambda each: None if each.note in notes else each)
 
 
 def remove_annotations(files: DurableFiles, subject: Subject) -> None:
-    """Take all notes and tags away from a sweep or from trials."""
     _change_of(files, subject, lambda each: None)
 
 
 def rename_annotations(files: DurableFiles, old: str, new: str) -> None:
-    """Give the notes and tags of a sweep to the sweep of another name."""
     _change(
         files, lambda every: [each.model_copy(update={"sweep": new}) if each.sweep == old else each for each in every]
     )
@@ -199,12 +189,7 @@ def _change(files: DurableFiles, change: Callable[[Sequence[Annotation]], Sequen
 
 
 def _annotations(data: bytes | None) -> tuple[Annotation, ...]:
-    """The annotations in a file; none without a file.
-
-    Raises:
-        ValueError: the file holds no annotations.
-        StoreError: a newer version of this program wrote it.
-    """
+    """The annotations in a file; none without a file. A file that holds something else is a `ValueError`."""
     if data is None:
         return ()
     if len(data) > LARGEST_FILE:

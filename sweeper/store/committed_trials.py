@@ -24,14 +24,9 @@ logger = logging.getLogger(__name__)
 FEW = 16
 """Largest number of trials whose files are tried in every partition, which is then cheaper than listing the store."""
 
-SOME = 300
-"""Largest number of trials whose files are read although snapshots may hold them."""
-
-ENOUGH = 500
-"""Number of files without a snapshot from which a reading of the whole store leaves one."""
-
-JOINED = 1000
-"""Files whose rows are joined at a time; a table of a single row takes tens of kilobytes."""
+SOME = 300  # largest number of trials whose files are read although snapshots may hold them
+ENOUGH = 500  # number of files without a snapshot from which a reading of the whole store leaves one
+JOINED = 1000  # files whose rows are joined at a time; a table of a single row takes tens of kilobytes
 
 
 class Reading(NamedTuple):
@@ -51,8 +46,8 @@ def read(files: DurableFiles, columns: Sequence[str], trial_ids: Iterable[str] |
     listed = _trials(files.listing("trials"), wanted)
     if wanted is not None and len(listed) <= SOME:
         return _sorted(_decoded_files(files, list(listed), columns))
-    covered = snapshots.covered(files, listed, columns)
-    left = [name for name in listed if name not in covered.names]
+    covered, tables = snapshots.covered(files, listed, columns)
+    left = [name for name in listed if name not in covered]
     keep = wanted is None and len(left) >= ENOUGH
     reading = _decoded_files(files, left, snapshots.COLUMNS.names if keep else columns)
     if keep and reading.rows.num_rows:
@@ -60,14 +55,14 @@ def read(files: DurableFiles, columns: Sequence[str], trial_ids: Iterable[str] |
             snapshots.add(files, listed, reading.rows)
         except StoreError as error:
             logger.info("a snapshot could not be written: %s", error)
-    return _sorted(reading._replace(rows=pa.concat_tables([*covered.rows, reading.rows.select(columns)])))
+    return _sorted(reading._replace(rows=pa.concat_tables([*tables, reading.rows.select(columns)])))
 
 
 def compact(files: DurableFiles) -> Reading:
     """Write a snapshot of the trials that have none; these trials."""
     listed = _trials(files.listing("trials"), None)
-    covered = snapshots.covered(files, listed, ["trial_id"])
-    reading = _decoded_files(files, [name for name in listed if name not in covered.names], snapshots.COLUMNS.names)
+    covered, _ = snapshots.covered(files, listed, ["trial_id"])
+    reading = _decoded_files(files, [name for name in listed if name not in covered], snapshots.COLUMNS.names)
     if reading.rows.num_rows:
         snapshots.add(files, listed, reading.rows)
     return reading
@@ -143,7 +138,6 @@ def seals(files: DurableFiles, names: Sequence[str]) -> dict[str, TrialSeal]:
 
 
 def _joined(rows: Sequence[Row], columns: Sequence[str]) -> pa.Table:
-    """The rows as one table with these columns of `snapshots.COLUMNS`."""
     values = pa.concat_tables([row.values for row in rows]).combine_chunks()
     further = {
         "file": lambda row: row.seal.name, "size": lambda row: row.size, "digest": lambda row: row.digest,

@@ -51,16 +51,8 @@ def copy(
 ) -> Copied:
     """Copy sweeps with their trials, networks, evaluations, notes and tags; without names all that the source has.
 
-    Args:
-        source: Where from.
-        target: Where to.
-        sweeps: Names of sweeps; the trials are those that the latest start of each planned.
-        outcomes: Outcomes that are kept.
-        hide_folders: Whether commands, in rows and in records of starts, lose the folders of absolute paths.
-
-    Raises:
-        StoreError: a name is unknown, the target has another sweep of a name, or a store cannot be read or written.
-            Trials that were copied before stay.
+    The trials of a sweep are those that its latest start planned. With `hide_folders` commands, in rows and in records
+    of starts, lose the folders of absolute paths. After an error, trials that were copied before stay.
     """
     if source.url == target.url:
         raise StoreError("a store cannot be copied onto itself")
@@ -70,7 +62,12 @@ def copy(
     _check_names(seals, outcomes)
     there = target.seals(seals)
     copy_records(source.files, target.files, sweeps or list(latest), hide_folders)
-    missing = [seal for key, seal in seals.items() if not _has(there.get(key), seal)]
+    # A failure is no better than what is there.
+    missing = [
+        seal
+        for key, seal in seals.items()
+        if key not in there or not (seal.status == "failed" or stands(there[key], seal))
+    ]
 
     def copied(seal: TrialSeal) -> TrialSeal | None:
         return _copied(source, target, seal, outcomes, hide_folders)
@@ -83,13 +80,7 @@ def copy(
     return Copied(len(done), len(seals) - len(missing), evaluations, damaged)
 
 
-def _has(standing: TrialSeal | None, seal: TrialSeal) -> bool:
-    """Whether a store has a trial that is as good; a failure is no better than what is there."""
-    return standing is not None and (seal.status == "failed" or stands(standing, seal))
-
-
 def _check_names(seals: Mapping[str, TrialSeal], outcomes: Kept) -> None:
-    """Refuses outcomes that no trial has."""
     if isinstance(outcomes, Mapping):
         return
     known = {name for seal in seals.values() for name in seal.outcomes}
@@ -154,13 +145,11 @@ def _copy_evaluations(
 
 
 def _shown(evaluation: StoredEvaluation) -> bytes:
-    """The file of an evaluation with a command without folders."""
     shown = _without_folders(evaluation.row)
     return evaluation.data if shown is evaluation.row else evaluation_file(shown, evaluation.seal)
 
 
 def _is_of(data: bytes, seal: EvaluationSeal) -> bool:
-    """Whether the file of an evaluation is whole and of the same network."""
     try:
         return proven_whole(data, EvaluationSeal, seal.name).network == seal.network
     except DamagedError:

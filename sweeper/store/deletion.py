@@ -19,30 +19,20 @@ from sweeper.store.sweep_records import SweepRecord, latest_starts, unknown_swee
 
 
 class Deletion(NamedTuple):
-    """What a deletion takes.
+    """What a deletion takes."""
 
-    Attributes:
-        sweep: The sweep whose records go; None if records stay.
-        trials: Status of the committed trials that go, by id.
-        shared: Number of trials of the sweep that stay, because another sweep planned them.
-        planned: Ids of all trials that may have left files: those of `trials`, and those that are not committed.
-        size: Bytes of the files of the trials.
-    """
-
-    sweep: str | None
-    trials: dict[str, Status]
-    shared: int
+    sweep: str | None  # the sweep whose records go; None if records stay
+    trials: dict[str, Status]  # status of the committed trials that go, by id
+    shared: int  # number of trials of the sweep that stay, because another sweep planned them
+    # Ids of all trials that may have left files: those of `trials`, and those that are not committed
     planned: frozenset[str]
-    size: int
+    size: int  # bytes of the files of the trials
 
 
 def of_sweep(store: Store, sweep: str, statuses: Collection[Status] = ()) -> Deletion:
     """A sweep's own trials, which no start of another sweep planned, with the sweep's records.
 
     With statuses only the trials that have one of them, and the records stay.
-
-    Raises:
-        StoreError: there is no such sweep, or the store cannot be read.
     """
     records = _records(store)
     if sweep not in (names := {record.name for record in records}):
@@ -56,7 +46,6 @@ def of_sweep(store: Store, sweep: str, statuses: Collection[Status] = ()) -> Del
 
 
 def of_status(store: Store, statuses: Collection[Status]) -> Deletion:
-    """All trials of these statuses."""
     trials = _chosen(store, None, statuses)
     return Deletion(None, trials, 0, frozenset(trials), _size(store, trials))
 
@@ -69,19 +58,14 @@ def of_no_sweep(store: Store) -> Deletion:
 
 
 def planned_trials(store: Store) -> set[str]:
-    """Ids of the trials that the latest start of any sweep planned.
-
-    Raises:
-        StoreError: the store cannot be read, or a record of a start.
-    """
+    """Ids of the trials that the latest start of any sweep planned."""
     return _planned(latest_starts(_records(store)).values())
 
 
 def delete(store: Store, deletion: Deletion) -> int:
     """Delete trials and records; returns how many evaluations without a trial earlier deletions had left.
 
-    Raises:
-        StoreError: the store cannot be written. The same deletion carries on.
+    After an error the same deletion carries on.
     """
     files = store.files
     remove_annotations(files, Subject(trial_ids=deletion.planned))
@@ -104,11 +88,7 @@ def delete(store: Store, deletion: Deletion) -> int:
 
 
 def _records(store: Store) -> list[SweepRecord]:
-    """All starts of all sweeps.
-
-    Raises:
-        StoreError: a start cannot be read. Its trials would look as if no sweep planned them.
-    """
+    """All starts of all sweeps, which must all be readable: else trials would look as if no sweep planned them."""
     unreadable = unreadable_records(store.files)
     if unreadable:
         raise StoreError(

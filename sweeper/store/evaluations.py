@@ -97,7 +97,6 @@ def commit_evaluation(store: Store, result: EvaluationResult) -> None:
 
 
 def evaluation_file(row: pa.Table, seal: EvaluationSeal) -> bytes:
-    """The file of an evaluation."""
     options = {"use_dictionary": False, "write_statistics": False, "compression": "none"}
     return sealed(row, seal, options, first_of_tail="trial_id")
 
@@ -145,7 +144,6 @@ def stored_evaluations(store: Store, networks: Mapping[str, str | None]) -> list
 
 
 def evaluations_table(evaluations: Iterable[StoredEvaluation]) -> pa.Table:
-    """The rows of evaluations, with the columns of `IN_FILE`."""
     return pa.concat_tables([IN_FILE.empty_table(), *(each.row for each in evaluations)]).combine_chunks()
 
 
@@ -162,12 +160,7 @@ def _read(files: DurableFiles, name: str) -> StoredEvaluation | Damage | None:
 
 
 def _decoded(data: bytes, seal: EvaluationSeal) -> pa.Table:
-    """The row of an evaluation.
-
-    Raises:
-        DamagedError: it would take too much memory, or disagrees with the seal.
-        Exception: it cannot be decoded.
-    """
+    """The row of an evaluation. A row that disagrees with the seal is a `DamagedError`; pyarrow's errors pass."""
     file = pq.ParquetFile(pa.BufferReader(data))
     group = file.metadata.row_group(0) if file.metadata.num_row_groups == 1 else None
     if file.metadata.num_rows != 1 or group is None or group.total_byte_size > ROW_LIMIT:

@@ -18,12 +18,10 @@ SWEEP_FILE = re.compile(r"sweeps/([A-Za-z0-9_][\w.-]*)\.json", re.ASCII)
 
 
 def sweep_file(name: str) -> str:
-    """The file of a sweep."""
     return f"sweeps/{name}.json"
 
 
 def trial_file_name(task: str, baseline: str, trial_id: str) -> str:
-    """The file of a trial."""
     return f"trials/task={task}/baseline={baseline}/{trial_id}.parquet"
 
 

@@ -10,7 +10,6 @@ import abc
 import contextlib
 import dataclasses
 import errno
-import itertools
 import logging
 import random
 import time
@@ -40,10 +39,7 @@ _PROBES, _QUICK = 8, 0.0005
 
 
 class StoreError(UserError, RuntimeError):
-    """A store that cannot be opened, read or written, or that a newer program wrote; the message is for its user.
-
-    All that reads or writes a store may raise it.
-    """
+    """A store that cannot be opened, read or written, or is of a newer program; all that uses a store may raise it."""
 
 
 class StoreTrouble(StoreError):
@@ -52,47 +48,31 @@ class StoreTrouble(StoreError):
 
 @dataclasses.dataclass(frozen=True)
 class Retries:
-    """How long an operation waits for a store in trouble.
-
-    Attributes:
-        seconds: After this time the trouble is an error.
-        sleep: Waits the given number of seconds.
-        clock: Seconds that have passed since any fixed time.
-    """
+    """For how many seconds an operation waits for a store in trouble; the clock and the sleep are for tests."""
 
     seconds: float = 300.0
     sleep: Callable[[float], object] = time.sleep
     clock: Callable[[], float] = time.monotonic
 
     def until_done(self, operation: Callable[[], Result]) -> Result:
-        """The result of an operation that may be tried again.
-
-        Raises:
-            StoreTrouble: the store was in trouble all the time.
-        """
-        end = self.clock() + self.seconds
-        for attempt in itertools.count():
+        """The result of an operation, or its last `StoreTrouble` if the trouble does not end."""
+        end, longest = self.clock() + self.seconds, FIRST_WAIT
+        while True:
             try:
                 return operation()
             except StoreTrouble as error:
                 # Workers that met the same trouble must not come back at the same moment.
-                wait = min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(0.5, 1.0)
+                wait = longest * random.uniform(0.5, 1.0)
                 if self.clock() + wait > end:
                     raise
-                if attempt == 0:
+                if longest == FIRST_WAIT:
                     logger.warning("%s; trying again for %.0f s", error, self.seconds)
+                longest = min(2 * longest, LONGEST_WAIT)
                 self.sleep(wait)
-        raise AssertionError("unreachable")
 
 
 class FileState(NamedTuple):
-    """Size and time of modification of a file, from a listing.
-
-    Attributes:
-        size: Bytes.
-        modified: Time of the last modification in nanoseconds, by the clock of the file system.
-        etag: What names the content in an object store; empty on a disk.
-    """
+    """Bytes of a file, its last modification in nanoseconds, and its ETag (empty on a disk)."""
 
     size: int
     modified: int
@@ -105,12 +85,7 @@ class FileState(NamedTuple):
 
 
 class DurableFiles(abc.ABC):
-    """The files below one root.
-
-    Attributes:
-        url: Absolute address that another process can open.
-        root: The place in words, for messages; on a disk the folder.
-    """
+    """The files below one root: `url` is an address for other processes, `root` names the place in messages."""
 
     def __init__(self, url: str, root: str) -> None:
         self.url = url
@@ -156,20 +131,10 @@ class DurableFiles(abc.ABC):
 
     @abc.abstractmethod
     def write(self, relative: str, data: bytes, keep: Callable[[bytes | None], bool] | None = None) -> bool:
-        """Publish a whole file and make it last.
+        """Publish a whole file durably; folders are made as needed. Returns whether it was published.
 
-        Args:
-            relative: Name relative to the root; folders are made as needed.
-            data: The content.
-            keep: Called with the content of the file that has the name already, None without one. If it returns True,
-                all stays as it is. The answer and the replacement are one step, but in object stores without
-                conditional PUT.
-
-        Returns:
-            Whether `data` was published.
-
-        Raises:
-            StoreError: the file system refused, for instance because it is full or read-only. Nothing is left behind.
+        `keep` is called with the content of the file that has the name already, None without one. If it returns True,
+        all stays as it is. The answer and the replacement are one step, but in object stores without conditional PUT.
         """
 
     def update(self, relative: str, change: Callable[[bytes | None], bytes | None]) -> None:
@@ -197,11 +162,7 @@ class DurableFiles(abc.ABC):
 
 
 def within(relative: str) -> str:
-    """The name of a file inside a store, in its plain form.
-
-    Raises:
-        StoreError: the name is absolute or climbs out of the root.
-    """
+    """The name of a file inside a store, in its plain form; refused if it is absolute or climbs out of the root."""
     parts = PurePosixPath(relative).parts
     if not parts or relative.startswith("/") or ".." in parts or "\0" in relative:
         raise StoreError(f"{relative!r} is not the name of a file inside a store")
@@ -210,12 +171,7 @@ def within(relative: str) -> str:
 
 @contextlib.contextmanager
 def explained(action: str, what: str) -> Iterator[None]:
-    """Turn an operating system's error into one sentence.
-
-    Raises:
-        StoreTrouble: the same operation may succeed later.
-        StoreError: instead of any other OSError inside the context.
-    """
+    """Turn an error of the operating system into a `StoreTrouble` if it may pass, into a `StoreError` if not."""
     try:
         yield
     except OSError as error:

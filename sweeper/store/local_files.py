@@ -41,11 +41,6 @@ class LocalFiles(DurableFiles):
         return fs.LocalFileSystem()
 
     def path(self, relative: str) -> str:
-        """The file's path.
-
-        Raises:
-            StoreError: the name is absolute or climbs out of the root.
-        """
         return os.path.join(self.root, within(relative))
 
     def exists(self) -> bool:
@@ -183,8 +178,7 @@ class LocalFiles(DurableFiles):
                         os.unlink(path)
 
 
-_UNFINISHED = ".unfinished"
-"""Folder of files that are being written."""
+_UNFINISHED = ".unfinished"  # folder of files that are being written
 
 
 def _held(path: str) -> bool:

@@ -22,8 +22,7 @@ from pyarrow import fs
 from sweeper.messages import did_you_mean, nearest_name, redacted
 from sweeper.store.files import DurableFiles, FileState, StoreError, StoreTrouble, within
 
-PART = 10_000_000
-"""Bytes from which a file that replaces any other goes up in parts."""
+PART = 10_000_000  # bytes from which a file that replaces any other goes up in parts
 
 ANSWER_SECONDS = 60.0
 """The longest silence of a server within one request: a busy one takes long to list a hundred thousand files."""
@@ -47,11 +46,7 @@ class ObjectFiles(DurableFiles):
 
     @classmethod
     def at(cls, address: str) -> "ObjectFiles":
-        """The files below a URL such as `s3://bucket/results`.
-
-        Raises:
-            StoreError: the scheme is unknown, the address names no bucket, or has a parameter that makes no sense.
-        """
+        """The files below a URL such as `s3://bucket/results`; an unknown scheme or parameter is refused."""
         parts = urlsplit(address)
         bucket, prefix = parts.netloc.rpartition("@")[2], unquote(parts.path).strip("/")
         if not bucket:
@@ -168,11 +163,9 @@ class ObjectFiles(DurableFiles):
 
 @contextlib.contextmanager
 def _explained(action: str, what: str) -> Iterator[None]:
-    """Turn an error of the client into one sentence; that a file is not there is for the caller, except in a PUT.
+    """Turn an error of the client into a `StoreTrouble` if it may pass, into a `StoreError` if not.
 
-    Raises:
-        StoreTrouble: the server is busy or cannot be reached.
-        StoreError: instead of any other error.
+    That a file is not there is for the caller, except in a PUT.
     """
     try:
         yield
@@ -193,11 +186,7 @@ def _has_profile() -> bool:
 
 
 def _credentials_of_profile(address: str) -> Any:
-    """The keys in the user's file.
-
-    Raises:
-        StoreError: boto3 is not installed, which reads that file.
-    """
+    """The keys in the user's file, which boto3 reads."""
     try:
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError:

@@ -64,40 +64,24 @@ points of every curve by its name. A trial without one of them has null there.
 
 @dataclasses.dataclass(frozen=True)
 class TrialResult:
-    """The result of a trial, as a worker commits it.
-
-    Attributes:
-        trial: The trial.
-        status: `finished`, `stopped` or `failed`.
-        metrics: Value by name; the metrics in `METRICS` get a column.
-        curves: Step, metric and value of every point.
-        outcomes: Values by name, one for every evaluation input in order, stored in single precision. None if they
-            are not kept.
-        network: The weights of the network by name. None if they are not kept.
-        timings: Value by name, some or all of `TIMINGS`.
-        error: For a failed trial: its `kind`, `message` and `step` (None if it failed outside of training).
-        provenance: Where the result comes from.
-        pack_id: The pack of the trial.
-        lanes: Number of trials that one program trained at once.
-        device: The device of the training, such as "cpu" or "NVIDIA H100".
-        started: Time at which the work on the trial began, with a time zone.
-        finished: Time at which the work ended.
-    """
+    """The result of a trial, as a worker commits it."""
 
     trial: trial_spec.TrialSpec
-    status: Status
-    metrics: Mapping[str, float]
-    curves: Sequence[tuple[int, str, float]]
+    status: Status  # `finished`, `stopped` or `failed`
+    metrics: Mapping[str, float]  # value by name; the metrics in `METRICS` get a column
+    curves: Sequence[tuple[int, str, float]]  # step, metric and value of every point
+    # Values by name, one for every evaluation input in order, stored in single precision; None if they are not kept
     outcomes: Mapping[str, np.ndarray] | None
-    network: Mapping[str, np.ndarray] | None
-    timings: Mapping[str, float]
+    network: Mapping[str, np.ndarray] | None  # the weights of the network by name; None if they are not kept
+    timings: Mapping[str, float]  # value by name, some or all of `TIMINGS`
+    # For a failed trial: its `kind`, `message` and `step` (None if it failed outside of training)
     error: Mapping[str, Any] | None
-    provenance: Provenance
+    provenance: Provenance  # where the result comes from
     pack_id: str
-    lanes: int
-    device: str
-    started: datetime.datetime
-    finished: datetime.datetime
+    lanes: int  # number of trials that one program trained at once
+    device: str  # the device of the training, such as "cpu" or "NVIDIA H100"
+    started: datetime.datetime  # when the work on the trial began, with a time zone
+    finished: datetime.datetime  # when it ended
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.timings) - set(TIMINGS)):

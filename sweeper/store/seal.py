@@ -31,14 +31,9 @@ from sweeper.store.schema import SCHEMA_VERSION, Status
 
 logger = logging.getLogger(__name__)
 
-LARGEST_TAIL = 16 * 2**20
-"""Bytes of the largest tail that is read."""
-
-LARGEST_FILE = 2**32
-"""Bytes of the largest file that is read."""
-
-END = 64 * 2**10
-"""Bytes that are read from the end of a file at first; nearly every tail is smaller."""
+LARGEST_TAIL = 16 * 2**20  # bytes of the largest tail that is read
+LARGEST_FILE = 2**32  # bytes of the largest file that is read
+END = 64 * 2**10  # bytes that are read from the end of a file at first; nearly every tail is smaller
 
 _BEGIN, _PROOF, _STOP = b'{"kind":"', b',"proof":"', b'"}'
 _SIZE_DIGITS, _DIGEST_DIGITS = 12, 32
@@ -94,14 +89,11 @@ class EvaluationSeal:
 
     @property
     def name(self) -> str:
-        """The file, relative to the root of the store."""
         return evaluation_file_name(self.task, self.baseline, self.trial_id, self.protocol)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotSeal:
-    """The seal of a snapshot."""
-
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
     kind: Literal["snapshot"] = "snapshot"
@@ -119,17 +111,10 @@ def text_of(seal: TrialSeal | EvaluationSeal | SnapshotSeal) -> str:
 
 
 def seal_of(text: str) -> TrialSeal:
-    """The seal in a text that `text_of` made.
-
-    Raises:
-        ValueError: it is none.
-    """
     return _FORMS[TrialSeal].validate_json(text)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Write
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def sealed(
@@ -141,12 +126,8 @@ def sealed(
 ) -> bytes:
     """A parquet file of a table, sealed.
 
-    Args:
-        table: The table.
-        seal: The seal of the file.
-        options: Options of pyarrow's writer.
-        first_of_tail: The column with which the tail begins; None if the tail is the footer alone.
-        rows: Rows of a row group; by default all rows are one.
+    The tail begins with the column `first_of_tail`; without one it is the footer alone. `rows` is the size of a row
+    group (by default all rows are one), `options` are those of pyarrow's writer.
     """
     place = "0" * _PROOF_LENGTH
     text = text_of(seal)[:-1] + f',"proof":"{place}"}}'
@@ -155,7 +136,8 @@ def sealed(
         writer.write_table(table, rows)
         writer.add_key_value_metadata({"sweeper": text})
     data = bytearray(buffer.getvalue())
-    head = _footer_start(data) if first_of_tail is None else _column_start(data, first_of_tail)
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    head = footer if first_of_tail is None else _column_start(data, first_of_tail)
     start = data.rindex(_PROOF) + len(_PROOF)
     digits = start + _PROOF_LENGTH - _DIGEST_DIGITS
     data[start:digits] = f"{head:0{_SIZE_DIGITS}}-{_digest(memoryview(data)[:head])}-".encode()
@@ -174,10 +156,6 @@ def _column_start(data: bytearray, name: str) -> int:
     raise KeyError(name)
 
 
-def _footer_start(data: bytearray) -> int:
-    return len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-
-
 def _digest(*parts: Any) -> str:
     digest = hashlib.blake2b(digest_size=_DIGEST_DIGITS // 2)
     for part in parts:
@@ -185,9 +163,7 @@ def _digest(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Read
-# --------------------------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -204,11 +180,7 @@ class Tail:
         return None if proof is None else proof[2]
 
     def padded(self) -> pa.Buffer:
-        """A file of the same size for parquet readers, with zeros in place of what is not here.
-
-        Raises:
-            DamagedError: the file is larger than a file of a store can be.
-        """
+        """A file of the same size for parquet readers, with zeros in place of what is not here."""
         if self.size > LARGEST_FILE:
             raise DamagedError(f"has {self.size:,} bytes, too many for a trial")
         padded = np.zeros(self.size, np.uint8)  # of which the system gives memory only to what is written
@@ -217,12 +189,7 @@ class Tail:
 
 
 def tail_of(files: DurableFiles, name: str) -> Tail | None:
-    """The tail of a file, unproven; None where there is no file.
-
-    Raises:
-        DamagedError: the tail is too large to be read.
-        StoreError: the store cannot be read.
-    """
+    """The tail of a file, unproven; None where there is no file. A tail that is too large is a `DamagedError`."""
     count = END
     while True:
         found = files.read_end(name, count)
@@ -241,11 +208,7 @@ def tail_of(files: DurableFiles, name: str) -> Tail | None:
 def unsealed(tail: Tail, form: type[Seal], name: str) -> Seal:
     """The seal of a file, which must be of this form, after proof that its tail is whole.
 
-    Trials and evaluations belong into the file that their seal names.
-
-    Raises:
-        DamagedError: the tail is not whole, or the file belongs somewhere else.
-        StoreError: a newer version of this program wrote it.
+    A tail that is not whole, or a trial or an evaluation in another file than its seal names, is a `DamagedError`.
     """
     if not tail.size:
         raise DamagedError("is empty")
@@ -299,21 +262,14 @@ def _proof(data: bytes) -> tuple[int, str, str] | None:
 
 
 def check_version(version: Any, what: str) -> None:
-    """Refuse a store that a newer program has written.
-
-    Raises:
-        StoreError: the version is newer than this program's.
-        ValueError: it is no version.
-    """
+    """Refuse what a newer program has written; what is no version at all is a `ValueError`."""
     if type(version) is not int:
         raise ValueError(f"{version!r} is not a schema version")
     if version > SCHEMA_VERSION:
         raise StoreError(f"{what!r} has schema version {version}, this program knows up to {SCHEMA_VERSION}: update it")
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Set aside
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class Damage(NamedTuple):

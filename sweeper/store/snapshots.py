@@ -18,7 +18,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,39 +37,32 @@ COLUMNS = pa.schema([
 ])  # fmt: skip
 """Columns of a snapshot: the file that was copied, its seal, and its row and curves."""
 
-TICK = 2 * 10**9
-"""Nanoseconds: no clock of a file system or an object store is coarser."""
-
-ROWS = 10_000
-"""Rows of a row group."""
+TICK = 2 * 10**9  # nanoseconds: no clock of a file system or an object store is coarser
+ROWS = 10_000  # rows of a row group
 
 DECODED_LIMIT = 16 * 2**30
 """Bytes that the columns of a snapshot may take when they are decoded; a million trials take about five billion."""
 
 
-class Covered(NamedTuple):
-    """The files that snapshots hold, and their rows."""
-
-    names: set[str]
-    rows: list[pa.Table]
-
-
-def covered(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence[str]) -> Covered:
-    """What snapshots hold of the listed files of trials; unreadable snapshots are passed over with a warning."""
-    answer = Covered(set(), [])
+def covered(
+    files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence[str]
+) -> tuple[set[str], list[pa.Table]]:
+    """The listed files of trials that snapshots hold, and their rows; unreadable snapshots are passed over loudly."""
+    names: set[str] = set()
+    tables: list[pa.Table] = []
     for name in _names(files):
         try:
             snapshot = _Snapshot(files, name)
-            current = snapshot.current(listed, answer.names)
+            current = snapshot.current(listed, names)
             rows = snapshot.rows(columns, current)
         except FileNotFoundError:
             continue  # a newer snapshot has taken its place
         except (StoreError, *_UNREADABLE) as error:
             logger.warning("%r is not used (%s)", name, " ".join(str(error).split()))
             continue
-        answer.names.update(current)
-        answer.rows.append(rows)
-    return answer
+        names.update(current)
+        tables.append(rows)
+    return names, tables
 
 
 def add(files: DurableFiles, listed: Mapping[str, FileState], rows: pa.Table) -> None:
@@ -126,7 +119,6 @@ _OPTIONS: dict[str, Any] = {
 
 
 def _names(files: DurableFiles) -> list[str]:
-    """The snapshots of a store."""
     return [name for name in files.listing("snapshots") if _NAME.fullmatch(name)]
 
 
@@ -134,13 +126,7 @@ class _Snapshot:
     """An open snapshot, whose footer is proven."""
 
     def __init__(self, files: DurableFiles, name: str) -> None:
-        """Open it.
-
-        Raises:
-            FileNotFoundError: it is gone.
-            DamagedError, pyarrow.ArrowException, OSError: it is damaged.
-            StoreError: the store cannot be read, or a newer version of this program wrote it.
-        """
+        """Open it; a snapshot that is gone is a `FileNotFoundError`, a damaged one any error in `_UNREADABLE`."""
         self.name, self._files = name, files
         tail, source = tail_of(files, name), files.opened(name)
         if tail is None or source is None:
@@ -170,16 +156,11 @@ class _Snapshot:
         return current | {names[place]: place for place, equal in zip(doubtful, same, strict=True) if equal}
 
     def _digest(self, name: str) -> str | None:
-        """The digest that the file of a trial carries."""
         tail = tail_of(self._files, name)
         return None if tail is None else tail.digest
 
     def rows(self, columns: Sequence[str], positions: Mapping[str, int]) -> pa.Table:
-        """The rows at these positions.
-
-        Raises:
-            DamagedError: they contradict themselves.
-        """
+        """The rows at these positions; a `DamagedError` if they contradict themselves."""
         table = self._file.read(list(dict.fromkeys([*columns, "file", "trial_id", "task", "baseline"])))
         table.validate(full=True)  # texts are UTF-8
         if len(positions) < table.num_rows:

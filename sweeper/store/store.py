@@ -86,13 +86,7 @@ class Store:
 
     @classmethod
     def open(cls, url: str | Path, retries: Retries = Retries()) -> "Store":
-        """The store at a local folder or a URL of an object store, such as `s3://bucket/results`.
-
-        Nothing is read or made yet.
-
-        Raises:
-            StoreError: the address makes no sense.
-        """
+        """The store at a local folder or a URL such as `s3://bucket/results`; nothing is read or made yet."""
         local = local_path(url)
         if "\0" in str(local):
             raise StoreError(f"{redacted(str(local))} names no folder: no path holds the character NUL")
@@ -106,11 +100,7 @@ class Store:
 
     @classmethod
     def existing(cls, url: str | Path) -> "Store":
-        """The store at an address, for those who only want to read.
-
-        Raises:
-            StoreError: nothing is there, or the address makes no sense.
-        """
+        """The store at an address, for those who only want to read: a `StoreError` if nothing is there."""
         store = cls.open(url)
         if not store.exists():
             raise StoreError(f"there is no results store at {redacted(store.url)}: name another with --results")
@@ -123,7 +113,6 @@ class Store:
 
     @property
     def files(self) -> DurableFiles:
-        """The files below the store's root."""
         return self._files
 
     @property
@@ -135,12 +124,9 @@ class Store:
         return f"Store({redacted(self.url)!r})"
 
     def exists(self) -> bool:
-        """Whether there is anything at this address."""
         return self._files.exists()
 
-    # ----------------------------------------------------------------------------------------------------------------
     # Write
-    # ----------------------------------------------------------------------------------------------------------------
 
     def commit(self, result: TrialResult) -> bool:
         """Publish a trial with its curves, outcomes and network as one file, atomically and durably.
@@ -181,9 +167,7 @@ class Store:
         set_aside(self._files, reading.damage)
         return reading.rows.num_rows
 
-    # ----------------------------------------------------------------------------------------------------------------
     # Read
-    # ----------------------------------------------------------------------------------------------------------------
 
     def _read(self, columns: Sequence[str], trial_ids: Iterable[str] | None = None) -> pa.Table:
         """Columns of committed trials; damaged files are set aside."""
@@ -191,18 +175,18 @@ class Store:
         set_aside(self._files, reading.damage)
         return reading.rows
 
-    def committed(self, trial_ids: Iterable[str] | None = None) -> dict[str, Status]:
-        """Status of every committed trial, or of those listed, by id."""
-        rows = self._read(["trial_id", "status"], trial_ids)
+    def committed(self) -> dict[str, Status]:
+        """Status of every committed trial by id."""
+        rows = self._read(["trial_id", "status"])
         return dict(zip(rows["trial_id"].to_pylist(), rows["status"].to_pylist(), strict=True))
 
     def seals_of(self, trials: Iterable[TrialSpec]) -> dict[str, TrialSeal]:
-        """The seals of those of the trials that are committed, by id, from their files alone; raises as `committed`."""
+        """The seals of those of the trials that are committed, by id, from their files alone."""
         names = [trial_file_name(trial.task.name, trial.baseline, trial_id(trial)) for trial in trials]
         return committed_trials.seals(self._files, names)
 
     def seals(self, trial_ids: Iterable[str] | None = None) -> dict[str, TrialSeal]:
-        """The seals of all committed trials, or of those listed, by id; raises as `committed`."""
+        """The seals of all committed trials, or of those listed, by id."""
         rows = self._read(["trial_id", "seal"], trial_ids)
         seals = map(seal_of, rows["seal"].to_pylist())
         return dict(zip(rows["trial_id"].to_pylist(), seals, strict=True))
@@ -260,7 +244,6 @@ class Store:
 
         Raises:
             NoNetworkError: the trial has no network, or its file is damaged.
-            StoreError: the store cannot be read.
         """
         if seal.status == "failed":
             raise NoNetworkError("failed, and has no network")
@@ -284,13 +267,9 @@ class Store:
             set_aside(self._files, [Damage(seal.name, str(error))])
             return None
 
-    def verify(self, trial_ids: Iterable[str] | None = None) -> list[str]:
-        """Read the files of trials to the last byte, and set aside those that are damaged.
-
-        Returns:
-            Ids of the trials set aside.
-        """
-        reading = committed_trials.read(self._files, ["seal"], trial_ids)
+    def verify(self) -> list[str]:
+        """Read the files of trials to the last byte; the ids of those that are damaged, and now set aside."""
+        reading = committed_trials.read(self._files, ["seal"])
         set_aside(self._files, reading.damage)
         seals = list(map(seal_of, reading.rows["seal"].to_pylist()))
         parts = in_threads(lambda seal: self._parts(seal, *TRIAL_FILE.names), seals)
@@ -298,16 +277,10 @@ class Store:
         named = (named_trial(damage.file) for damage in reading.damage)
         return sorted([*damaged, *(trial[2] for trial in named if trial)])
 
-    # ----------------------------------------------------------------------------------------------------------------
     # Sweeps, and files of other modules
-    # ----------------------------------------------------------------------------------------------------------------
 
     def record_sweep(self, record: SweepRecord) -> None:
-        """Add one start to the history of the sweep that the record names; the latest counts.
-
-        Raises:
-            StoreError: the name cannot be the name of a folder, or the store cannot be written.
-        """
+        """Add one start to the history of the sweep that the record names; the latest counts."""
         self._retries.until_done(lambda: write_record(self._files, record))
 
     def sweeps(self) -> list[SweepRecord]:
@@ -327,7 +300,6 @@ class Store:
         return list(self._files.listing(folder))
 
     def delete(self, relative: str) -> None:
-        """Remove a file below the root, if it is there."""
         self._retries.until_done(lambda: self._files.delete(relative))
 
 

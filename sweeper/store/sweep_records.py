@@ -29,23 +29,15 @@ LARGEST_FILE = 256 * 2**20
 
 
 class SweepRecord(BaseModel):
-    """One start of a sweep.
-
-    Attributes:
-        name: Name of the sweep: letters, digits, `_`, `-` and `.`.
-        text: The search space as it was read.
-        overrides: Entries replaced on the command line.
-        trial_ids: Ids of all trials that the start planned, done or not.
-        provenance: Commit, command and time of the start.
-    """
+    """One start of a sweep."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    name: str
-    text: str
-    overrides: tuple[str, ...]
-    trial_ids: tuple[str, ...]
-    provenance: Provenance
+    name: str  # name of the sweep: letters, digits, `_`, `-` and `.`
+    text: str  # the search space as it was read
+    overrides: tuple[str, ...]  # entries replaced on the command line
+    trial_ids: tuple[str, ...]  # ids of all trials that the start planned, done or not
+    provenance: Provenance  # commit, command and time of the start
 
 
 def check_name(name: str) -> None:
@@ -62,11 +54,7 @@ def unknown_sweep(name: str, known: Iterable[str]) -> StoreError:
 
 
 def latest_starts(records: Iterable[SweepRecord], needed: Iterable[str] = ()) -> dict[str, SweepRecord]:
-    """The latest of the starts, which are in order, of every sweep by name.
-
-    Raises:
-        StoreError: there is no sweep of a needed name.
-    """
+    """The latest of the starts, which are in order, of every sweep by name; a needed name must be among them."""
     latest = {record.name: record for record in records}
     for name in needed:
         if name not in latest:
@@ -114,10 +102,8 @@ class _File(BaseModel):
 def write_record(files: DurableFiles, record: SweepRecord) -> None:
     """Add one start to the history of the sweep that the record names; a file that cannot be read is set aside.
 
-    The latest start, recorded again with more trials, as an adaptive search does, stays one start.
-
-    Raises:
-        StoreError: the name cannot be that of a file, the sweep is being renamed, or the store cannot be written.
+    The latest start, recorded again with more trials, as an adaptive search does, stays one start. A sweep that is
+    being renamed takes none.
     """
     check_name(record.name)
     name, digest = sweep_file(record.name), _digest(record.trial_ids)
@@ -149,18 +135,14 @@ def read_records(files: DurableFiles) -> list[SweepRecord]:
 
 
 def unreadable_records(files: DurableFiles) -> list[str]:
-    """Files of sweeps that cannot be read."""
     return [sweep_file(name) for name, sweep in _sweeps(files).items() if isinstance(sweep, ValueError)]
 
 
 def copy_records(source: DurableFiles, target: DurableFiles, names: Iterable[str], hide_folders: bool = False) -> None:
     """Copy the starts of sweeps that the target lacks; starts that the target alone has stay.
 
-    With `hide_folders` the commands of the copied starts lose the folders of absolute paths.
-
-    Raises:
-        StoreError: the target has a sweep of the same name with another history, whose latest start planned other
-            trials. Nothing was copied then.
+    With `hide_folders` the commands of the copied starts lose the folders of absolute paths. If the target has a sweep
+    of the same name with another history, whose latest start planned other trials, nothing is copied (`StoreError`).
     """
 
     def united(name: str, present: bytes | None) -> bytes | None:
@@ -194,7 +176,6 @@ def _check_stays(name: str, sweep: _File) -> None:
 
 
 def _hidden(start: _Start) -> _Start:
-    """A start whose command has no folders."""
     command = without_folders(start.provenance.command)
     return start.model_copy(update={"provenance": start.provenance.model_copy(update={"command": command})})
 
@@ -203,11 +184,7 @@ def rename_records(files: DurableFiles, old: str, new: str) -> None:
     """Give a sweep another name, with its notes and tags.
 
     From the first step on, the old name takes no start any more. A renaming that was killed is carried on by the same
-    call.
-
-    Raises:
-        StoreError: the new name cannot be that of a file or is another sweep's, the sweep cannot be read and would be
-            lost, or the store cannot be written.
+    call. A name that is taken, or a sweep that cannot be read and would be lost, is refused.
     """
     check_name(new)
 
@@ -246,12 +223,7 @@ def _sweeps(files: DurableFiles) -> dict[str, _File | ValueError]:
 
 
 def _sweep(data: bytes | None, file: str) -> _File:
-    """The sweep in a file; one without starts if there is none.
-
-    Raises:
-        ValueError: the file holds no sweep, or a list of trials is not whole.
-        StoreError: a newer version of this program wrote it.
-    """
+    """The sweep in a file; one without starts if there is none. A file that holds no whole sweep is a `ValueError`."""
     if data is None:
         return _File()
     values = from_json(data)
@@ -267,11 +239,7 @@ def _sweep(data: bytes | None, file: str) -> _File:
 
 
 def _readable(data: bytes | None, file: str) -> _File:
-    """The sweep in a file that is about to be changed.
-
-    Raises:
-        StoreError: it cannot be read, and would be lost.
-    """
+    """The sweep in a file that is about to be changed; one that cannot be read is refused, as it would be lost."""
     try:
         return _sweep(data, file)
     except ValueError as error:

@@ -34,11 +34,7 @@ def _tar_file(address: str) -> Path | None:
 
 @contextlib.contextmanager
 def source_store(address: str) -> Iterator[Store]:
-    """The store at an address that may be a tar file, which is then unpacked for as long as the context lives.
-
-    Raises:
-        StoreError: nothing is there, or it is no store.
-    """
+    """The store at an address that may be a tar file, which is then unpacked for as long as the context lives."""
     if (path := _tar_file(address)) is None:
         yield Store.existing(address)
         return
@@ -56,8 +52,7 @@ def source_store(address: str) -> Iterator[Store]:
 def target_store(address: str) -> Iterator[Store]:
     """The store at an address that may be that of a tar file, which then appears as a whole when the context ends well.
 
-    Raises:
-        StoreError: the tar file cannot be written, or is there and holds other files than those of a store.
+    A tar file that is there and holds other files than those of a store is refused.
     """
     if (path := _tar_file(address)) is None:
         yield Store.open(address)
@@ -91,11 +86,7 @@ def _version(path: Path) -> tuple[int, ...] | None:
 
 
 def _unpack(path: Path, folder: Path, passed_over: bool = True) -> None:
-    """Take the files of a store out of a tar file; other members are passed over, or refused.
-
-    Raises:
-        StoreError: it is no tar file, or is not whole.
-    """
+    """Take the files of a store out of a tar file, which must be whole; other members are passed over, or refused."""
     try:
         with path.open("rb") as whole, tarfile.open(fileobj=whole, mode="r:") as archive:
             for member in archive:
@@ -130,7 +121,6 @@ def _pack(folder: Path, path: Path) -> None:
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The file without its owner."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member

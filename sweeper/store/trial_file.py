@@ -33,8 +33,7 @@ from sweeper.store.seal import DamagedError, TrialSeal, proven_whole, sealed
 from sweeper.trial import trial_spec
 from sweeper.trial.columns import METRICS, TIMINGS
 
-LARGEST_NETWORK = 2**30
-"""Bytes of the largest network that is kept."""
+LARGEST_NETWORK = 2**30  # bytes of the largest network that is kept
 
 ROW_LIMIT = 64 * 2**20
 """Bytes that the columns of `trials` in a file may take when they are decoded; they take about four thousand."""
@@ -55,17 +54,11 @@ POINT_ENCODING = {f"{_POINT}.step": "DELTA_BINARY_PACKED", f"{_POINT}.value": "B
 _LISTS = len([NETWORK_COLUMN.name, *_KEYS, _OUTCOME, *POINT_ENCODING])
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Write
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def trial_file(result: TrialResult) -> tuple[TrialSeal, bytes]:
-    """The file of a trial, and its seal.
-
-    Raises:
-        ValueError: the network is too large to be kept, or has numbers of a type that could not be read back.
-    """
+    """The file of a trial, and its seal; a network that cannot be kept is a `ValueError`."""
     trial, trial_id = result.trial, trial_spec.trial_id(result.trial)
     network = None if result.network is None else network_bytes(result.network)
     outcomes = {} if result.outcomes is None else _outcomes(result.outcomes)
@@ -94,7 +87,7 @@ def sealed_row(
     """
     columns = {
         "network": pa.array([network], NETWORK_COLUMN.type),
-        "outcomes": _one_map(outcomes, OUTCOMES_COLUMN),
+        "outcomes": _outcomes_column(outcomes),
         "curves": curves,
     }
     columns |= {field.name: pa.array([row.get(field.name)], field.type) for field in ROW}
@@ -153,11 +146,7 @@ def _row(trial_id: str, result: TrialResult) -> dict[str, Any]:
 
 
 def json_text(values: Mapping[str, Any]) -> str:
-    """The values of a column that holds JSON, always in one form.
-
-    Raises:
-        ValueError: a number is infinite or NaN.
-    """
+    """The values of a column that holds JSON, always in one form; infinity and NaN are refused."""
     return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -167,34 +156,27 @@ def spelt_out(metrics: Mapping[str, float]) -> dict[str, float | str]:
 
 
 def _curves(points: Sequence[tuple[int, str, float]]) -> pa.Array:
-    """One value of the column `curves`."""
     curves: dict[str, list[dict[str, float]]] = {}
     for step, name, value in points:
         curves.setdefault(name, []).append({"step": step, "value": float(value)})
     return pa.array([list(curves.items())], CURVES_COLUMN.type)
 
 
-def _one_map(values: Mapping[str, np.ndarray], field: pa.Field) -> pa.Array:
-    """One value of a column of lists by name."""
+def _outcomes_column(values: Mapping[str, np.ndarray]) -> pa.Array:
     offsets = np.cumsum([0, *map(len, values.values())], dtype=np.int32)
-    numbers = np.concatenate([np.zeros(0, np.float32), *values.values()])
-    lists = pa.ListArray.from_arrays(offsets, pa.array(numbers, field.type.item_type.value_type))
-    return pa.MapArray.from_arrays([0, len(values)], pa.array(list(values), pa.string()), lists).cast(field.type)
+    lists = pa.ListArray.from_arrays(offsets, pa.array(np.concatenate([np.zeros(0, np.float32), *values.values()])))
+    names = pa.array(list(values), pa.string())
+    return pa.MapArray.from_arrays([0, len(values)], names, lists).cast(OUTCOMES_COLUMN.type)
 
 
-DISTINCT = 4096
-"""An outcome of more different values than this is continuous: it is rounded."""
+DISTINCT = 4096  # an outcome of more different values than this is continuous: it is rounded
 
 MANTISSA_BITS = 12
 """Of the 23 bits of a single-precision mantissa; a relative error of at most 2^-13, far below that of 100 seeds."""
 
 
 def _outcomes(values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Outcomes as they are stored: of few values first, which share a small dictionary; continuous ones rounded.
-
-    Raises:
-        ValueError: the outcomes are of different numbers of inputs.
-    """
+    """Outcomes as they are stored: of few values first, which share a small dictionary; continuous ones rounded."""
     single = {name: np.ascontiguousarray(column, np.float32) for name, column in values.items()}
     if len({len(column) for column in single.values()}) > 1:
         raise ValueError(f"outcomes of different numbers of inputs: { {name: len(c) for name, c in single.items()} }")
@@ -213,16 +195,13 @@ def _rounded(values: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(values) & np.isfinite(rounded), rounded, values)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Networks
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def network_bytes(weights: Mapping[str, np.ndarray]) -> bytes:
     """The weights of a network as a safetensors file; equal weights give equal bytes.
 
-    Raises:
-        ValueError: the network is larger than networks may be, or has numbers of a type that numpy lacks.
+    A network that is too large, or has numbers of a type that numpy lacks, is a `ValueError`.
     """
     tensors = {name: np.ascontiguousarray(values).reshape(np.shape(values)) for name, values in weights.items()}
     try:
@@ -244,29 +223,18 @@ def network_digest(network: bytes) -> str:
 
 
 def weights_of(network: bytes) -> dict[str, np.ndarray]:
-    """The weights in the bytes of a network, by name; the arrays can only be read.
-
-    Raises:
-        DamagedError: they are no safetensors file of known types of numbers.
-    """
+    """The weights in the bytes of a network, by name; the arrays can only be read."""
     try:
         return safetensors.numpy.load(network)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise DamagedError(f"has a network that is no safetensors file: {error}") from error
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Read
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def parts(data: bytes, name: str, columns: Collection[str]) -> tuple[TrialSeal, pa.Table]:
-    """The seal and some columns of the file of a trial, which is proven to the last byte.
-
-    Raises:
-        DamagedError: the file is damaged or makes no sense.
-        StoreError: a newer version of this program wrote it.
-    """
+    """The seal and some columns of the file of a trial, which is proven to the last byte."""
     seal = proven_whole(data, TrialSeal, name)
     row = decoded(pa.py_buffer(data), seal, columns)
     if OUTCOMES_COLUMN.name in columns and tuple(outcome_values(row)) != seal.outcomes:
@@ -283,10 +251,8 @@ def parts(data: bytes, name: str, columns: Collection[str]) -> tuple[TrialSeal, 
 def decoded(file: pa.Buffer, seal: TrialSeal, columns: Iterable[str]) -> pa.Table:
     """Some columns of `TRIAL_FILE`, in one row; a column that an older program did not know is null.
 
-    The padded tail of a file is enough if only columns of the tail are wanted.
-
-    Raises:
-        DamagedError: the row contradicts its seal, has other types, or would take too much memory.
+    The padded tail of a file is enough if only columns of the tail are wanted. A row that contradicts its seal, has
+    other types, or would take too much memory is a `DamagedError`.
     """
     wanted = list(dict.fromkeys(columns))
     try:

@@ -23,12 +23,7 @@ DRAWN = "drawn.json"
 
 
 def figure_lines(plan: SweepPlan, rows: pa.Table) -> list[str]:
-    """Draw the panels of a space, and return lines with the files and with remarks.
-
-    Args:
-        plan: The plan of the space.
-        rows: The rows of the trials to draw, as the store has them.
-    """
+    """Draw the panels of a space from these rows of the store, and return lines with the files and with remarks."""
     spec, store, origin = plan.spec, plan.store, plan.origin
     if not spec.panels:
         return []
@@ -65,7 +60,6 @@ def _drawn(folder: Path, digest: str) -> list[str] | None:
 
 
 def _digest(spec: SweepSpec, rows: pa.Table, origin: Provenance) -> str:
-    """Digest of all that the figures of these rows depend on."""
     digest = hashlib.blake2b(digest_size=10)
     code = None if origin.code is None else origin.code.model_dump(mode="json")
     libraries = [importlib.metadata.version(name) for name in ("matplotlib", "pandas", "numpy")]

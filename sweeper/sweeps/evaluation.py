@@ -16,7 +16,6 @@ from sweeper import events, listeners
 from sweeper.analysis.results import evaluation_rows, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
-from sweeper.listeners import HeardStart
 from sweeper.messages import counted, inflected
 from sweeper.packs import other_code
 from sweeper.packs.network_evaluation import EvaluationPlan, ProtocolChanges, evaluation_plan
@@ -37,31 +36,20 @@ from sweeper.trial.trial_spec import TrialSpec, trial_id
 if TYPE_CHECKING:
     from sweeper import launch
 
-MAX_READ = 100
-"""At most so many networks are read to say why they were not evaluated."""
+MAX_READ = 100  # at most so many networks are read to say why they were not evaluated
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class PlannedEvaluation:
-    """An evaluation before its packs run; printed, it is a few lines for people.
+    """An evaluation before its packs run; printed, it is a few lines for people."""
 
-    Attributes:
-        name: What the evaluation is called.
-        store: The store with the networks, which also takes the evaluations.
-        origin: The provenance in the rows of this start.
-        resources: How the packs run.
-        changes: Changes of the trials' protocols.
-        evaluation: The trials, held against the store.
-        recompute_other_code: Whether evaluations by other code are made again.
-    """
-
-    name: str
-    store: Store
-    origin: Provenance
-    resources: Resources
-    changes: ProtocolChanges
-    evaluation: EvaluationPlan
-    recompute_other_code: bool
+    name: str  # what the evaluation is called
+    store: Store  # the store with the networks, which also takes the evaluations
+    origin: Provenance  # the provenance in the rows of this start
+    resources: Resources  # how the packs run
+    changes: ProtocolChanges  # changes of the trials' protocols
+    evaluation: EvaluationPlan  # the trials, held against the store
+    recompute_other_code: bool  # whether evaluations by other code are made again
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
@@ -86,7 +74,7 @@ class PlannedEvaluation:
             happens = "made again" if self.recompute_other_code else "kept; --recompute-other-code makes them again"
             lines.append(f"  {counted(len(evaluation.other_code), 'evaluation')} by other code: {happens}")
         for reason, count in evaluation.left_out.items():
-            lines.append(f"  left out: {counted(count, 'trial')}, of which each {reason}")
+            lines.append(f"  left out: {counted(count, 'trial')} ({reason})")
         return lines
 
 
@@ -115,7 +103,6 @@ class EvaluationResult:
         return not self.left
 
     def tell(self, output: Output) -> None:
-        """Print the table and the missing evaluations."""
         if len(self.evaluations):
             output.table(settings_table(settings(self.evaluations)))
         networks = counted(self.trials, "network")
@@ -124,7 +111,7 @@ class EvaluationResult:
             return
         output.complain(f"{self.left:,} of {networks} are not evaluated")
         for reason, count in self.reasons.items():
-            output.complain(f"  {counted(count, 'trial')}, of which each {reason}")
+            output.complain(f"  {counted(count, 'trial')}: {reason}")
 
 
 def plan_evaluation(
@@ -135,22 +122,9 @@ def plan_evaluation(
     recompute_other_code: bool = False,
     command: str | None = None,
 ) -> PlannedEvaluation:
-    """The plan of an evaluation.
+    """The plan of an evaluation of the trials of a space, or of trials by id; it raises what `sweeper.evaluate` raises.
 
-    Args:
-        chosen: A search space or its file, whose trials are evaluated; or ids of trials.
-        changes: Changes of the trials' protocols.
-        results: Folder or URL of the store.
-        recompute_other_code: Make evaluations again that other code has made.
-        command: The command line in the provenance of rows, if there is one.
-
-    Raises:
-        OtherCodeError: code was edited after this process had loaded it.
-        PluginError: a plug-in cannot be loaded.
-        ProtocolError: the protocol makes no sense for a trial.
-        SearchSpaceError: the space cannot be read.
-        SettingsError: a setting of JAX that decides numbers has another value than in all trials.
-        StoreError: the store cannot be read.
+    `command` is the command line in the provenance of rows.
     """
     store = Store.existing(results)
     with plugins.contained():
@@ -174,20 +148,10 @@ def evaluate(
     interruption: Interruption | None = None,
     output: Output | None = None,
 ) -> EvaluationResult:
-    """Evaluate what is missing.
+    """Evaluate what is missing; see `sweeper.evaluate`.
 
-    Args:
-        planned: What to evaluate.
-        address: Ray cluster; None for the running one, else a local one.
-        concurrency: At most so many packs at once.
-        interruption: Signals that a command answers; by default signals are answered as long as packs run.
-        output: Where progress is printed.
-
-    Raises:
-        Interrupted: Ctrl-C came, or a request to stop.
-        KeyboardInterrupt: a signal came while no pack was running, or a second one.
-        StoreError: the store cannot be read or written.
-        SweepError: there is no cluster that can run the packs.
+    A command gives the interruption that has its signals, and the output for progress; otherwise signals are answered
+    as long as packs run.
     """
     store, code = planned.store, planned.origin.code
     assert code is not None
@@ -206,10 +170,7 @@ def evaluate(
 
 
 def unreadable_networks(store: Store, planned: EvaluationPlan) -> collections.Counter[str]:
-    """Why networks that are not evaluated yet cannot be read: the number of trials by reason.
-
-    Only the first networks are read.
-    """
+    """Why the first networks that are not evaluated yet cannot be read: the number of trials by reason."""
     pending = [key for work in planned.plan.work for key in work.pending][:MAX_READ]
     reasons: collections.Counter[str] = collections.Counter()
     for seal in store.seals(pending).values():
@@ -249,5 +210,5 @@ def _launched(
         work_kind=launch.NetworkEvaluation(planned.changes),
         concurrency=concurrency,
     )
-    heard = HeardStart(output.out, planned.store, planned.origin.command, interruption.ask)
-    return on_cluster.launched(job, address, listeners.listeners(heard), output, interruption)
+    hearing = listeners.listeners(output.out, planned.store, planned.origin.command, interruption.ask)
+    return on_cluster.launched(job, address, hearing, output, interruption)

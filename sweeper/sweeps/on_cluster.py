@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 class SweepError(UserError, RuntimeError):
-    """A sweep that cannot be run here; the message is a sentence for the user.
-
-    Attributes:
-        code: The exit code of a command that ends so.
-    """
+    """A sweep that cannot be run here; `code` is the exit code of a command that ends so."""
 
     def __init__(self, message: str, code: int):
         super().__init__(message)
@@ -51,15 +47,7 @@ def launched(
     interruption: Interruption,
     first_packs: Sequence[Pack] = (),
 ) -> "launch.Launched":
-    """Run all packs of a job.
-
-    Args:
-        job: The work.
-        address: Ray cluster; None for the running one, else a local one.
-        listeners: Hear what happens.
-        output: Takes warnings.
-        interruption: Signals that came.
-        first_packs: Packs whose programs may be compiled before there are workers.
+    """Run all packs of a job; the programs of `first_packs` may be compiled before there are workers.
 
     Raises:
         SweepError: there is no cluster that can run the packs.
@@ -88,12 +76,9 @@ def launched(
 def answering_signals(answer: Literal["note", "raise"]) -> Iterator[Interruption]:
     """Answer signals while packs run, and give a program its signal handlers back.
 
-    Args:
-        answer: `note` for packs in this process: a loop looks between two strides. A second signal raises. On Ray
-            signals raise until the cluster is there, and are noted then.
-
-    Raises:
-        SweepError: packs run on Ray, and this is not the main thread, which alone gets signals.
+    The answer is `note` for packs in this process: a loop looks between two strides, and a second signal raises. On Ray
+    signals raise until the cluster is there, and are noted then; outside the main thread, which alone gets signals, a
+    start on Ray is refused.
     """
     if threading.current_thread() is not threading.main_thread():
         if answer == "note":

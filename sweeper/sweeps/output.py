@@ -17,18 +17,12 @@ class LastingConsole(Console):
     """A console whose reader may go away; rich would end the process."""
 
     def on_broken_pipe(self) -> None:
-        """Print nothing more."""
         self.quiet = True
 
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """Where a sweep prints.
-
-    Attributes:
-        out: Takes results.
-        complaints: Takes warnings and errors.
-    """
+    """Where a sweep prints: results, and complaints (warnings and errors)."""
 
     out: Console = dataclasses.field(default_factory=LastingConsole)
     complaints: Console = dataclasses.field(default_factory=lambda: LastingConsole(stderr=True))
@@ -37,8 +31,7 @@ class Output:
     def plain(cls, file: TextIO | None = None) -> "Output":
         """Plain lines, also in a notebook, where rich would make HTML of each, or take the page for a terminal.
 
-        Args:
-            file: Takes all lines; None for standard output and standard error.
+        They go to the file, or to standard output and standard error.
         """
         terminal = None if file is None and sys.stdout.isatty() else False
         out, complaints = (
@@ -49,7 +42,6 @@ class Output:
 
     @classmethod
     def text_of(cls, tell: "Callable[[Output], None]") -> str:
-        """What a function prints, as text."""
         file = io.StringIO()
         tell(cls.plain(file))
         return file.getvalue().rstrip("\n")
@@ -68,5 +60,4 @@ class Output:
         console.print(terminal(fitting(table, console.width)))
 
     def complain(self, text: str) -> None:
-        """Print lines about warnings and errors, as `say` does."""
         self.complaints.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)

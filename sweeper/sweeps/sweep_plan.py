@@ -16,7 +16,7 @@ from sweeper.space import search_space
 from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial import jax_settings, plugins, provenance
-from sweeper.trial.fingerprint import Code, LoadedCode
+from sweeper.trial.fingerprint import LoadedCode
 from sweeper.trial.trial_spec import TrialSpec
 
 
@@ -96,7 +96,6 @@ class SweepPlan:
         return remarks(self.trials.values(), self.spec.search)
 
     def lines(self) -> list[str]:
-        """The plan in lines for people."""
         lines = [f"{self.spec.name}: {self.sentence}"]
         if self.other_code is not None:
             lines.append(f"  {self.other_code}")
@@ -108,9 +107,8 @@ class SweepPlan:
     def cost(self, tell: Callable[[str], None] = lambda line: None) -> str:
         """The estimated cost of the pending trials.
 
-        Args:
-            tell: Hears a line before each trial that is timed here. Timing on this machine's cores says nothing about a
-                GPU.
+        `tell` hears a line before each trial that is timed here. Timing on this machine's cores says nothing about a
+        GPU.
         """
 
         def timed(trial: TrialSpec) -> trial_timing.Timing:
@@ -143,22 +141,7 @@ def plan_sweep(
     recompute_other_code: bool = False,
     command: str | None = None,
 ) -> SweepPlan:
-    """The plan of a sweep; `sweeper.plan` is this function.
-
-    Args:
-        space: A search space, or its file.
-        results: Folder or URL of the store, which need not exist.
-        retry_failed: Run failed trials again.
-        recompute_other_code: Compute rows again that other code has computed.
-        command: The command line in the provenance of rows, if there is one.
-
-    Raises:
-        OtherCodeError: code was edited after this process had loaded it.
-        PluginError: a plug-in cannot be loaded.
-        SearchSpaceError: the space cannot be run.
-        SettingsError: a setting of JAX that decides numbers has another value than in all trials.
-        StoreError: the store cannot be read.
-    """
+    """The plan of a sweep; see `sweeper.plan`. `command` is the command line in the provenance of rows."""
     with plugins.contained():
         spec = space if isinstance(space, SweepSpec) else search_space.read(space)
         store = Store.open(results)
@@ -166,8 +149,9 @@ def plan_sweep(
         origin = provenance.capture(command or provenance.command_line(["sweeper.train", str(spec.path)]))
         assert origin.code is not None
         earlier = [record for record in store.sweeps() if record.name == spec.name]
-        if not any(_same_panels(record, spec, origin.code) for record in earlier):
-            search_space.check_panels(spec)
+        this = (spec.text, spec.overrides, origin.code)
+        if not any((record.text, record.overrides, record.provenance.code) == this for record in earlier):
+            search_space.check_panels(spec)  # slow, as it traces an evaluation: an earlier start has done it
         store.files.remove_leftovers()
         seen = store.files.listing("trials") if command is None else None
         seals = store.seals()
@@ -184,7 +168,7 @@ def plan_sweep(
         LoadedCode(source.planned.values()).require_unchanged()
         counting = {key: seal for key, seal in seals.items() if seal.status in done}
         others = other_code.computed_by_other_code(source.planned, counting, origin.code)
-        told = other_code.sentence(store, others, seals, recompute_other_code) if others else None
+        other_rows = other_code.sentence(store, others, seals, recompute_other_code) if others else None
         superseded = others if recompute_other_code else []
         if superseded:
             for key in superseded:
@@ -198,7 +182,7 @@ def plan_sweep(
         committed=committed,
         source=source,
         sentence=sentence,
-        other_code=told,
+        other_code=other_rows,
         superseded=superseded,
         results=str(results),
         retry_failed=retry_failed,
@@ -208,15 +192,9 @@ def plan_sweep(
 
 
 def state(settled: Mapping[str, Status], pending: int) -> str:
-    """How many planned trials are done, and how many are to run."""
     counts = collections.Counter(settled.values())
     parts = [
         f"{counts['finished']:,} done",
         *(f"{counts[key]:,} {key}" for key in ("stopped", "failed") if counts[key]),
     ]
     return "  " + " · ".join([*parts, f"{pending:,} to run"])
-
-
-def _same_panels(record: SweepRecord, spec: SweepSpec, code: Code) -> bool:
-    """Whether an earlier start has checked these panels; a check is slow, as it traces an evaluation."""
-    return (record.text, record.overrides, record.provenance.code) == (spec.text, spec.overrides, code)

@@ -17,7 +17,7 @@ from sweeper.events import TrialsLost
 from sweeper.messages import counted, inflected
 from sweeper.packs import checkpoint
 from sweeper.store import deletion
-from sweeper.store.store import Store, StoreError
+from sweeper.store.store import StoreError
 from sweeper.sweeps.drawn_figures import figure_lines
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan
@@ -56,7 +56,7 @@ class SweepResult:
 
     @property
     def refused_settings(self) -> Sequence[str]:
-        """For each setting of an adaptive search that cannot be trained, a message that says why."""
+        """A message for each setting of an adaptive search that cannot be trained, which says why."""
         return self.plan.source.impossible
 
     def draw(self) -> list[str]:
@@ -106,40 +106,26 @@ class SweepResult:
 
 
 def sweep_result(plan: SweepPlan, losses: Iterable[TrialsLost], refused: bool, address: str | None) -> SweepResult:
-    """The result of a sweep whose packs have ended.
-
-    Args:
-        plan: What was planned.
-        losses: Trials that could not be committed.
-        refused: Whether the sweep ended early because the store took no more commits.
-        address: Cluster, as it was typed.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """The result of a sweep whose packs have ended; `refused` if it ended early as the store took no more commits."""
     store, source = plan.store, plan.source
-    lost = [_in_one_sentence(store, loss) for loss in losses]
+    # A full disk is a single sentence, even if several files were refused.
+    files = re.compile(re.escape(store.root) + r"/[^\s:]+")
+    lost = [dataclasses.replace(loss, reason=files.sub(f"files in {store.root}", loss.reason)) for loss in losses]
     vain = 0 if lost else _remove_checkpoints(plan)
     rows = store.trials(source.planned)
     frame = rows.select(["trial_id", "status", "error_kind", "error_message"]).to_pandas()
     if source.held_up:
-        reason = "has not come to its next rung, or waits for trials that have not"
+        reason = "has not come to its next rung, or waits there for other trials of its search"
         lost.append(TrialsLost("", source.held_up, reason))
     rows_that_count = frame[~frame["trial_id"].isin(source.held_up)]
     reasons = unfinished(source.planned, rows_that_count, source.done - {"failed"}, lost, refused)
     return SweepResult(plan, rows, reasons, vain, address)
 
 
-def _in_one_sentence(store: Store, loss: TrialsLost) -> TrialsLost:
-    """The lost trials, with a single sentence for a full disk, even if several files were refused."""
-    reason = re.sub(re.escape(store.root) + r"/[^\s:]+", f"files in {store.root}", loss.reason)
-    return dataclasses.replace(loss, reason=reason)
-
-
 def _remove_checkpoints(plan: SweepPlan) -> int:
     """Delete the checkpoints that no sweep needs; returns the number of those whose steps were trained in vain.
 
-    These are checkpoints of trials that no latest start plans, and those that a worker left when it died after its last
+    They are those of trials that no latest start plans, and those that a worker left when it died after its last
     commit. What a failed trial has left stays, for a retry.
     """
     store, source, vain = plan.store, plan.source, 0

@@ -10,7 +10,6 @@ from rich.console import Console
 from sweeper import events, listeners
 from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
-from sweeper.listeners import HeardStart
 from sweeper.packs.pack_run import Destination, opened
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, label, varying
@@ -27,8 +26,7 @@ from sweeper.trial.fingerprint import LoadedCode
 if TYPE_CHECKING:
     from sweeper import launch
 
-EAGER = 32
-"""Packs whose programs may be compiled before there are workers."""
+EAGER = 32  # packs whose programs may be compiled before there are workers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,24 +46,10 @@ def train(
     interruption: Interruption | None = None,
     output: Output | None = None,
 ) -> SweepResult:
-    """Train, evaluate and commit what a plan lacks; `sweeper.train` is this function.
+    """Train, evaluate and commit what a plan lacks; see `sweeper.train`.
 
-    Args:
-        plan: What to train; a plan that was trained before, or whose store has changed, is made anew first.
-        in_process: Train pack after pack in this process, without Ray.
-        address: Ray cluster; None for the running one, else a local one.
-        concurrency: At most so many packs at once on Ray.
-        on_event: Hears every event; without it progress is printed.
-        interruption: Signals that a command answers; by default signals are answered as long as packs run.
-        output: Where progress is printed.
-
-    Raises:
-        Interrupted: Ctrl-C came, or a request to stop.
-        KeyboardInterrupt: a signal came while no pack was running, or a second one.
-        OtherCodeError: code was edited meanwhile, and this process may import or read the rest of it only now.
-        PluginError: a plug-in would have ended the process.
-        StoreError: the store cannot be read or written.
-        SweepError: there is no cluster that can run the packs, or early stopping is asked for without Ray.
+    A plan that was trained before, or whose store has changed, is made anew first. A command gives the interruption
+    that has its signals, and the output for progress; otherwise signals are answered as long as packs run.
     """
     if in_process and plan.spec.search.early_stopping is not None:
         raise SweepError("search.early_stopping compares trials that run at once: it needs Ray, not in_process", 2)
@@ -83,8 +67,8 @@ def train(
             interruption = stack.enter_context(on_cluster.answering_signals("note" if in_process else "raise"))
         output = output or Output.plain()
         console = output.out if on_event is None else Console(quiet=True)
-        heard = HeardStart(console, plan.store, plan.origin.command, interruption.ask)
-        hearing = [*listeners.listeners(heard), *([] if on_event is None else [OnEvent(on_event)])]
+        usual = listeners.listeners(console, plan.store, plan.origin.command, interruption.ask)
+        hearing = [*usual, *([] if on_event is None else [OnEvent(on_event)])]
         if plan.superseded:  # but for what another start has computed anew since
             seals = plan.store.seals(plan.superseded)
             fingerprint = plan.origin.fingerprint
@@ -109,11 +93,7 @@ def train(
 
 
 def require_room(plan: SweepPlan, address: str | None) -> None:
-    """Refuse a pack that this machine cannot hold, if training would use this machine as a local cluster.
-
-    Raises:
-        SweepError: the pack will never fit.
-    """
+    """Refuse a pack that this machine cannot hold, if training would use this machine as a local cluster."""
     resources = plan.spec.resources
     if resources.bundles() == Resources().bundles():
         return  # any machine has one core, and Ray takes a second to import
@@ -126,7 +106,6 @@ def require_room(plan: SweepPlan, address: str | None) -> None:
 
 
 def _record(plan: SweepPlan) -> None:
-    """Write what is planned by now into the store."""
     spec = plan.spec
     record = SweepRecord(
         name=spec.name,
@@ -188,7 +167,7 @@ def _run_pack(plan: SweepPlan, work: Work, stream: events.Stream, interruption: 
         run = opened(work.pack, work.pending, destination, segment=work.segment, device_share=share)
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
-    told, loaded = ProgressEvents(stream), LoadedCode(work.pack.trials)
+    progress_events, loaded = ProgressEvents(stream), LoadedCode(work.pack.trials)
     done = False
     while not done:
         if interruption.signum is not None:
@@ -197,6 +176,6 @@ def _run_pack(plan: SweepPlan, work: Work, stream: events.Stream, interruption: 
         loaded.require_unchanged()
         with plugins.contained():
             progress = run.advance()
-        told.tell(progress, lambda: work.pack.trial_ids)
+        progress_events.tell(progress, lambda: work.pack.trial_ids)
         stream.emit(events.Ticked())
         done = progress.phase == "done"

@@ -1,7 +1,6 @@
 """A trial as a run of an experiment tracker, and the export of a store's sweeps to a tracker."""
 
 import abc
-import contextlib
 import datetime
 import importlib
 import math
@@ -17,11 +16,8 @@ from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
 from sweeper.trial.entry_names import entries, named_values, varying_names
 
-CHUNK = 200
-"""Trials whose curves are read at once."""
-
-LONGEST_LABEL = 100
-"""Characters."""
+CHUNK = 200  # trials whose curves are read at once
+LONGEST_LABEL = 100  # characters
 
 ORIGIN = ("commit", "fingerprint", "device", "command", "error_kind", "error_message")
 """Columns of `trials` that a run keeps as text."""
@@ -35,35 +31,23 @@ class ExportError(UserError, ValueError):
 
 @dataclass(frozen=True)
 class Run:
-    """A trial as trackers know it.
-
-    Attributes:
-        trial_id: The trial.
-        row: Which row of the trial this is: its status, and when it was made. Another row has another text.
-        label: The trial in a few words: task, model, baseline, and what varies in the sweep.
-        status: What the row says.
-        entries: Every entry of the specification by its dotted path; an infinite value is the text "inf".
-        metrics: The finite metrics of the trained network by the name of their column in SQL, without those that are
-            also curves.
-        costs: Seconds, steps a second and bytes, by the name of their column.
-        origin: Text by name: commit, fingerprint, device, command, and why a failed trial failed.
-        started: When the work on the trial began.
-        finished: When it ended.
-        steps: Training steps done.
-        curves: Finite points of the training curves, (step, value), by name; empty until they are read.
-    """
+    """A trial as trackers know it."""
 
     trial_id: str
-    row: str
-    label: str
-    status: Status
+    row: str  # which row of the trial this is: its status, and when it was made. Another row has another text.
+    label: str  # the trial in a few words: task, model, baseline, and what varies in the sweep
+    status: Status  # what the row says
+    # Every entry of the specification by its dotted path; an infinite value is the text "inf"
     entries: Mapping[str, Any]
+    # The finite metrics of the trained network by the name of their column in SQL, without those that are also
+    # curves
     metrics: Mapping[str, float]
-    costs: Mapping[str, float]
-    origin: Mapping[str, str]
-    started: datetime.datetime
-    finished: datetime.datetime
-    steps: int
+    costs: Mapping[str, float]  # seconds, steps a second and bytes, by the name of their column
+    origin: Mapping[str, str]  # text by name: commit, fingerprint, device, command, and why a failed trial failed
+    started: datetime.datetime  # when the work on the trial began
+    finished: datetime.datetime  # when it ended
+    steps: int  # training steps done
+    # Finite points of the training curves, (step, value), by name; empty until they are read
     curves: Mapping[str, Curve] = field(default_factory=dict)
 
     @property
@@ -74,24 +58,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep with the runs of its committed trials.
-
-    Attributes:
-        name: The sweep.
-        runs: By trial id, in this order, without curves.
-        varying: Dotted paths of the entries in which the runs differ.
-        goal: What makes a trial of the sweep good.
-    """
+    """A sweep with the runs of its committed trials."""
 
     name: str
-    runs: tuple[Run, ...]
-    varying: tuple[str, ...]
-    goal: Goal
+    runs: tuple[Run, ...]  # by trial id, in this order, without curves
+    varying: tuple[str, ...]  # dotted paths of the entries in which the runs differ
+    goal: Goal  # what makes a trial of the sweep good
 
 
 class Tracker(abc.ABC):
-    """Where runs go."""
-
     @abc.abstractmethod
     def present(self, sweep: Sweep) -> Mapping[str, str]:
         """`Run.row` of the complete runs that the tracker has of a sweep, by trial id; `add` is then for this sweep."""
@@ -102,13 +77,7 @@ class Tracker(abc.ABC):
 
 
 class Exported(NamedTuple):
-    """What an export did.
-
-    Attributes:
-        added: Number of runs written.
-        kept: Number of runs that the tracker had already.
-        sweeps: Number of sweeps with a committed trial.
-    """
+    """What an export did: runs written, runs that the tracker had already, and sweeps with a committed trial."""
 
     added: int
     kept: int
@@ -116,17 +85,7 @@ class Exported(NamedTuple):
 
 
 def export(store: Store, tracker: Tracker, sweep: str | None = None) -> Exported:
-    """Add the runs that a tracker lacks.
-
-    Args:
-        store: The store.
-        tracker: Where to.
-        sweep: Only this sweep; None for all.
-
-    Raises:
-        ExportError: the tracker refuses.
-        StoreError: there is no such sweep, or the store cannot be read.
-    """
+    """Add the runs that a tracker lacks, of one sweep or of all; an `ExportError` if the tracker refuses."""
     chosen = [] if sweep is None else [sweep]
     latest = latest_starts(store.sweeps(), chosen)
     added = kept = sweeps = 0
@@ -205,32 +164,16 @@ def with_curves(store: Store, runs: Sequence[Run]) -> Iterator[Run]:
             yield replace(run, curves=curves.get(run.trial_id, {}))
 
 
-@contextlib.contextmanager
-def needed(extra: str) -> Iterator[None]:
-    """Say in one sentence what to install where an import fails.
-
-    Raises:
-        ExportError: a package is not installed.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise ExportError(f"{error.name} is not installed: pip install 'sweeper[{extra}]'") from None
-
-
 TRACKERS = ("mlflow", "optuna", "tensorboard", "wandb")
 """Names of the trackers; the tracker `x` is the function `tracker` of the module `sweeper.trackers.to_x`."""
 
 
 def tracker(name: str, destination: str) -> Tracker:
-    """The tracker of a name.
+    """One of `TRACKERS`; its module says whether the destination is a folder, a file or a URL.
 
-    Args:
-        name: One of `TRACKERS`.
-        destination: Folder, file or URL; the module of the tracker says which.
-
-    Raises:
-        ExportError: the packages of the tracker are not installed, or the destination makes no sense.
+    An `ExportError` if its packages are not installed, or the destination makes no sense.
     """
-    with needed(name):
+    try:
         return importlib.import_module(f"sweeper.trackers.to_{name}").tracker(destination)
+    except ModuleNotFoundError as error:
+        raise ExportError(f"{error.name} is not installed: pip install 'sweeper[{name}]'") from None

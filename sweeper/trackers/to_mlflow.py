@@ -25,25 +25,15 @@ TRIAL, ROW = "sweeper.trial_id", "sweeper.row"
 
 STATUS = {"finished": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
 
-PARAMS, METRICS = 100, 1000
-"""Most parameters and metrics of one call."""
-
-LONGEST_VALUE = 5000
-"""Characters of a tag or a parameter."""
+PARAMS, METRICS = 100, 1000  # most parameters and metrics of one call
+LONGEST_VALUE = 5000  # characters of a tag or a parameter
 
 
 T = TypeVar("T")
 
 
 class MlflowTracker(Tracker):
-    """Runs in an MLflow tracking store."""
-
     def __init__(self, client: MlflowClient):
-        """Nothing is written yet.
-
-        Args:
-            client: Of the tracking store.
-        """
         self._client = client
         self._experiment = ""
         self._run_ids: dict[str, list[str]] = {}
@@ -92,7 +82,6 @@ class MlflowTracker(Tracker):
 
 
 def tracker(destination: str) -> MlflowTracker:
-    """The tracking store at a URI."""
     logging.getLogger("mlflow").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     with _one_sentence():

@@ -34,12 +34,10 @@ from sweeper.trackers.runs import ExportError, Run, Sweep, Tracker
 
 TRIAL, ROW = "trial_id", "row"
 
-WIDE = 100
-"""A range of positive numbers with this ratio of its ends is drawn on a logarithmic axis."""
+WIDE = 100  # a range of positive numbers with this ratio of its ends is drawn on a logarithmic axis
 
 
-_BEGINNING = b'{"op_code":'
-"""Of every journal."""
+_BEGINNING = b'{"op_code":'  # of every journal
 
 
 class _Journal(JournalFileBackend):
@@ -79,14 +77,7 @@ def _is_json(line: bytes) -> bool:
 
 
 class OptunaTracker(Tracker):
-    """Studies in a journal file."""
-
     def __init__(self, storage: JournalStorage):
-        """Nothing is written yet.
-
-        Args:
-            storage: Over the journal.
-        """
         self._storage = storage
         self._study: optuna.Study | None = None
         self._distributions: dict[str, BaseDistribution] = {}
@@ -155,7 +146,6 @@ def _plain(value: Any) -> bool | int | float | str | None:
 
 
 def tracker(destination: str) -> OptunaTracker:
-    """The journal in a file."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     path = Path(destination)
     if path.is_dir() or not path.parent.is_dir():

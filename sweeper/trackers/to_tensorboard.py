@@ -20,14 +20,7 @@ from sweeper.trackers.runs import ExportError, Run, Sweep, Tracker
 
 
 class TensorboardTracker(Tracker):
-    """Files of events below a folder."""
-
     def __init__(self, folder: Path):
-        """Nothing is written yet.
-
-        Args:
-            folder: Where the folders of the sweeps are.
-        """
         self._folder, self._sweep = folder, folder
         self._varying: tuple[str, ...] = ()
 
@@ -82,5 +75,4 @@ def _scalar(name: str, value: float, step: int, moment: float) -> Event:
 
 
 def tracker(destination: str) -> TensorboardTracker:
-    """The folder of that name."""
     return TensorboardTracker(Path(destination))

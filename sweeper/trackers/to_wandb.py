@@ -22,14 +22,7 @@ MARK = "sweeper-row.txt"
 
 
 class WandbTracker(Tracker):
-    """Folders of offline runs."""
-
     def __init__(self, folder: Path):
-        """Nothing is written yet.
-
-        Args:
-            folder: Where the folders of the sweeps are.
-        """
         self._folder = folder
         self._sweep = ""
 
@@ -96,5 +89,4 @@ def records_of(path: Path) -> list[Record]:
 
 
 def tracker(destination: str) -> WandbTracker:
-    """The folder of that name."""
     return WandbTracker(Path(destination))

@@ -76,9 +76,7 @@ def test_settings_are_named_by_the_rule_of_all_tables():
     assert entries_text((*named[0][0], *named[1][1])) == "evaluation.seeds 10, optimizer snes"
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Seeds of a training step
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_the_smallest_m_within_two_per_cent_of_the_best_tail_is_enough():
@@ -151,9 +149,7 @@ def test_a_task_is_ranked_by_the_tail_that_it_names():
     assert not as_good(metric_named("first_visit_p95"), 10.3, 10.0)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Votes
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_votes_are_those_of_the_bound_for_every_training_seed():

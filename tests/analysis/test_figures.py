@@ -303,7 +303,7 @@ def test_a_metric_of_the_task_alone_can_be_drawn():
 
 def test_curve_and_table_show_the_same_number():
     stored = paper_like()
-    report_of = {(one.curve, one.metric, one.at): one for one in drawing(PAPER[0], stored).compare()}
+    report_of = {(one.series, one.metric, one.at): one for one in drawing(PAPER[0], stored).compare()}
     compared = report_of["A_R", "success_p5", 10.0]
     figure = composed(stored, PAPER[0])
     drawn = [line.get_ydata() for axes in figure.axes for line in axes.lines]

@@ -143,9 +143,7 @@ def test_a_damaged_file_costs_its_own_trial_only(tmp_path, kind, caplog):
     assert len(damaged.committed()) == 1
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # The command
-# --------------------------------------------------------------------------------------------------------------------
 
 ASK = "select seed, q, status, success, started, votes from trials order by seed"
 
@@ -205,9 +203,7 @@ def test_expressions_beside_a_star_stay(results):
     assert "upper(task)" in heads.lower()
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Sweeps and ready questions
-# --------------------------------------------------------------------------------------------------------------------
 
 SPACE = with_seeds(2).replace("q: 3", "q: {choice: [2, 3]}")
 

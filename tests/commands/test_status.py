@@ -97,12 +97,12 @@ def test_before_the_first_pack_there_is_no_speed(results):
 def test_a_driver_that_died_on_this_machine_is_dead_for_certain(results):
     heartbeats.write_heartbeat(results.files, "quick", heartbeat(process=DEAD))
     out = shown(results.url).output
-    assert "died without goodbye; what it has committed stays; this command carries on: python -m sweeper.run" in out
+    assert "has died; what it has committed stays; this command carries on: python -m sweeper.run" in out
     assert "seven" not in out, "its packs do not run"
 
 
 @pytest.mark.parametrize("skew", [-86400, 0, 86400])
-def test_of_a_driver_elsewhere_the_store_tells_how_old_its_sign_is(results, monkeypatch, skew):
+def test_of_a_driver_elsewhere_the_store_tells_how_old_its_heartbeat_is(results, monkeypatch, skew):
     fresh, old = heartbeat(process=ELSEWHERE), heartbeat(process=ELSEWHERE)
     for each in (fresh, old):
         heartbeats.write_heartbeat(results.files, "quick", each)
@@ -117,10 +117,10 @@ def test_of_a_driver_elsewhere_the_store_tells_how_old_its_sign_is(results, monk
     assert "the last came 60 min ago by the clock of the store; if it is dead, what it has committed stays" in out
 
 
-def test_a_sign_from_the_future_is_no_sign_of_life(results):
-    sign = heartbeat(process=ELSEWHERE)
-    heartbeats.write_heartbeat(results.files, "quick", sign)
-    path = Path(results.root, f"drivers/quick/{sign.driver}.json")
+def test_a_heartbeat_from_the_future_is_none(results):
+    ahead = heartbeat(process=ELSEWHERE)
+    heartbeats.write_heartbeat(results.files, "quick", ahead)
+    path = Path(results.root, f"drivers/quick/{ahead.driver}.json")
     later = path.stat().st_mtime_ns + 3600 * 10**9
     os.utime(path, ns=(later, later))
     assert not any(driver.lives for driver in sweeps.drivers(results))

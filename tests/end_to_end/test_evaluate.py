@@ -70,7 +70,7 @@ def test_networks_are_evaluated_by_space_by_condition_and_by_id(swept):
     store.commit(without)
     told = command("evaluate", trial_id(without.trial), ids[1], "--seeds", 30, "--votes", "30", *results)
     assert told.returncode == 0
-    reason = "left out: 1 trial, of which each has no network: trained with resources.networks: false"
+    reason = "left out: 1 trial (has no network: trained with resources.networks: false)"
     assert reason in told.stdout
 
 

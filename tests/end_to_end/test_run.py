@@ -238,7 +238,7 @@ def test_killed_and_interrupted_sweeps_end_with_the_same_numbers(undisturbed, ch
     assert killed.workers()
     os.kill(killed.process.pid, signal.SIGKILL)
     killed.process.wait()
-    died = f"tiny: the driver on {socket.gethostname()} (process {killed.process.pid}) died without goodbye"
+    died = f"tiny: the driver on {socket.gethostname()} (process {killed.process.pid}) has died"
     assert died in status_of(store)
     until(lambda: not any(b"ray::ResourceTrainable" in line for line in killed.remaining()))
 

@@ -1,4 +1,4 @@
-"""A driver tells the store that it lives, stops when it is asked to, and says goodbye."""
+"""A driver tells the store that it lives, stops when it is asked to, and takes its heartbeat away."""
 
 import threading
 
@@ -25,7 +25,7 @@ def told(store):
     return [stored.heartbeat for stored in heartbeats.heartbeats(store.files)]
 
 
-def test_a_sign_says_what_runs_where_and_goes_at_the_end(store):
+def test_a_heartbeat_says_what_runs_where_and_goes_at_the_end(store):
     stops = []
     heart = HeartbeatWriter(store, "python -m sweeper.run x.yaml", lambda: stops.append(1), seconds=0.01)
     heart.hear(PLANNED)
@@ -73,7 +73,7 @@ def test_a_request_stops_once(store, monkeypatch):
     assert store.listing("drivers") == ["drivers/quick/" + "0" * 16 + ".stop"]
 
 
-def test_a_store_in_trouble_costs_signs_only(store, monkeypatch):
+def test_a_store_in_trouble_costs_heartbeats_only(store, monkeypatch):
     failed = threading.Event()
     write = heartbeats.write_heartbeat
 

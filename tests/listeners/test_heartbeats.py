@@ -28,7 +28,7 @@ def files(request, tmp_path):
     return Store.open(request.getfixturevalue("s3").url(tmp_path.name)).files
 
 
-def test_a_sign_is_read_as_it_was_written_until_it_is_removed(files):
+def test_a_heartbeat_is_read_as_it_was_written_until_it_is_removed(files):
     written = heartbeat(seconds_left=None)
     write_heartbeat(files, "quick", written)
     ask_to_stop(files, "quick", written.driver)

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from sweeper import events
 from sweeper.events import Event
-from sweeper.listeners import HeardStart, listeners, views
+from sweeper.listeners import listeners, views
 from sweeper.listeners.views import sentences
 from sweeper.store.store import Store
 
@@ -33,7 +33,7 @@ def test_a_terminal_gets_the_live_view_and_a_log_gets_lines(tmp_path):
     store = Store.open(tmp_path)
 
     def names(console: Console) -> list[str]:
-        return [type(listener).__name__ for listener in listeners(HeardStart(console, store, "", bool))]
+        return [type(listener).__name__ for listener in listeners(console, store, "", bool)]
 
     assert names(Console(file=io.StringIO(), force_terminal=True)) == ["LiveView", "HeartbeatWriter"]
     assert names(Console(file=io.StringIO())) == ["LogLines", "HeartbeatWriter"]
@@ -147,7 +147,7 @@ def test_what_an_exception_says_cannot_steer_the_terminal(tmp_path):
     for form in ({}, {"force_terminal": True}):
         out = io.StringIO()
         console = Console(file=out, width=200, **form)
-        for listener in listeners(HeardStart(console, Store.open(tmp_path), "", bool)):
+        for listener in listeners(console, Store.open(tmp_path), "", bool):
             listener.hear(events.TrialsLost("p", ("a",), reason))
             listener.hear(events.PackFailed("p", ("a",), reason, reason))
         assert "\x1b[2J" not in out.getvalue()

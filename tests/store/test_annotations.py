@@ -152,9 +152,7 @@ def test_a_crash_at_every_operation_loses_no_tag_of_others(tmp_path, monkeypatch
     assert moment >= 2
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # With their sweeps and trials
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_deletion_takes_what_its_trials_had(tmp_path):

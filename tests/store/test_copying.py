@@ -149,9 +149,7 @@ def test_a_damaged_trial_is_left_out_and_costs_no_other(source, local, place):
     assert IDS[1] not in source.committed()
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Sweeps
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_an_unknown_sweep_is_one_sentence(source, local):
@@ -190,9 +188,7 @@ def test_a_store_is_not_copied_onto_itself(source):
         copy(source, Store.open(source.url))
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Crashes
-# --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -217,9 +213,7 @@ def test_a_crash_at_every_operation_takes_in_whole_trials_only(tmp_path, monkeyp
     assert moment > 15
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Tar files and commands
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_tar_file_appears_as_a_whole(source, tmp_path):

@@ -152,9 +152,7 @@ def test_a_snapshot_most_of_whose_trials_are_gone_is_written_anew(tmp_path):
     assert pq.read_metadata(tmp_path / only(results)).num_rows == 10
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Which file a row is of
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_files_of_other_times_are_known_by_their_digest(tmp_path, decoded):
@@ -200,9 +198,7 @@ def test_times_decide_once_the_clock_has_ticked(tmp_path, monkeypatch):
     assert len([name for name in asked if name.startswith("trials/")]) == 1, "the newest"
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Damage
-# --------------------------------------------------------------------------------------------------------------------
 
 DAMAGES = {
     "deleted": None,
@@ -342,9 +338,7 @@ def test_a_damaged_trial_behind_a_snapshot_is_found_by_verify(tmp_path):
     assert sorted(results.committed()) == ids[1:]
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Crashes and company
-# --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -55,9 +55,7 @@ def same(weights, expected=WEIGHTS):
     return weights.keys() == expected.keys() and all(np.array_equal(weights[name], expected[name]) for name in weights)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # What is committed is read back
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_an_absent_store_is_empty_and_is_not_made_by_reading(results):
@@ -239,9 +237,7 @@ def test_relative_addresses_become_absolute(tmp_path, monkeypatch):
     assert Store.open("results").url == os.path.realpath(tmp_path / "results")
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Which row stands
-# --------------------------------------------------------------------------------------------------------------------
 
 RANKS = {"failed": 0, "stopped": 1, "finished": 2}
 
@@ -316,9 +312,7 @@ def test_the_check_and_the_replacement_of_a_file_are_one_step(local, monkeypatch
     assert local.committed() == {FINISHED: "finished"}
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Crashes and refusals
-# --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -423,9 +417,7 @@ def test_a_refused_address_is_shown_as_it_was_given(url):
     assert ("write s3://bucket/folder" in str(caught.value)) == ("bucket/x" not in url)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Damage
-# --------------------------------------------------------------------------------------------------------------------
 
 DAMAGES = {
     "emptied": lambda data: b"",
@@ -732,9 +724,7 @@ def test_small_outcomes_that_expand_to_gigabytes_are_not_decoded(local, first, c
     assert "too many for a trial" in caplog.text
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # A folder from a stranger
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_links_below_the_root_are_neither_read_nor_written_through(local, tmp_path, caplog):
@@ -838,9 +828,7 @@ def test_a_store_that_cannot_be_tidied_is_still_read(local, monkeypatch, caplog)
     assert "Read-only" in caplog.text
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Sweeps and other files
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def record(name="quick", ids=("a" * 20, "b" * 20), captured=PROVENANCE.captured):

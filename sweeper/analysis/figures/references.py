@@ -59,7 +59,7 @@ def compared(
         "seeds": len(values),
         "steps": () if rows is None else steps(rows),
     }
-    named = {"panel": panel.name, "curve": plain(reference.series), "source": reference.source}
+    named = {"panel": panel.name, "series": plain(reference.series), "source": reference.source}
     return Comparison(metric=metric, at=at, published=published, **named, **numbers | others)
 
 

@@ -5,10 +5,10 @@ security policy says so to the browser, which then runs the one script and appli
 there. All text comes from a store that anybody may have written, so the template engine escapes every value and spells
 out its control characters, and no value is ever put into the script, the style or an address.
 
-Without JavaScript everything is there to be read; the script adds the filter and the sorting of tables. The filter
-hides what is about trials of other kinds (`page_table`). It stands in the fragment of the address, so that a link can
-name a filtered page. The script also says what is under the pointer in the training curves. The script
-reloads a live page and keeps filter, place and order of the tables.
+Without JavaScript everything is there to be read. The script adds the sorting of tables, the values under the pointer
+in the training curves, and the filter, which hides what is about trials of other kinds (`page_table`); a link can name
+a filtered page, as the filter stands in the fragment of the address. The script reloads a live page and keeps filter,
+place and order of the tables.
 
 A table that cannot be made is a note on the page; it never ends the report.
 """
@@ -60,7 +60,6 @@ __all__ = ["SearchFigure", "Section", "write"]
 
 
 def write(path: Path, text: str) -> None:
-    """Write a page; the folder of the file is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replaced(path) as new:  # a browser may be loading the page at this moment
         new.write_text(text, encoding="utf-8")
@@ -78,14 +77,11 @@ def render(
 
     Args:
         store: Where the starts of the sweeps are read.
-        rows: All rows of the store, as `Store.trials` returns them; the caller has read them for the figures.
+        rows: All rows of the store, which the caller has read for the figures.
         sections: Figures and comparisons, in this order.
         tables: Further tables, such as advice on seeds and votes.
         sweeps: Names of recorded sweeps; status and trials are theirs alone if any are given.
         every: Seconds after which an open page loads itself again; None for a page that stays as it is.
-
-    Raises:
-        StoreError: the store cannot be read.
     """
     starts = starts_by_name([record for record in store.sweeps() if not sweeps or record.name in sweeps])
     planned = {trial_id for records in starts.values() for trial_id in records[-1].trial_ids}
@@ -103,7 +99,10 @@ def render(
         "trials": attempted("Trials", lambda: trials(listed, annotations.trials)),
         "origins": attempted("What made the trials", lambda: trial_origins(listed)),
     }
-    others = [_other(table, listed) for table in tables]
+    others = [
+        attempted(table.title, lambda table=table: (table, kinds_named(table, map(kind_of, listed))))
+        for table in tables
+    ]
     drawn, not_drawn = _charts(store, starts, listed)
     known = [] if every is None else drivers(store)
 
@@ -132,7 +131,7 @@ def render(
         name=Path(redacted(store.url).rstrip("/")).name,
         origin=provenance.capture(provenance.command_line(sys.argv)),
         written=minute(datetime.datetime.now(datetime.UTC)),
-        facts=_facts(listed, planned, [entry.comparison for entry, _ in entries]),
+        facts=_facts(listed, planned, [compared for compared, _ in entries]),
         every=every,
         chapters=chapters,
         charts=drawn,
@@ -167,17 +166,12 @@ def _digest(text: str) -> str:
 
 
 def _compared(
-    entries: Sequence[tuple[comparison.Compared, TrialKinds]], measured: bool
+    entries: Sequence[tuple[comparison.Comparison, TrialKinds]], measured: bool
 ) -> tuple[Table, list[TrialKinds]]:
     """The table of measured published numbers, or of the numbers not measured yet, and the kinds of its rows."""
     make = comparison.measured_numbers if measured else comparison.unmeasured_numbers
-    kinds = [kinds for entry, kinds in entries if (entry.comparison.measured is not None) == measured]
-    return make([entry for entry, _ in entries]), kinds
-
-
-def _other(table: Table, rows: Sequence[Row]) -> PageTable:
-    """A table that another module made."""
-    return attempted(table.title, lambda: (table, kinds_named(table, map(kind_of, rows))))
+    kinds = [kinds for compared, kinds in entries if (compared.measured is not None) == measured]
+    return make([compared for compared, _ in entries]), kinds
 
 
 def _charts(
@@ -194,7 +188,6 @@ def _charts(
 def _kinds_shown(
     chapters: Sequence[Chapter], charts: Sequence[training_curves.Chart], tables: Sequence[PageTable]
 ) -> set[TrialKind]:
-    """All kinds that anything on the page is about."""
     figures = [figure.kinds for chapter in chapters for figure in chapter.figures]
     return set(EVERYTHING).union(
         *figures,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from sweeper.analysis import figures
-from sweeper.analysis.comparison import Compared
+from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, chosen
@@ -41,13 +41,10 @@ class Section(NamedTuple):
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files of all figures."""
         return self.report.paths + (self.search.paths if self.search else ())
 
 
 class Figure(NamedTuple):
-    """A drawn panel, as the page shows it."""
-
     title: str
     caption: str
     behind: str
@@ -92,16 +89,13 @@ def chapter(section: Section) -> Chapter:
     return Chapter(section.name, (*shown, *searched), tuple(left_out))
 
 
-def published(section: Section) -> list[tuple[Compared, TrialKinds]]:
+def published(section: Section) -> list[tuple[Comparison, TrialKinds]]:
     """The published numbers of a section, each with the kinds of the trials behind it."""
     by_series = {panel.name: _series_kinds(section, panel) for panel in section.panels}
     whole = {panel.name: _kinds(section.results, panel.where) for panel in section.panels}
     return [
-        (
-            Compared(section.name, comparison),
-            by_series[comparison.panel].get(comparison.curve, whole[comparison.panel]),
-        )
-        for comparison in section.report.comparisons
+        (compared._replace(sweep=section.name), by_series[compared.panel].get(compared.series, whole[compared.panel]))
+        for compared in section.report.comparisons
     ]
 
 
@@ -152,11 +146,7 @@ def _shown(
     # A PNG begins with eight bytes of signature and its header: width and height stand at bytes 16 and 20.
     width, height = (round(int.from_bytes(png[at : at + 4]) / PIXELS_PER_CSS_PIXEL) for at in (16, 20))
     source = "data:image/png;base64," + base64.b64encode(png).decode()
-    return Figure(title, caption, _behind(trials), alternative, notes, source, width, height, kinds)
-
-
-def _behind(rows: pd.DataFrame) -> str:
-    """Which trials the figure was drawn from, as one sentence."""
-    lowest, highest = rows["steps"].min(), rows["steps"].max()
+    lowest, highest = trials["steps"].min(), trials["steps"].max()
     steps = f"{lowest:,}" if lowest == highest else f"{lowest:,} to {highest:,}"
-    return f"{counted(len(rows), 'trial')}, {counted(rows['seed'].nunique(), 'training seed')}, {steps} steps."
+    behind = f"{counted(len(trials), 'trial')}, {counted(trials['seed'].nunique(), 'training seed')}, {steps} steps."
+    return Figure(title, caption, behind, alternative, notes, source, width, height, kinds)

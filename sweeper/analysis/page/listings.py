@@ -3,10 +3,10 @@
 import collections
 import datetime
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from sweeper.analysis.page.page_table import Row, TrialKinds, kind_of, kinds_of
+from sweeper.analysis.page.page_table import Row, TrialKinds, ended, kind_of, kinds_of
 from sweeper.analysis.results import extra_metrics, names_of
 from sweeper.analysis.sweeps import annotation_fields, moment
 from sweeper.analysis.table import (
@@ -35,14 +35,12 @@ from sweeper.trial.metrics import metric_named
 MAX_TRIALS = 2_000
 """Trials listed on a page. A browser lays out some thousand rows at once; the store answers for the others."""
 
-MAX_FAILURES = 200
-"""Failed trials listed with their messages."""
+MAX_FAILURES = 200  # failed trials listed with their messages
 
 MAX_MESSAGE = 2_000
 """Characters of a message: the reason stands in the first lines of it, or in the last of a traceback."""
 
-MAX_VARYING = 8
-"""Columns for entries that differ between the trials listed."""
+MAX_VARYING = 8  # columns for entries that differ between the trials listed
 
 METRICS = (
     "success", "success_p5", "success_worst5", "failed_inputs", "majority_30", "majority_30_p5", "loss", "loss_p95",
@@ -66,7 +64,7 @@ _KIND: tuple[Field[Row], ...] = (
 
 def failed_trials(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
     """The failed trials with their messages, the newest first, and the kind of each."""
-    failed = sorted((row for row in rows if row["status"] == "failed"), key=_newest_first)
+    failed = sorted((row for row in rows if row["status"] == "failed"), key=ended, reverse=True)
     listed = failed[:MAX_FAILURES]
     fields: tuple[Field[Row], ...] = (
         _column("trial_id", "trial", CODE),
@@ -90,16 +88,12 @@ def _clipped(message: str) -> str:
     return f"{message[:half]}\n… {len(message) - 2 * half:,} characters …\n{message[-half:]}"
 
 
-def _newest_first(row: Row) -> float:
-    return -row["finished"].timestamp() if row["finished"] else 0.0
-
-
 def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple[Table, list[TrialKinds]]:
     """The trials with their settings, metrics, cost, tags and notes, and the kind of each.
 
     Where there are more than `MAX_TRIALS`, the failed trials are listed, and then the newest.
     """
-    listed = sorted(rows, key=lambda row: (row["status"] != "failed", _newest_first(row)))[:MAX_TRIALS]
+    listed = sorted(rows, key=lambda row: (row["status"] != "failed", -ended(row)))[:MAX_TRIALS]
     listed.sort(key=lambda row: (*kind_of(row), row["q"] or 0.0, row["m"], row["steps"], row["seed"], row["trial_id"]))
     names = names_of((entries(row["spec"]) for row in rows), (extra_metrics(row["extra_metrics"]) for row in rows))
     differing = _differing(listed)
@@ -165,40 +159,31 @@ def _differing(rows: Sequence[Row]) -> list[str]:
 _SHARED = ("commit", "dirty", "lock_hash", "versions", "device", "command")
 
 
-class Origin(NamedTuple):
-    """Trials that share commit, versions, device and command."""
-
-    shared: Mapping[str, Any]
-    rows: tuple[Row, ...]
-
-    def first_start(self) -> datetime.datetime | None:
-        """When the first of the trials began."""
-        return min((row["started"] for row in self.rows if row["started"]), default=None)
-
-    def last_end(self) -> datetime.datetime | None:
-        """When the last of the trials ended."""
-        return max((row["finished"] for row in self.rows if row["finished"]), default=None)
-
-
 def trial_origins(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
-    """What made the trials, the newest first, and the kinds of the trials behind each row."""
+    """What made the trials, the newest first, and the kinds of the trials behind each row.
+
+    Trials that share commit, versions, device and command are one row.
+    """
     groups: dict[tuple[Any, ...], list[Row]] = collections.defaultdict(list)
     for row in rows:
         groups[tuple(row[name] for name in _SHARED)].append(row)
-    listed = [Origin(dict(zip(_SHARED, key, strict=True)), tuple(members)) for key, members in groups.items()]
-    listed.sort(key=lambda origin: end.timestamp() if (end := origin.last_end()) else 0.0, reverse=True)
-    fields: tuple[Field[Origin], ...] = (
-        (Column("commit", REVISION), lambda origin: (origin.shared["commit"], origin.shared["dirty"])),
-        (Column("trials", COUNT), lambda origin: len(origin.rows)),
-        (Column("first start", MOMENT), Origin.first_start),
-        (Column("last end", MOMENT), Origin.last_end),
-        (Column("device"), lambda origin: origin.shared["device"]),
-        (Column("lock", CODE), lambda origin: (origin.shared["lock_hash"] or "")[:10]),
-        (Column("versions"), lambda origin: _versions(origin.shared["versions"])),
-        (Column("command", CODE), lambda origin: redacted(origin.shared["command"] or "")),
+    listed = sorted(groups.values(), key=lambda alike: max(map(ended, alike)), reverse=True)
+    fields: tuple[Field[list[Row]], ...] = (
+        (Column("commit", REVISION), lambda alike: (alike[0]["commit"], alike[0]["dirty"])),
+        (Column("trials", COUNT), len),
+        (Column("first start", MOMENT), lambda alike: _moment(min, alike, "started")),
+        (Column("last end", MOMENT), lambda alike: _moment(max, alike, "finished")),
+        (Column("device"), lambda alike: alike[0]["device"]),
+        (Column("lock", CODE), lambda alike: (alike[0]["lock_hash"] or "")[:10]),
+        (Column("versions"), lambda alike: _versions(alike[0]["versions"])),
+        (Column("command", CODE), lambda alike: redacted(alike[0]["command"] or "")),
     )
     note = "“+ changes”: the files differed from the commit. The lock is the hash of the locked dependencies."
-    return tabulated("What made the trials", fields, listed, note), [kinds_of(origin.rows) for origin in listed]
+    return tabulated("What made the trials", fields, listed, note), [kinds_of(alike) for alike in listed]
+
+
+def _moment(which: Callable[..., datetime.datetime | None], rows: list[Row], name: str) -> datetime.datetime | None:
+    return which((row[name] for row in rows if row[name]), default=None)
 
 
 def _versions(text: str | None) -> str:
@@ -209,7 +194,6 @@ def _versions(text: str | None) -> str:
 
 
 def launches(starts: Mapping[str, Sequence[SweepRecord]]) -> Table:
-    """Every start of every sweep, with its command."""
     fields: tuple[Field[SweepRecord], ...] = (
         (Column("sweep"), lambda record: record.name),
         (Column("when", MOMENT), lambda record: moment(record.provenance.captured)),

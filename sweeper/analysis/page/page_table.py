@@ -16,12 +16,12 @@ from typing import Any, Literal, NamedTuple
 
 from sweeper.analysis.table import Column, Look, Table, failed, minute
 
-# --------------------------------------------------------------------------------------------------------------------
-# Kinds of trials
-# --------------------------------------------------------------------------------------------------------------------
+Row = Mapping[str, Any]  # a row of the store's `trials` as plain data
 
-Row = Mapping[str, Any]
-"""A row of the store's `trials` as plain data."""
+
+def ended(row: Row) -> float:
+    """When a trial ended, in seconds; 0 where that is not known."""
+    return row["finished"].timestamp() if row["finished"] else 0.0
 
 
 class TrialKind(NamedTuple):
@@ -38,12 +38,10 @@ EVERYTHING: TrialKinds = frozenset({TrialKind()})
 
 
 def kind_of(row: Row) -> TrialKind:
-    """The kind of a trial."""
     return TrialKind(row["task"], row["baseline"], row["model"])
 
 
 def kinds_of(rows: Iterable[Row]) -> TrialKinds:
-    """The kinds of several trials."""
     return frozenset(map(kind_of, rows))
 
 
@@ -88,10 +86,6 @@ def choices(kinds: Sequence[TrialKind]) -> dict[str, tuple[Choice, ...]]:
     }
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Tables
-# --------------------------------------------------------------------------------------------------------------------
-
 MINUS = "\N{MINUS SIGN}"
 
 LARGEST = 1e308
@@ -99,19 +93,14 @@ LARGEST = 1e308
 
 
 class Cell(NamedTuple):
-    """A value of a table.
+    """A value of a table."""
 
-    Attributes:
-        text: What is read; empty where there is nothing to say.
-        look: How it is set; `miss` marks a number that is far from the published number.
-        sort: The number it sorts by; its text if None.
-        shape: For `range`: lowest, highest, measured and published, as shares of the drawing's width. For `bar`: name
-            and share of every part.
-    """
-
-    text: str
+    text: str  # what is read; empty where there is nothing to say
+    # How it is set; `miss` marks a number that is far from the published number
     look: Look | Literal["miss"] = "text"
-    sort: float | None = None
+    sort: float | None = None  # the number it sorts by; its text if None
+    # For `range`: lowest, highest, measured and published, as shares of the drawing's width. For `bar`: name and
+    # share of every part.
     shape: tuple[Any, ...] = ()
 
 
@@ -132,7 +121,6 @@ class PageTable(NamedTuple):
 
     @property
     def shown(self) -> bool:
-        """Whether there is anything to read."""
         return bool(self.lines) or not self.heads
 
 

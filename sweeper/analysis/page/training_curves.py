@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sweeper.analysis.figures.style import Scale
+from sweeper.analysis.page.page_table import ended
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import value_order
 from sweeper.analysis.table import value_text
@@ -29,14 +30,9 @@ from sweeper.trial.trial_spec import TrialSpec, canonical
 
 METRIC = "train_loss"
 
-MAX_SETTINGS = 8
-"""Settings in a chart: so many colours can be told apart."""
-
-MAX_TRIALS = 50
-"""Trials of a setting in a chart."""
-
-MAX_POINTS = 100
-"""Points of a line; a reader sees no more on a screen."""
+MAX_SETTINGS = 8  # settings in a chart: so many colours can be told apart
+MAX_TRIALS = 50  # trials of a setting in a chart
+MAX_POINTS = 100  # points of a line; a reader sees no more on a screen
 
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 472.0, 10.0, 226.0
 """Sides of the plotting area in the picture's own units; the picture is 480 wide and 260 high."""
@@ -75,8 +71,6 @@ class Chart(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """A trial with a curve."""
-
     trial_id: str
     status: str  # of its row; `unfinished` without a row
     spec: Mapping[str, Any]  # entries by dotted path
@@ -101,9 +95,9 @@ def charts(store: Store, latest: Mapping[str, SweepRecord], rows: Iterable[Mappi
 def _committed(store: Store, rows: Sequence[Mapping[str, Any]]) -> list[_Trial]:
     """The trials of the newest settings, with the curves that the store has."""
     newest: dict[str, list[_Trial]] = collections.defaultdict(list)
-    for row in sorted(rows, key=_ended, reverse=True):
+    for row in sorted(rows, key=ended, reverse=True):
         spec = entries(row["spec"])
-        newest[_key(spec)].append(_Trial(row["trial_id"], row["status"], spec, _ended(row), {}))
+        newest[_key(spec)].append(_Trial(row["trial_id"], row["status"], spec, ended(row), {}))
     # A trial more than a chart shows, so that the chart can say that it left some out.
     chosen = [trial for trials in list(newest.values())[: 2 * MAX_SETTINGS] for trial in trials[: MAX_TRIALS + 1]]
     if not chosen:
@@ -115,10 +109,6 @@ def _committed(store: Store, rows: Sequence[Mapping[str, Any]]) -> list[_Trial]:
         if metric == METRIC and value is not None and math.isfinite(value):
             by_id[trial_id].points[step] = value
     return [trial for trial in chosen if trial.points]
-
-
-def _ended(row: Mapping[str, Any]) -> float:
-    return row["finished"].timestamp() if row["finished"] else 0.0
 
 
 def _unfinished(store: Store, record: SweepRecord, committed: Collection[str]) -> list[_Trial]:
