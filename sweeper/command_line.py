@@ -132,7 +132,7 @@ class CommandLine(typer.Typer):
             raise
 
 
-def told_end(end: "UserError | Interrupted", output: "Output", noun: str, of_store: int) -> int:
+def told_end(end: "UserError | Interrupted | OSError", output: "Output", noun: str, of_store: int) -> int:
     """Say why training or evaluating ended before its end; returns the exit code.
 
     Args:
@@ -148,7 +148,7 @@ def told_end(end: "UserError | Interrupted", output: "Output", noun: str, of_sto
         output.say(f"interrupted with {counted(end.left, noun)} to go; this command carries on:\n  {end.command}")
         return 128 + end.signum
     output.complain(str(end))
-    return of_store if isinstance(end, StoreError) else end.code
+    return of_store if isinstance(end, StoreError) else end.code if isinstance(end, UserError) else 2
 
 
 @contextlib.contextmanager

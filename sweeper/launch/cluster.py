@@ -221,7 +221,7 @@ def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) 
             logging_level=logging.CRITICAL,
             runtime_env={"env_vars": environment, **code},
         )
-    except (TimeoutError, ConnectionError, RuntimeError) as error:
+    except (TimeoutError, ConnectionError, RuntimeError, ValueError) as error:
         raise LaunchError(
             f"the Ray cluster at {address} does not let this driver in ({error or 'no answer'}). If it was started "
             f"with RAY_AUTH_MODE=token, the driver needs RAY_AUTH_MODE=token and the same token"

@@ -2,7 +2,9 @@
 
 import contextlib
 import itertools
+import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -206,9 +208,49 @@ def test_the_copy_is_loaded_once_before_ray_starts(monkeypatch, tmp_path):
         snapshot.require_loadable(trials, code, {})
 
 
-def test_a_project_that_is_too_large_to_travel_is_refused(monkeypatch):
-    monkeypatch.setattr("sweeper.launch.code_snapshot.MOST_BYTES", 10_000)
-    with pytest.raises(failures.ProjectError, match=r"let git ignore what tasks do not read"), code_snapshot():
+COPY = """
+from pathlib import Path
+from sweeper.launch.code_snapshot import code_snapshot
+from sweeper.trial import provenance
+provenance.capture("")
+with code_snapshot() as snapshot:
+    print(sorted(str(file.relative_to(snapshot.project)) for file in snapshot.project.rglob("*")))
+"""
+
+
+def test_what_is_no_file_or_cannot_be_read_is_left_out_of_the_copy(tmp_path):
+    for folder in ("data", "data/inner", "listed", "entered", "closed", "tasks", ".git"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "file").write_text("x")
+    os.mkfifo(tmp_path / "tasks" / "pipe.py")
+    with socket.socket(socket.AF_UNIX) as bound, contextlib.chdir(tmp_path):
+        bound.bind("socket")
+    for name, target in {"nowhere": "gone", "loop": "loop", "around": "..", "device": "/dev/zero"}.items():
+        (tmp_path / "data" / name).symlink_to(target)
+    Path(os.fsdecode(os.fsencode(tmp_path / "data") + b"/\xff")).touch()
+    for name, mode in {"data/inner/file": 0, "listed": 0o444, "entered": 0o111, "closed": 0, "tasks/file": 0}.items():
+        (tmp_path / name).chmod(mode)
+    as_user = [] if os.geteuid() else ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    done = subprocess.run(
+        [*as_user, sys.executable, "-c", COPY], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(plugins.ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "['data', 'data/file']\n", done.stderr
+
+
+def test_a_project_that_is_too_large_or_cannot_be_copied_is_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setattr(plugins, "PROJECT", tmp_path / "project")
+    (tmp_path / "project" / "data").mkdir(parents=True)
+    (tmp_path / "project" / "task.py").touch()
+    with (tmp_path / "project" / "data" / "sparse.npy").open("w") as file:
+        file.truncate(620 * 2**20)
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copy", lambda *_: pytest.fail("copied before it was measured"))
+        with pytest.raises(failures.ProjectError, match=r"620 MiB of them in data, .*let git ignore"), code_snapshot():
+            pass
+    (tmp_path / "project" / "data" / "sparse.npy").unlink()
+    monkeypatch.setattr("shutil.copy", lambda *_: os.read(os.open(tmp_path, os.O_RDONLY), 1))
+    with pytest.raises(failures.ProjectError, match=r"(?s)^[^\n]*cannot be copied.*TMPDIR[^\n]*$"), code_snapshot():
         pass
 
 
