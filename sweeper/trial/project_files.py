@@ -67,9 +67,7 @@ def is_store(folder: Path) -> bool:
     """Whether a folder is a results store."""
     if os.path.isdir(folder / _UNFINISHED):
         return True
-    return any(
-        os.path.isdir(folder / name) and any((folder / name).glob(pattern)) for name, pattern in _STORE.items()
-    )
+    return any(os.path.isdir(folder / name) and any((folder / name).glob(pattern)) for name, pattern in _STORE.items())
 
 
 def _is_environment(folder: str) -> bool:
