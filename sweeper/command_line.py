@@ -125,6 +125,13 @@ class CommandLine(typer.Typer):
             for stream in (sys.stdout, sys.stderr)
         )
         try:
+            os.getcwd()
+        except OSError:
+            print("this folder was deleted, or cannot be entered any more: change to another one (cd)", file=sys.stderr)
+            sys.exit(2)
+        if os.environ.get("TMPDIR"):  # workers have another working folder
+            os.environ["TMPDIR"] = os.path.abspath(os.environ["TMPDIR"])
+        try:
             return super().__call__(*arguments, **settings)
         except SystemExit as end:
             if _output_is_lost():
