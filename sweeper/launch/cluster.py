@@ -190,6 +190,7 @@ def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] 
     for options, last in ((ray_internals.QUICK_START, False), ({}, True)):
         try:
             with (
+                _deaf_to_hangups(),
                 ray_internals.on_loopback(),
                 variables({**environment, "RAY_TMPDIR": folder}),
                 ray_internals.only_what_is_needed(meanwhile),
@@ -207,6 +208,16 @@ def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] 
             ray.shutdown()
             if last:
                 raise LaunchError(f"Ray did not start on this machine: {reason(error)}") from error
+
+
+@contextlib.contextmanager
+def _deaf_to_hangups() -> Iterator[None]:
+    """Start processes that a terminal cannot end when it is closed: the driver lets them leave checkpoints then."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # inherited by all that is started meanwhile
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _folder_for_sessions() -> str:
