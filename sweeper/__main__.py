@@ -5,6 +5,7 @@
 the installed package.
 """
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -68,10 +69,11 @@ def sweeper(
 
 def main() -> None:
     """The program `sweeper` of an installed package."""
-    package = Path.cwd() / "sweeper"
-    if (package / "__init__.py").is_file() and package.resolve() != Path(__file__).resolve().parent:
-        os.execv(sys.executable, [sys.executable, "-m", "sweeper", *sys.argv[1:]])  # noqa: S606 - the same Python
-    sys.path.insert(0, str(package.parent))
+    with contextlib.suppress(FileNotFoundError):  # `app` says that the folder is gone
+        package = Path.cwd() / "sweeper"
+        if (package / "__init__.py").is_file() and package.resolve() != Path(__file__).resolve().parent:
+            os.execv(sys.executable, [sys.executable, "-m", "sweeper", *sys.argv[1:]])  # noqa: S606 - the same Python
+        sys.path.insert(0, str(package.parent))
     app(prog_name="sweeper")
 
 

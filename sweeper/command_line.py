@@ -108,6 +108,13 @@ class CommandLine(typer.Typer):
             for stream in (sys.stdout, sys.stderr)
         )
         try:
+            os.getcwd()
+        except OSError:
+            print("this folder was deleted, or cannot be entered any more: change to another one (cd)", file=sys.stderr)
+            sys.exit(2)
+        if os.environ.get("TMPDIR"):  # workers have another working folder
+            os.environ["TMPDIR"] = os.path.abspath(os.environ["TMPDIR"])
+        try:
             return super().__call__(*arguments, **settings)
         except SystemExit as end:
             if _output_is_lost():
@@ -115,7 +122,7 @@ class CommandLine(typer.Typer):
             raise
 
 
-def told_end(end: "UserError | Interrupted", output: "Output", noun: str, of_store: int) -> int:
+def told_end(end: "UserError | Interrupted | OSError", output: "Output", noun: str, of_store: int) -> int:
     """Say why training or evaluating ended before its end; returns the exit code (`of_store` after trouble with the
     store).
 
@@ -128,7 +135,7 @@ def told_end(end: "UserError | Interrupted", output: "Output", noun: str, of_sto
         output.say(f"interrupted with {counted(end.left, noun)} to go; this command carries on:\n  {end.command}")
         return 128 + end.signum
     output.complain(str(end))
-    return of_store if isinstance(end, StoreError) else end.code
+    return of_store if isinstance(end, StoreError) else end.code if isinstance(end, UserError) else 2
 
 
 @contextlib.contextmanager

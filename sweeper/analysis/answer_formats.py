@@ -1,10 +1,7 @@
 """The answer to a query on standard output: as a table for people, as CSV, JSON or parquet for programs."""
 
 import csv
-import datetime
-import decimal
 import json
-import math
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable
@@ -14,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
+from sweeper.analysis.json_values import csv_table, json_texts, json_value
 from sweeper.analysis.results import extra_metrics, names_of
+from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import Column, Form, Table, narrowed, terminal, texts, width
 from sweeper.messages import printable
 from sweeper.store.store import TRIALS
@@ -40,7 +39,9 @@ def print_table(answer: pa.Table, sql: str) -> None:
     cut, and then columns are left out and named. A single row that does not fit is printed as a list.
     """
     screen = console()
-    brought = {name for name in answer.column_names if _brought(name, sql)}
+    brought = {
+        name for name in answer.column_names if _brought(name, 0, sql) and _brought(*_numbered(name, answer), sql)
+    }
     table, remarks = _shortened(answer.slice(0, SHOWN), brought)
     no_room: list[str] = []
     if brought and width(table) > screen.width and len(table.rows) == 1:
@@ -62,18 +63,28 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 100_000, highlight=False)
 
 
-def _brought(name: str, sql: str) -> bool:
-    """Whether a `*` of the query brought the column: it is a name, and the query does not name it."""
-    return name.replace(".", "_").isidentifier() and re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE) is None
+def _numbered(name: str, answer: pa.Table) -> tuple[str, int]:
+    """The name that a query may have for a column, and how many columns of the name are before it.
+
+    Of two columns of one name the answer numbers the second.
+    """
+    first, _, number = name.rpartition("_")
+    return (first, int(number)) if number.isdecimal() and first in answer.column_names else (name, 0)
+
+
+def _brought(name: str, before: int, sql: str) -> bool:
+    """Whether a `*` of the query brought the column: it is a name, and the query does not name it so often."""
+    named = re.findall(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)
+    return name.replace(".", "_").isidentifier() and len(named) <= before
 
 
 def _shortened(answer: pa.Table, brought: set[str]) -> tuple[Table, list[str]]:
     """The answer as a table without the columns that are left out, and the values that all rows share."""
-    left_out = brought & {*PROVENANCE, *JSON_COLUMNS}
+    left_out = {name for name in brought if _numbered(name, answer)[0] in (*PROVENANCE, *JSON_COLUMNS)}
     kept = [place for place, name in enumerate(answer.column_names) if name not in left_out]
     own = _own_metrics(answer)
     kept.sort(key=lambda place: _order(answer.column_names[place], own) if answer.column_names[place] in brought else 0)
-    values = {place: answer.column(place).to_pylist() for place in kept}
+    values = {place: _values(answer.column(place)) for place in kept}
     dull = [place for place in kept if answer.column_names[place] in brought and len(set(map(str, values[place]))) == 1]
     shared: list[str] = []
     if answer.num_rows == 1:
@@ -92,6 +103,13 @@ def _shortened(answer: pa.Table, brought: set[str]) -> tuple[Table, list[str]]:
     if left_out:
         remarks.append("without provenance: name its columns, or take --format csv, json or parquet")
     return Table("", heads, rows), remarks
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    plain = not pa.types.is_nested(column.type) or (
+        pa.types.is_list(column.type) and not pa.types.is_nested(column.type.value_type)
+    )
+    return column.to_pylist() if plain else json_texts(column)
 
 
 def _with_short_ids(table: Table, brought: set[str]) -> Table:
@@ -140,11 +158,11 @@ NUMBER = Form(_text, numeric=True)
 
 
 def _rows(answer: pa.Table) -> Iterable[tuple[Any, ...]]:
-    # By position, since a SELECT may give two columns one name.
     return zip(*(column.to_pylist() for column in answer.columns), strict=True)
 
 
 def _print_csv(answer: pa.Table) -> None:
+    answer = csv_table(answer)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if not sys.stdout.isatty():
         writer.writerow(answer.column_names)
@@ -158,22 +176,18 @@ def _print_csv(answer: pa.Table) -> None:
 def _print_json(answer: pa.Table) -> None:
     separator = "[\n"
     for row in _rows(answer):
-        record = {name: _json_value(value) for name, value in zip(answer.column_names, row, strict=True)}
+        record = {field.name: json_value(value, field.type) for field, value in zip(answer.schema, row, strict=True)}
         # The one control character that JSON leaves as it is.
-        sys.stdout.write(separator + json.dumps(record, default=str).replace("\x7f", "\\u007f"))
+        sys.stdout.write(separator + json.dumps(record).replace("\x7f", "\\u007f"))
         separator = ",\n"
     sys.stdout.write("\n]\n" if answer.num_rows else "[]\n")
 
 
-def _json_value(value: Any) -> Any:
-    """JSON has no NaN and no infinity: null, and the word that specifications use."""
-    if isinstance(value, decimal.Decimal):
-        return float(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    if isinstance(value, datetime.datetime):
-        return value.isoformat()
-    return [_json_value(item) for item in value] if isinstance(value, list) else value
+def _print_parquet(answer: pa.Table) -> None:
+    try:
+        pq.write_table(answer, pa.PythonFile(sys.stdout.buffer, mode="w"), compression="zstd")
+    except pa.ArrowNotImplementedError as error:
+        raise QueryError(f"{error}: parquet lacks such values; cast the column, such as x::text") from None
 
 
 PRINTERS: dict[str, Callable[[pa.Table], None]] = {

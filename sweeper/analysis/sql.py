@@ -104,7 +104,8 @@ class Questions:
                     connection.register(name, self._rows[name] if used else view.empty)
                 for setting in ("TimeZone='UTC'", *_LOCKS):
                     connection.execute(f"SET {setting}")
-                relation = connection.sql(sql)
+                # Of two columns of one name the second gets a number: pandas, polars and JSON need different names.
+                relation = connection.sql(sql).select("*")
                 return _narrowed((relation if rows is None else relation.limit(rows)).to_arrow_table())
 
         return interruptible(fetched, connection.interrupt)

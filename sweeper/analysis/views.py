@@ -8,7 +8,6 @@ name as a whole.
 """
 
 import contextlib
-import json
 import os
 import secrets
 from collections.abc import Iterable, Iterator
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from sweeper.analysis.json_values import csv_table
 from sweeper.analysis.results import current, evaluation_rows, named
 from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
 from sweeper.store.store import OUTCOMES, Store
@@ -68,7 +68,10 @@ def write_view(store: Store, view: ViewName, path: Path) -> int:
     The file ends in one of `FORMATS`. Lists are JSON text in a CSV file.
     """
     rows, csv = 0, path.suffix == ".csv"
-    convert = _texts if csv else _typed
+
+    def convert(table: pa.Table) -> pa.Table:
+        return _typed(csv_table(table) if csv else table)
+
     with replaced(path) as new:
         schema, tables = _tables(store, view)
         schema = convert(schema.empty_table()).schema
@@ -97,15 +100,6 @@ def _typed(table: pa.Table) -> pa.Table:
         if pa.types.is_null(field.type):
             table = table.set_column(place, field.name, table.column(place).cast(pa.string()))
     return table
-
-
-def _texts(table: pa.Table) -> pa.Table:
-    """The table with lists as JSON text, since CSV has none."""
-    for place, field in enumerate(table.schema):
-        if pa.types.is_list(field.type):
-            texts = [None if value is None else json.dumps(value) for value in table.column(place).to_pylist()]
-            table = table.set_column(place, field.name, pa.array(texts, pa.string()))
-    return _typed(table)
 
 
 @contextlib.contextmanager

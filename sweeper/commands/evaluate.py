@@ -90,7 +90,7 @@ def evaluate(
             )
             result.tell(output)
             return 0 if result.complete else 1
-        except (Interrupted, UserError) as end:
+        except (Interrupted, UserError, OSError) as end:
             return told_end(end, output, "network", of_store=2 if planned is None else 1)
 
     raise typer.Exit(exit_code(started))

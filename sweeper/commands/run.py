@@ -109,5 +109,5 @@ def start(
         result = train(plan, address=address, concurrency=concurrency, interruption=interruption, output=output)
         result.tell(output, result.draw())
         return 0 if result.complete else 1
-    except (Interrupted, UserError) as end:
+    except (Interrupted, UserError, OSError) as end:
         return told_end(end, output, "trial", of_store=1 if readable else 2)

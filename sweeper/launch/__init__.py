@@ -21,7 +21,7 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.cluster import connected, refuse_too_large
 from sweeper.launch.compiling import FirstPacks
-from sweeper.launch.failures import LaunchError, ProjectError, TooLarge
+from sweeper.launch.failures import LaunchError, MachineError, ProjectError, TooLarge
 from sweeper.launch.job import Job, Launched, NetworkEvaluation, Training
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Job",
     "LaunchError",
     "Launched",
+    "MachineError",
     "NetworkEvaluation",
     "ProjectError",
     "TooLarge",

@@ -16,6 +16,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -29,7 +30,7 @@ from sweeper.launch import ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.compiling import FirstPacks, compiled_ahead
 from sweeper.launch.environment import variables, worker_environment
-from sweeper.launch.failures import LaunchError, TooLarge, reason
+from sweeper.launch.failures import LaunchError, MachineError, TooLarge, reason
 from sweeper.messages import counted
 from sweeper.space.resources import Resources
 from sweeper.trial.private_folder import private_folder
@@ -90,9 +91,14 @@ def connected(
         The address of the cluster, None for a local one.
 
     Raises:
-        LaunchError: there is no connection; workers could not load what the start will train (`ProjectError`); or this
-            machine, used as a local cluster, cannot hold a pack (`TooLarge`).
+        LaunchError: there is no connection; Ray cannot start as this machine, or Python, is set up (`MachineError`);
+            workers could not load what the start will train (`ProjectError`); or this machine, used as a local cluster,
+            cannot hold a pack (`TooLarge`).
     """
+    if sys.flags.optimize > 1:
+        raise MachineError(
+            "Ray reads docstrings, which Python leaves out here: unset PYTHONOPTIMIZE, or start without -OO"
+        )
     cluster = running_cluster(address)
     if cluster is None:
         _refuse_too_large(resources)
@@ -156,17 +162,16 @@ def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] 
     """Start Ray on this machine, within a `fresh_token`; `meanwhile` is called while Ray's processes start."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
-        raise LaunchError(
+        raise MachineError(
             f"Ray cannot start: this shell limits the address space of a process to {limit / 2**30:.1f} GiB, and Ray "
             f"needs {LEAST_ADDRESS_SPACE / 2**30:.0f} GiB (ulimit -v unlimited)"
         )
-    # Ray makes its session folder below this one, open to all: this one keeps others out.
-    private = private_folder("ray")
-    folder = tempfile.mkdtemp(prefix="sweeper-") if private is None else str(private.parent)
+    folder = _folder_for_sessions()
     # On a busy machine Ray may miss its own time limits for starting, and start without trouble a moment later.
     for options, last in ((ray_internals.QUICK_START, False), ({}, True)):
         try:
             with (
+                _deaf_to_hangups(),
                 ray_internals.on_loopback(),
                 variables({**environment, "RAY_TMPDIR": folder}),
                 ray_internals.only_what_is_needed(meanwhile),
@@ -186,6 +191,39 @@ def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] 
                 raise LaunchError(f"Ray did not start on this machine: {reason(error)}") from error
 
 
+@contextlib.contextmanager
+def _deaf_to_hangups() -> Iterator[None]:
+    """Start processes that a terminal cannot end when it is closed: the driver lets them leave checkpoints then."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # inherited by all that is started meanwhile
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _folder_for_sessions() -> str:
+    """The folder in which Ray makes its session folder, which is open to all: this one keeps others out.
+
+    Raises:
+        MachineError: there is no such folder with a path that is short enough.
+    """
+    # The path of a socket has at most 107 bytes, on macOS 103, and some systems have a long TMPDIR.
+    for place in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp")):  # noqa: S108 - the folder in it is private
+        private = private_folder("ray", within=place)
+        folder = f"{place}/sweeper-12345678" if private is None else str(private.parent)
+        if len(os.fsencode(f"{folder}{_SOCKET}")) > 103 or not os.access(place, os.W_OK | os.X_OK):
+            continue
+        return tempfile.mkdtemp(prefix="sweeper-", dir=place) if private is None else folder
+    raise MachineError(
+        f"Ray cannot start: the temporary folder {tempfile.gettempdir()} has too long a name for its sockets, "
+        "and the usual ones cannot be written; let TMPDIR name a folder with a shorter name"
+    )
+
+
+_SOCKET = "/ray/session_2026-01-02_03-04-05_678901_1234567/sockets/plasma_store"
+"""The longest path of a socket of Ray below its folder."""
+
+
 def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) -> None:
     def give_up(signum: int, frame: Any) -> None:
         raise TimeoutError
@@ -202,7 +240,7 @@ def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) 
             logging_level=logging.CRITICAL,
             runtime_env={"env_vars": environment, **code},
         )
-    except (TimeoutError, ConnectionError, RuntimeError) as error:
+    except (TimeoutError, ConnectionError, RuntimeError, ValueError) as error:
         raise LaunchError(
             f"the Ray cluster at {address} does not let this driver in ({error or 'no answer'}). If it was started "
             f"with RAY_AUTH_MODE=token, the driver needs RAY_AUTH_MODE=token and the same token"

@@ -8,6 +8,7 @@ the nodes of a cluster when the driver connects: both have the same files, in th
 What the copy lacks would fail in every worker. So the plug-ins of the plan are loaded from it before there are any.
 """
 
+import collections
 import contextlib
 import hashlib
 import json
@@ -20,14 +21,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sweeper.launch.failures import LaunchError, ProjectError
+from sweeper.launch.failures import ProjectError
 from sweeper.trial import plugins
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.private_folder import private_folder
 from sweeper.trial.project_files import ProjectFiles
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
-MOST_BYTES = 500 * 2**20  # size of the largest copy; Ray ships no more to the nodes of a cluster
+MOST_BYTES = 450 * 2**20  # size of the largest copy: Ray ships at most 500 MiB, with what an archive adds
 
 
 class CodeSnapshot(NamedTuple):
@@ -83,39 +84,63 @@ class CodeSnapshot(NamedTuple):
 
 @contextlib.contextmanager
 def code_snapshot() -> Iterator[CodeSnapshot]:
-    """A copy that only this user can read; removed at the end."""
-    with contextlib.ExitStack() as ended:
-        try:
-            folder = tempfile.TemporaryDirectory(prefix="sweeper-code-", ignore_cleanup_errors=True)
-            packages = Path(ended.enter_context(folder)).resolve()
-            snapshot = CodeSnapshot(packages, packages / "project", _copied(packages))
-        except OSError as error:
-            raise LaunchError(f"the code cannot be copied for the workers: {error}") from error
-        yield snapshot
+    """A copy that only this user can read; removed at the end.
+
+    Raises:
+        ProjectError: the copy cannot be made.
+    """
+    files = _files()
+    with tempfile.TemporaryDirectory(prefix="sweeper-code-", ignore_cleanup_errors=True) as folder:
+        packages = Path(folder).resolve()
+        yield CodeSnapshot(packages, packages / "project", _copied(files, packages))
 
 
-def _copied(packages: Path) -> str:
-    """Make the copy; returns its digest."""
+def _files() -> dict[str, Path]:
+    """What the copy will have: every file by its path in the copy.
+
+    Raises:
+        ProjectError: these are too many bytes.
+    """
     files = ProjectFiles(plugins.PROJECT)
     places = {plugins.PACKAGE: "sweeper"}
     if plugins.SHIPPED == plugins.ROOT != plugins.PROJECT:
         # In the layout of an installed package: with its plug-ins inside.
         places |= {plugins.SHIPPED / f"{kind}s": f"sweeper/{kind}s" for kind in plugins.KINDS}
     places[plugins.PROJECT] = "project"
-    (packages / "project").mkdir()
-    digest, size = hashlib.sha256(), 0
+    named: dict[str, Path] = {}
+    sizes = collections.Counter[Path]()  # of what lies in the project
     for source, name in places.items():
         for file in files.below(source):
             if source == plugins.PROJECT and file.is_relative_to(plugins.PACKAGE):
                 continue
-            if (size := size + file.stat().st_size) > MOST_BYTES:
+            inner = file.relative_to(source)
+            named[f"{name}/{inner}"] = file
+            with contextlib.suppress(OSError):  # to copy the file says more
+                sizes[source / inner.parts[0]] += file.stat().st_size
+            if sizes.total() > MOST_BYTES:
+                ((largest, size),) = sizes.most_common(1)
                 raise ProjectError(
-                    f"{plugins.PROJECT} has more than {MOST_BYTES // 2**20} MiB, and workers get a copy of it: let git "
-                    "ignore what tasks do not read (.gitignore)"
+                    f"{plugins.PROJECT} has more than {MOST_BYTES // 2**20} MiB, {size / 2**20:,.0f} MiB of them in "
+                    f"{largest.name}, and workers get a copy: let git ignore what tasks do not read (.gitignore), and "
+                    "let tasks read the rest from outside the project, by its full path"
                 )
-            target = packages / name / file.relative_to(source)
+    return named
+
+
+def _copied(files: Mapping[str, Path], packages: Path) -> str:
+    """Make the copy; returns its digest."""
+    digest, file = hashlib.sha256(), plugins.PROJECT
+    try:
+        (packages / "project").mkdir()
+        for name, file in files.items():
+            target = packages / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, target)
-            digest.update(f"{target.relative_to(packages)}\n{size}\n".encode(errors="surrogateescape"))
+            digest.update(f"{name}\n{target.stat().st_size}\n".encode())
             digest.update(target.read_bytes())
+    except OSError as error:
+        raise ProjectError(
+            f"{file} cannot be copied for the workers to {packages.parent} ({error.strerror or error}): let git ignore "
+            "what tasks do not read (.gitignore), or let TMPDIR name a folder with room"
+        ) from error
     return digest.hexdigest()

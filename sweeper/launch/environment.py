@@ -9,7 +9,6 @@ import gc
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 WORKER_VARIABLE = "SWEEPER_WORKER"  # the environment variable by which a worker process is known
 
@@ -21,11 +20,16 @@ if os.environ.get(WORKER_VARIABLE):
 # Ray's paragraph about every dead worker would hide our line about it.
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
 
+if os.path.expanduser("~") == "~":
+    # A user without an entry in passwd, as in containers. Tune asks for a home; nobody plants files in this one.
+    os.environ["HOME"] = "/"
+
 # A driver that connects to a cluster shows a token only in this mode, and is refused again and again without it. Ray
 # reads the variable when it is imported. If Ray is imported already, the processes that this driver starts would
 # have the mode and the driver would not, so that the processes would refuse the driver.
 if "ray" not in sys.modules and (
-    {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or (Path.home() / ".ray" / "auth_token").is_file()
+    {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
+    or os.path.isfile(os.path.expanduser("~/.ray/auth_token"))  # there may be no home, or none that can be entered
 ):
     os.environ.setdefault("RAY_AUTH_MODE", "token")
 

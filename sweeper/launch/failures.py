@@ -29,6 +29,10 @@ class TooLarge(LaunchError):
     """A pack needs more resources than a local cluster will ever have."""
 
 
+class MachineError(LaunchError):
+    """Ray cannot start on this machine as it is set up; the message says what to change."""
+
+
 class ProjectError(LaunchError):
     """The workers cannot get the project, or cannot load the plug-ins of the plan from what they get."""
 

@@ -1,4 +1,4 @@
-"""Checks of the names in panels: columns, metrics, training curves, outcomes and tasks of the trials to be drawn.
+"""Checks of labels in panels, and of names: columns, metrics, training curves, outcomes and tasks of the trials.
 
 A panel is drawn when all trials are done, which is too late to learn that a name was misspelt. So panels are checked at
 the start of a sweep. A report does not check names: it draws what the rows of the store have.
@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from sweeper.messages import did_you_mean, nearest_name
+from sweeper.panels.axes import Declaration
+from sweeper.panels.formulas import is_text
 from sweeper.panels.kinds import MetricSource, Panel
 from sweeper.panels.series import Best, Where
 from sweeper.trial.columns import COLUMNS, METRICS
@@ -48,6 +50,9 @@ def mistakes(panels: Sequence[Panel], declared: Sequence[str], names: Names) -> 
         for location, name, source in _references(panel):
             if message := _mistake(names, name, source):
                 yield (index, *location), message
+        for location, label in _labels(panel):
+            if not is_text(label):
+                yield (index, *location), rf"{label!r} holds no valid formula between its $ (a dollar sign is \$)"
         for location, task in _tasks(panel):
             if task not in names.tasks:
                 yield (index, *location), f"no trial has the task '{task}' (known: {', '.join(names.tasks)})"
@@ -123,6 +128,18 @@ def _choice(location: Location, where: Where, best: Best | None) -> Iterator[_Re
         yield (*location, "where", name), name, "column"
     if best is not None:
         yield (*location, "best", "metric"), best.metric, "column"
+
+
+def _labels(record: Declaration) -> Iterator[tuple[Location, str]]:
+    """The texts that a figure shows, with their places."""
+    for name, value in record:
+        if isinstance(value, str) and name in ("title", "label", "x"):
+            yield (name,), value
+        parts = value if isinstance(value, tuple) else (value,)
+        for place, part in enumerate(parts):
+            if isinstance(part, Declaration):
+                at = (name, place) if isinstance(value, tuple) else (name,)
+                yield from (((*at, *location), label) for location, label in _labels(part))
 
 
 def _tasks(panel: Panel) -> Iterator[tuple[Location, Any]]:

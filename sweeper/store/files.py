@@ -107,7 +107,7 @@ class DurableFiles(abc.ABC):
 
     @abc.abstractmethod
     def exists(self) -> bool:
-        """Whether the root is there. The first write makes it."""
+        """Whether there is a store, or an empty folder for one. The first write makes the root."""
 
     @abc.abstractmethod
     def listing(self, folder: str) -> dict[str, FileState]:

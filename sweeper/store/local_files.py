@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles, FileState, StoreError, explained, within
+from sweeper.trial.project_files import is_store
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class LocalFiles(DurableFiles):
     @classmethod
     def at(cls, address: str | Path) -> "LocalFiles":
         """The files below a folder, which need not exist."""
-        root = os.path.realpath(Path(address).expanduser())
+        root = os.path.realpath(address)
         return cls(root, root)
 
     @property
@@ -44,7 +45,10 @@ class LocalFiles(DurableFiles):
         return os.path.join(self.root, within(relative))
 
     def exists(self) -> bool:
-        return os.path.isdir(self.root)
+        with explained("list", self.root):
+            names = os.listdir(self.root) if os.path.isdir(self.root) else ["nothing"]
+        known = is_store(Path(self.root)) or not {"annotations.json", "snapshots", "sweeps"}.isdisjoint(names)
+        return known or all(name.startswith(".") for name in names)
 
     def listing(self, folder: str) -> dict[str, FileState]:
         listed: dict[str, FileState] = {}

@@ -10,7 +10,6 @@ import datetime
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -182,7 +181,7 @@ def _explained(action: str, what: str) -> Iterator[None]:
 def _has_profile() -> bool:
     """Whether keys are in a file of the user, as the tools of AWS keep them."""
     file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
-    return "AWS_PROFILE" in os.environ or Path(file).expanduser().is_file()
+    return "AWS_PROFILE" in os.environ or os.path.isfile(os.path.expanduser(file))
 
 
 def _credentials_of_profile(address: str) -> Any:

@@ -20,6 +20,7 @@ columns, `trial_file` the file of a trial, `committed_trials` and `snapshots` re
 """
 
 import logging
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,10 +89,8 @@ class Store:
     def open(cls, url: str | Path, retries: Retries = Retries()) -> "Store":
         """The store at a local folder or a URL such as `s3://bucket/results`; nothing is read or made yet."""
         local = local_path(url)
-        if "\0" in str(local):
-            raise StoreError(f"{redacted(str(local))} names no folder: no path holds the character NUL")
         name = urlsplit(str(url)).path if local is None else local
-        if name.lower().endswith(_ARCHIVES) and not (local and Path(local).expanduser().is_dir()):
+        if name.lower().endswith(_ARCHIVES) and not (local and os.path.isdir(local)):
             raise StoreError(
                 f"{redacted(str(url))} is named like an archive, and a store is a folder or a bucket; `sweeper copy` "
                 "writes and reads files on a disk that end in .tar, without compression, as parquet is compressed"
@@ -304,11 +303,23 @@ class Store:
 
 
 def local_path(url: str | Path) -> str | None:
-    """The path on this machine that an address means; None for an object store."""
+    """The path on this machine that an address means; None for an object store.
+
+    Raises:
+        StoreError: the address is empty, or begins with the home of a user that this machine does not know.
+    """
     text = str(url)
-    if text.startswith("file://"):
-        return url2pathname(urlsplit(text).path)
-    return None if "://" in text else text
+    if "://" in text and not text.startswith("file://"):
+        return None
+    path = url2pathname(urlsplit(text).path) if text.startswith("file://") else text
+    if "\0" in path:
+        raise StoreError(f"{path} names no folder: no path holds the character NUL")
+    if not path.strip():
+        raise StoreError("the results store has an empty name (a variable that is not set?): name a folder or a URL")
+    full = os.path.expanduser(path)
+    if full.startswith("~") and not os.path.exists(full):
+        raise StoreError(f"{path} names the home of a user that this machine does not know: name the folder in full")
+    return full
 
 
 def _stands(present: bytes | None, new: TrialSeal) -> bool:

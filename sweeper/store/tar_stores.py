@@ -28,7 +28,7 @@ def _tar_file(address: str) -> Path | None:
     local = local_path(address)
     if local is None or not local.lower().endswith(".tar"):
         return None
-    path = Path(os.path.abspath(Path(local).expanduser()))
+    path = Path(os.path.abspath(local))
     return None if path.is_dir() else path
 
 

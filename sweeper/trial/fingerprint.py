@@ -306,11 +306,11 @@ class _Sources:
     def content(self, file: _File) -> Meaning:
         """Digest of a file, and what it names."""
         if file not in self._read:
-            data = file.path.read_bytes()
             if file.path.suffix == ".py":
-                self._read[file] = source_meaning.meaning(data, PurePosixPath(file.name).parent.parts)
+                parts = PurePosixPath(file.name).parent.parts
+                self._read[file] = source_meaning.meaning(file.path.read_bytes(), parts)
             else:
-                self._read[file] = Meaning(source_meaning.digest(data), (), ())
+                self._read[file] = Meaning(source_meaning.digest_of_file(file.path), (), ())
         return self._read[file]
 
     def _nameable(self) -> Iterator[Path]:

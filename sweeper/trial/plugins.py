@@ -83,9 +83,9 @@ class Place(NamedTuple):
 
 
 def folders(kind: Kind) -> list[Path]:
-    """The folders whose files are plug-ins of a kind: the project's before this package's, if both exist."""
+    """The folders whose files are plug-ins of a kind: the project's before this package's, if both can be read."""
     candidates = dict.fromkeys(place / f"{kind}s" for place in (PROJECT, SHIPPED))
-    return [folder for folder in candidates if folder.is_dir()]
+    return [folder for folder in candidates if os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK)]
 
 
 def names(kind: Kind) -> list[str]:

@@ -1,7 +1,8 @@
 """The files of the project: what workers get a copy of, and what a fingerprint may count.
 
 These are all files in the folder of the project but those that git ignores, hidden files, backups of editors, results
-stores, and environments of Python. A copy of the files of a project has the same files.
+stores, and environments of Python. Pipes, sockets, devices, links that lead nowhere, what this user cannot read, and
+names that are no UTF-8 are no files here either. A copy of the files of a project has the same files.
 """
 
 import fnmatch
@@ -37,28 +38,36 @@ class ProjectFiles:
 
     def inside(self, folder: Path) -> list[Path]:
         """The files and folders in a folder, one level deep."""
-        return [path for path in sorted(folder.iterdir()) if self._ours(str(path))] if folder.is_dir() else []
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:  # it is none, or cannot be read
+            return []
+        return [folder / name for name in names if self._ours(os.path.join(folder, name))]
 
     def _ours(self, path: str) -> bool:
         name = os.path.basename(path)
         if path in self._ignored or any(fnmatch.fnmatchcase(name, pattern) for pattern in NOT_OURS):
             return False
-        return os.path.isfile(path) or (os.path.isdir(path) and not _is_environment(path) and not is_store(Path(path)))
+        if any("\udc80" <= letter <= "\udcff" for letter in name):  # no archive could name it
+            return False
+        if os.path.isfile(path):
+            return os.access(path, os.R_OK)
+        readable = os.path.isdir(path) and os.access(path, os.R_OK | os.X_OK)
+        return readable and not _is_environment(path) and not is_store(Path(path))
 
     def _walk(self, path: str, above: frozenset[str]) -> Iterator[Path]:
         if os.path.isfile(path):
             yield Path(path)
         elif os.path.isdir(path) and (real := os.path.realpath(path)) not in above:  # no link to a folder around it
-            for name in sorted(os.listdir(path)):
-                if self._ours(inner := os.path.join(path, name)):
-                    yield from self._walk(inner, above | {real})
+            for inner in self.inside(Path(path)):
+                yield from self._walk(str(inner), above | {real})
 
 
 def is_store(folder: Path) -> bool:
     """Whether a folder is a results store."""
-    if (folder / _UNFINISHED).is_dir():
+    if os.path.isdir(folder / _UNFINISHED):
         return True
-    return any((folder / name).is_dir() and any((folder / name).glob(pattern)) for name, pattern in _STORE.items())
+    return any(os.path.isdir(folder / name) and any((folder / name).glob(pattern)) for name, pattern in _STORE.items())
 
 
 def _is_environment(folder: str) -> bool:

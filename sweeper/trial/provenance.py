@@ -126,7 +126,10 @@ def _is_result(path: Path, checkout: Path) -> bool:
     """Whether a path that differs from the commit is in a results store, or a folder with nothing but stores."""
     if any(is_store(folder) for folder in (path, *path.parents) if folder.is_relative_to(checkout)):
         return True
-    return path.is_dir() and all(_is_result(inner, checkout) for inner in path.iterdir())
+    try:
+        return path.is_dir() and all(_is_result(inner, checkout) for inner in path.iterdir())
+    except PermissionError:  # who cannot read it has no results in it
+        return False
 
 
 def _versions() -> dict[str, str]:

@@ -165,3 +165,9 @@ def _is_text(node: Any) -> bool:
 def digest(data: bytes) -> str:
     """Twenty hexadecimal digits that stand for some bytes."""
     return hashlib.sha256(data).hexdigest()[:20]
+
+
+def digest_of_file(path: Path) -> str:
+    """As `digest`, of a file that may be larger than the memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:20]

@@ -874,3 +874,124 @@ def test_an_empty_store_draws_nothing_and_says_so(tmp_path):
     report = figures.draw(results([]), PAPER, tmp_path)
     assert report.paths == ()
     assert {note.text for note in report.notes} == {"no trial is finished"}
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Texts that are larger than the axes, axes without a place for 0, labels that are no formulas
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def many(count, label="series {}"):
+    trials = [trial(m=m, q=q, success=m / count + 0.1) for m in range(count) for q in (1.0, 2.0)]
+    return results(trials), [{"label": label.format(m), "where": {"m": m}} for m in range(count)]
+
+
+def unlike(entries):
+    """Two trials that differ in so many entries."""
+    trials = [trial(seed=seed, success=0.5) for seed in (0, 1)]
+    for one in trials:
+        spec = json.loads(one["spec"])
+        spec["task"] |= {f"some_long_entry_{number}": one["seed"] + number / 7 for number in range(entries)}
+        one["spec"] = json.dumps(spec)
+    return results(trials)
+
+
+WORDS = "words that nobody counts " * 12
+
+
+@pytest.mark.parametrize(
+    ("shown", "keys"),
+    [
+        (many(12, "a name that is as long as its panel, and even longer than that: {}"), {}),
+        (many(3, WORDS + "{}"), {}),
+        (many(1), {"title": WORDS * 2, "x": {"column": "q", "label": WORDS}, "y": {"label": WORDS}}),
+        ((unlike(60), [{"label": "all"}]), {}),
+        (many(60), {}),
+    ],
+    ids=["legend", "entries", "labels", "footer", "series"],
+)
+def test_the_canvas_grows_with_its_texts(shown, keys):
+    found, series = shown
+    figure = composed(found, panel(**{"kind": "curve", "x": "q", "metric": "success", "series": series} | keys))
+    (axes,) = [axes for axes in figure.axes if axes.axison]
+    assert axes.bbox.height / figure.dpi == pytest.approx(layout.HEIGHT, abs=0.02)
+    boxes = [text.get_window_extent() for text in texts(figure)]
+    room = figure.bbox.padded(1)
+    assert all(room.contains(*box.min) and room.contains(*box.max) for box in boxes)
+    assert not [box for box in boxes if box.overlaps(axes.bbox.padded(-2))]
+
+
+def test_what_nobody_would_read_to_its_end_is_cut_and_says_so():
+    found = unlike(12)
+    shown = panel(kind="curve", x="q", metric="success", series=[{"label": "all"}])
+    assert "merged: 12 entries differ; see the notes" in said(composed(found, shown))
+    (note,) = gathered(shown, found).notes
+    assert "some_long_entry_11" in note.text
+    best = panel(kind="curve", x="q", metric="success", best={"metric": "success"}, series=[{"label": WORDS}])
+    assert "… (see the notes)" in said(composed(unlike(60), best))
+    found, series = many(160)
+    (legend,) = legends(composed(found, panel(kind="curve", x="q", metric="success", series=series)))
+    assert len(legend) == layout.MOST_ENTRIES + 1
+    assert (legend[0], legend[-7], legend[-1]) == ("series 0", "… 130 more", "series 159")
+
+
+def test_a_legend_is_made_no_oftener_for_many_entries(monkeypatch):
+    made = []
+    add = layout.Axes.legend
+    monkeypatch.setattr(layout.Axes, "legend", lambda *arguments, **keys: made.append(1) or add(*arguments, **keys))
+    found, series = many(29, "a name that takes a row: {}")
+    composed(found, panel(kind="curve", x="q", metric="success", series=series))
+    assert len(made) == 2
+
+
+def test_seed_counts_of_many_series_are_a_range():
+    trials = [trial(m=m, q=1.0, seed=seed, success=0.5) for m in range(1, 15) for seed in range(m)]
+    shown = said(composed(results(trials), panel(kind="curve", x="q", metric="success", split="m")))
+    assert "1-14 training seeds" in shown
+    assert "Above" not in shown
+
+
+LOGARITHMIC = {"kind": "curve", "x": {"column": "q", "scale": "log"}, "y": {"scale": "log"}, "metric": "success"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "qs", "values", "scales", "remarks"),
+    [
+        ("curve", (0, 0.01, 0.1, math.inf), (0.1, 0.2, 0.3, 0.4), ("log", "log"), ()),
+        ("curve", (0,), (0.5,), ("linear", "log"), ("horizontal axis is linear",)),
+        ("curve", (-1, 0, 2), (0.5, 0.5, 0.5), ("linear", "log"), ("horizontal axis is linear",)),
+        ("curve", (1, 2), (0, 0), ("log", "linear"), ("vertical axis is linear, as no value is above 0",)),
+        ("curve", (1, 2, 3), (0, 0.1, -1), ("log", "log"), ("2 values of 0 or less not shown",)),
+        ("scatter", (0, 1), (0.5, 0.5), ("log", "log"), ("1 value of 0 or less not shown",)),
+        ("scatter", (0, 0), (0, 0), ("linear", "linear"), ("horizontal axis is linear", "vertical axis is linear")),
+    ],
+)
+def test_zero_on_a_logarithmic_axis_is_shown_or_told(kind, qs, values, scales, remarks):
+    found = results([trial(q=float(qs[seed]), seed=seed, success=value) for seed, value in enumerate(values)])
+    shown = panel(**LOGARITHMIC | {"kind": kind, "series": [{"label": "all"}]})
+    figure = composed(found, shown)
+    (axes,) = [axes for axes in figure.axes if axes.axison]
+    assert (axes.get_xscale(), axes.get_yscale()) == scales
+    notes = " ".join(note.text for note in gathered(shown, found).notes)
+    for remark in remarks:
+        assert remark in said(figure).replace("\n", " ")
+        assert remark in notes
+    assert bool(notes) == bool(remarks)
+    if kind == "curve":
+        assert [text.get_text() for text in axes.get_xticklabels()] == list(map(style.number, sorted(map(float, qs))))
+        places = axes.lines[-1].get_xdata()
+        assert list(places) == sorted(set(places)), "0 stands before all others"
+
+
+NO_FORMULA = r"$\frac{1}{$"
+
+
+def test_a_label_that_is_no_formula_is_drawn_as_it_is():
+    found = results([trial(baseline=NO_FORMULA, q=q, success=0.5) for q in (1.0, 2.0)])
+    keys = {"title": NO_FORMULA, "x": {"column": "q", "label": "$$"}, "y": {"label": "$x$ for $"}, "metric": "success"}
+    figure = composed(found, panel(kind="curve", split="baseline", **keys))
+    assert said(figure).count(NO_FORMULA) == 2
+    outcomes = {one: np.array([0.0, 0.5, 1.0]) for one in found.trials["trial_id"]}
+    heat = results([trial(baseline=NO_FORMULA, q=1.0, success=0.5)], outcomes)
+    keys = {"x": "baseline", "label": NO_FORMULA, "split": "q", "metric": "success"}
+    assert said(composed(heat, panel(kind="heatmap", **keys))).count(NO_FORMULA) == 2

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -360,14 +361,51 @@ def test_json(results):
         "votes": [3],
     }  # fmt: skip
     assert rows[2]["success"] is None
-    odd = (
-        "select sum(seed) as total, sum(seed::decimal(9, 2)) as exact, 'nan'::double as none, "
-        "['nan'::double] as nested from trials"
-    )
-    assert json.loads(asked(results, "--format", "json", odd).stdout) == [
-        {"total": 3, "exact": 3.0, "none": None, "nested": [None]}
-    ]
     assert json.loads(asked(results, "--format", "json", f"select * from ({ASK}) where false").stdout) == []
+
+
+NESTED = {
+    "sum(seed)": 3, "sum(seed)::decimal(9, 2)": 3.0, "'nan'::double": None, "['nan'::double, 1]": [None, 1.0],
+    "{'x': '-inf'::float, 'y': [{'z': 'nan'::double}]}": {"x": "-inf", "y": [{"z": None}]},
+    "map {'k': 'inf'::double}": {"k": "inf"}, "map {1.5: map {date '2026-01-02': null}}": {"1.5": {"2026-01-02": None}},
+    "map {[1]: 2}": {"[1]": 2}, "[1.5::decimal(9, 2)]": [1.5], "interval 90 minutes": "P0M0DT5400.0S",
+    "'a\\xFF'::blob": "a\\xff", "array['nan'::float]::float[1]": [None], "union_value(n := 'inf'::double)": "inf",
+    "timestamp '2026-01-02 03:04:05'": "2026-01-02T03:04:05",
+}  # fmt: skip
+
+
+def test_json_and_csv_have_one_form_at_every_depth(results, tmp_path):
+    query = f"select {', '.join(NESTED)} from trials"
+    printed = asked(results, "--format", "json", query).stdout
+    (record,) = json.loads(printed, parse_constant=pytest.fail)
+    assert list(record.values()) == [*NESTED.values()]
+    _, row = csv.reader(io.StringIO(asked(results, "--format", "csv", query).stdout))
+    for text, value in zip(row, NESTED.values(), strict=True):
+        if isinstance(value, list | dict):
+            assert json.loads(text) == value
+    assert '{"k": "inf"}' in asked(results, query).stdout
+    done = asked(results, "--format", "parquet", "select interval 1 day as i")
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+    assert "cast the column" in done.stderr
+
+
+TWICE = "select t.success, e.success, e.seed as success_1, t.* from trials t join trials e using (trial_id) order by 3"
+
+
+@pytest.mark.parametrize("twice", [TWICE, f"from ({TWICE})", f"with x as ({TWICE}) from x"])
+def test_two_columns_of_one_name_are_both_there(results, twice):
+    names = sql.table(twice, results).column_names
+    assert len({name.lower() for name in names}) == len(names) == len(sql.frame("from trials", results).columns) + 3
+    (record, *_) = json.loads(asked(results, "--format", "json", twice).stdout)
+    assert list(record) == names
+    assert [*record.values()][:3] == [0.5, 0.5, 0]
+    assert asked(results, "--format", "csv", twice).stdout.splitlines()[0] == ",".join(names)
+    assert list(sql.frame(twice, results)) == names
+    written = io.BytesIO(asked(results, "--format", "parquet", twice).stdout_bytes)
+    assert pl.read_parquet(written).columns == list(pd.read_parquet(written)) == names
+    heads = asked(results, TWICE).stdout.splitlines()[0].split()
+    assert heads[:2] == ["success", "success_1"]
+    assert not {"started", "started_1"} & {*heads}
 
 
 @pytest.mark.slow

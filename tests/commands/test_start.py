@@ -1,5 +1,6 @@
 """Every command starts in a moment: what takes seconds to import is imported when there is work for it."""
 
+import os
 import subprocess
 import sys
 import typing
@@ -42,6 +43,21 @@ def test_the_program_has_every_command_and_says_its_version():
         assert f"│ {command} " in helped
         assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
     assert CliRunner().invoke(app, ["compact", "--results", "no/such/folder"]).exit_code == 2
+
+
+def test_a_command_in_a_deleted_folder_is_told_so(tmp_path):
+    gone, program = (
+        tmp_path / "gone",
+        "import sys; from sweeper.__main__ import main; sys.argv[1:] = ['status']; main()",
+    )
+    for start in (["-m", "sweeper", "status"], ["-c", program]):
+        gone.mkdir()
+        done = subprocess.run(
+            ["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', gone, sys.executable, *start],
+            env=os.environ | {"PYTHONPATH": str(plugins.ROOT)}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+        assert "this folder was deleted" in done.stderr
 
 
 def test_the_palettes_of_the_report_command_are_those_of_the_figures():

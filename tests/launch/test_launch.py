@@ -2,7 +2,9 @@
 
 import contextlib
 import itertools
+import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -32,6 +34,9 @@ from tests.results import PROVENANCE
 from tests.trials import coloring_trial
 
 pytestmark = pytest.mark.slow
+
+AS_USER = [] if os.geteuid() else ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+"""Before a command: root may then read no more than other users."""
 
 
 @pytest.fixture
@@ -98,6 +103,51 @@ def test_addresses_that_lead_nowhere(monkeypatch, tmp_path):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     with pytest.raises(failures.LaunchError, match="no Ray cluster answers"):
         cluster.running_cluster(None)
+
+
+NO_USER = """
+import os, pwd
+
+def unknown(_):
+    raise KeyError
+
+pwd.getpwuid = pwd.getpwnam = unknown
+from sweeper.launch import environment
+import ray.tune
+"""
+
+
+@pytest.mark.parametrize("home", ["none", "closed"])
+def test_ray_is_imported_without_a_home_or_a_name_of_the_user(tmp_path, home):
+    (tmp_path / "closed").mkdir(mode=0)
+    environment = {name: value for name, value in os.environ.items() if name not in ("HOME", "RAY_AUTH_MODE")}
+    done = subprocess.run(
+        [*AS_USER, sys.executable, "-c", NO_USER], cwd=plugins.ROOT, capture_output=True, text=True, check=False,
+        env=environment | ({} if home == "none" else {"HOME": str(tmp_path / "closed")}),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_path_of_a_socket_is_short_or_there_is_one_sentence(monkeypatch, tmp_path):
+    long = tmp_path / ("x" * 82)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    folder = cluster._folder_for_sessions()
+    assert len(folder) < 40
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(failures.MachineError, match="let TMPDIR name a folder with a shorter name"):
+        cluster._folder_for_sessions()
+
+
+def test_python_without_docstrings_is_refused_by_name():
+    code = (
+        "import sweeper.launch as l; from sweeper.interruption import Interruption as i; "
+        "from sweeper.space.resources import Resources as r\n"
+        "try: l.connected('local', r(), i()).__enter__()\nexcept l.MachineError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-OOc", code], cwd=plugins.ROOT, capture_output=True, text=True, check=False)
+    assert "unset PYTHONOPTIMIZE" in done.stdout, done.stderr
 
 
 def test_a_process_that_waits_for_ever_is_gone_in_time():
@@ -206,9 +256,48 @@ def test_the_copy_is_loaded_once_before_ray_starts(monkeypatch, tmp_path):
         snapshot.require_loadable(trials, code, {})
 
 
-def test_a_project_that_is_too_large_to_travel_is_refused(monkeypatch):
-    monkeypatch.setattr("sweeper.launch.code_snapshot.MOST_BYTES", 10_000)
-    with pytest.raises(failures.ProjectError, match=r"let git ignore what tasks do not read"), code_snapshot():
+COPY = """
+from pathlib import Path
+from sweeper.launch.code_snapshot import code_snapshot
+from sweeper.trial import provenance
+provenance.capture("")
+with code_snapshot() as snapshot:
+    print(sorted(str(file.relative_to(snapshot.project)) for file in snapshot.project.rglob("*")))
+"""
+
+
+def test_what_is_no_file_or_cannot_be_read_is_left_out_of_the_copy(tmp_path):
+    for folder in ("data", "data/inner", "listed", "entered", "closed", "tasks", ".git"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "file").write_text("x")
+    os.mkfifo(tmp_path / "tasks" / "pipe.py")
+    with socket.socket(socket.AF_UNIX) as bound, contextlib.chdir(tmp_path):
+        bound.bind("socket")
+    for name, target in {"nowhere": "gone", "loop": "loop", "around": "..", "device": "/dev/zero"}.items():
+        (tmp_path / "data" / name).symlink_to(target)
+    Path(os.fsdecode(os.fsencode(tmp_path / "data") + b"/\xff")).touch()
+    for name, mode in {"data/inner/file": 0, "listed": 0o444, "entered": 0o111, "closed": 0, "tasks/file": 0}.items():
+        (tmp_path / name).chmod(mode)
+    done = subprocess.run(
+        [*AS_USER, sys.executable, "-c", COPY], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(plugins.ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "['data', 'data/file']\n", done.stderr
+
+
+def test_a_project_that_is_too_large_or_cannot_be_copied_is_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setattr(plugins, "PROJECT", tmp_path / "project")
+    (tmp_path / "project" / "data").mkdir(parents=True)
+    (tmp_path / "project" / "task.py").touch()
+    with (tmp_path / "project" / "data" / "sparse.npy").open("w") as file:
+        file.truncate(620 * 2**20)
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copy", lambda *_: pytest.fail("copied before it was measured"))
+        with pytest.raises(failures.ProjectError, match=r"620 MiB of them in data, .*let git ignore"), code_snapshot():
+            pass
+    (tmp_path / "project" / "data" / "sparse.npy").unlink()
+    monkeypatch.setattr("shutil.copy", lambda *_: os.read(os.open(tmp_path, os.O_RDONLY), 1))
+    with pytest.raises(failures.ProjectError, match=r"(?s)^[^\n]*cannot be copied.*TMPDIR[^\n]*$"), code_snapshot():
         pass
 
 
@@ -252,7 +341,9 @@ def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):
     cluster.refuse_too_large(None, Resources(cpus=4096))
 
 
-@pytest.mark.parametrize(("error", "code"), [(failures.TooLarge("no room"), 2), (failures.LaunchError("no answer"), 1)])
+@pytest.mark.parametrize(
+    ("error", "code"), [(failures.MachineError("no room"), 2), (failures.LaunchError("no answer"), 1)]
+)
 def test_a_start_that_gets_no_cluster_ends_with_the_reason_unless_a_signal_came(monkeypatch, tmp_path, error, code):
     def refused(*_):
         raise error

@@ -3,7 +3,9 @@
 import contextlib
 import json
 import os
+import re
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -130,6 +132,18 @@ def test_ports_are_open_on_the_loopback_address_only(cluster):
     addresses = _listening(pids)
     assert addresses
     assert addresses <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+
+def test_a_closed_terminal_ends_no_process_of_ray(cluster):
+    _, (driver, *pids), _ = cluster
+    blocked = {}
+    for pid in (driver, *pids):
+        with contextlib.suppress(FileNotFoundError):  # Ray ends idle workers
+            (mask,) = re.findall(r"SigBlk:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
+            blocked[pid] = bool(int(mask, 16) >> (signal.SIGHUP - 1) & 1)
+    assert not blocked.pop(driver)
+    assert len(blocked) > 2
+    assert all(blocked.values())
 
 
 def test_the_token_is_in_no_file(cluster):

@@ -81,6 +81,10 @@ def test_panels_that_name_what_their_trials_have_are_read(space):
         ("center_learning_rate", "learning_rates", "panels[5].x", "did you mean"),
         ("curve: worst_loss", "curve: worse_loss", "panels[6].x.curve", "unknown training curve 'worse_loss'"),
         ("metric: train_loss", "metric: train_los", "panels[6].metric", "did you mean 'train_loss'?"),
+        ("x: m\n", "x: {column: m, label: '$\\frac{1}{$'}\n", "panels[0].x.label", "no valid formula between its $"),
+        ("label: all", "label: $$", "panels[0].series[0].label", "no valid formula"),
+        ("kind: heatmap", "kind: heatmap, label: '$x_{$'", "panels[4].label", "no valid formula"),
+        ("kind: scatter", "kind: scatter, title: 1$, y: {label: $y_$}", "panels[6].y.label", "no valid formula"),
         ("initial_std", "initial_sdt", "panels[7].x", "did you mean 'initial_std'?"),
     ],
 )  # fmt: skip

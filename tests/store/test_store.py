@@ -943,3 +943,27 @@ def test_files_are_plain_parquet_with_page_checksums(local):
     data[60] ^= 1
     with pytest.raises((OSError, pa.ArrowInvalid)):
         pq.ParquetFile(pa.BufferReader(bytes(data)), page_checksum_verification=True).read()
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("", "a variable that is not set"),
+        (" ", "is not set"),
+        ("file://", "is not set"),
+        ("~nobody-here/x", "a user that"),
+    ],
+)
+def test_an_address_that_means_nothing_is_told(address, words):
+    for opened in (Store.open, Store.existing):
+        with pytest.raises(StoreError, match=words):
+            opened(address)
+
+
+def test_a_folder_of_other_files_is_no_store(tmp_path):
+    assert Store.existing(tmp_path).committed() == {}, "an empty folder is an empty store"
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(StoreError, match="there is no results store"):
+        Store.existing(tmp_path)
+    Store.open(tmp_path).commit(result())
+    assert len(Store.existing(tmp_path).committed()) == 1

@@ -18,6 +18,9 @@ from sweeper.panels.kinds import CurvePanel, HistoryPanel
 from sweeper.panels.series import CurveSeries
 from sweeper.trial.columns import TIMINGS
 
+MOST_ROWS = 8
+"""Most rows of seed counts above the axes."""
+
 
 class Curves(lines.Lines[CurvePanel]):
     """Lines against a column of the trials.
@@ -59,9 +62,13 @@ class Curves(lines.Lines[CurvePanel]):
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
         values = self._values()
-        beyond = _beyond([x for x in values if np.isfinite(x)] or [1.0], self.panel.x.scale == "log")
+        finite, log = [x for x in values if np.isfinite(x)] or [1.0], self._x_scale() == "log"
+        beyond = _beyond(finite, log)
+        before = 1 / _beyond([1 / x for x in reversed(finite) if x > 0] or [1.0], log)
 
         def place(x: float) -> float:
+            if x == 0 and log:
+                return before
             return float(x) if np.isfinite(x) else beyond
 
         for series in self.content.series:
@@ -89,13 +96,22 @@ class Curves(lines.Lines[CurvePanel]):
         measured = {float(x) for series in self.content.series for x in series.counts()}
         return sorted(measured | {x for reference in self.panel.published for x in reference.values})
 
+    def _x_scale(self) -> str:
+        """Logarithmic only where each value has a place: 0 stands before the others, as infinity stands after them."""
+        finite = [x for x in self._values() if np.isfinite(x)]
+        return self.panel.x.scale if min(finite, default=1) >= 0 and max(finite, default=1) > 0 else "linear"
+
+    def scale_remarks(self) -> list[str]:
+        linear = self._x_scale() != self.panel.x.scale
+        return [*super().scale_remarks(), *["the horizontal axis is linear, as it has values of 0 or less"] * linear]
+
     def _dress(self, ax: Axes, ticks: dict[float, str]) -> None:
         """Labels, ticks in ascending order, limits and grid."""
-        x = self.panel.x
-        ax.set_xscale(x.scale)
+        x, scale = self.panel.x, self._x_scale()
+        ax.set_xscale(scale)
         self.dress(ax, x.label or x.column)
         low, high = min(ticks), max(ticks)
-        if x.scale == "log":
+        if scale == "log":
             reach = (high / low) ** 0.04 if high > low else 1.3
             ax.set_xlim(low / reach, high * reach)
         else:
@@ -106,7 +122,7 @@ class Curves(lines.Lines[CurvePanel]):
         self.set_limits(ax)
 
     def _count_rows(self) -> list[tuple[list[LineSeries], dict[float, int]]]:
-        """Seed counts to print above the axes, one row for the series that share them; none if all are equal."""
+        """Seed counts to print above the axes, a row for the series that share them; none if all are equal or many."""
         rows: list[tuple[list[LineSeries], dict[float, int]]] = []
         for series in self.content.series:
             counts = series.counts()
@@ -116,7 +132,8 @@ class Curves(lines.Lines[CurvePanel]):
                     break
             else:
                 rows.append(([series], counts))
-        return rows if len({count for _, counts in rows for count in counts.values()}) > 1 else []
+        differ = len({count for _, counts in rows for count in counts.values()}) > 1
+        return rows if differ and len(rows) <= MOST_ROWS else []
 
     def against(self) -> str:
         return f"against {self.panel.x.column}"
@@ -124,11 +141,12 @@ class Curves(lines.Lines[CurvePanel]):
     def remarks(self) -> list[str]:
         counts = {count for series in self.content.series for count in series.counts().values()}
         equal = f"{counted(max(counts), 'training seed')} at every point"
-        parts = [equal if len(counts) == 1 else "Above: training seeds at each point"]
+        above = "Above: training seeds at each point" if self._count_rows() else self.seeds_remark()[0]
+        parts = [equal if len(counts) == 1 else above]
         if max(counts) > 1:
             both = any(len(series.lines) > 1 for series in self.content.series)
             parts.append(f"band{' of averages' * both}: {self.spread_name()}; faint markers: single seeds")
-        return [*parts, *self.content.remarks()]
+        return [*parts, *self.scale_remarks(), *self.content.remarks()]
 
 
 def _beyond(finite: Sequence[float], log: bool) -> float:
@@ -188,7 +206,7 @@ class Histories(lines.Lines[HistoryPanel]):
     def remarks(self) -> list[str]:
         seeds, several = self.seeds_remark()
         parts = [seeds, f"band: {self.spread_name()}"] if several else [seeds]
-        return [*parts, "on training batches", *self.content.remarks()]
+        return [*parts, "on training batches", *self.scale_remarks(), *self.content.remarks()]
 
 
 def _marker(series: LineSeries, look: Look) -> str:

@@ -24,6 +24,9 @@ from sweeper.panels.series import Series
 WIDTH = 2.75
 """Width of axes in inches, unless a kind gives another."""
 
+MOST_DIFFERENT = 4
+"""Most entries that a footer names where trials that differ are merged; the notes name all."""
+
 PanelT = TypeVar("PanelT", bound=Panel)
 SeriesT = TypeVar("SeriesT", bound=Series)
 DrawnT = TypeVar("DrawnT")
@@ -93,8 +96,10 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
                 notes.append(Note(panel.name, declaration.label, settings))
                 best.append(f"{plain(declaration.label)}: {settings}")
             if different := mixed(rows, [*axes, *panel.where, *declaration.where], cls.alike(panel)):
-                notes.append(Note(panel.name, declaration.label, f"merges trials that differ in {different}"))
-                merged.append(different)
+                named = "; ".join(different)
+                notes.append(Note(panel.name, declaration.label, f"merges trials that differ in {named}"))
+                many = len(different) > MOST_DIFFERENT
+                merged.append(f"{len(different)} entries differ; see the notes" if many else named)
         shown = pd.concat(trials).drop_duplicates("trial_id") if trials else results.trials[:0]
         return cls(panel, Content(tuple(series), tuple(notes), tuple(dict.fromkeys(merged)), tuple(best), shown))
 

@@ -245,9 +245,8 @@ def _one_training(rows: pd.DataFrame, seed: int | None) -> pd.Series:
     if of_seed.empty:
         raise NoData(f"no finished trial with seed = {seed}")
     if len(of_seed) > 1:
-        raise NoData(
-            f"{counted(len(of_seed), 'trial')} with seed = {seed} differ in {mixed(of_seed, ())}; one is wanted"
-        )
+        different = "; ".join(mixed(of_seed, ()))
+        raise NoData(f"{counted(len(of_seed), 'trial')} with seed = {seed} differ in {different}; one is wanted")
     return of_seed.iloc[0]
 
 

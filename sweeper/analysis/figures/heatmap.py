@@ -20,6 +20,7 @@ from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.histogram import bins_text, edges_of, shares_by_seed
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
+from sweeper.panels.formulas import is_text
 from sweeper.panels.kinds import HeatmapPanel
 from sweeper.panels.series import Series
 
@@ -74,7 +75,8 @@ class HeatMaps(Drawing[HeatmapPanel, Series, Map]):
 
     def widths(self) -> Sequence[float]:
         size = style.RC["xtick.labelsize"]
-        longest = max(TextPath((0, 0), tick, size).get_extents().width for tick in self._ticks())
+        ticks = [tick if is_text(tick) else tick.replace("$", r"\$") for tick in self._ticks()]
+        longest = max(TextPath((0, 0), tick, size).get_extents().width for tick in ticks)
         return [max(MAP, len(self._ticks()) * max(COLUMN, (longest + size / 2) / 72))] * len(self.content.series)
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:

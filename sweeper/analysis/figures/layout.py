@@ -5,7 +5,8 @@ line up. Two flat rows hold what belongs to whole panels: titles stand on the up
 one, each below the panels that share it.
 
 Kinds give the sizes of their axes in inches (`Drawing.widths`, `HEIGHT`). The canvas takes the size at which the axes
-have these sizes, however much room their labels, legends and footers need.
+have these sizes, however much room their labels, legends and footers need: these are measured first, since the layout
+gives up on a canvas that is smaller than they are. What nobody would read to its end is cut, and says so.
 """
 
 import itertools
@@ -16,17 +17,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
 from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
+from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator
 from matplotlib.transforms import Bbox
 
 from sweeper.analysis.figures import references, style
 from sweeper.analysis.figures.drawing import Drawing
+from sweeper.panels.formulas import is_text
 
 HEIGHT = 2.05
 """Height of all axes, in inches."""
@@ -42,6 +47,9 @@ MARGIN = 0.08
 ATTEMPTS, CLOSE_ENOUGH = 8, 0.005
 """How often the size of the canvas is improved, and the error of the axes that is left, in inches."""
 
+LARGEST = 60
+"""Largest width and height of a canvas before it takes its size, in inches."""
+
 GAP = 6
 """Points between the name of a panel and its title."""
 
@@ -49,7 +57,13 @@ APART = 4
 """Room on either side of tick labels and seed counts, in pixels."""
 
 SHORTEST = 8
-"""Least number of characters of a line of a broken title."""
+"""Least number of characters of a line of a broken text."""
+
+MOST_ENTRIES, LAST_ENTRIES = 30, 6
+"""Most entries of a legend; of more entries the first are shown and the last, which are no series in many kinds."""
+
+MOST_REMARKS, MOST_LINES = 400, 8
+"""Most characters of the remarks on a panel in a footer, and most lines of panels; the notes have all."""
 
 
 def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
@@ -58,7 +72,6 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
     widths = [list(drawing.widths()) for drawing in row]
     starts = [0, *itertools.accumulate(map(len, widths))]
     columns = list(itertools.chain.from_iterable(widths))
-    # The layout cannot start from a canvas that is smaller than the labels.
     figure = Figure((sum(columns) + 2 * len(row), HEIGHT + 4), DOTS_PER_INCH)
     FigureCanvasAgg(figure)
     figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=MARGIN, h_pad=MARGIN / 2, wspace=0, hspace=0))
@@ -78,8 +91,13 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
     heads = [flat(0, place, place + 1) for place in range(len(row))]
     groups = _sharing(row)
     feet = [flat(2, group.start, group.stop) for group in groups]
+    _read(figure)
+    _grow(figure)
     _fit(figure, columns)
 
+    for axes in itertools.chain.from_iterable(panels):
+        _break(axes.xaxis.label, axes.get_xlabel(), axes.bbox.width)
+        _break(axes.yaxis.label, axes.get_ylabel(), axes.bbox.height, upright=True)
     boxes = [_box(axes) for axes in panels]
     titles = [
         _title(head, drawing.panel.name, drawing.panel.title, axes[0], box.width)
@@ -92,6 +110,8 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
         _add_legend(foot, _united([drawing.legend(look) for drawing in row[group]]), Bbox.union(boxes[group]))
     left = MARGIN / figure.get_figwidth()
     figure.supxlabel(_footer(row), x=left, ha="left", fontsize=style.SMALL, color=style.FAINT, wrap=True)
+    _read(figure)
+    _grow(figure)
     _fit(figure, columns)
     figure.set_layout_engine("none")
     for axes in figure.axes:
@@ -114,6 +134,22 @@ def save(make: Callable[[], Figure], path: Path) -> list[Path]:
                 file.unlink(missing_ok=True)
             raise
     return [png, pdf]
+
+
+def _read(whole: Artist) -> None:
+    """Have texts that are no valid formula drawn as they are: they may be values of trials."""
+    for text in whole.findobj(Text):
+        assert isinstance(text, Text)
+        if not all(map(is_text, text.get_text().split("\n"))):
+            text.set_parse_math(False)
+
+
+def _grow(figure: Figure) -> None:
+    """Make the canvas larger than all that is around the axes."""
+    drawn = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    around = Bbox.union([Bbox.from_bounds(0, 0, width, height), drawn])
+    figure.set_size_inches(min(around.width, LARGEST), min(2 * around.height - height, LARGEST))
 
 
 def _fit(figure: Figure, columns: Sequence[float]) -> None:
@@ -150,13 +186,7 @@ def _title(head: Axes, name: str, title: str, first: Axes, width: float) -> Anno
     where = {"xycoords": (left, head.transAxes), "boxcoords": "offset points", "box_alignment": (0, 1)}
     added = AnnotationBbox(packed, (0, 1), frameon=False, pad=0, **where)
     head.add_artist(added)
-    # Matplotlib breaks a text at the border of the figure, not at that of a panel. A formula is not broken.
-    words = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), title)
-    for characters in range(max(len(words), SHORTEST), SHORTEST - 1, -1):
-        lines = textwrap.wrap(words, characters, break_on_hyphens=False)
-        text.set_text("\n".join(lines).replace("\xa0", " "))
-        if packed.get_window_extent().width <= width:
-            break
+    _break(text, title, width - bold.get_window_extent().width - GAP * DOTS_PER_INCH / 72)
     return added
 
 
@@ -205,13 +235,48 @@ def _add_legend(foot: Axes, entries: Mapping[str, Artist], panels: Bbox) -> None
 
     `figure.legend(loc="outside ...")` stands at the border of the whole canvas, and this legend below its panels.
     """
+    if not entries:
+        return
+    named = list(entries.items())
+    if left_out := max(0, len(named) - MOST_ENTRIES):
+        more = (f"… {left_out:,} more", Line2D([], [], linestyle="none"))
+        named = [*named[: MOST_ENTRIES - LAST_ENTRIES], more, *named[-LAST_ENTRIES:]]
     centre = (panels.x0 + panels.x1) / 2 - foot.bbox.x0
-    for rows in range(1, len(entries) + 1):
-        columns, where = math.ceil(len(entries) / rows), (centre / foot.bbox.width, 1)
-        legend = foot.legend(
-            list(entries.values()), list(entries), loc="upper center", bbox_to_anchor=where, ncols=columns
-        )
-        if legend.get_window_extent().width <= panels.width:
+    where = {"loc": "upper center", "bbox_to_anchor": (centre / foot.bbox.width, 1)}
+    # A legend takes a tenth of a second, so its columns are counted from the widths of its texts.
+    legend = foot.legend([handle for _, handle in named], [label for label, _ in named], ncols=1, **where)
+    points = matplotlib.rcParams["legend.fontsize"] * DOTS_PER_INCH / 72
+    handle = (legend.handlelength + legend.handletextpad) * points
+    for text in legend.get_texts():
+        _break(text, text.get_text(), panels.width - handle)
+    widths = [handle + text.get_window_extent().width for text in legend.get_texts()]
+    count = len(named)
+    while count > 1:
+        columns = [max(column) for column in np.array_split(widths, count)]
+        if sum(columns) + (count - 1) * legend.columnspacing * points <= panels.width:
+            break
+        count -= 1
+    labels = [text.get_text() for text in legend.get_texts()]
+    foot.legend([handle for _, handle in named], labels, ncols=count, **where)
+
+
+def _break(text: Text | TextArea, words: str, width: float, upright: bool = False) -> None:
+    """Break a text into lines of so many pixels. Matplotlib breaks at the border of a figure, and inside formulas."""
+
+    def length() -> float:
+        box = text.get_window_extent()
+        return box.height if upright else box.width
+
+    text.set_text(words)
+    _read(text)
+    if length() <= width:
+        return
+    whole = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), words)
+    estimate = math.ceil(1.5 * len(whole) * width / length())
+    for characters in range(min(max(estimate, SHORTEST), len(whole)), SHORTEST - 1, -1):
+        lines = textwrap.wrap(whole, characters, break_on_hyphens=False)
+        text.set_text("\n".join(lines).replace("\xa0", " "))
+        if length() <= width:
             break
 
 
@@ -219,7 +284,9 @@ def _footer(row: Sequence[Drawing]) -> str:
     """The remarks on the panels, each line once with the names of its panels unless it is about all of them."""
     panels: dict[str, list[str]] = {}
     for drawing in row:
-        panels.setdefault("; ".join(drawing.remarks()) + ".", []).append(drawing.panel.name)
+        line = textwrap.shorten("; ".join(drawing.remarks()), MOST_REMARKS, placeholder=" … (see the notes)")
+        panels.setdefault(f"{line}.", []).append(drawing.panel.name)
     if len(panels) == 1:
         return next(iter(panels))
-    return "\n".join(f"{', '.join(names)}: {line}" for line, names in panels.items())
+    lines = [f"{', '.join(names)}: {line}" for line, names in panels.items()]
+    return "\n".join(lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "Other panels: see the notes."])

@@ -81,7 +81,9 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
             return cls(panel, Content((), (note,)))
         content = super().of(panel, results).content
         missing = [Note(panel.name, series.label, reason) for series in content.series for reason in series.missing]
-        return cls(panel, replace(content, notes=(*content.notes, *missing, *references.exact_notes(panel, content))))
+        lost = [Note(panel.name, "", remark) for remark in cls(panel, content).scale_remarks()]
+        exact = references.exact_notes(panel, content)
+        return cls(panel, replace(content, notes=(*content.notes, *missing, *lost, *exact)))
 
     @classmethod
     def drawn(cls, panel: LinesT, results: Results, index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
@@ -178,9 +180,19 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
         y = line.points()["mean"].to_numpy() * self.panel.y.factor
         axes.plot(x, y, color=shade, markersize=3.6, markeredgewidth=0.9, zorder=5, **look)
 
+    def _scale(self) -> tuple[str, str]:
+        """The scale of the vertical axis for means and published values, and a remark on what it has no place for."""
+        means = [mean for series in self.content.series for line in series.lines for mean in line.points()["mean"]]
+        published = [value for reference in self.panel.published for value in reference.values.values()]
+        return style.scale_for(self.panel.y.scale, [*means, *published], "the vertical axis")
+
+    def scale_remarks(self) -> list[str]:
+        """What the axes have no place for."""
+        return [remark for _, remark in [self._scale()] if remark]
+
     def dress(self, axes: Axes, x_label: str) -> None:
         """Scale, labels and grid."""
-        axes.set_yscale(self.panel.y.scale)
+        axes.set_yscale(self._scale()[0])
         axes.set_xlabel(x_label)
         axes.set_ylabel(self.value_label())
         axes.grid(True)
@@ -201,6 +213,8 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
         shades = references.shades(self.panel, self.content.series, look)
         for reference in self.panel.published:
             for x, value in sorted(reference.values.items()):
+                if value <= 0 and self._scale()[0] == "log":
+                    continue
                 references.paint_cross(axes, place(x), value * self.panel.y.factor, shades[reference.series])
         references.paint_exact(axes, self.panel, self.content, look)
 

@@ -5,7 +5,8 @@ The legend has the rank correlation of each series (Spearman's, ties share their
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from sweeper.analysis.figures import style
-from sweeper.analysis.figures.drawing import Drawing
+from sweeper.analysis.figures.drawing import Drawing, Note
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
@@ -66,15 +67,35 @@ class Scatters(Drawing[ScatterPanel, ColoredSeries, SeriesPoints]):
     def mentioned(cls, panel: ScatterPanel) -> Sequence[str]:
         return [panel.x.column] if panel.x.column else []
 
+    @classmethod
+    def of(cls, panel: ScatterPanel, results: Results) -> Self:
+        """As of every kind, and with a note on points that a logarithmic axis has no place for."""
+        content = super().of(panel, results).content
+        lost = [Note(panel.name, "", remark) for _, remark in cls(panel, content)._scales() if remark]
+        return cls(panel, replace(content, notes=(*content.notes, *lost)))
+
+    def _drawn(self, points: SeriesPoints) -> tuple[pd.Series, pd.Series]:
+        return points.values["x"] * (100 if self.panel.x.percent else 1), points.values["y"] * self.panel.y.factor
+
+    def _scales(self) -> list[tuple[str, str]]:
+        """The scales of both axes, and remarks."""
+        drawn = [self._drawn(points) for points in self.content.series]
+        axes = zip((self.panel.x, self.panel.y), ("the horizontal axis", "the vertical axis"), strict=True)
+        return [
+            style.scale_for(axis.scale, (value for both in drawn for value in both[place]), name)
+            for place, (axis, name) in enumerate(axes)
+        ]
+
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
         for points in self.content.series:
-            x, y = points.values["x"] * (100 if self.panel.x.percent else 1), points.values["y"] * self.panel.y.factor
+            x, y = self._drawn(points)
             shade, marker = look.shade(points.color, points.index), look.marker(points.index)
             style.dots(ax, x, y, shade, marker, 4, alpha=0.6, zorder=3)
-        ax.set_xscale(self.panel.x.scale)
-        ax.set_yscale(self.panel.y.scale)
-        for axis in [ax.xaxis] * (self.panel.x.scale == "log") + [ax.yaxis] * (self.panel.y.scale == "log"):
+        (x_scale, _), (y_scale, _) = self._scales()
+        ax.set_xscale(x_scale)
+        ax.set_yscale(y_scale)
+        for axis in [ax.xaxis] * (x_scale == "log") + [ax.yaxis] * (y_scale == "log"):
             # Losses of one figure span less than a decade, where matplotlib's own labels overlap.
             axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter(FuncFormatter(lambda value, _: style.number(value)))
@@ -99,7 +120,8 @@ class Scatters(Drawing[ScatterPanel, ColoredSeries, SeriesPoints]):
         return f"against {style.plain(self.panel.x.text())}"
 
     def remarks(self) -> list[str]:
-        return ["Each point is a trial", *self.content.remarks()]
+        lost = [remark for _, remark in self._scales() if remark]
+        return ["Each point is a trial", *lost, *self.content.remarks()]
 
 
 def numbers(rows: pd.DataFrame, name: str) -> pd.Series:

@@ -148,8 +148,8 @@ def series_of(panel: Panel, record: type[Series], results: Results) -> Sequence[
     ]
 
 
-def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = ()) -> str:
-    """Entries of the trials, and columns in `alike`, that differ between `rows`; empty if there are none.
+def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = ()) -> list[str]:
+    """Entries of the trials, and columns in `alike`, that differ between `rows`, with their values.
 
     Entries in `mentioned` are left out; a name there covers the entry it abbreviates, as in `column`. Training seeds
     may always differ.
@@ -165,7 +165,7 @@ def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = (
         if len(values) > 1:
             shown = ", ".join(map(_value, values[:4]))
             differing.append(f"{names.get(name, name)} ({shown}{', …' if len(values) > 4 else ''})")
-    return "; ".join(differing)
+    return differing
 
 
 def _covers(name: str, entry: str) -> bool:

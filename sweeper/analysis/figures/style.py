@@ -6,7 +6,7 @@ a marker of its own.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.ticker import LogLocator, MaxNLocator
 
+from sweeper.messages import counted
 from sweeper.panels.axes import Color
 
 PaletteName = Literal["paper", "colorblind"]
@@ -138,6 +139,20 @@ def number(value: float | int) -> str:
         power = f"10^{{{int(exponent)}}}"
         return f"${power}$" if mantissa == "1" else f"${mantissa}\\cdot {power}$"
     return f"{value:g}"
+
+
+def scale_for(wanted: str, values: Iterable[float], name: str) -> tuple[str, str]:
+    """The scale of an axis for these values, and a remark on what a logarithmic axis has no place for.
+
+    Without a value above 0 the axis is linear, so that it shows something.
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    lost = sum(value <= 0 for value in finite)
+    if wanted == "linear" or not lost:
+        return wanted, ""
+    if lost == len(finite):
+        return "linear", f"{name} is linear, as no value is above 0"
+    return "log", f"{counted(lost, 'value')} of 0 or less not shown, as {name} is logarithmic"
 
 
 # --------------------------------------------------------------------------------------------------------------------

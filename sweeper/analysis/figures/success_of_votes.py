@@ -112,7 +112,7 @@ class VoteCurves(lines.Lines[VotesPanel]):
             parts.append(
                 f"no bound up to {self._most():g} votes: {silent} of {counted(len(promises), 'trial')}" * bool(silent)
             )
-        return [*filter(None, parts), *self.content.remarks()]
+        return [*filter(None, parts), *self.scale_remarks(), *self.content.remarks()]
 
 
 def _standard_errors(line: Line) -> dict[Any, float]:
