@@ -174,8 +174,8 @@ def plan_sweep(
         committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}
         done = plan.done_statuses(spec.search.stops_trials, retry_failed)
 
-        def values(trials: Iterable[TrialSpec]) -> list[float]:
-            return finite_values(store, trials, spec.search.metric)
+        def values(trials: Iterable[TrialSpec], metric: str) -> list[float]:
+            return finite_values(store, trials, metric)
 
         def planned() -> tuple[plan.WorkSource, str]:
             return work_source(spec, store, committed, done, values, origin.fingerprint)

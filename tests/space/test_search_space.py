@@ -75,7 +75,7 @@ def _line_of(text: str, fragment: str) -> int:
 
 @pytest.mark.parametrize("metric", ["margin_p5", "wrong_entropy", "majority_5_p5", "loss_worst", "train_loss"])
 def test_a_search_may_improve_whatever_the_evaluation_reports(space, metric):
-    assert space(VALID.replace("method: grid", f"metric: {metric}, mode: max")).search.metric == metric
+    assert space(VALID.replace("method: grid", f"metric: {metric}, mode: max")).search.metric == (metric,)
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -83,7 +83,7 @@ def test_a_search_may_improve_whatever_the_evaluation_reports(space, metric):
 def test_a_search_may_improve_a_metric_of_any_of_its_tasks(space, metric, order):
     tasks = ["{name: coloring, vertices: 5}", "{name: recall, keys: 5}"][::order]
     text = VALID.replace("{name: coloring, vertices: 5}", f"{{choice: [{', '.join(tasks)}]}}")
-    assert space(text.replace("method: grid", f"metric: {metric}, mode: max")).search.metric == metric
+    assert space(text.replace("method: grid", f"metric: {metric}, mode: max")).search.metric == (metric,)
 
 
 @pytest.mark.parametrize("metric", ["stored_items", "majority_tuple_5"])
@@ -92,7 +92,7 @@ def test_a_search_may_improve_a_metric_of_its_own_task_only(space, metric):
     with pytest.raises(SearchSpaceError, match=f"unknown metric '{metric}'"):
         space(text)
     recall = text.replace("{name: coloring, vertices: 5}", "{name: recall, keys: 3, value_bits: 2, seed_bits: 2}")
-    assert space(recall).search.metric == metric
+    assert space(recall).search.metric == (metric,)
 
 
 # --------------------------------------------------------------------------------------------------------------------
