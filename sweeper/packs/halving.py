@@ -163,7 +163,7 @@ class HalvingWork(WorkSource):
         """
         super().__init__(done)
         expansion = spec.expand()
-        self.left_out.update(expansion.left_out)
+        self.settings, self.left_out = expansion.settings, Counter(expansion.left_out)
         searches = halving.searches(expansion.trials)
         self.searches = [tuple(map(trial_id, starts)) for starts in searches]
         self.planned = {trial_id(trial): trial for starts in searches for trial in starts}

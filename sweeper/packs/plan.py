@@ -146,7 +146,8 @@ class WorkSource(abc.ABC):
         planned: All trials known so far by id, committed ones included.
         steps: Training steps of all trials that were pending, together.
         impossible: For each setting that cannot be trained, a message that says why.
-        left_out: How many of the settings so far each condition of the space leaves out.
+        settings: Number of settings so far, those that are left out included.
+        left_out: How many of them each condition of the space leaves out.
         grown: Called when more trials are planned, before they are handed out.
     """
 
@@ -155,6 +156,7 @@ class WorkSource(abc.ABC):
         self.planned: dict[str, TrialSpec] = {}
         self.steps = 0
         self.impossible: list[str] = []
+        self.settings = 0
         self.left_out: Counter[str] = Counter()
         self.grown: Callable[[], None] = lambda: None
         self._waiting: deque[Work] = deque()

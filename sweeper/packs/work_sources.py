@@ -13,6 +13,7 @@ Invariants:
 """
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from sweeper.messages import counted
@@ -64,7 +65,7 @@ def work_source(
     planned = plan(trials, spec.pack_lanes, committed, done, holders(store, trials, spec.pack_lanes))
     counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
     listed = ListedWork(planned)
-    listed.left_out.update(expansion.left_out)
+    listed.settings, listed.left_out = expansion.settings, Counter(expansion.left_out)
     return listed, f"{expansion.summary} · {counts}"
 
 
@@ -124,6 +125,7 @@ class AdaptiveWork(WorkSource):
             asked = self._spec.trials_of(self._study.ask())
             self._left_out += [not asked.trials]
             trials = asked.trials
+            self.settings += asked.settings
             self.left_out.update(asked.left_out)
         except SearchSpaceError as error:
             self.impossible.append(str(error))

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sweeper.messages import did_you_mean, nearest_name
+from sweeper.space.other_languages import condition
 from sweeper.space.problems import Refused, shown
 from sweeper.space.yaml_tree import MAX_DEPTH, Node, joined
 from sweeper.trial.field_types import infinity
@@ -65,9 +66,7 @@ def parsed(node: Node) -> Formula:
     if isinstance(node.value, bool | int | float):
         return Formula(str(node.value), ("value", node.value))
     if not isinstance(node.value, str):
-        raise Refused(
-            node.path, f"expected a formula such as 4 * trial.model.width, got {shown(node.value)}", node.where
-        )
+        raise Refused(node.path, f"expected a formula, got {shown(node.value)}{condition(node)}", node.where)
     try:
         return Formula(node.value, _Parser(node.value).whole())
     except _NoValue as error:

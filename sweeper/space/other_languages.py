@@ -6,7 +6,7 @@ meant. The words are those of SEML, W&B, Hydra, Optuna, Ray Tune, Determined, NN
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from sweeper.space.yaml_tree import SCALARS, Node, plain
@@ -43,6 +43,8 @@ def beside(kind: str, node: Node, key: Any) -> str | None:
 def listed(content: Node, kind: str) -> str:
     """The end of a message on a hole that holds no list."""
     value = plain(content)
+    if words := _words(value):
+        return f"; write {words}"
     if isinstance(value, str) and kind in ("choice", "each") and "," in value and not re.search(r"[(\[{]", value):
         return f"; write {{{kind}: {_flow([part.strip() for part in value.split(',')])}}}"
     if isinstance(value, dict) and (ends := _ends(value)):
@@ -66,7 +68,7 @@ def key(name: Any, value: Node, path: str) -> str | None:
         if name == "metric" and isinstance(value.value, dict):
             goal = plain(value)
             mode = _MODES.get(_folded(goal.get("goal")), "max")
-            return f"belongs under search: {{metric: {_flow(goal.get('name'))}, mode: {mode}}}"
+            return f"is written search: {{metric: {_flow(goal.get('name'))}, mode: {mode}}}"
     if isinstance(name, str) and re.fullmatch(r"\w+(\.\w+)+", name):
         first, *rest = name.split(".")
         nested: Any = plain(value)
@@ -78,9 +80,33 @@ def key(name: Any, value: Node, path: str) -> str | None:
     return None
 
 
-def name_instead(name: Any) -> str | None:
-    """The name of a search method, or of a direction, that other tools call differently."""
-    return _METHODS.get(_folded(name)) or _MODES.get(_folded(name))
+def name_instead(name: Any, known: Collection[str]) -> str | None:
+    """The known name of a search method, a sampler or a direction that other tools call differently."""
+    folded = _folded(name)
+    meant = (table.get(folded) for table in (_METHODS, _SAMPLERS, _MODES))
+    return next((each for each in meant if each in known), None)
+
+
+def condition(value: Node) -> str:
+    """The end of a message on what is no condition."""
+    if not isinstance(value.value, dict):
+        return ""
+    parts = [f"{path} == {_flow(entry)}" for path, entry in _leaves(plain(value), "trial")]
+    return f"; write {' and '.join(parts)}"
+
+
+def _leaves(value: Mapping[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
+    for key, entry in value.items():
+        below = str(key) if str(key).startswith("trial") and path == "trial" else f"{path}.{key}"
+        if isinstance(entry, dict):
+            yield from _leaves(entry, below)
+        else:
+            yield below, entry
+
+
+def conditions(node: Node) -> str:
+    """The end of a message on conditions that are no list."""
+    return f"; write [{_flow(node.value)}]" if isinstance(node.value, str) else condition(node)
 
 
 def variants_instead(node: Node) -> str:
@@ -110,6 +136,13 @@ _METHODS = {
     **dict.fromkeys(("randomsearch", "sample"), "random"),
     **dict.fromkeys(("sh", "successivehalving", "hyperband"), "halving"),
 }
+_SAMPLERS = {
+    **dict.fromkeys(("tpesampler", "bayes", "bayesian"), "tpe"),
+    **dict.fromkeys(("gpsampler", "gaussianprocess", "botorch"), "gp"),
+    **dict.fromkeys(("cmaes", "cma", "cmaessampler"), "cma_es"),
+    **dict.fromkeys(("nsgaii", "nsgaiisampler", "nsga", "genetic", "nsgaiii"), "nsga2"),
+    **dict.fromkeys(("qmcsampler", "quasirandom", "sobol", "halton"), "qmc"),
+}
 _MODES = {
     **dict.fromkeys(("minimize", "minimise", "minimum", "lower", "smaller"), "min"),
     **dict.fromkeys(("maximize", "maximise", "maximum", "higher", "larger"), "max"),
@@ -134,7 +167,8 @@ def _words(value: Any) -> str | None:
     content = {str(key).lower(): entry for key, entry in value.items()}
     for name in ("values", "grid_search", "options", "choices", "vals", "categorical"):
         if name in keys and isinstance(content[name], list) and keys <= _KEYS:
-            return _flow({"choice": content[name]})
+            unequal = ", whose entries are equally likely" if "probabilities" in keys else ""
+            return _flow({"choice": content[name]}) + unequal
     if keys in ({"value"}, {"val"}, {"type", "val"}):
         return _flow(content.get("value", content.get("val")))
     for name in ("distribution", "type", "_type", "sampler"):
@@ -150,9 +184,16 @@ def _words(value: Any) -> str | None:
                     ends = tuple(float(f"{base**end:.6g}") for end in ends if abs(end) < 100)
                 arguments = [*ends, *(content[key] for key in ("step", "q", "num", "count") if key in keys)]
                 logs = "log" if content.get("log") is True and kind not in ("log", "log_uniform") else ""
+                if keys & {"num", "count"} and _NAMES.get(_folded(kind)) in ("uniform", "log_uniform"):
+                    logs, kind = "", "geomspace" if "log" in logs + kind else "linspace"
                 return _hole(logs + kind, arguments, exclusive="min" in keys and name == "type")
             if {"mu", "sigma"} <= keys:
                 return _hole(kind, [content["mu"], content["sigma"]], exclusive=False)
+    if keys >= {"of"} and isinstance(content["of"], str) and keys <= {"of", "times", "plus"}:
+        times = f"{_flow(content['times'])} * " if "times" in keys else ""
+        return f"{{formula: {times}{content['of']}{f' + {plus}' if (plus := content.get('plus')) else ''}}}"
+    if keys <= {"eval", "expr", "expression", "lambda", "derived"}:
+        return _EXAMPLE
     for name in ("range", "interval", "randint", "quniform", "loguniform", "q_uniform", "sample_from"):
         if keys == {name}:
             content_of = content[name]
@@ -179,6 +220,8 @@ def _ends(content: Mapping[str, Any]) -> tuple[Any, ...] | None:
     return None
 
 
+_EXAMPLE = "{formula: 4 * trial.model.width}, with the entries that it needs"
+
 _CALL = re.compile(r"\s*(?:[a-z]+\.)*([A-Za-z_]\w*)\s*[(\[](.*)[)\]]\s*", re.DOTALL)
 
 
@@ -187,8 +230,8 @@ def _of_text(text: str) -> str | None:
         entry = re.fullmatch(r"[\w.]+", match[1])
         path = match[1] if not entry or match[1].startswith("trial.") else f"trial.{match[1]}"
         return f"{{formula: {path if entry else '4 * trial.model.width'}}}"
-    if "${" in text:
-        return "{formula: 4 * trial.model.width}, a formula over other entries"
+    if "${" in text or text.startswith("lambda "):
+        return _EXAMPLE
     match = _CALL.fullmatch(text)
     if match is None:
         return None
@@ -245,10 +288,12 @@ def _hole(name: str, arguments: Sequence[Any], exclusive: bool) -> str | None:
     if kind == "choice":
         return _flow({"choice": list(arguments)})
     if kind == "formula":
-        return "{formula: 4 * trial.model.width}, a formula over other entries"
+        return _EXAMPLE
+    if len(numbers) != len(arguments):
+        return None
     if len(numbers) == 1 and kind == "range":
         numbers = [0, *numbers]
-    if (len(numbers) != len(arguments) and kind != "formula") or len(numbers) < 2:
+    if len(numbers) < 2:
         return None
     low, high, *rest = numbers
     if kind == "range" and all(isinstance(number, int) for number in numbers):

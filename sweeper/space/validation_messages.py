@@ -88,12 +88,16 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 meant.add((*location[:-1], nearest))
             case kind if kind in _SINGLE and (message := _failed_hole(value, annotation, kind)):
                 problems.append(Problem(at.path, message, at.where))
-            case "int_type" if re.search(r"\.(log_)?uniform\[\d\]$", at.path):
+            case "int_type" if spaced := re.fullmatch(r"(.*\.(?:lin|log)space)\[\d+\]", at.path):
+                message = "integers belong here: both ends must be integers, and all values between them whole"
+                if (problem := Problem(spaced[1], message, at.where)) not in problems:
+                    problems.append(problem)
+            case "int_type" if re.search(r"\.(log_)?(uniform|normal)\[\d\]$", at.path):
                 problems.append(Problem(at.path, "an integer belongs here; draw it with {int: [a, b]}", at.where))
             case "literal_error" | "enum":
                 known = re.findall(r"'([^']*)'", context["expected"])
-                instead = other_languages.name_instead(value) if at.path.startswith("search.") else None
-                hint = did_you_mean(instead if instead in known else nearest_name(value, known))
+                instead = other_languages.name_instead(value, known) if at.path.startswith("search.") else None
+                hint = did_you_mean(instead or nearest_name(value, known))
                 message = f"expected {context['expected']}, got {shown(value)}{hint}"
                 problems.append(Problem(at.path, message, at.where))
             case kind if kind in _EXPECTED:
@@ -115,8 +119,7 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 key = str(context["discriminator"]).strip("'")
                 at = descendant(at, (key,))
                 known = re.findall(r"'([^']*)'", context["expected_tags"])
-                instead = other_languages.name_instead(at.value)
-                hint = did_you_mean(instead if instead in known else nearest_name(at.value, known))
+                hint = did_you_mean(other_languages.name_instead(at.value, known) or nearest_name(at.value, known))
                 message = f"expected {_alternatives(known)}, got {shown(at.value)}{hint}"
                 problems.append(Problem(at.path, message, at.where))
             case "value_error":
@@ -192,6 +195,8 @@ def _numbers(values: Iterable[Any]) -> list[int | float] | None:
 def _advice(at: Node, expected: str, annotation: Any) -> str:
     if at.path == "variants":
         return other_languages.variants_instead(at)
+    if at.path == "exclude":
+        return other_languages.conditions(at)
     if isinstance(at.value, list) and annotation is TrialSpec and expected != "a mapping":
         return "; to try several values write {choice: [...]}"
     if isinstance(at.value, str) and "number" in expected and re.fullmatch(SCALARS["float"], at.value):
@@ -300,7 +305,9 @@ def _other_language(root: Node, location: tuple[Any, ...], kind: str, annotation
             named = words if words.startswith("here ") else f"unknown key {shown(location[-1])}: {words}"
             return (above.path if words.startswith("here ") else at.path), named, at.where
         return None
+    words = None
     if annotation is TrialSpec:
         words = other_languages.advice(at)
-        return None if words is None else (at.path, words, at.where)
-    return None
+    elif at.path == "search.metric" and isinstance(at.value, dict):
+        words = other_languages.key("metric", at, "")
+    return None if words is None else (at.path, words, at.where)

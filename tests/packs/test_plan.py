@@ -87,8 +87,9 @@ class Results:
         for trial, key in zip(work.pack.trials, work.pack.trial_ids, strict=True):
             self.losses[key] = abs(math.log(trial.optimizer.learning_rate / 1e-3)) + trial.seed
 
-    def values(self, trials: Iterable[TrialSpec]) -> list[float]:
-        return [self.losses[trial_id(trial)] for trial in trials if trial_id(trial) in self.losses]
+    def values(self, trials: Iterable[TrialSpec], metric: str) -> list[float]:
+        sign = 1 if metric == "loss" else -1
+        return [sign * self.losses[trial_id(trial)] for trial in trials if trial_id(trial) in self.losses]
 
 
 @pytest.fixture
@@ -139,6 +140,36 @@ def test_an_optuna_search_learns(spec):
     run(search, results, 2, random.Random(1))
     distance = [abs(math.log10(trial.optimizer.learning_rate) + 3) for trial in search.planned.values()]
     assert sum(distance[-16:]) < sum(distance[:16])
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        "{trials: 9, sampler: {name: nsga2, population_size: 4}, metric: [loss, success], mode: [min, max]}",
+        "{trials: 9, sampler: {name: qmc, scramble: true}}",
+        "{trials: [6, 3], sampler: {name: tpe, n_startup_trials: 3, multivariate: true, group: true}}",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_every_sampler_proposes_the_same_settings_at_every_start_and_knows_what_is_left_out(spec, search, monkeypatch):
+    left_out: list[int] = []
+    told = optuna_search.OptunaStudy.leave_out
+    monkeypatch.setattr(optuna_search.OptunaStudy, "leave_out", lambda self, n: left_out.append(n) or told(self, n))
+    overrides = [f"search={search}", "search.method=optuna", "variants=[{steps: 10}, {steps: 20}]"]
+    spec = search_space.read(spec.path, [*overrides, "exclude=['trial.objective.q > 7']"])
+    alone = Results()
+    undisturbed = study(spec, alone)
+    run(undisturbed, alone, 1, random.Random(0))
+    assert undisturbed.exhausted
+    assert 0 < len(left_out) < 9
+    assert dict(undisturbed.left_out) == {"trial.objective.q > 7": 2 * len(left_out)}
+    assert len(undisturbed.planned) == 18 - 2 * len(left_out)
+    lengths = [trial.steps for trial in undisturbed.planned.values()]
+    assert "[" not in search[:12] or lengths.count(10) > lengths.count(20)
+    results = Results()
+    while not (again := study(spec, results)).exhausted:
+        run(again, results, workers=3, rng=random.Random(1), packs=2)
+    assert list(again.planned) == list(undisturbed.planned)
 
 
 def test_a_setting_is_told_as_failed_unless_all_of_its_seeds_have_a_value(spec, monkeypatch):
