@@ -377,19 +377,6 @@ def _computed(tree: Tree, entry: Callable[[tuple[str | int, ...]], Any]) -> Any:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def has_formula(node: Node) -> bool:
-    """Whether a tree without holes has a formula."""
-    match node.value:
-        case Formula():
-            return True
-        case dict() as entries:
-            return any(map(has_formula, entries.values()))
-        case list() as items:
-            return any(map(has_formula, items))
-        case _:
-            return False
-
-
 class MissingEntry(Refused):
     """A formula names an entry that this trial does not have."""
 
@@ -489,7 +476,7 @@ def resolved(trial: Node) -> Node:
     Raises:
         Refused: a formula has no value.
     """
-    return Resolution(trial).resolved(trial) if has_formula(trial) else trial
+    return Resolution(trial).resolved(trial)
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from sweeper.space import formulas, other_languages
+from sweeper.space.formulas import Formula
 from sweeper.space.problems import Problem, Refused, shown
 from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Node, signature
 
@@ -269,6 +270,19 @@ def holes_in(node: Node, chosen: bool = True) -> Iterator[Node]:
                 yield from holes_in(item, chosen)
 
 
+def has_formula(node: Node) -> bool:
+    """Whether a value of the tree is a formula."""
+    match node.value:
+        case Formula():
+            return True
+        case Hole(options=below) | list(below):
+            return any(map(has_formula, below))
+        case dict() as entries:
+            return any(map(has_formula, entries.values()))
+        case _:
+            return False
+
+
 def grid_size(node: Node, draws: bool = False) -> int:
     """Number of settings of the grid; of a search that draws, the most trees that one of its settings stands for."""
     match node.value:
@@ -329,6 +343,9 @@ def probes(node: Node) -> Iterator[Node]:
 def grid(node: Node) -> Iterator[Node]:
     """Every filled tree, the last axis of the document fastest."""
     match node.value:
+        case dict() as entries:
+            for values in itertools.product(*map(_axis, entries.values())):
+                yield replace(node, value=dict(zip(entries, values, strict=True)))
         case Hole(kind="choice" | "each", options=options):
             for option in options:
                 yield from grid(option)
@@ -341,9 +358,6 @@ def grid(node: Node) -> Iterator[Node]:
             yield from map(hole.at, range(hole.last + 1))
         case Hole(kind=kind):
             raise ValueError(f"{node.path}: {kind} has no grid")
-        case dict() as entries:
-            for values in itertools.product(*map(_axis, entries.values())):
-                yield replace(node, value=dict(zip(entries, values, strict=True)))
         case list() as items:
             for values in itertools.product(*map(_axis, items)):
                 yield replace(node, value=list(values))
@@ -358,6 +372,8 @@ def _axis(node: Node) -> list[Node]:
 def filled(node: Node, setting: Mapping[str, Any]) -> Node:
     """The tree with every hole that is drawn filled: by an option's index if it is indexed, else by a value."""
     match node.value:
+        case dict() as entries:
+            return replace(node, value={key: filled(entry, setting) for key, entry in entries.items()})
         case Hole(kind="each", options=options) as hole:
             return replace(node, value=replace(hole, options=[filled(option, setting) for option in options]))
         case Hole(kind="seeds"):
@@ -370,8 +386,6 @@ def filled(node: Node, setting: Mapping[str, Any]) -> Node:
             return replace(node, value=_rounded(setting[node.path]))
         case Hole(options=(low, high)):
             return replace(node, value=min(max(_rounded(setting[node.path]), low.value), high.value))
-        case dict() as entries:
-            return replace(node, value={key: filled(entry, setting) for key, entry in entries.items()})
         case list() as items:
             return replace(node, value=[filled(item, setting) for item in items])
         case _:

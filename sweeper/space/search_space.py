@@ -222,10 +222,11 @@ def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Exclusion]) -
     checked: set[tuple[Any, ...]] = set()
     if unknown := _unknown_entries(variants, exclusions):
         return unknown
+    has_formulas = any(map(holes.has_formula, variants))
     for probe in _probes(variants):
         tree = probe
         try:
-            tree = formulas.resolved(probe)
+            tree = formulas.resolved(probe) if has_formulas else probe
             if formulas.exclusion_in(tree, exclusions) is None:
                 problems += _unrepresentable(TrialSpec.model_validate(plain(tree)), tree, checked)
         except Refused as refused:

@@ -5,6 +5,7 @@ one by one, as its study proposes them. In both cases pydantic validates every f
 value names its place in the author's file.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -128,6 +129,10 @@ class SweepSpec:
         """
         return self._expansion(holes.grid(holes.filled(self.variants[setting.get("variants", 0)], setting)))
 
+    @functools.cached_property
+    def _has_formulas(self) -> bool:
+        return any(map(holes.has_formula, self.variants))
+
     def _expansion(self, trees: Iterable[Node]) -> Expansion:
         settings, trials, problems = 0, {}, []
         left_out: Counter[str] = Counter()
@@ -135,7 +140,7 @@ class SweepSpec:
         try:
             for unresolved in trees:
                 settings += 1
-                tree = formulas.resolved(unresolved)
+                tree = formulas.resolved(unresolved) if self._has_formulas else unresolved
                 if self.exclusions and (condition := formulas.exclusion_in(tree, self.exclusions)):
                     left_out[condition] += 1
                     continue
