@@ -15,8 +15,8 @@ from sweeper.packs.network_evaluation import EvaluationRun, ProtocolChanges
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work, WorkSource
+from sweeper.space.early_stopping import EarlyStopping
 from sweeper.space.resources import Resources
-from sweeper.space.search import Asha
 from sweeper.store.seal import TrialSeal
 from sweeper.store.store import Status, Store
 from sweeper.training.trainer import Trainer
@@ -29,10 +29,12 @@ class WorkKind(abc.ABC):
     Attributes:
         leaves_checkpoints: Whether an unfinished pack leaves a checkpoint in the store.
         leaves_failed_rows: Whether trials whose pack fails get failed rows.
+        early_stopping: How packs that fall behind are stopped; None if none is.
     """
 
     leaves_checkpoints: ClassVar[bool]
     leaves_failed_rows: ClassVar[bool]
+    early_stopping: EarlyStopping | None = None
 
     @abc.abstractmethod
     def run(
@@ -60,11 +62,20 @@ class Training(WorkKind):
 
     leaves_checkpoints = True
     leaves_failed_rows = True
+    early_stopping: EarlyStopping | None = None
 
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
     ) -> PackRun:
-        return pack_run.opened(work.pack, work.pending, destination, trainer(work.pack), work.segment, device_share)
+        return pack_run.opened(
+            work.pack,
+            work.pending,
+            destination,
+            trainer(work.pack),
+            work.segment,
+            device_share,
+            early_stopping=self.early_stopping,
+        )
 
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
         pending = work.pack.part(work.pending).trials if work.pending else ()
@@ -110,7 +121,6 @@ class Job:
         provenance: The origin, in every row.
         resources: The resources of one pack.
         work_kind: What workers do with the packs.
-        early_stopping: Options of ASHA; None if no trial is stopped early.
         concurrency: Largest number of packs at once; None for as many as fit.
     """
 
@@ -120,7 +130,6 @@ class Job:
     provenance: Provenance
     resources: Resources
     work_kind: WorkKind
-    early_stopping: Asha | None = None
     concurrency: int | None = None
 
 

@@ -6,6 +6,7 @@ from this class; nobody asks which method it is. `sweeper.packs.work_sources` ha
 - The settings are known before anything runs (`settings`), or each is proposed by the values of earlier ones
   (`ADAPTS`, `study`).
 - Trials of one setting may compete with each other while they train (`halving`).
+- Packs that fall behind others may be stopped (`early_stopping`).
 
 Each method is a module, and a name in `search_methods`.
 """
@@ -16,13 +17,13 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from sweeper.space.early_stopping import AnyEarlyStopping
 from sweeper.space.halving import Halving
 from sweeper.space.holes import MAX_SETTINGS, Hole, holes_in
 from sweeper.space.yaml_tree import Node
 from sweeper.trial.field_types import ListOf
 from sweeper.trial.metrics import SUCCESS
 from sweeper.trial.record import Spec
-from sweeper.trial.trial_spec import Count
 
 T = TypeVar("T")
 
@@ -30,20 +31,6 @@ OneOrMore = Annotated[ListOf[T], BeforeValidator(lambda value: value if isinstan
 """Several values, of which a single one needs no list."""
 
 Draws = Annotated[int, Field(ge=1, le=MAX_SETTINGS)]
-
-
-class Asha(Spec):
-    """Early stopping by asynchronous successive halving (Li et al., arXiv 1810.05934) of the training loss.
-
-    Attributes:
-        metric: The training curve by which packs are compared.
-        grace_steps: No trial is stopped before this step.
-        reduction_factor: One trial of this many goes on at each rung, and each rung is this many times further on.
-    """
-
-    metric: Literal["train_loss"] = "train_loss"
-    grace_steps: Count
-    reduction_factor: Annotated[int, Field(ge=2)] = 4
 
 
 class Study(abc.ABC):
@@ -89,7 +76,7 @@ class Search(Spec):
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     metric: Annotated[OneOrMore[str], Field(min_length=1)] = (SUCCESS.tail.name,)
     mode: Annotated[OneOrMore[Literal["min", "max"]], Field(min_length=1)] = ("max",)
-    early_stopping: Asha | None = None
+    early_stopping: AnyEarlyStopping | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> "Search":

@@ -27,6 +27,7 @@ from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.panels import checks
 from sweeper.panels.kinds import Panels
 from sweeper.space import formulas, holes, validation_messages
+from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
 from sweeper.space.formulas import Exclusion
 from sweeper.space.holes import MAX_SETTINGS
@@ -321,19 +322,23 @@ def _undrawable(search: Search, variants: Sequence[Node]) -> list[Problem]:
 
 def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> list[Problem]:
     """A metric that no trial will have, and a metric without a `mode`."""
-    if "metric" not in search.model_fields_set:
+    stopping = search.early_stopping
+    named = [(metric, ("metric", number)) for number, metric in enumerate(search.metric)]
+    named = named if "metric" in search.model_fields_set else []
+    named += [(stopping.metric, ("early_stopping", "metric"))] if stopping and stopping.every is not None else []
+    if not named:
         return []
-    known = ["train_loss", *TrialNames(variants).metrics]
+    known = [TRAIN_LOSS, *TrialNames(variants).metrics]
     problems = []
-    for number, metric in enumerate(search.metric):
-        at = descendant(root, ("search", "metric", number))
+    for metric, location in named:
+        at = descendant(root, ("search", *location))
         if metric not in known:
             # Tails and errors of a listed metric would make the list three times as long.
             plain_names = [name for name in dict.fromkeys(known) if metric_named(name).statistic in ("mean", "failed")]
             names = f"{', '.join(plain_names)}; most of them also with _p5 or _p95"
             hint = did_you_mean(nearest_name(metric, known))
             problems.append(Problem(at.path, f"unknown metric {shown(metric)}{hint} (known: {names})", at.where))
-    if "mode" not in search.model_fields_set:
+    if "metric" in search.model_fields_set and "mode" not in search.model_fields_set:
         at = descendant(root, ("search", "metric"))
         large = f"is missing: write 'mode: max' if {shown(search.metric[0])} is to become large, 'mode: min' if small"
         message = large if len(search.metric) == 1 else "is missing: write a direction, min or max, for each metric"

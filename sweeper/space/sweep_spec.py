@@ -202,12 +202,12 @@ def _never_warm(trials: Collection[TrialSpec]) -> list[str]:
 def _never_stopped(trials: Collection[TrialSpec], search: Search) -> list[str]:
     if search.early_stopping is None:
         return []
-    grace = search.early_stopping.grace_steps
-    short = [trial.steps for trial in trials if trial.steps <= grace]
+    name, first = search.early_stopping.first_step
+    short = [trial.steps for trial in trials if trial.steps <= first]
     if not short:
         return []
     subject = f"{counted(len(short), 'trial')} {inflected(len(short), 'is', 'are')}"
     return [
-        f"  search.early_stopping.grace_steps: {subject} never stopped early, as a training of {max(short):,} steps "
-        f"ends before step {grace + 1:,}"
+        f"  search.early_stopping.{name}: {subject} never stopped early, as a training of {max(short):,} steps "
+        f"ends before step {first + 1:,}"
     ]

@@ -193,7 +193,7 @@ def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_ma
 ):
     given: list[float | None] = []
 
-    def opened(*arguments: Any) -> _Quarters:
+    def opened(*arguments: Any, early_stopping: None) -> _Quarters:
         given.append(arguments[-1])
         return _Quarters()
 

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from optuna import distributions
 
 from sweeper.space import holes, optuna_search, yaml_tree
+from sweeper.space.early_stopping import Asha
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search import Asha, open_holes
+from sweeper.space.search import open_holes
 from sweeper.space.search_methods import GridSearch, Method
 from sweeper.space.search_space import read, search_of
 from sweeper.space.sweep_spec import SweepSpec, remarks
