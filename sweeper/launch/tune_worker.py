@@ -123,7 +123,7 @@ class PackWorker(tune.Trainable):
             if order == "stop early" and self._progress is not None and self._progress.phase == "training":
                 self._run.stop_early()
             until = time.monotonic() + seconds
-            before = self._run.progress().evaluated
+            before = None if self._progress is None else self._progress.evaluated
             while True:
                 self._progress = self._run.advance()
                 done = self._progress.phase == "done"

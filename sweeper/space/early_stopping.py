@@ -149,7 +149,7 @@ class Pruner(EarlyStopping):
     @model_validator(mode="after")
     def _regular(self) -> "Pruner":
         if self.every is None:
-            raise ValueError(f"every: is missing: the pruner {self.name} compares packs at equal steps")
+            raise ValueError(f"the pruner {self.name} compares packs at equal steps: write 'every: 1000'")
         return self
 
     def pruner(self) -> "BasePruner":

@@ -168,7 +168,8 @@ def _words(value: Any) -> str | None:
     for name in ("values", "grid_search", "options", "choices", "vals", "categorical"):
         if name in keys and isinstance(content[name], list) and keys <= _KEYS:
             unequal = ", whose entries are equally likely" if "probabilities" in keys else ""
-            return _flow({"choice": content[name]}) + unequal
+            full = f", or {_flow({'each': content[name]})} for every draw" if name == "grid_search" else ""
+            return _flow({"choice": content[name]}) + unequal + full
     if keys in ({"value"}, {"val"}, {"type", "val"}):
         return _flow(content.get("value", content.get("val")))
     for name in ("distribution", "type", "_type", "sampler"):

@@ -147,7 +147,7 @@ def test_an_optuna_search_learns(spec):
     [
         "{trials: 9, sampler: {name: nsga2, population_size: 4}, metric: [loss, success], mode: [min, max]}",
         "{trials: 9, sampler: {name: qmc, scramble: true}}",
-        "{trials: [6, 3], sampler: {name: tpe, n_startup_trials: 3, multivariate: true, group: true}}",
+        "{trials: [6, 3], sampler: {n_startup_trials: 3, multivariate: true, group: true}}",
     ],
 )
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
@@ -164,8 +164,6 @@ def test_every_sampler_proposes_the_same_settings_at_every_start_and_knows_what_
     assert 0 < len(left_out) < 9
     assert dict(undisturbed.left_out) == {"trial.objective.q > 7": 2 * len(left_out)}
     assert len(undisturbed.planned) == 18 - 2 * len(left_out)
-    lengths = [trial.steps for trial in undisturbed.planned.values()]
-    assert "[" not in search[:12] or lengths.count(10) > lengths.count(20)
     results = Results()
     while not (again := study(spec, results)).exhausted:
         run(again, results, workers=3, rng=random.Random(1), packs=2)

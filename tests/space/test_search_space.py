@@ -700,11 +700,30 @@ def test_shipped_spaces_say_their_command_and_their_size(path):
     assert spec.description
 
 
-_PATHS = ["trial.steps", "trial.model", "trial", "variants[1]", "variants", "search", "panels", "trial.seed"]
-_WORDS = ["choice", "uniform", "int", "seeds", "trial", "name", "search", "method", "random", "optuna", "trials", "q"]
+_PATHS = [
+    "exclude",
+    "trial.optimizer.beta1",
+    "search.sampler",
+    "trial.steps",
+    "trial.model",
+    "trial",
+    "variants[1]",
+    "variants",
+    "search",
+    "panels",
+    "trial.seed",
+]
+_WORDS = [
+    *("choice", "uniform", "int", "seeds", "trial", "name", "search", "method", "random", "optuna", "trials", "q"),
+    *("each", "linspace", "normal", "formula", "exclude", "step", "log", "sampler", "early_stopping", "values", "min"),
+]
 _VALUES = [
     "0", "-1", "1e-3", ".inf", ".nan", "~", "true", "{}", "[]", "[1, 2]", "{choice: [1, 2]}", "{seeds: 3}", "'x'",
-    "1e999", "9" * 30, "{uniform: [1, 2]}", "{log_uniform: [1e-3, 2]}", "*a", "&a 5", "!!set {}", "\x00", "|", "\t",
+    "1e999", "9" * 30, "{uniform: [1, 2]}", "{log_uniform: [1e-3, 2]}", "*a",
+    "{int: [1, 9], step: 2}", "{linspace: [1, 9, 3]}", "{each: [1, 2]}", "{normal: [0, 1]}", "{log_normal: [0, 1]}",
+    "{formula: trial.steps / 2}", "{formula: trial.seed}", "[trial.steps > 2]", "{values: [1, 2]}", "range(1, 9, 2)",
+    "{distribution: uniform, min: 1, max: [2]}", "${steps}", "{_type: choice, _value: 3}", "{log: 2, int: [1, 9]}",
+    "&a 5", "!!set {}", "\x00", "|", "\t",
 ]  # fmt: skip
 SHIPPED = [path.read_text() for path in sorted(SPACES.glob("*.yaml"))]
 
