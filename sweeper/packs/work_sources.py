@@ -8,8 +8,8 @@ Invariants:
     - An adaptive search proposes setting n when exactly the values of the settings up to n - WINDOW have been given to
       it, in order. So the settings depend on the space and on the results alone, never on the number of workers or on
       interruptions.
-    - The value of a setting is the mean over all of its training seeds. A setting with a training seed that failed, was
-      stopped early or has no finite value counts as failed.
+    - The value of a setting is the mean over all of its training seeds. A setting with a training seed that was stopped
+      early has been pruned; one with a training seed that failed or has no finite value has failed.
 """
 
 import statistics
@@ -35,7 +35,7 @@ def work_source(
     store: Store,
     committed: Mapping[str, Status],
     done: frozenset[Status],
-    values: Callable[[Iterable[TrialSpec], str], list[float]],
+    values: Callable[[Iterable[TrialSpec], str], list[float] | None],
     fingerprint: Callable[[TrialSpec], str | None],
 ) -> tuple[WorkSource, str]:
     """The source of the work of a sweep, and the plan in a sentence.
@@ -76,7 +76,8 @@ class AdaptiveWork(WorkSource):
         spec: A space with an adaptive search.
         committed: Status of every committed trial at the start.
         done: See `done_statuses`.
-        metric: Gives the values of a metric for trials, without those that are not finished or have no finite value.
+        metric: Gives the values of a metric for trials, without those that are not finished or have no finite value;
+            None if one was stopped early.
         holders: See `checkpointed_trials.holders`.
     """
 
@@ -85,7 +86,7 @@ class AdaptiveWork(WorkSource):
         spec: SweepSpec,
         committed: Mapping[str, Status],
         done: frozenset[Status],
-        metric: Callable[[Iterable[TrialSpec], str], list[float]],
+        metric: Callable[[Iterable[TrialSpec], str], list[float] | None],
         holders: Mapping[str, str] | None = None,
     ):
         super().__init__(done)
@@ -143,8 +144,10 @@ class AdaptiveWork(WorkSource):
         values = [self._metric(trials, name) for name in search.metric]
         if self._left_out[self._told]:
             self._study.leave_out(self._told)
+        elif any(each is None for each in values):
+            self._study.prune(self._told)
         else:
             # A mean over some training seeds would reward a setting for the training seeds that failed.
-            complete = all(len(each) == len(trials) > 0 for each in values)
-            self._study.tell(self._told, list(map(statistics.fmean, values)) if complete else None)
+            means = [statistics.fmean(each) for each in values if each and len(each) == len(trials)]
+            self._study.tell(self._told, means if len(means) == len(values) else None)
         self._told += 1

@@ -208,9 +208,12 @@ class OptunaStudy(Study):
         else:
             self._study.tell(self._asked[number], list(values))
 
+    def prune(self, number: int) -> None:
+        self._study.tell(self._asked[number], state=self._states.PRUNED)
+
     def leave_out(self, number: int) -> None:
         self._asked[number].set_constraint("exclude", 1.0)
-        self._study.tell(self._asked[number], state=self._states.PRUNED)
+        self.prune(number)
 
 
 def _in_turn(numbers: Sequence[int]) -> Iterator[int]:

@@ -45,6 +45,10 @@ class Study(abc.ABC):
         """The value of each metric for the setting that was asked for as the `number`th, from 0; None if it failed."""
 
     @abc.abstractmethod
+    def prune(self, number: int) -> None:
+        """The setting that was asked for as the `number`th, from 0, was stopped early."""
+
+    @abc.abstractmethod
     def leave_out(self, number: int) -> None:
         """The setting that was asked for as the `number`th, from 0, is one that the space leaves out."""
 

@@ -198,7 +198,7 @@ def plan_sweep(
         committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}
         done = plan.done_statuses(spec.search.stops_trials, retry_failed)
 
-        def values(trials: Iterable[TrialSpec], metric: str) -> list[float]:
+        def values(trials: Iterable[TrialSpec], metric: str) -> list[float] | None:
             return finite_values(store, trials, metric)
 
         def planned() -> tuple[plan.WorkSource, str]:

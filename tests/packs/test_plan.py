@@ -82,12 +82,15 @@ class Results:
 
     def __init__(self) -> None:
         self.losses: dict[str, float] = {}
+        self.stopped: set[str] = set()
 
     def commit(self, work: plan.Work) -> None:
         for trial, key in zip(work.pack.trials, work.pack.trial_ids, strict=True):
             self.losses[key] = abs(math.log(trial.optimizer.learning_rate / 1e-3)) + trial.seed
 
-    def values(self, trials: Iterable[TrialSpec], metric: str) -> list[float]:
+    def values(self, trials: Iterable[TrialSpec], metric: str) -> list[float] | None:
+        if any(trial_id(trial) in self.stopped for trial in trials):
+            return None
         sign = 1 if metric == "loss" else -1
         return [sign * self.losses[trial_id(trial)] for trial in trials if trial_id(trial) in self.losses]
 
@@ -171,8 +174,10 @@ def test_every_sampler_proposes_the_same_settings_at_every_start_and_knows_what_
 
 
 def test_a_setting_is_told_as_failed_unless_all_of_its_seeds_have_a_value(spec, monkeypatch):
-    """A mean over the seeds that did not diverge would reward instability."""
-    results, told = Results(), {}
+    """A mean over the seeds that did not diverge would reward instability; one that was stopped early was pruned."""
+    results, told, pruned = Results(), {}, []
+    prune = optuna_search.OptunaStudy.prune
+    monkeypatch.setattr(optuna_search.OptunaStudy, "prune", lambda self, n: pruned.append(n) or prune(self, n))
     tell = optuna_search.OptunaStudy.tell
 
     def recorded(study, number, value):
@@ -185,9 +190,11 @@ def test_a_setting_is_told_as_failed_unless_all_of_its_seeds_have_a_value(spec, 
         results.commit(work)
         if number == 2:
             del results.losses[work.pack.trial_ids[1]]
+        if number == 4:
+            results.stopped.add(work.pack.trial_ids[0])
         search.settle(work.pack.pack_id)
     assert [number for number, value in told.items() if value is None] == [2]
-    assert len(told) == 20
+    assert (len(told), pruned) == (19, [4])
 
 
 def test_a_setting_without_results_does_not_stop_the_search(spec):
