@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -14,7 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from sweeper.events import PackProgressed
 from sweeper.space import formulas, holes
+from sweeper.space.early_stopping import AnyEarlyStopping
+from sweeper.space.optuna_search import AnySampler, Sampler
 from sweeper.space.problems import Refused, SearchSpaceError
 from sweeper.space.search_space import of_text
 from sweeper.space.sweep_spec import SweepSpec
@@ -172,6 +175,27 @@ def test_samplers_that_need_further_packages_name_them(monkeypatch):
     for name, package in (("gp", "torch"), ("cma_es", "cmaes")):
         sampler = f"search={{method: optuna, trials: 3, sampler: {{name: {name}}}}}"
         assert f"'{name}' needs {package}: pip install {package}" in refusal(sampler)
+
+
+@pytest.mark.parametrize("record", [*get_args(get_args(AnySampler)[0]), *get_args(get_args(AnyEarlyStopping)[0])])
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_every_sampler_and_pruner_takes_the_fields_of_its_record(record, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
+    name = record.model_fields["name"].annotation.__args__[0]
+    if issubclass(record, Sampler):
+        assert type(record(name=name).sampler(3)).__name__ == record.OPTUNA
+    else:
+        needed = {"grace_steps": 5} if name == "asha" else {"every": 5}
+        rule = record(name=name, **needed, **({"upper": 0.3} if name == "threshold" else {})).rule()
+        packs = [
+            PackProgressed(f"pack {n}", "training", 5, 9, 1, {}, 0.5 - n / 20, 1.0, None, (5, 0.5 - n / 20))
+            for n in range(9)
+        ]
+        stopped = [rule.stops(progress) for progress in packs]
+        assert not stopped[-1], "the best of all"
+        assert not any(map(rule.stops, packs)), "a pack that comes to a step again is not compared again"
+        for progress in packs:
+            rule.ended(progress.pack_id)
 
 
 # --------------------------------------------------------------------------------------------------------------------
