@@ -57,7 +57,9 @@ def test_a_worker_says_that_it_compiles_before_it_does(strides, tmp_path):
     assert worker.step()["report"].progress.phase == "training"
 
 
-def test_a_worker_reports_every_evaluation_at_once(strides, tmp_path):
+def test_a_worker_reports_every_evaluation_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(tune_worker, "REPORT_SECONDS", 1000.0)
+    monkeypatch.setattr(tune_worker, "LONGEST_REPORT_SECONDS", 1000.0)
     stopping = Median(name="median", metric="success", mode="max", every=100)
     worker = Worker(whole(coloring_trial()), tmp_path, work_kind=Training(stopping))
     evaluated = [worker.report().progress.evaluated for _ in range(2)]

@@ -16,7 +16,7 @@ from scipy import stats
 
 from sweeper.events import PackProgressed
 from sweeper.space import formulas, holes
-from sweeper.space.early_stopping import AnyEarlyStopping
+from sweeper.space.early_stopping import AnyEarlyStopping, Asha
 from sweeper.space.optuna_search import AnySampler, Sampler
 from sweeper.space.problems import Refused, SearchSpaceError
 from sweeper.space.search_space import of_text
@@ -196,6 +196,19 @@ def test_every_sampler_and_pruner_takes_the_fields_of_its_record(record, monkeyp
         assert not any(map(rule.stops, packs)), "a pack that comes to a step again is not compared again"
         for progress in packs:
             rule.ended(progress.pack_id)
+
+
+def test_asha_stops_all_but_the_best_share_at_each_rung():
+    rule = Asha(grace_steps=10, reduction_factor=2).rule()
+
+    def stops(pack_id: str, step: int, loss: float) -> bool:
+        return rule.stops(PackProgressed(pack_id, "training", step, 99, 1, {}, loss, 1.0))
+
+    assert not stops("a", 9, 9.0), "before the first rung"
+    assert [stops(name, 12, loss) for name, loss in zip("abcd", (0.1, 0.5, 0.3, 0.4), strict=True)] == [0, 1, 0, 1]
+    assert [stops(name, step, 0.3 - step / 100) for name, step in (("c", 19), ("c", 20), ("a", 22))] == [0, 0, 0]
+    assert stops("e", 25, 0.2), "compared at the second rung alone"
+    assert not stops("f", 12, math.nan)
 
 
 # --------------------------------------------------------------------------------------------------------------------
