@@ -23,7 +23,9 @@ from sweeper.space.problems import Refused, shown
 from sweeper.space.yaml_tree import MAX_DEPTH, Node, joined
 from sweeper.trial.field_types import infinity
 
-MAX_LENGTH = 1000
+MAX_TOKENS = 200
+"""Most numbers, words and signs of a formula, so that its tree is shallow enough to be walked."""
+
 SIGNIFICANT_DIGITS = 12
 
 Tree = tuple[Any, ...]
@@ -99,16 +101,17 @@ class _Parser:
     """Reads one formula by recursive descent."""
 
     def __init__(self, text: str):
-        if len(text) > MAX_LENGTH:
-            raise _NoValue(f"a formula has at most {MAX_LENGTH:,} characters")
         self._tokens: list[tuple[str, str]] = []
         at = 0
-        while text[at:].strip():
+        text = text.rstrip()
+        while at < len(text):
             match = _TOKEN.match(text, at)
             if match is None:
                 raise _NoValue(f"cannot be read from {shown(text[at:].strip())} on")
             kind = next(kind for kind in ("number", "word", "text", "sign") if match[kind] is not None)
             self._tokens.append((kind, match[kind]))
+            if len(self._tokens) > MAX_TOKENS:
+                raise _NoValue(f"a formula has at most {MAX_TOKENS} numbers, words and signs")
             at = match.end()
         self._at, self._depth = 0, 0
 
@@ -226,7 +229,8 @@ class _Parser:
             raise self._unexpected()
         self._at += 1
         if kind == "number":
-            return "value", _bounded(float(text) if re.search(r"[.eE]", text) else int(text))
+            whole = not re.search(r"[.eE]", text)
+            return "value", _bounded(int(text) if whole and len(text) < 20 else float(text))
         if kind == "text":
             return "value", text[1:-1]
         if self._taken("("):
@@ -292,6 +296,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def _bounded(value: Any) -> Any:
+    """The value of a literal or an operation, unless it is too large for an integer of 64 bits."""
     if isinstance(value, int) and abs(value) >= 2**63:
         raise _NoValue("has an integer that is too large")
     return value
@@ -450,6 +455,8 @@ class Resolution:
             return _computed(formula.tree, entry)
         except _NoValue as error:
             raise Refused(node.path, f"{shown(formula.text)}: {error}", node.where) from None
+        except RecursionError:
+            raise Refused(node.path, "too many formulas need each other", node.where) from None
 
 
 def has_entry(trial: Node, location: Sequence[str | int]) -> bool:

@@ -269,8 +269,8 @@ def test_a_formula_may_need_another_and_real_values_have_twelve_digits():
         ("trial.steps = 3", "'=' is written =="),
         ("1 if true else 2", "a formula has no conditions"),
         ('__import__("os").system("x")', "cannot be read from"),
-        ("(" * 200, "nested deeper than 40 levels"),
-        ("1 +" * 500 + "1", "at most 1,000 characters"),
+        ("(" * 100, "nested deeper than 40 levels"),
+        ("1 +" * 500 + "1", "at most 200 numbers, words and signs"),
         ("not " * 100 + "true", "nested deeper than 40 levels"),
     ],
 )
@@ -278,7 +278,16 @@ def test_a_formula_without_value_says_why_and_where(formula, words):
     assert words in refusal(f"trial.steps={{formula: '{formula}'}}")
 
 
+def test_the_longest_formula_has_a_value():
+    (trial,) = (
+        space(f"trial.steps={{formula: {'1+' * 99}1}}", f"exclude=[{' or '.join(['1 > 2'] * 50)}]").expand().trials
+    )
+    assert trial.steps == 100
+
+
 def test_formulas_in_a_circle_name_all_of_it():
+    chain = ", ".join(f"{{formula: 'trial.evaluation.votes[{n}]'}}" for n in range(1, 900))
+    assert "too many formulas need each other" in refusal(f"trial.evaluation={{seeds: 900, votes: [{chain}, 3]}}")
     message = refusal("trial.steps={formula: trial.batch_size}", "trial.batch_size={formula: trial.steps}")
     assert "trial.steps.formula → trial.batch_size.formula → trial.steps.formula" in message
 
