@@ -1,5 +1,6 @@
 """Search spaces: every mistake gives one readable line, and the order of keys does not change the trials."""
 
+import hashlib
 import json
 import math
 import pickle
@@ -552,6 +553,9 @@ def test_random_settings_are_those_of_the_search_seed(space):
     assert first.trial_ids == space(RANDOM).expand().trial_ids
     assert set(first.trial_ids).isdisjoint(space(RANDOM.replace("seed: 3", "seed: 4")).expand().trial_ids)
     assert first.settings == 6 * 2
+    # As at commit e762526: ids of existing searches stay.
+    ids = "".join(space(RANDOM, ["search.trials=200"]).expand().trial_ids)
+    assert hashlib.sha256(ids.encode()).hexdigest()[:16] == "4326bb2415a3c42d"
 
 
 def test_a_longer_random_search_begins_with_the_shorter(space):
