@@ -105,6 +105,7 @@ class PackProgressed:
         train_loss: Mean over the sound lanes at the last point of the curve; NaN before the first point.
         steps_per_second: Training steps a second of all lanes together.
         lanes_reason: Why so many lanes, in a few words, if the worker has chosen the number.
+        evaluated: Step and value of the latest evaluation for early stopping; None if there was none.
     """
 
     pack_id: str
@@ -116,6 +117,7 @@ class PackProgressed:
     train_loss: float
     steps_per_second: float
     lanes_reason: str | None = None
+    evaluated: tuple[int, float] | None = None
 
     @property
     def news(self) -> tuple[str, int, Mapping[str, Status]]:

@@ -4,6 +4,8 @@ The best of many is also the luckiest of many, so its mean is worth little until
 """
 
 import json
+import math
+import operator
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -11,12 +13,13 @@ from typing import Any
 import pandas as pd
 
 from sweeper.analysis.halving_winners import winner_lines
-from sweeper.analysis.ranking import Ranking, goal_of, ranked_settings, ranking
-from sweeper.analysis.results import named_frame
-from sweeper.analysis.settings_table import settings, settings_table, with_deviation
+from sweeper.analysis.ranking import Goal, Ranking, goal_of, ranked_settings, ranking
+from sweeper.analysis.results import metric_column, named_frame
+from sweeper.analysis.settings_table import Setting, settings, settings_table, with_deviation
 from sweeper.analysis.table import Table, value_text
 from sweeper.messages import counted, redacted
 from sweeper.space.holes import Hole, holes_in
+from sweeper.space.search import Search
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
 from sweeper.trial.entry_names import varying_names
@@ -37,7 +40,8 @@ def ending(
     if space.search.DRAWS:
         ranked = ranking(frame, goal_of(space.search, frame))
         if ranked.ranked:
-            return ranked_settings(space.name, ranked), best_setting(ranked, space, results, address)
+            lines = best_setting(ranked, space, results, address) + pareto_front(ranked, space.search)
+            return ranked_settings(space.name, ranked), lines
     own = frame[~frame["trial_id"].isin(elsewhere)]
     return settings_table(settings(own)), winner_lines(frame, space, elsewhere)
 
@@ -66,6 +70,30 @@ def best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str |
         *written,
         "the best of many is also the luckiest of many; this trains it again with other seeds:",
         f"  {repetition(ranked, space, results, address)}",
+    ]
+
+
+def pareto_front(ranked: Ranking, search: Search) -> list[str]:
+    """A line with the ranks of the settings that no other beats in all metrics of the search; empty for one metric."""
+    if len(search.metric) == 1:
+        return []
+    goals = [Goal(*goal) for goal in zip(search.metric, search.mode, strict=True)]
+    merits = [_merits(each.setting, goals) for each in ranked.ranked]
+    front = [
+        each.rank
+        for each, own in zip(ranked.ranked, merits, strict=True)
+        if not any(other != own and all(map(operator.ge, other, own)) for other in merits)
+    ]
+    names = " and ".join(goal.text() for goal in goals)
+    return [f"not beaten in {names} together: ranks {', '.join(map(str, front))}"]
+
+
+def _merits(setting: Setting, goals: Sequence[Goal]) -> list[float]:
+    """The mean of each metric, the larger the better."""
+    means = [setting.mean(metric_column(goal.metric, setting.rows.columns) or "") for goal in goals]
+    return [
+        -math.inf if mean is None else mean.mean if goal.mode == "max" else -mean.mean
+        for mean, goal in zip(means, goals, strict=True)
     ]
 
 

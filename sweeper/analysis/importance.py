@@ -30,9 +30,9 @@ def logarithmic_entries(space: SweepSpec) -> set[str]:
 
 def _logarithmic(node: Node, path: str) -> Iterator[str]:
     match node.value:
-        case Hole(kind="log_uniform"):
+        case Hole(logarithmic=True):
             yield path
-        case Hole(kind="choice", options=options):
+        case Hole(kind="choice" | "each", options=options):
             for option in options:
                 yield from _logarithmic(option, path)
         case dict() as entries:

@@ -127,7 +127,7 @@ def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
     does not jump, of another metric its bad tail. There must be a trial, with named columns.
     """
     if search is not None and search.ranks_by_metric:
-        return Goal(search.metric, search.mode)
+        return Goal(search.metric[0], search.mode[0])
     task = task_of(trials["spec"].iloc[0])
     abilities = Abilities() if task is None else task.abilities()
     metric, steady = abilities.tail_metric, SUCCESS._replace(statistic="worst5")

@@ -198,9 +198,11 @@ def _task(text: str) -> Task | None:
 # Trials
 
 
-def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> list[float]:
-    """The finite values of the metric, of the finished trials among these."""
+def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> list[float] | None:
+    """The finite values of the metric, of the finished trials among these; None if one of them was stopped early."""
     rows = named(store.trials(map(trial_id, chosen)))
+    if "stopped" in rows["status"].to_pylist():
+        return None
     name = metric_column(metric, rows.column_names)
     if name is None:
         return []

@@ -104,6 +104,8 @@ def start(
         output.say(str(plan))
         if dry_run:
             require_room(plan, address)
+            for line in plan.examples():
+                output.say(line)
             output.say(f"  cost: {plan.cost(output.say)}")
             return 0
         result = train(plan, address=address, concurrency=concurrency, interruption=interruption, output=output)

@@ -15,8 +15,8 @@ from sweeper.packs.network_evaluation import EvaluationRun, ProtocolChanges
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work, WorkSource
+from sweeper.space.early_stopping import EarlyStopping
 from sweeper.space.resources import Resources
-from sweeper.space.search import Asha
 from sweeper.store.seal import TrialSeal
 from sweeper.store.store import Status, Store
 from sweeper.training.trainer import Trainer
@@ -26,10 +26,12 @@ from sweeper.trial.provenance import Provenance
 class WorkKind(abc.ABC):
     """What workers do with packs.
 
-    Where it `makes_rows`, an unfinished pack leaves a checkpoint, and trials whose pack fails get failed rows.
+    Where it `makes_rows`, an unfinished pack leaves a checkpoint, and trials whose pack fails get failed rows. Packs
+    that fall behind are stopped by `early_stopping`, if there is any.
     """
 
     makes_rows: ClassVar[bool]
+    early_stopping: EarlyStopping | None = None
 
     @abc.abstractmethod
     def run(
@@ -50,11 +52,20 @@ class Training(WorkKind):
     """Packs are trained, evaluated by the protocols of their trials, and committed."""
 
     makes_rows = True
+    early_stopping: EarlyStopping | None = None
 
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
     ) -> PackRun:
-        return pack_run.opened(work.pack, work.pending, destination, trainer(work.pack), work.segment, device_share)
+        return pack_run.opened(
+            work.pack,
+            work.pending,
+            destination,
+            trainer(work.pack),
+            work.segment,
+            device_share,
+            early_stopping=self.early_stopping,
+        )
 
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
         pending = work.pack.part(work.pending).trials if work.pending else ()
@@ -98,7 +109,6 @@ class Job:
     provenance: Provenance  # the origin, in every row
     resources: Resources  # the resources of one pack
     work_kind: WorkKind  # what workers do with the packs
-    early_stopping: Asha | None = None  # options of ASHA; None if no trial is stopped early
     concurrency: int | None = None  # largest number of packs at once; None for as many as fit
 
 

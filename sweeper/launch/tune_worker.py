@@ -113,10 +113,12 @@ class PackWorker(tune.Trainable):
             if order == "stop early" and self._progress is not None and self._progress.phase == "training":
                 self._run.stop_early()
             until = time.monotonic() + seconds
+            before = None if self._progress is None else self._progress.evaluated
             while True:
                 self._progress = self._run.advance()
-                if self._progress.phase == "done" or time.monotonic() >= until:
-                    done = self._progress.phase == "done"
+                done = self._progress.phase == "done"
+                # The driver compares each evaluation, and may stop the pack before it goes on.
+                if done or self._progress.evaluated != before or time.monotonic() >= until:
                     return Report(done=done, progress=self._progress, refused_checkpoint=refused)
         except BaseException as error:
             own = plugins.raised_by_plugin(error)

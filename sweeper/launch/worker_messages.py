@@ -53,11 +53,8 @@ class Report:
     refused_checkpoint: str | None = None
 
     def result(self) -> dict[str, Any]:
-        """The Tune result: the report itself, and the values that Tune and its scheduler read."""
-        result: dict[str, Any] = {"report": self, "done": self.done}
-        if self.progress is not None and self.progress.phase != "compiling":
-            result |= {"step": self.progress.step, "train_loss": self.progress.train_loss}
-        return result
+        """The Tune result: the report itself, and what Tune reads."""
+        return {"report": self, "done": self.done}
 
 
 def encoded(work: Work) -> dict[str, Any]:

@@ -162,7 +162,9 @@ class HalvingWork(WorkSource):
             StoreError: the store cannot be read.
         """
         super().__init__(done)
-        searches = halving.searches(spec.expand().trials)
+        expansion = spec.expand()
+        self.settings, self.left_out = expansion.settings, Counter(expansion.left_out)
+        searches = halving.searches(expansion.trials)
         self.searches = [tuple(map(trial_id, starts)) for starts in searches]
         self.planned = {trial_id(trial): trial for starts in searches for trial in starts}
         _refuse_rungs_outside(spec, halving.rungs, self.planned.values())

@@ -3,8 +3,10 @@
 Invariant: a row says `finished` or `stopped` only if the weights and every metric are finite.
 """
 
+import contextlib
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import jax
@@ -19,6 +21,7 @@ from sweeper.training import evaluation
 from sweeper.training.trainer import BROKEN_BY, FAILURES
 from sweeper.trial import contracts
 from sweeper.trial.contracts import ContractError
+from sweeper.trial.trial_spec import TrialSpec
 
 
 def lane_result(row: TrialResult, training: PackTraining, index: int) -> TrialResult:
@@ -53,6 +56,18 @@ def lane_result(row: TrialResult, training: PackTraining, index: int) -> TrialRe
     weights, spent = weights_of(network), (time.monotonic() - begun, time.process_time() - cpu_begun)
     timings = _timings(training, training.step, *spent)
     return replace(row, metrics=metrics, outcomes=outcomes, network=weights, timings=timings)
+
+
+def mean_metric(trials: Sequence[TrialSpec], training: PackTraining, metric: str) -> float:
+    """The mean of a metric over the sound lanes of a pack, by the protocol of each trial; NaN if no lane has it."""
+    values = []
+    for index, trial in enumerate(trials):
+        if not np.asarray(training.state.failure)[index]:
+            with contextlib.suppress(ContractError):  # the row will say so
+                metrics, _ = evaluation.evaluate(trial, lane(training.state.network, index))
+                values.append(metrics.get(metric, math.nan))
+    finite = [value for value in values if math.isfinite(value)]
+    return float(np.mean(finite)) if finite else math.nan
 
 
 def _failed(row: TrialResult, training: PackTraining, kind: str, message: str, step: int) -> TrialResult:

@@ -32,10 +32,11 @@ from sweeper.packs import checkpoint, device_memory
 from sweeper.packs.checkpoint import Checkpoint
 from sweeper.packs.checkpointed_trials import continued_checkpoint
 from sweeper.packs.device_memory import LaneChoice, chosen_lanes, halved, out_of_memory
-from sweeper.packs.lane_result import lane_result
+from sweeper.packs.lane_result import lane_result, mean_metric
 from sweeper.packs.pack_training import PackTraining, after_stride, begun, lane_curves
 from sweeper.packs.packing import Pack, stack
 from sweeper.packs.plan import Segment
+from sweeper.space.early_stopping import TRAIN_LOSS, EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.store import Status, Store, StoreError, TrialResult
 from sweeper.training.trainer import Trainer
@@ -91,6 +92,8 @@ class PackRun:
         refused_checkpoint: Why the run did not continue its checkpoint, in a few words; None if nothing was refused.
         continued: The checkpoint from which the run began.
         lane_choice: How many lanes are trained at once and why, if this run has chosen that.
+        early_stopping: What is evaluated while the pack trains; None if nothing is.
+        evaluated: Step and value of the latest of these evaluations.
     """
 
     pack_id: str
@@ -109,6 +112,8 @@ class PackRun:
     refused_checkpoint: str | None = None
     continued: Checkpoint | None = None
     lane_choice: LaneChoice | None = None
+    early_stopping: EarlyStopping | None = None
+    evaluated: tuple[int, float] | None = None
 
     @property
     def fingerprint(self) -> str | None:
@@ -129,11 +134,13 @@ class PackRun:
             train_loss=self.training.train_loss(),
             steps_per_second=self.training.step * lanes / seconds if seconds else 0.0,
             lanes_reason=None if self.lane_choice is None else self.lane_choice.reason,
+            evaluated=self.evaluated,
         )
 
     def advance(self) -> PackProgressed:
         """One stride: some steps of training, or the evaluation and commit of one trial."""
         if self.progress().phase == "training":
+            before = self.training.step
             try:
                 self.training = after_stride(self.trainer, self.stacked, self.training)
                 fits = True
@@ -145,6 +152,7 @@ class PackRun:
                 # Not within `except`: the exception's frames hold arrays of the failed call.
                 self._go_on_with_half_the_lanes()
                 return self.progress()
+            self._evaluate_if_due(before)
             waited = time.monotonic() - self.saved_at
             if self.training.step >= self.segment.until:
                 self._end_segment()
@@ -156,6 +164,23 @@ class PackRun:
         if not self.pending and self.segment.ending != "pause":
             self._forget_checkpoint()
         return self.progress()
+
+    def _evaluate_if_due(self, before: int) -> None:
+        """Evaluate the pack for early stopping, at the end of the first stride at or after each multiple of `every`."""
+        step, watched = self.training.step, self.early_stopping
+        if watched is None or watched.every is None or step >= self.segment.until:
+            return
+        if step // watched.every == before // watched.every:
+            return
+        begun = time.process_time()
+        if watched.metric == TRAIN_LOSS:
+            value = self.training.train_loss()
+        else:
+            value = mean_metric(self.pack.trials, self.training, watched.metric)
+        seconds = self.training.seconds
+        spent = {"cpu_seconds": seconds["cpu_seconds"] + time.process_time() - begun}
+        self.training = dataclasses.replace(self.training, seconds=seconds | spent)
+        self.evaluated = step, value
 
     def _end_segment(self) -> None:
         """What is to be done at the last step of the segment, apart from evaluations.
@@ -251,6 +276,7 @@ def opened(
     trainer: Trainer | None = None,
     segment: Segment | None = None,
     device_share: float | None = None,
+    early_stopping: EarlyStopping | None = None,
 ) -> PackRun:
     """The run of a pack, from its checkpoint if the checkpoint fits.
 
@@ -262,6 +288,7 @@ def opened(
         segment: The part of the training that is to be done; by default all of it.
         device_share: Share of an accelerator that belongs to the pack; as many lanes are trained at once as fit into
             this share of its memory. None trains all lanes at once, as on a CPU.
+        early_stopping: What is evaluated while the pack trains; the caller decides what follows.
     """
     device_memory.forget_peak()
     segment = segment or Segment(pack.trials[0].steps, "finish")
@@ -288,6 +315,7 @@ def opened(
         refused_checkpoint=refused,
         continued=saved,
         lane_choice=choice,
+        early_stopping=early_stopping,
     )
     if training.step >= segment.until:
         run._end_segment()  # an earlier run died between the last step and the first commit

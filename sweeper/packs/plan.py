@@ -10,7 +10,7 @@ Invariants:
 """
 
 import abc
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -146,6 +146,8 @@ class WorkSource(abc.ABC):
         planned: All trials known so far by id, committed ones included.
         steps: Training steps of all trials that were pending, together.
         impossible: For each setting that cannot be trained, a message that says why.
+        settings: Number of settings so far, those that are left out included.
+        left_out: How many of them each condition of the space leaves out.
         grown: Called when more trials are planned, before they are handed out.
     """
 
@@ -154,6 +156,8 @@ class WorkSource(abc.ABC):
         self.planned: dict[str, TrialSpec] = {}
         self.steps = 0
         self.impossible: list[str] = []
+        self.settings = 0
+        self.left_out: Counter[str] = Counter()
         self.grown: Callable[[], None] = lambda: None
         self._waiting: deque[Work] = deque()
 

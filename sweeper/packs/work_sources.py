@@ -8,11 +8,12 @@ Invariants:
     - An adaptive search proposes setting n when exactly the values of the settings up to n - WINDOW have been given to
       it, in order. So the settings depend on the space and on the results alone, never on the number of workers or on
       interruptions.
-    - The value of a setting is the mean over all of its training seeds. A setting with a training seed that failed, was
-      stopped early or has no finite value counts as failed.
+    - The value of a setting is the mean over all of its training seeds. A setting with a training seed that was stopped
+      early has been pruned; one with a training seed that failed or has no finite value has failed.
 """
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from sweeper.messages import counted
@@ -34,7 +35,7 @@ def work_source(
     store: Store,
     committed: Mapping[str, Status],
     done: frozenset[Status],
-    values: Callable[[Iterable[TrialSpec]], list[float]],
+    values: Callable[[Iterable[TrialSpec], str], list[float] | None],
     fingerprint: Callable[[TrialSpec], str | None],
 ) -> tuple[WorkSource, str]:
     """The source of the work of a sweep, and the plan in a sentence.
@@ -63,7 +64,9 @@ def work_source(
     trials = tuple(expansion.trials)
     planned = plan(trials, spec.pack_lanes, committed, done, holders(store, trials, spec.pack_lanes))
     counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
-    return ListedWork(planned), f"{expansion.summary} · {counts}"
+    listed = ListedWork(planned)
+    listed.settings, listed.left_out = expansion.settings, Counter(expansion.left_out)
+    return listed, f"{expansion.summary} · {counts}"
 
 
 class AdaptiveWork(WorkSource):
@@ -73,8 +76,8 @@ class AdaptiveWork(WorkSource):
         spec: A space with an adaptive search.
         committed: Status of every committed trial at the start.
         done: See `done_statuses`.
-        metric: Gives the values of `search.metric` for trials, without those that are not finished or have no finite
-            value.
+        metric: Gives the values of a metric for trials, without those that are not finished or have no finite value;
+            None if one was stopped early.
         holders: See `checkpointed_trials.holders`.
     """
 
@@ -83,14 +86,15 @@ class AdaptiveWork(WorkSource):
         spec: SweepSpec,
         committed: Mapping[str, Status],
         done: frozenset[Status],
-        metric: Callable[[Iterable[TrialSpec]], list[float]],
+        metric: Callable[[Iterable[TrialSpec], str], list[float] | None],
         holders: Mapping[str, str] | None = None,
     ):
         super().__init__(done)
         self._study = spec.search.study(spec.variants)
         self._spec, self._committed, self._metric, self._holders = spec, committed, metric, holders
-        self._settings = spec.search.trials or 0
+        self._settings = spec.search.draws
         self._trials: list[tuple[TrialSpec, ...]] = []
+        self._left_out: list[bool] = []
         self._open: list[set[str]] = []
         self._told = 0
         self._advance()
@@ -119,9 +123,14 @@ class AdaptiveWork(WorkSource):
 
     def _ask(self) -> None:
         try:
-            trials = self._spec.trials_of(self._study.ask())
+            asked = self._spec.trials_of(self._study.ask())
+            self._left_out += [not asked.trials]
+            trials = asked.trials
+            self.settings += asked.settings
+            self.left_out.update(asked.left_out)
         except SearchSpaceError as error:
             self.impossible.append(str(error))
+            self._left_out += [False]
             trials = ()
         # A trial that an earlier setting has planned is under way or done already.
         new = (trial for trial in trials if trial_id(trial) not in self.planned)
@@ -131,9 +140,14 @@ class AdaptiveWork(WorkSource):
         self._open.append({work.pack.pack_id for work in part.work})
 
     def _tell(self) -> None:
-        trials = self._trials[self._told]
-        values = self._metric(trials)
-        # A mean over some training seeds would reward a setting for the training seeds that failed.
-        complete = len(values) == len(trials) > 0
-        self._study.tell(self._told, statistics.fmean(values) if complete else None)
+        trials, search = self._trials[self._told], self._spec.search
+        values = [self._metric(trials, name) for name in search.metric]
+        if self._left_out[self._told]:
+            self._study.leave_out(self._told)
+        elif any(each is None for each in values):
+            self._study.prune(self._told)
+        else:
+            # A mean over some training seeds would reward a setting for the training seeds that failed.
+            means = [statistics.fmean(each) for each in values if each and len(each) == len(trials)]
+            self._study.tell(self._told, means if len(means) == len(values) else None)
         self._told += 1

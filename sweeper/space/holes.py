@@ -1,7 +1,8 @@
 """A trial with holes is a tree in which some values are left open; grids, draws and checks are walks over the tree.
 
 A choice may hold whole records, and these may have holes of their own. So the size of a grid is a sum over the entries
-of a choice and a product over the keys of a mapping. A hole is named by its path in the document, which is unique.
+of a choice and a product over the keys of a mapping. A hole is named by its path in the document, which is unique. The
+formulas of a tree (`formulas`) are no holes: they have a value as soon as the tree is filled.
 
 Invariants:
     - Each value of a filled tree has the path of its hole and of its entry.
@@ -12,17 +13,36 @@ Invariants:
 
 import itertools
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Literal
 
-from sweeper.space.problems import Problem, shown
-from sweeper.space.yaml_tree import RESERVED, Node, signature
+from sweeper.space import formulas, other_languages
+from sweeper.space.formulas import Formula
+from sweeper.space.problems import Problem, Refused, shown
+from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Node, signature
 
 MAX_SETTINGS = 1_000_000
 SIGNIFICANT_DIGITS = 6
 
-RANGES = ("uniform", "log_uniform", "int")
+LEAST_QUANTILE = 2.0**-53
+"""The least quantile of a normal distribution that is drawn: 8.2 standard deviations below the mean."""
+
+RANGES = ("uniform", "log_uniform", "int", "normal", "log_normal")
+"""Holes that are drawn; a grid takes those with a step."""
+
+SPACED = ("linspace", "logspace")
+"""Holes with numbers at equal distances between two ends."""
+
+OPTIONS = {"uniform": ("step",), "int": ("step", "log")}
+"""What may stand beside the key that opens a hole."""
+
+
+Kind = Literal[
+    "choice", "each", "uniform", "log_uniform", "int", "normal", "log_normal", "linspace", "logspace", "seeds"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +51,52 @@ class Hole:
 
     Attributes:
         kind: The key that opened it.
-        options: The entries of a choice, which may have holes themselves; the two ends of a range; the number of seeds.
+        options: The entries of a choice, which may have holes themselves; the numbers of a spaced hole; the two ends of
+            a range; mean and standard deviation; the number of seeds.
+        step: Distance of the values of a range; None if every value of the range is possible.
+        log: Whether integers are drawn uniformly in their logarithm.
     """
 
-    kind: Literal["choice", "uniform", "log_uniform", "int", "seeds"]
+    kind: Kind
     options: Sequence[Node]
+    step: int | float | None = None
+    log: bool = False
+
+    @property
+    def indexed(self) -> bool:
+        """Whether the hole is one of its options, and a setting holds the index."""
+        return self.kind in ("choice", *SPACED)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether a search that draws settings draws this hole, and does not take it in full."""
+        return self.kind not in ("seeds", "each")
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether the hole is uniform, or symmetric, on a logarithmic scale."""
+        return self.log or self.kind in ("log_uniform", "log_normal", "logspace")
+
+    @property
+    def last(self) -> int:
+        """The number of the last step of a range with steps, counted from 0 at the lower end."""
+        low, high = (Fraction(repr(end.value)) for end in self.options)
+        return int((high - low) / Fraction(repr(self.step)))
+
+    def at(self, number: int) -> Node:
+        """The value of a range with steps after so many steps."""
+        low, high = self.options
+        value = Fraction(repr(low.value)) + number * Fraction(repr(self.step))
+        return replace(low if number < self.last else high, value=_rounded(value) if self.kind != "int" else int(value))
+
+
+def _rounded(value: Any) -> float:
+    """Few digits are the same on every machine, although logarithms round differently, and legible in every table."""
+    return float(f"{float(value):.{SIGNIFICANT_DIGITS}g}")
 
 
 def with_holes(node: Node, location: tuple[Any, ...], problems: list[Problem]) -> Node:
-    """The node in which every mapping that opens a hole is a `Hole`; `location` is the node's place in the trial."""
+    """The node with a `Hole` or a `Formula` for every mapping that opens one; `location` is its place in the trial."""
     match node.value:
         case dict() as entries:
             kinds = RESERVED + (("seeds",) if location == ("seed",) else ())
@@ -47,93 +104,204 @@ def with_holes(node: Node, location: tuple[Any, ...], problems: list[Problem]) -
             if not opening:
                 below = {key: with_holes(entry, (*location, key), problems) for key, entry in entries.items()}
                 return replace(node, value=below)
-            if len(entries) > 1:
-                names = ", ".join(f"'{key}'" for key in entries)
-                problems.append(
-                    Problem(node.path, f"a hole has one key and nothing beside it, not {names}", node.where)
-                )
-            else:
-                return replace(node, value=_hole(opening[0], entries[opening[0]], location, problems))
-            return node
+            try:
+                kind = opening[0]
+                beside = {key: entry for key, entry in entries.items() if key != kind}
+                _refuse_beside(node, kind, beside)
+                if kind == "formula":
+                    return replace(entries[kind], value=formulas.parsed(entries[kind]))
+                return replace(node, value=_hole(kind, entries[kind], beside, location, problems))
+            except Refused as refused:
+                problems.append(refused.problem)
+                return node
         case list() as items:
             return replace(node, value=[with_holes(item, (*location, i), problems) for i, item in enumerate(items)])
         case _:
             return node
 
 
-def _hole(kind: Any, content: Node, location: tuple[Any, ...], problems: list[Problem]) -> Hole:
-    def refuse(node: Node, message: str) -> Hole:
-        problems.append(Problem(node.path, message, node.where))
-        return Hole("choice", [node])
+def _refuse_beside(node: Node, kind: str, beside: Mapping[Any, Node]) -> None:
+    """Refuse keys beside the key of a hole that the hole does not know."""
+    allowed = OPTIONS.get(kind, ())
+    for key, entry in beside.items():
+        if key not in allowed:
+            words = other_languages.beside(kind, node, key)
+            known = " and ".join(f"'{option}'" for option in allowed)
+            default = f"'{kind}' may have {known} beside it" if known else "a hole has one key and nothing beside it"
+            names = ", ".join(f"'{other}'" for other in node.value)
+            raise Refused(node.path, words or f"{default}, not {names}", entry.where)
 
+
+def _hole(
+    kind: Any, content: Node, beside: Mapping[Any, Node], location: tuple[Any, ...], problems: list[Problem]
+) -> Hole:
     value = content.value
     if kind == "seeds":
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            return refuse(content, f"expected the number of training seeds, 1 or more, got {shown(value)}")
+            raise _refused(content, f"expected the number of training seeds, 1 or more, got {shown(value)}")
         if value > MAX_SETTINGS:
-            return refuse(content, f"must be at most {MAX_SETTINGS:,} training seeds, got {value:,}")
+            raise _refused(content, f"must be at most {MAX_SETTINGS:,} training seeds, got {value:,}")
         return Hole("seeds", [content])
+    if kind == "each" and isinstance(value, dict) and any(key in SPACED for key in value):
+        inner = with_holes(content, location, problems).value
+        return Hole("each", inner.options if isinstance(inner, Hole) else [content])
     if not isinstance(value, list):
-        return refuse(content, f"expected a list{' of two ends' if kind in RANGES else ''}, got {shown(value)}")
-    if kind == "choice":
+        what = {"linspace": " [first, last, number]", "logspace": " [first, last, number]"}.get(kind, "")
+        what = " of two ends" if kind in RANGES else what
+        raise _refused(content, f"expected a list{what}, got {shown(value)}{other_languages.listed(content, kind)}")
+    if kind in ("choice", "each"):
         if not value:
-            return refuse(content, "the axis is empty")
+            raise _refused(content, "the axis is empty")
         seen: dict[Any, Node] = {}
         for option in value:
             if (earlier := seen.setdefault(signature(option), option)) is not option:
-                return refuse(option, f"repeats {earlier.path} ({shown(option.value)})")
-        return Hole("choice", [with_holes(option, location, problems) for option in value])
-    if len(value) != 2:
-        return refuse(content, f"expected a list of two ends, got {len(value)}")
-    for end in value:
-        if isinstance(end.value, bool) or not isinstance(end.value, int | float) or not math.isfinite(end.value):
-            return refuse(end, f"the end of a range must be a finite number, got {shown(end.value)}")
-        if kind == "int" and not isinstance(end.value, int):
-            return refuse(end, f"expected an integer, got {shown(end.value)}")
-        if kind == "int" and abs(end.value) > 2**53:
-            return refuse(end, f"the end of a range must be at most 2^53, got {shown(end.value)}")
-        if kind == "log_uniform" and end.value <= 0:
-            return refuse(end, f"must be above 0 on a logarithmic scale, got {shown(end.value)}")
-    low, high = value
-    if low.value == high.value:
-        return refuse(content, f"both ends are {shown(low.value)}; write the value itself")
-    if low.value > high.value:
-        return refuse(content, f"the range is upside down: {shown(low.value)} is above {shown(high.value)}")
+                raise _refused(option, f"repeats {earlier.path} ({shown(option.value)})")
+        return Hole(kind, [with_holes(option, location, problems) for option in value])
+    if kind in SPACED:
+        return Hole(kind, _spaced(kind, content))
+    return _range(kind, content, beside)
+
+
+def _refused(node: Node, message: str) -> Refused:
+    return Refused(node.path, message, node.where)
+
+
+def _range(kind: Any, content: Node, beside: Mapping[Any, Node]) -> Hole:
+    bell = kind in ("normal", "log_normal")
+    _require_numbers(content, kind, "a mean and a standard deviation" if bell else "two ends", 2)
+    low, high = content.value
+    if bell:
+        if high.value <= 0:
+            raise _refused(high, f"the standard deviation must be above 0, got {shown(high.value)}")
+        if kind == "log_normal" and abs(low.value) + 10 * high.value > math.log(float(2**1000)):
+            raise _refused(content, "is mean and standard deviation of the logarithm, which cannot be so large")
+        return Hole(kind, [replace(end, value=float(end.value)) for end in content.value])
+    step, log = None, False
+    if "step" in beside:
+        step = beside["step"].value
+        fits = isinstance(step, int) if kind == "int" else isinstance(step, int | float)
+        if not fits or isinstance(step, bool) or not 0 < step < math.inf:
+            number = "an integer" if kind == "int" else "a number"
+            raise _refused(beside["step"], f"expected {number} above 0, got {shown(step)}")
+        if step > high.value - low.value:
+            raise _refused(beside["step"], f"{shown(step)} is longer than the range")
+    if "log" in beside:
+        log = beside["log"].value
+        if not isinstance(log, bool):
+            raise _refused(beside["log"], f"expected true or false, got {shown(log)}")
+        if log and step is not None:
+            raise _refused(beside["log"], "integers have a step or a logarithmic scale; for both write logspace")
+        if log and low.value < 1:
+            raise _refused(low, f"must be above 0 on a logarithmic scale, got {shown(low.value)}")
     if kind == "int":
-        return Hole(kind, value)
-    return Hole(kind, [replace(end, value=float(end.value)) for end in value])
+        return Hole(kind, content.value, step, log)
+    return Hole(kind, [replace(end, value=float(end.value)) for end in content.value], step)
 
 
-def holes_in(node: Node) -> Iterator[Node]:
-    """Every hole, those inside choices included."""
+def _require_numbers(content: Node, kind: str, what: str, count: int) -> None:
+    """Refuse a list that does not hold two ends in order, and whatever else belongs to the hole."""
+    numbers = content.value
+    if len(numbers) != count:
+        raise _refused(content, f"expected a list of {what}, got {len(numbers)}")
+    bell = kind in ("normal", "log_normal")
+    for end in numbers[:2]:
+        name = "the end of a range" if not bell else "a mean or a standard deviation"
+        if isinstance(end.value, bool) or not isinstance(end.value, int | float) or not math.isfinite(end.value):
+            advice = "; a formula is no end: draw the entry alone, and use it in the formula of another"
+            hint = advice if isinstance(end.value, dict) and "formula" in end.value else ""
+            raise _refused(end, f"{name} must be a finite number, got {shown(end.value)}{hint}")
+        if kind == "int" and not isinstance(end.value, int):
+            raise _refused(end, f"expected an integer, got {shown(end.value)}")
+        if kind == "int" and abs(end.value) > 2**53:
+            raise _refused(end, f"the end of a range must be at most 2^53, got {shown(end.value)}")
+        if kind in ("log_uniform", "logspace") and end.value <= 0:
+            advice = "; ends are the values themselves, not exponents" if kind == "logspace" else ""
+            raise _refused(end, f"must be above 0 on a logarithmic scale, got {shown(end.value)}{advice}")
+    low, high = numbers[:2]
+    if bell:
+        return
+    if low.value == high.value:
+        raise _refused(content, f"both ends are {shown(low.value)}; write the value itself")
+    if low.value > high.value and kind not in SPACED:
+        raise _refused(content, f"the range is upside down: {shown(low.value)} is above {shown(high.value)}")
+
+
+def _spaced(kind: str, content: Node) -> list[Node]:
+    """The numbers of a `linspace` or `logspace`, both ends included; integers if all of them are whole."""
+    _require_numbers(content, kind, "first, last and number of values", 3)
+    first, last, number = content.value
+    count = number.value
+    if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= MAX_NODES:
+        raise _refused(number, f"expected how many values there are, 2 to {MAX_NODES:,}, got {shown(count)}")
+    low, high = first.value, last.value
+    if kind == "linspace":
+        exact = [
+            Fraction(repr(low)) + (Fraction(repr(high)) - Fraction(repr(low))) * i / (count - 1) for i in range(count)
+        ]
+        middle = [int(value) if value.denominator == 1 else _rounded(value) for value in exact]
+    else:
+        logs = math.log(low), math.log(high)
+        middle = [_rounded(math.exp(logs[0] + (logs[1] - logs[0]) * i / (count - 1))) for i in range(count)]
+    values = [low, *middle[1:-1], high]
+    if all(float(value).is_integer() for value in values) and isinstance(low, int) and isinstance(high, int):
+        values = [int(value) for value in values]
+    else:
+        values = [float(value) for value in values]
+    if len(set(values)) < count:
+        raise _refused(number, f"{count:,} values between {shown(low)} and {shown(high)} are not all different")
+    return [Node(value, f"{content.path}[{i}]", number.where) for i, value in enumerate(values)]
+
+
+def holes_in(node: Node, chosen: bool = True) -> Iterator[Node]:
+    """Every hole; `chosen` says whether those inside the entries of choices are included."""
     match node.value:
-        case Hole(kind="choice", options=options):
+        case Hole(kind="choice" | "each" as kind, options=options):
             yield node
-            for option in options:
-                yield from holes_in(option)
+            if chosen or kind == "each":
+                for option in options:
+                    yield from holes_in(option, chosen)
         case Hole():
             yield node
         case dict() as entries:
             for entry in entries.values():
-                yield from holes_in(entry)
+                yield from holes_in(entry, chosen)
         case list() as items:
             for item in items:
-                yield from holes_in(item)
+                yield from holes_in(item, chosen)
 
 
-def grid_size(node: Node) -> int:
-    """Number of settings of the grid."""
+def has_formula(node: Node) -> bool:
+    """Whether a value of the tree is a formula."""
     match node.value:
-        case Hole(kind="choice", options=options):
-            return sum(grid_size(option) for option in options)
+        case Formula():
+            return True
+        case Hole(options=below) | list(below):
+            return any(map(has_formula, below))
+        case dict() as entries:
+            return any(map(has_formula, entries.values()))
+        case _:
+            return False
+
+
+def grid_size(node: Node, draws: bool = False) -> int:
+    """Number of settings of the grid; of a search that draws, the most trees that one of its settings stands for."""
+    match node.value:
+        case Hole(kind="choice", options=options) if draws:
+            return max(grid_size(option, draws) for option in options)
+        case Hole(kind="choice" | "each", options=options):
+            return sum(grid_size(option, draws) for option in options)
         case Hole(kind="seeds", options=[count]):
             return count.value
+        case Hole() if draws:
+            return 1
+        case Hole(step=step) as hole if step is not None:
+            return hole.last + 1
         case Hole(options=options):
             return len(options)
         case dict() as entries:
-            return math.prod(grid_size(entry) for entry in entries.values())
+            return math.prod(grid_size(entry, draws) for entry in entries.values())
         case list() as items:
-            return math.prod(grid_size(item) for item in items)
+            return math.prod(grid_size(item, draws) for item in items)
         case _:
             return 1
 
@@ -142,14 +310,18 @@ def probes(node: Node) -> Iterator[Node]:
     """Filled trees that together hold every constant, every entry of every choice and both ends of every range.
 
     There are as many trees as the axes have values together. Of training seeds only the largest is probed: when it is
-    legal, all smaller seeds are legal.
+    legal, all smaller seeds are legal. Of a normal distribution, which has no ends, its median is probed.
     """
     match node.value:
-        case Hole(kind="choice", options=options):
+        case Hole(kind="choice" | "each", options=options):
             for option in options:
                 yield from probes(option)
         case Hole(kind="seeds", options=[count]):
             yield replace(count, value=count.value - 1)
+        case Hole(kind="normal" | "log_normal", options=[mean, _]) as hole:
+            yield replace(mean, value=_rounded(drawn(hole, 0.5)))
+        case Hole(step=step) as hole if step is not None:
+            yield from (hole.at(0), hole.at(hole.last))
         case Hole(options=options):
             yield from options
         case dict() as entries:
@@ -171,17 +343,21 @@ def probes(node: Node) -> Iterator[Node]:
 def grid(node: Node) -> Iterator[Node]:
     """Every filled tree, the last axis of the document fastest."""
     match node.value:
-        case Hole(kind="choice", options=options):
+        case dict() as entries:
+            for values in itertools.product(*map(_axis, entries.values())):
+                yield replace(node, value=dict(zip(entries, values, strict=True)))
+        case Hole(kind="choice" | "each", options=options):
             for option in options:
                 yield from grid(option)
         case Hole(kind="seeds", options=[count]):
             for seed in range(count.value):
                 yield replace(count, value=seed)
+        case Hole(kind="linspace" | "logspace", options=options):
+            yield from options
+        case Hole(step=step) as hole if step is not None:
+            yield from map(hole.at, range(hole.last + 1))
         case Hole(kind=kind):
             raise ValueError(f"{node.path}: {kind} has no grid")
-        case dict() as entries:
-            for values in itertools.product(*map(_axis, entries.values())):
-                yield replace(node, value=dict(zip(entries, values, strict=True)))
         case list() as items:
             for values in itertools.product(*map(_axis, items)):
                 yield replace(node, value=list(values))
@@ -194,21 +370,22 @@ def _axis(node: Node) -> list[Node]:
 
 
 def filled(node: Node, setting: Mapping[str, Any]) -> Node:
-    """The tree with every hole but the training seeds filled: by an entry's index for a choice, else by a value."""
+    """The tree with every hole that is drawn filled: by an option's index if it is indexed, else by a value."""
     match node.value:
-        case Hole(kind="choice", options=options):
-            return filled(options[setting[node.path]], setting)
-        case Hole(kind="seeds"):
-            return node
-        case Hole(kind="int"):
-            return replace(node, value=int(setting[node.path]))
-        case Hole(options=(low, high)):
-            # Few digits are the same on every machine, although logarithms round differently, and legible in every
-            # table.
-            rounded = float(f"{setting[node.path]:.{SIGNIFICANT_DIGITS}g}")
-            return replace(node, value=min(max(rounded, low.value), high.value))
         case dict() as entries:
             return replace(node, value={key: filled(entry, setting) for key, entry in entries.items()})
+        case Hole(kind="each", options=options) as hole:
+            return replace(node, value=replace(hole, options=[filled(option, setting) for option in options]))
+        case Hole(kind="seeds"):
+            return node
+        case Hole(options=options) as hole if hole.indexed:
+            return filled(options[setting[node.path]], setting)
+        case Hole(kind="int"):
+            return replace(node, value=int(setting[node.path]))
+        case Hole(kind="normal" | "log_normal"):
+            return replace(node, value=_rounded(setting[node.path]))
+        case Hole(options=(low, high)):
+            return replace(node, value=min(max(_rounded(setting[node.path]), low.value), high.value))
         case list() as items:
             return replace(node, value=[filled(item, setting) for item in items])
         case _:
@@ -216,14 +393,23 @@ def filled(node: Node, setting: Mapping[str, Any]) -> Node:
 
 
 def drawn(hole: Hole, u: float) -> Any:
-    """The value, or the index of a choice, that a uniform number in [0, 1) draws from the hole."""
-    if hole.kind == "choice":
+    """The value, or the index of an option, that a uniform number in [0, 1) draws from the hole."""
+    if hole.indexed:
         return int(u * len(hole.options))
+    if hole.step is not None:
+        return hole.at(int(u * (hole.last + 1))).value
     low, high = (end.value for end in hole.options)
     match hole.kind:
+        case "int" if hole.log:
+            # Each integer has the share of the logarithm from half below it to half above it, as in Optuna.
+            value = math.exp(math.log(low - 0.5) * (1 - u) + math.log(high + 0.5) * u)
+            return min(max(round(value), low), high)
         case "int":
             return low + int(u * (high - low + 1))
         case "log_uniform":
             return math.exp(math.log(low) * (1 - u) + math.log(high) * u)
+        case "normal" | "log_normal":
+            value = low + high * statistics.NormalDist().inv_cdf(max(u, LEAST_QUANTILE))
+            return value if hole.kind == "normal" else math.exp(value)
         case _:
             return low * (1 - u) + high * u

@@ -1,74 +1,264 @@
-"""Optuna search: a tree-structured Parzen estimator (Bergstra et al., 2011) proposes settings by earlier values."""
+"""Optuna search: a sampler of Optuna proposes settings by the values of earlier ones.
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+Every kind of hole is one of Optuna's own distributions, with its step and its scale, so that a sampler sees order and
+distance. Holes of an entry that is not chosen are not asked for: Optuna knows such conditions by what a trial has.
+"""
+
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
 
 from sweeper.messages import counted
-from sweeper.space.holes import Hole
-from sweeper.space.search import Search, Study, open_holes
+from sweeper.space.holes import Hole, drawn
+from sweeper.space.search import Search, Study, holes_by_path
 from sweeper.space.yaml_tree import Node
+from sweeper.trial.field_types import Count, Positive
+from sweeper.trial.record import Spec
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
+    from optuna.trial import Trial
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Sampler(Spec):
+    """What all samplers have; the fields of each are arguments of Optuna's class, with its names and defaults.
+
+    Attributes:
+        name: Of the sampler.
+    """
+
+    OPTUNA: ClassVar[str]
+    """Optuna's class."""
+
+    NEEDS: ClassVar[tuple[str, ...]] = ()
+    """Packages that it needs beside Optuna."""
+
+    FIXED: ClassVar[Mapping[str, Any]] = {}
+    """Arguments that a space does not choose."""
+
+    MANY_METRICS: ClassVar[bool] = True
+    """Whether it can search for the Pareto front of several metrics."""
+
+    name: str
+
+    @model_validator(mode="after")
+    def _available(self) -> "Sampler":
+        missing = [package for package in self.NEEDS if importlib.util.find_spec(package) is None]
+        if missing:
+            raise ValueError(f"name: '{self.name}' needs {' and '.join(missing)}: pip install {' '.join(missing)}")
+        return self
+
+    def sampler(self, seed: int) -> "BaseSampler":
+        """The sampler, with this seed of its draws."""
+        import optuna
+
+        return getattr(optuna.samplers, self.OPTUNA)(seed=seed, **self.FIXED, **self.model_dump(exclude={"name"}))
+
+
+class Tpe(Sampler):
+    """Tree-structured Parzen estimators (Bergstra et al., 2011), which count settings under way as bad ones."""
+
+    OPTUNA = "TPESampler"
+    FIXED: ClassVar = {"constant_liar": True}
+
+    name: Literal["tpe"] = "tpe"
+    n_startup_trials: Count = 10
+    n_ei_candidates: Count = 24
+    multivariate: bool | None = None
+    group: bool = False
+
+    @model_validator(mode="after")
+    def _grouped(self) -> "Tpe":
+        if self.group and not self.multivariate:
+            raise ValueError("group: needs 'multivariate: true'")
+        return self
+
+
+class Gp(Sampler):
+    """Bayesian optimisation with a Gaussian process."""
+
+    OPTUNA = "GPSampler"
+    NEEDS = ("torch",)
+    FIXED: ClassVar = {"warn_independent_sampling": False}
+
+    name: Literal["gp"]
+    n_startup_trials: Count = 10
+    deterministic_objective: bool = False
+
+
+class CmaEs(Sampler):
+    """CMA-ES (Hansen, 2016) of the numbers of a space; choices are drawn at random."""
+
+    OPTUNA = "CmaEsSampler"
+    NEEDS = ("cmaes",)
+    FIXED: ClassVar = {"warn_independent_sampling": False}
+    MANY_METRICS = False
+
+    name: Literal["cma_es"]
+    sigma0: Positive | None = None
+    n_startup_trials: Count = 1
+    popsize: Annotated[int, Field(ge=2)] | None = None
+    use_separable_cma: bool = False
+    with_margin: bool = False
+    lr_adapt: bool = False
+
+
+class NsgaII(Sampler):
+    """NSGA-II (Deb et al., 2002), an evolutionary search for the Pareto front of several metrics."""
+
+    OPTUNA = "NSGAIISampler"
+
+    name: Literal["nsga2"]
+    population_size: Annotated[int, Field(ge=2)] = 50
+    mutation_prob: Share | None = None
+    crossover_prob: Share = 0.9
+    swapping_prob: Share = 0.5
+
+
+class Qmc(Sampler):
+    """A quasi-random sequence, which covers the space more evenly than random draws do."""
+
+    OPTUNA = "QMCSampler"
+    FIXED: ClassVar = {"warn_independent_sampling": False, "warn_asynchronous_seeding": False}
+
+    name: Literal["qmc"]
+    qmc_type: Literal["sobol", "halton"] = "sobol"
+    scramble: bool = False
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, str):
+        raise ValueError(f"a sampler is written {{name: {value}}}, with its options beside the name")
+    return {"name": "tpe", **value} if isinstance(value, dict) else value
+
+
+AnySampler = Annotated[Tpe | Gp | CmaEs | NsgaII | Qmc, Field(discriminator="name"), BeforeValidator(_named)]
+"""A sampler by its name, or by a mapping of its name and options; TPE where no name is given."""
 
 
 class OptunaSearch(Search):
-    """Asks an Optuna study for `trials` settings."""
+    """Asks an Optuna study for `trials` settings.
+
+    Attributes:
+        sampler: What proposes the settings.
+    """
 
     DRAWS = True
     ADAPTS = True
 
     method: Literal["optuna"]
+    sampler: AnySampler = Tpe()
+
+    @model_validator(mode="after")
+    def _one_metric(self) -> "OptunaSearch":
+        if len(self.metric) > 1 and not self.sampler.MANY_METRICS:
+            raise ValueError(f"metric: the sampler {self.sampler.name} improves one metric, not {len(self.metric)}")
+        return self
 
     def study(self, variants: Sequence[Node]) -> "OptunaStudy":
-        return OptunaStudy(self, distributions(variants))
+        return OptunaStudy(self, variants)
 
     def title(self, trials: int) -> str:
-        return f"an Optuna search of {counted(self.trials or 0, 'setting')}, {counted(trials, 'trial')} so far"
+        return f"an Optuna search of {counted(self.draws, 'setting')}, {counted(trials, 'trial')} so far"
+
+
+_DIRECTIONS = {"min": "MINIMIZE", "max": "MAXIMIZE"}
 
 
 class OptunaStudy(Study):
-    """A study with a seeded sampler, which counts open settings as bad ones (`constant_liar`)."""
+    """A study with a seeded sampler."""
 
-    def __init__(self, search: OptunaSearch, distributions: "dict[str, BaseDistribution]"):
+    def __init__(self, search: OptunaSearch, variants: Sequence[Node]):
         import optuna  # a second of import that only this search needs
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        sampler = optuna.samplers.TPESampler(seed=search.seed, constant_liar=True)
-        direction = "maximize" if search.mode == "max" else "minimize"
-        self._study = optuna.create_study(sampler=sampler, direction=direction)
-        self._failed = optuna.trial.TrialState.FAIL
-        self._distributions = distributions
-        self._asked: list[optuna.trial.Trial] = []
+        self._states = optuna.trial.TrialState
+        directions = [optuna.study.StudyDirection[_DIRECTIONS[mode]] for mode in search.mode]
+        self._study = optuna.create_study(sampler=search.sampler.sampler(search.seed), directions=directions)
+        self._variants = variants
+        self._own_numbers = _in_turn(search.trials or ()) if len(search.trials or ()) > 1 else None
+        self._asked: list[Trial] = []
 
     def ask(self) -> Mapping[str, Any]:
-        self._asked.append(self._study.ask(self._distributions))
-        return self._asked[-1].params
+        if self._own_numbers is not None:
+            self._study.enqueue_trial({"variants": next(self._own_numbers)})
+        trial = self._study.ask()
+        self._asked.append(trial)
+        setting: dict[str, Any] = {}
+        if len(self._variants) > 1:
+            setting["variants"] = trial.suggest_categorical("variants", range(len(self._variants)))
+        self._suggest(trial, self._variants[setting.get("variants", 0)], setting)
+        return setting
 
-    def tell(self, number: int, value: float | None) -> None:
-        if value is None:
-            self._study.tell(self._asked[number], state=self._failed)
+    def _suggest(self, trial: "Trial", node: Node, setting: dict[str, Any]) -> None:
+        """Suggest a value for every open hole of a tree, and of the entries that are chosen."""
+        for path, hole in holes_by_path(node).items():
+            setting[path] = _value(hole, _suggested(trial, path, hole))
+            if hole.kind == "choice":
+                self._suggest(trial, hole.options[setting[path]], setting)
+
+    def tell(self, number: int, values: Sequence[float] | None) -> None:
+        if values is None:
+            self._study.tell(self._asked[number], state=self._states.FAIL)
         else:
-            self._study.tell(self._asked[number], value)
+            self._study.tell(self._asked[number], list(values))
+
+    def prune(self, number: int) -> None:
+        self._study.tell(self._asked[number], state=self._states.PRUNED)
+
+    def leave_out(self, number: int) -> None:
+        self._asked[number].set_constraint("exclude", 1.0)
+        self.prune(number)
 
 
-def distributions(variants: Sequence[Node]) -> "dict[str, BaseDistribution]":
-    """Optuna's distribution of every open hole, in the order of paths.
+def _in_turn(numbers: Sequence[int]) -> Iterator[int]:
+    """The variants of the settings: one of each in turn, as long as its number of draws lasts."""
+    for turn in range(max(numbers)):
+        yield from (variant for variant, number in enumerate(numbers) if turn < number)
 
-    For a choice, the index of its entry is drawn. Holes inside an entry that was not chosen have no influence.
+
+def distribution(hole: Hole) -> "BaseDistribution":
+    """Optuna's distribution of a hole.
+
+    For a choice, the index of its entry is drawn; for numbers at equal distances their index, which is ordered; for a
+    normal distribution, the quantile.
     """
-    return {path: _distribution(hole) for path, hole in open_holes(variants).items()}
-
-
-def _distribution(hole: Hole) -> "BaseDistribution":
     from optuna import distributions
 
+    low, high = (end.value for end in hole.options[:2]) if not hole.indexed else (0, 1)
     match hole.kind:
         case "choice":
             return distributions.CategoricalDistribution(range(len(hole.options)))
+        case "linspace" | "logspace":
+            return distributions.IntDistribution(0, len(hole.options) - 1)
+        case "normal" | "log_normal":
+            return distributions.FloatDistribution(0.0, 1.0)
         case "int":
-            low, high = (end.value for end in hole.options)
-            return distributions.IntDistribution(low, high)
+            last = high if hole.step is None else hole.at(hole.last).value
+            return distributions.IntDistribution(low, last, log=hole.log, step=int(hole.step or 1))
         case kind:
-            low, high = (end.value for end in hole.options)
-            return distributions.FloatDistribution(low, high, log=kind == "log_uniform")
+            last = high if hole.step is None else hole.at(hole.last).value
+            return distributions.FloatDistribution(low, last, log=kind == "log_uniform", step=hole.step)
+
+
+def _suggested(trial: "Trial", path: str, hole: Hole) -> Any:
+    from optuna import distributions
+
+    match distribution(hole):
+        case distributions.CategoricalDistribution(choices=choices):
+            return trial.suggest_categorical(path, choices)
+        case distributions.IntDistribution() as whole:
+            return trial.suggest_int(path, whole.low, whole.high, step=whole.step, log=whole.log)
+        case distributions.FloatDistribution() as real:
+            return trial.suggest_float(path, real.low, real.high, step=real.step, log=real.log)
+    raise AssertionError(hole)
+
+
+def _value(hole: Hole, suggested: Any) -> Any:
+    """The value that a suggestion stands for."""
+    return drawn(hole, min(suggested, 1 - 2**-53)) if hole.kind in ("normal", "log_normal") else suggested

@@ -6,36 +6,31 @@ from this class; nobody asks which method it is. `sweeper.packs.work_sources` ha
 - The settings are known before anything runs (`settings`), or each is proposed by the values of earlier ones
   (`ADAPTS`, `study`).
 - Trials of one setting may compete with each other while they train (`halving`).
+- Packs that fall behind others may be stopped (`early_stopping`).
 
 Each method is a module, and a name in `search_methods`.
 """
 
 import abc
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from sweeper.space.early_stopping import AnyEarlyStopping
 from sweeper.space.halving import Halving
 from sweeper.space.holes import MAX_SETTINGS, Hole, holes_in
 from sweeper.space.yaml_tree import Node
+from sweeper.trial.field_types import ListOf
 from sweeper.trial.metrics import SUCCESS
 from sweeper.trial.record import Spec
-from sweeper.trial.trial_spec import Count
 
+T = TypeVar("T")
 
-class Asha(Spec):
-    """Early stopping by asynchronous successive halving (Li et al., arXiv 1810.05934) of the training loss.
+OneOrMore = Annotated[ListOf[T], BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value])]
+"""Several values, of which a single one needs no list."""
 
-    Attributes:
-        metric: The training curve by which packs are compared.
-        grace_steps: No trial is stopped before this step.
-        reduction_factor: One trial of this many goes on at each rung, and each rung is this many times further on.
-    """
-
-    metric: Literal["train_loss"] = "train_loss"
-    grace_steps: Count
-    reduction_factor: Annotated[int, Field(ge=2)] = 4
+Draws = Annotated[int, Field(ge=1, le=MAX_SETTINGS)]
 
 
 class Study(abc.ABC):
@@ -46,8 +41,16 @@ class Study(abc.ABC):
         """The next setting: for every path in `open_holes` a value, or the index of an entry of a choice."""
 
     @abc.abstractmethod
-    def tell(self, number: int, value: float | None) -> None:
-        """The value of the setting that was asked for as the `number`th, from 0; None if it has no value."""
+    def tell(self, number: int, values: Sequence[float] | None) -> None:
+        """The value of each metric for the setting that was asked for as the `number`th, from 0; None if it failed."""
+
+    @abc.abstractmethod
+    def prune(self, number: int) -> None:
+        """The setting that was asked for as the `number`th, from 0, was stopped early."""
+
+    @abc.abstractmethod
+    def leave_out(self, number: int) -> None:
+        """The setting that was asked for as the `number`th, from 0, is one that the space leaves out."""
 
 
 class Search(Spec):
@@ -57,10 +60,12 @@ class Search(Spec):
 
     Attributes:
         method: Name of the method.
-        trials: Number of settings to draw, each with all of its training seeds; None for a method that takes all.
+        trials: Number of settings to draw, each with all of its training seeds, or one number for each variant; None
+            for a method that takes all.
         seed: Seed of the draws.
-        metric: What an adaptive search improves, averaged over training seeds; given together with `mode`.
-        mode: Whether the metric is to become small or large.
+        metric: What an adaptive search improves, averaged over training seeds; given together with `mode`. A search
+            for a Pareto front has several.
+        mode: Whether each metric is to become small or large.
         early_stopping: Stops trials that fall behind.
     """
 
@@ -71,11 +76,11 @@ class Search(Spec):
     """Whether settings depend on the values of earlier settings, so that they are not known before the search runs."""
 
     method: str
-    trials: Annotated[int, Field(ge=1, le=MAX_SETTINGS)] | None = None
+    trials: Annotated[OneOrMore[Draws], Field(min_length=1)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
-    metric: str = SUCCESS.tail.name
-    mode: Literal["min", "max"] = "max"
-    early_stopping: Asha | None = None
+    metric: Annotated[OneOrMore[str], Field(min_length=1)] = (SUCCESS.tail.name,)
+    mode: Annotated[OneOrMore[Literal["min", "max"]], Field(min_length=1)] = ("max",)
+    early_stopping: AnyEarlyStopping | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> "Search":
@@ -83,7 +88,18 @@ class Search(Spec):
             raise ValueError(f"trials: a {self.method} is run whole; the number of settings is for methods that draw")
         if self.DRAWS and self.trials is None:
             raise ValueError(f"method: '{self.method}' needs search.trials, the number of settings to draw")
+        if len(self.metric) > 1 and not self.ADAPTS:
+            raise ValueError(f"metric: a {self.method} ranks by one metric; several are for Optuna's samplers")
+        if len(set(self.metric)) < len(self.metric):
+            raise ValueError("metric: names a metric twice")
+        if "mode" in self.model_fields_set and len(self.mode) != len(self.metric):
+            raise ValueError(f"mode: {len(self.metric)} metrics need as many directions, got {len(self.mode)}")
         return self
+
+    @property
+    def draws(self) -> int:
+        """Number of settings to draw; 0 for a method that takes all."""
+        return sum(self.trials or ())
 
     def settings(self, variants: Sequence[Node]) -> Iterator[Node]:
         """The filled tree of every setting and training seed, in order.
@@ -130,10 +146,16 @@ class Search(Spec):
 def open_holes(variants: Sequence[Node]) -> dict[str, Hole]:
     """Every hole that is drawn, by its path, in the order of paths.
 
-    Seeds are left out, since every setting is trained with all of its seeds. Where there are several variants, the
-    index of the variant is drawn as the choice `variants`.
+    Seeds and axes that are taken in full are left out, since every setting is trained with all of them. Where there are
+    several variants, the index of the variant is drawn as the choice `variants`.
     """
-    holes = {node.path: node.value for variant in variants for node in holes_in(variant)}
+    holes = {node.path: node.value for variant in variants for node in holes_in(variant) if node.value.drawn}
     if len(variants) > 1:
         holes["variants"] = Hole("choice", variants)
-    return {path: holes[path] for path in sorted(holes) if holes[path].kind != "seeds"}
+    return {path: holes[path] for path in sorted(holes)}
+
+
+def holes_by_path(node: Node) -> dict[str, Hole]:
+    """The holes of a tree that are drawn whatever is chosen in others, by path, in the order of paths."""
+    holes = {hole.path: hole.value for hole in holes_in(node, chosen=False) if hole.value.drawn}
+    return {path: holes[path] for path in sorted(holes)}

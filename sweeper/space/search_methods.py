@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from sweeper.messages import inflected
 from sweeper.space import holes
+from sweeper.space.formulas import Resolution
 from sweeper.space.halving import Halving, Rung
 from sweeper.space.optuna_search import OptunaSearch
 from sweeper.space.search import Search, open_holes
@@ -43,9 +44,18 @@ class RandomSearch(Search):
     method: Literal["random"]
 
     def settings(self, variants: Sequence[Node]) -> Iterator[Node]:
+        assert self.trials is not None
+        if len(self.trials) == 1:
+            return self._drawn(variants, self.draws, str(self.seed))
+        own = enumerate(zip(variants, self.trials, strict=True))
+        return itertools.chain.from_iterable(
+            self._drawn((variant,), draws, f"{self.seed}/variants[{number}]") for number, (variant, draws) in own
+        )
+
+    def _drawn(self, variants: Sequence[Node], draws: int, stream: str) -> Iterator[Node]:
         open_to_draw = open_holes(variants)
-        for index in range(self.trials or 0):
-            streams = {path: random.Random(f"{self.seed}/{index}/{path}") for path in open_to_draw}
+        for index in range(draws):
+            streams = {path: random.Random(f"{stream}/{index}/{path}") for path in open_to_draw}
             setting = {path: holes.drawn(hole, streams[path].random()) for path, hole in open_to_draw.items()}
             yield from holes.grid(holes.filled(variants[setting.get("variants", 0)], setting))
 
@@ -77,7 +87,7 @@ class HalvingSearch(Search):
 
     def settings(self, variants: Sequence[Node]) -> Iterator[Node]:
         for tree in itertools.chain.from_iterable(map(holes.grid, variants)):
-            seed = tree.value.get("seed", Node(0, f"{tree.path}.seed", None))
+            seed = Resolution(tree).resolved(tree.value.get("seed", Node(0, f"{tree.path}.seed", None)))
             for start in range(self.starts):
                 yield replace(tree, value=tree.value | {"seed": replace(seed, value=seed.value * self.starts + start)})
 

@@ -23,12 +23,14 @@ import jax
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sweeper.messages import did_you_mean, nearest_name
+from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.panels import checks
 from sweeper.panels.kinds import Panels
-from sweeper.space import holes, validation_messages
+from sweeper.space import formulas, holes, validation_messages
+from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
-from sweeper.space.holes import MAX_SETTINGS, Hole
+from sweeper.space.formulas import Exclusion
+from sweeper.space.holes import MAX_SETTINGS
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
 from sweeper.space.resources import Resources
 from sweeper.space.search import Search
@@ -71,6 +73,7 @@ class _Document(BaseModel):
     description: str = ""
     trial: dict[Any, Any]
     variants: Annotated[list[dict[Any, Any]], Field(min_length=1)] = [{}]
+    exclude: list[Any] = []
     search: SearchMethod = GridSearch()
     resources: Resources = Resources()
     panels: Panels = ()
@@ -164,10 +167,12 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     patches = root.value["variants"].value if "variants" in root.value else [replace(trial, value={})]
     stop_at(_ill_formed(trial, patches))
     problems: list[Problem] = []
-    variants = tuple(holes.with_holes(merged(trial, patch), (), problems) for patch in patches)
-    stop_at(problems + _without_effect(overrides, variants))
-    stop_at(_too_many(top.search, variants) + _undrawable(top.search, variants))
-    stop_at(_illegal_values(variants))
+    whole = [merged(trial, patch) for patch in patches]
+    variants = tuple(holes.with_holes(tree, (), problems) for tree in whole)
+    exclusions = _exclusions(root, problems)
+    stop_at(problems + _without_effect(overrides, whole))
+    stop_at(_too_many(top.search, root, variants) + _undrawable(top.search, variants))
+    stop_at(_illegal_values(variants, exclusions))
     stop_at(_wrong_metric(top.search, root, variants))
     return SweepSpec(
         name=top.name,
@@ -180,6 +185,7 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
         overrides=overrides,
         document=root,
         variants=variants,
+        exclusions=exclusions,
     )
 
 
@@ -197,27 +203,69 @@ def _ill_formed(trial: Node, patches: Sequence[Node]) -> list[Problem]:
     return problems
 
 
-def _illegal_values(variants: Sequence[Node]) -> list[Problem]:
-    """Constants, entries of choices and ends of ranges that do not fit their fields."""
+def _exclusions(root: Node, problems: list[Problem]) -> tuple[Exclusion, ...]:
+    """The conditions of a document."""
+    exclusions = []
+    for node in root.value["exclude"].value if "exclude" in root.value else ():
+        try:
+            exclusions.append(Exclusion(formulas.parsed(node), node))
+        except Refused as refused:
+            problems.append(refused.problem)
+    return tuple(exclusions)
+
+
+def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Exclusion]) -> list[Problem]:
+    """Constants, entries of choices and ends of ranges that do not fit their fields, and formulas without a value.
+
+    Values that meet only in probes that are left out are checked when the space is expanded.
+    """
     problems: list[Problem] = []
     checked: set[tuple[Any, ...]] = set()
-    for probe in itertools.chain.from_iterable(map(holes.probes, variants)):
+    if unknown := _unknown_entries(variants, exclusions):
+        return unknown
+    has_formulas = any(map(holes.has_formula, variants))
+    for probe in _probes(variants):
+        tree = probe
         try:
-            problems += _unrepresentable(TrialSpec.model_validate(plain(probe)), probe, checked)
+            tree = formulas.resolved(probe) if has_formulas else probe
+            if formulas.exclusion_in(tree, exclusions) is None:
+                problems += _unrepresentable(TrialSpec.model_validate(plain(tree)), tree, checked)
+        except Refused as refused:
+            problems.append(refused.problem)
         except ValidationError as error:
-            problems += validation_messages.problems_of(error, probe, TrialSpec)
+            problems += validation_messages.problems_of(error, tree, TrialSpec)
         if len(problems) > MAX_FAILURES:
             break
     return problems
 
 
-def _without_effect(overrides: Sequence[str], variants: Sequence[Node]) -> list[Problem]:
-    """Overrides of the trial that a later override, or every variant, overrides again."""
+def _unknown_entries(variants: Sequence[Node], exclusions: Sequence[Exclusion]) -> list[Problem]:
+    """A problem for each condition with an entry that no setting has."""
+    unseen = [(location, each.node) for each in exclusions for location in each.formula.entries]
+    for probe in _probes(variants):
+        if not unseen:
+            return []
+        unseen = [(location, node) for location, node in unseen if not formulas.has_entry(probe, location)]
+    message = "no setting has {}; a condition names what the space writes"
+    return [Problem(node.path, message.format(formulas.path_of(location)), node.where) for location, node in unseen]
+
+
+def _probes(variants: Sequence[Node]) -> Iterator[Node]:
+    return itertools.chain.from_iterable(map(holes.probes, variants))
+
+
+def _without_effect(overrides: Sequence[str], trials: Sequence[Node]) -> list[Problem]:
+    """Overrides of the trial that a later override, or every variant, overrides again.
+
+    Args:
+        overrides: All overrides.
+        trials: The whole trial of each variant, as written.
+    """
 
     def origins(node: Node) -> Iterator[Where]:
         yield node.where
         match node.value:
-            case Hole(options=below) | list(below):
+            case list(below):
                 pass
             case dict() as entries:
                 below = entries.values()
@@ -230,7 +278,7 @@ def _without_effect(overrides: Sequence[str], variants: Sequence[Node]) -> list[
         return []
     anchors = "has no effect: aliases are written out before a --set"
     problems = [Problem(text.partition("=")[0], anchors, text) for text in overrides if text.startswith(ANCHORS)]
-    effective = {origin for variant in variants for origin in origins(variant)}
+    effective = {origin for trial in trials for origin in origins(trial)}
     message = "has no effect: every variant, or a later --set, says otherwise"
     return problems + [
         Problem(override.partition("=")[0], message, override)
@@ -239,10 +287,16 @@ def _without_effect(overrides: Sequence[str], variants: Sequence[Node]) -> list[
     ]
 
 
-def _too_many(search: Search, variants: Sequence[Node]) -> list[Problem]:
+def _too_many(search: Search, root: Node, variants: Sequence[Node]) -> list[Problem]:
+    """More settings or values than a space may have, and numbers of draws that do not fit the variants."""
+    if search.trials is not None and len(search.trials) not in (1, len(variants)):
+        at = descendant(root, ("search", "trials"))
+        found = f"{len(search.trials)} numbers for {counted(len(variants), 'variant')}"
+        return [Problem(at.path, f"{found}; write one number for all, or one for each", at.where)]
     values = sum(len(hole.value.options) for variant in variants for hole in holes.holes_in(variant))
     starts = 1 if search.halving is None else search.halving.starts
-    settings = 0 if search.DRAWS else starts * sum(map(holes.grid_size, variants))
+    draws = search.draws * max(holes.grid_size(variant, draws=True) for variant in variants)
+    settings = draws if search.DRAWS else starts * sum(map(holes.grid_size, variants))
     for count, what in ((settings, "settings"), (values, "values on all axes together")):
         if count > MAX_SETTINGS:
             # The product of many axes may have more digits than Python likes to print.
@@ -257,30 +311,37 @@ def _undrawable(search: Search, variants: Sequence[Node]) -> list[Problem]:
         return []
     methods = [record.model_fields["method"].annotation for record in typing.get_args(Method) if record.DRAWS]
     names = " or ".join(typing.get_args(method)[0] for method in methods)
-    message = f"needs search.method {names}; a {search.method} takes choice"
+    message = f"needs search.method {names}; a {search.method} takes choice, linspace, logspace and ranges with a step"
     return [
         Problem(node.path, f"'{node.value.kind}' {message}", node.where)
         for variant in variants
         for node in holes.holes_in(variant)
-        if node.value.kind in holes.RANGES
+        if node.value.kind in holes.RANGES and node.value.step is None
     ]
 
 
 def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> list[Problem]:
     """A metric that no trial will have, and a metric without a `mode`."""
-    if "metric" not in search.model_fields_set:
+    stopping = search.early_stopping
+    named = [(metric, ("metric", number)) for number, metric in enumerate(search.metric)]
+    named = named if "metric" in search.model_fields_set else []
+    named += [(stopping.metric, ("early_stopping", "metric"))] if stopping and stopping.every is not None else []
+    if not named:
         return []
-    known = ["train_loss", *TrialNames(variants).metrics]
-    at = descendant(root, ("search", "metric"))
-    metric, problems = shown(search.metric), []
-    if search.metric not in known:
-        # Tails and errors of a listed metric would make the list three times as long.
-        plain_names = [name for name in dict.fromkeys(known) if metric_named(name).statistic in ("mean", "failed")]
-        names = f"{', '.join(plain_names)}; most of them also with _p5 or _p95"
-        hint = did_you_mean(nearest_name(search.metric, known))
-        problems.append(Problem(at.path, f"unknown metric {metric}{hint} (known: {names})", at.where))
-    if "mode" not in search.model_fields_set:
-        message = f"is missing: write 'mode: max' if {metric} is to become large, 'mode: min' if small"
+    known = [TRAIN_LOSS, *TrialNames(variants).metrics]
+    problems = []
+    for metric, location in named:
+        at = descendant(root, ("search", *location))
+        if metric not in known:
+            # Tails and errors of a listed metric would make the list three times as long.
+            plain_names = [name for name in dict.fromkeys(known) if metric_named(name).statistic in ("mean", "failed")]
+            names = f"{', '.join(plain_names)}; most of them also with _p5 or _p95"
+            hint = did_you_mean(nearest_name(metric, known))
+            problems.append(Problem(at.path, f"unknown metric {shown(metric)}{hint} (known: {names})", at.where))
+    if "metric" in search.model_fields_set and "mode" not in search.model_fields_set:
+        at = descendant(root, ("search", "metric"))
+        large = f"is missing: write 'mode: max' if {shown(search.metric[0])} is to become large, 'mode: min' if small"
+        message = large if len(search.metric) == 1 else "is missing: write a direction, min or max, for each metric"
         problems.append(Problem("search.mode", message, at.where))
     return problems
 

@@ -5,7 +5,9 @@ one by one, as its study proposes them. In both cases pydantic validates every f
 value names its place in the author's file.
 """
 
-from collections.abc import Collection, Mapping
+import functools
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,9 @@ from pydantic import ValidationError
 
 from sweeper.messages import counted, inflected
 from sweeper.panels.kinds import Panel
-from sweeper.space import holes, validation_messages
-from sweeper.space.problems import SearchSpaceError
+from sweeper.space import formulas, holes, validation_messages
+from sweeper.space.formulas import Exclusion
+from sweeper.space.problems import Problem, Refused, SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, Resources
 from sweeper.space.search import Search
 from sweeper.space.yaml_tree import Node, plain
@@ -33,25 +36,30 @@ class Expansion:
     Attributes:
         trials: Each once, in the order of the document.
         trial_ids: Their ids, in the same order.
-        settings: Number of settings before equal ones were merged.
+        settings: Number of settings before equal ones were merged and others left out.
+        left_out: How many settings a condition leaves out, by condition; the first that holds counts.
     """
 
     trials: tuple[TrialSpec, ...]
     trial_ids: tuple[str, ...]
     settings: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def merged(self) -> int:
         """How many settings are equal to an earlier one, because they differ in nothing that the baseline uses."""
-        return self.settings - len(self.trials)
+        return self.settings - sum(self.left_out.values()) - len(self.trials)
 
     @property
     def summary(self) -> str:
         """Such as "40 settings, 18 equal to others, 22 trials"."""
-        if not self.merged:
+        left_out = sum(self.left_out.values())
+        if not self.merged and not left_out:
             return counted(self.settings, "trial")
-        settings, trials = counted(self.settings, "setting"), counted(len(self.trials), "trial")
-        return f"{settings}, {self.merged:,} equal to others, {trials}"
+        parts = [counted(self.settings, "setting")]
+        parts += [f"{left_out:,} left out"] if left_out else []
+        parts += [f"{self.merged:,} equal to others"] if self.merged else []
+        return ", ".join([*parts, counted(len(self.trials), "trial")])
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,7 @@ class SweepSpec:
         overrides: What `--set` changed in it.
         document: The tree of the text with the overrides.
         variants: For every variant the whole trial with its holes.
+        exclusions: The conditions that leave settings out.
     """
 
     name: str
@@ -81,6 +90,7 @@ class SweepSpec:
     overrides: tuple[str, ...]
     document: Node = field(repr=False)
     variants: tuple[Node, ...] = field(repr=False)
+    exclusions: tuple[Exclusion, ...] = field(repr=False)
 
     @property
     def pack_lanes(self) -> int | None:
@@ -101,41 +111,52 @@ class SweepSpec:
             SearchSpaceError: values that are legal one by one exclude each other.
             ValueError: the search adapts, so that its settings are not known before it runs.
         """
-        settings, trials, problems = 0, {}, []
-        records: dict[tuple[str, str], Spec] = {}
-        for tree in self.search.settings(self.variants):
-            settings += 1
-            try:
-                trial = _validated(tree, records)
-            except ValidationError as error:
-                problems += validation_messages.problems_of(error, tree, TrialSpec)
-                if len(problems) > MAX_FAILURES:
-                    break
-            else:
-                trials.setdefault(trial_id(trial), trial)
-        if problems:
-            raise SearchSpaceError(str(self.path), problems)
-        return Expansion(tuple(trials.values()), tuple(trials), settings)
+        expansion = self._expansion(self.search.settings(self.variants))
+        if not expansion.trials:
+            message = f"leaves out every setting, all {expansion.settings:,}"
+            raise SearchSpaceError(str(self.path), [Problem("exclude", message, self.document.value["exclude"].where)])
+        return expansion
 
-    def trials_of(self, setting: Mapping[str, Any]) -> tuple[TrialSpec, ...]:
-        """The trials of one setting, one for each of its training seeds.
+    def trials_of(self, setting: Mapping[str, Any]) -> Expansion:
+        """The trials of one setting: one for each of its training seeds and each entry of the axes taken in full.
 
         Args:
-            setting: What `Study.ask` gives: for every open hole a value, or the index of an entry of a choice. Real
+            setting: What `Study.ask` gives: for every hole that it has drawn a value, or the index of an option. Real
                 numbers are rounded to six digits.
 
         Raises:
             SearchSpaceError: values that are legal one by one exclude each other.
         """
-        trials = []
-        tree_with_seeds = holes.filled(self.variants[setting.get("variants", 0)], setting)
-        for tree in holes.grid(tree_with_seeds):
-            try:
-                trials.append(TrialSpec.model_validate(plain(tree)))
-            except ValidationError as error:
-                problems = validation_messages.problems_of(error, tree, TrialSpec)
-                raise SearchSpaceError(str(self.path), problems) from None
-        return tuple(trials)
+        return self._expansion(holes.grid(holes.filled(self.variants[setting.get("variants", 0)], setting)))
+
+    @functools.cached_property
+    def _has_formulas(self) -> bool:
+        return any(map(holes.has_formula, self.variants))
+
+    def _expansion(self, trees: Iterable[Node]) -> Expansion:
+        settings, trials, problems = 0, {}, []
+        left_out: Counter[str] = Counter()
+        records: dict[tuple[str, str], Spec] = {}
+        try:
+            for unresolved in trees:
+                settings += 1
+                tree = formulas.resolved(unresolved) if self._has_formulas else unresolved
+                if self.exclusions and (condition := formulas.exclusion_in(tree, self.exclusions)):
+                    left_out[condition] += 1
+                    continue
+                try:
+                    trial = _validated(tree, records)
+                except ValidationError as error:
+                    problems += validation_messages.problems_of(error, tree, TrialSpec)
+                    if len(problems) > MAX_FAILURES:
+                        break
+                else:
+                    trials.setdefault(trial_id(trial), trial)
+        except Refused as refused:
+            problems.append(refused.problem)
+        if problems:
+            raise SearchSpaceError(str(self.path), problems)
+        return Expansion(tuple(trials.values()), tuple(trials), settings, left_out)
 
 
 def _validated(tree: Node, records: dict[tuple[str, str], Spec]) -> TrialSpec:
@@ -181,12 +202,12 @@ def _never_warm(trials: Collection[TrialSpec]) -> list[str]:
 def _never_stopped(trials: Collection[TrialSpec], search: Search) -> list[str]:
     if search.early_stopping is None:
         return []
-    grace = search.early_stopping.grace_steps
-    short = [trial.steps for trial in trials if trial.steps <= grace]
+    name, first = search.early_stopping.first_step
+    short = [trial.steps for trial in trials if trial.steps <= first]
     if not short:
         return []
     subject = f"{counted(len(short), 'trial')} {inflected(len(short), 'is', 'are')}"
     return [
-        f"  search.early_stopping.grace_steps: {subject} never stopped early, as a training of {max(short):,} steps "
-        f"ends before step {grace + 1:,}"
+        f"  search.early_stopping.{name}: {subject} never stopped early, as a training of {max(short):,} steps "
+        f"ends before step {first + 1:,}"
     ]

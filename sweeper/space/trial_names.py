@@ -7,8 +7,10 @@ trial of every combination is asked.
 from collections.abc import Sequence
 from functools import cached_property
 
-from sweeper.space import holes
-from sweeper.space.problems import Problem, SearchSpaceError
+from pydantic import ValidationError
+
+from sweeper.space import formulas, holes
+from sweeper.space.problems import Problem, Refused, SearchSpaceError
 from sweeper.space.yaml_tree import Node, plain
 from sweeper.training import evaluation, trainers
 from sweeper.trial.contracts import ContractError
@@ -31,9 +33,12 @@ class TrialNames:
         paths: dict[str, None] = {}
         for variant in variants:
             for probe in holes.probes(variant):
-                data = plain(probe)
-                # A randomised baseline has voters, and so every metric of the other baselines too.
-                trial = TrialSpec.model_validate(data | {"baseline": Baseline.Aq_R})
+                try:
+                    data = plain(formulas.resolved(probe))
+                    # A randomised baseline has voters, and so every metric of the other baselines too.
+                    trial = TrialSpec.model_validate(data | {"baseline": Baseline.Aq_R})
+                except (Refused, ValidationError):
+                    continue  # a combination that the space leaves out
                 paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
                 named = [part.get("name") if isinstance(part := data.get(key), dict) else None for key in _NAMED]
                 first_of_kind.setdefault(tuple(named), trial)

@@ -13,7 +13,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from sweeper.messages import did_you_mean, nearest_name
-from sweeper.space.problems import Problem, shortened, shown
+from sweeper.space import other_languages
+from sweeper.space.problems import Problem, Where, shortened, shown
 from sweeper.space.resources import Resources
 from sweeper.space.search_methods import SearchMethod
 from sweeper.space.yaml_tree import RESERVED, SCALARS, Node, descendant, joined
@@ -67,6 +68,12 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
         at = descendant(node, location)
         value = at.value
         context = detail.get("ctx", {})
+        if words := _other_language(node, location, detail["type"], annotation):
+            problem = Problem(*words)
+            if problem not in problems:
+                problems.append(problem)
+                meant |= {location, *[location[:depth] for depth in range(len(location))]}
+            continue
         match detail["type"]:
             case "missing":
                 missing.append((location, Problem(joined(at.path, location[-1]), "is missing", at.where)))
@@ -81,11 +88,16 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 meant.add((*location[:-1], nearest))
             case kind if kind in _SINGLE and (message := _failed_hole(value, annotation, kind)):
                 problems.append(Problem(at.path, message, at.where))
-            case "int_type" if re.search(r"\.(log_)?uniform\[\d\]$", at.path):
+            case "int_type" if spaced := re.fullmatch(r"(.*\.(?:lin|log)space)\[\d+\]", at.path):
+                message = "integers belong here: both ends must be integers, and all values between them whole"
+                if (problem := Problem(spaced[1], message, at.where)) not in problems:
+                    problems.append(problem)
+            case "int_type" if re.search(r"\.(log_)?(uniform|normal)\[\d\]$", at.path):
                 problems.append(Problem(at.path, "an integer belongs here; draw it with {int: [a, b]}", at.where))
             case "literal_error" | "enum":
                 known = re.findall(r"'([^']*)'", context["expected"])
-                hint = did_you_mean(nearest_name(value, known))
+                instead = other_languages.name_instead(value, known) if at.path.startswith("search.") else None
+                hint = did_you_mean(instead or nearest_name(value, known))
                 message = f"expected {context['expected']}, got {shown(value)}{hint}"
                 problems.append(Problem(at.path, message, at.where))
             case kind if kind in _EXPECTED:
@@ -107,7 +119,7 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 key = str(context["discriminator"]).strip("'")
                 at = descendant(at, (key,))
                 known = re.findall(r"'([^']*)'", context["expected_tags"])
-                hint = did_you_mean(nearest_name(at.value, known))
+                hint = did_you_mean(other_languages.name_instead(at.value, known) or nearest_name(at.value, known))
                 message = f"expected {_alternatives(known)}, got {shown(at.value)}{hint}"
                 problems.append(Problem(at.path, message, at.where))
             case "value_error":
@@ -181,6 +193,10 @@ def _numbers(values: Iterable[Any]) -> list[int | float] | None:
 
 
 def _advice(at: Node, expected: str, annotation: Any) -> str:
+    if at.path == "variants":
+        return other_languages.variants_instead(at)
+    if at.path == "exclude":
+        return other_languages.conditions(at)
     if isinstance(at.value, list) and annotation is TrialSpec and expected != "a mapping":
         return "; to try several values write {choice: [...]}"
     if isinstance(at.value, str) and "number" in expected and re.fullmatch(SCALARS["float"], at.value):
@@ -274,3 +290,24 @@ def _elsewhere(key: Any, node: Node) -> str | None:
         root = node.value.get(path, nowhere) if "trial" in node.value else node if path == "trial" else nowhere
         places += paths(record, root, path)
     return places[0] if len(places) == 1 else None
+
+
+def _other_language(root: Node, location: tuple[Any, ...], kind: str, annotation: Any) -> tuple[str, str, Where] | None:
+    """Path, message and place, if a value or key that was refused is written as another tool has it."""
+    if kind == "missing":
+        return None
+    at = descendant(root, location)
+    if kind == "extra_forbidden":
+        above = descendant(root, location[:-1])
+        top = annotation is not TrialSpec and len(location) == 1
+        words = other_languages.key(location[-1], at, "" if top else above.path) or other_languages.advice(above)
+        if words is not None:
+            named = words if words.startswith("here ") else f"unknown key {shown(location[-1])}: {words}"
+            return (above.path if words.startswith("here ") else at.path), named, at.where
+        return None
+    words = None
+    if annotation is TrialSpec:
+        words = other_languages.advice(at)
+    elif at.path == "search.metric" and isinstance(at.value, dict):
+        words = other_languages.key("metric", at, "")
+    return None if words is None else (at.path, words, at.where)

@@ -26,7 +26,9 @@ from sweeper.space.problems import Refused, Where, shortened, shown
 MAX_DEPTH = 40
 MAX_NODES = 50_000
 
-RESERVED = ("choice", "uniform", "log_uniform", "int")
+RESERVED = (
+    *("choice", "each", "uniform", "log_uniform", "int", "normal", "log_normal", "linspace", "logspace", "formula"),
+)
 """Keys that open a hole wherever they stand in a trial; a mapping that has one is merged as a whole."""
 
 

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -9,8 +10,10 @@ from typing import NamedTuple
 from sweeper import events
 from sweeper.analysis import cost
 from sweeper.analysis.results import finite_values
-from sweeper.messages import one_line
+from sweeper.messages import counted, one_line
 from sweeper.packs import other_code, plan, trial_timing
+from sweeper.packs.packing import Pack
+from sweeper.packs.progress_events import label, varying
 from sweeper.packs.work_sources import work_source
 from sweeper.space import search_space
 from sweeper.space.sweep_spec import SweepSpec, remarks
@@ -18,6 +21,12 @@ from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.fingerprint import LoadedCode
 from sweeper.trial.trial_spec import TrialSpec
+
+EXAMPLES = 5
+"""Settings of a search that a dry run shows."""
+
+NAMING = 1000
+"""Trials that decide by which entries these settings differ."""
 
 
 class Changes(NamedTuple):
@@ -102,7 +111,22 @@ class SweepPlan:
         if (changes := self.changes) is not None:
             counts = f"{changes.added:,} added, {changes.kept:,} kept, {changes.dropped:,} no longer planned"
             lines.append(f"  since the last start: {counts}")
-        return [*lines, *self.remarks, state(self.settled, len(self.pending))]
+        return [*lines, *self.left_out, *self.remarks, state(self.settled, len(self.pending))]
+
+    @property
+    def left_out(self) -> list[str]:
+        """A line for each condition of the space, with the number of settings that it leaves out."""
+        of = f" of {counted(self.source.settings, 'setting')} left out: "
+        return [f"  {count:,}{of}{condition}" for condition, count in self.source.left_out.items()]
+
+    def examples(self) -> list[str]:
+        """Lines with the first settings that a search has drawn; none for a search that takes all settings."""
+        if not self.spec.search.DRAWS:
+            return []
+        trials = list(itertools.islice(self.trials.values(), NAMING))
+        names = {path: name for path, name in varying(trials).items() if path != "seed"}
+        labels = dict.fromkeys(label(Pack((trial,)), names) for trial in trials)
+        return [f"  for example {each}" for each in itertools.islice(labels, EXAMPLES)]
 
     def cost(self, tell: Callable[[str], None] = lambda line: None) -> str:
         """The estimated cost of the pending trials.
@@ -158,8 +182,8 @@ def plan_sweep(
         committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}
         done = plan.done_statuses(spec.search.stops_trials, retry_failed)
 
-        def values(trials: Iterable[TrialSpec]) -> list[float]:
-            return finite_values(store, trials, spec.search.metric)
+        def values(trials: Iterable[TrialSpec], metric: str) -> list[float] | None:
+            return finite_values(store, trials, metric)
 
         def planned() -> tuple[plan.WorkSource, str]:
             return work_source(spec, store, committed, done, values, origin.fingerprint)

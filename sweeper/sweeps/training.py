@@ -13,6 +13,7 @@ from sweeper.interruption import Interruption
 from sweeper.packs.pack_run import Destination, opened
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, label, varying
+from sweeper.space.early_stopping import StoppingRule
 from sweeper.space.resources import Resources
 from sweeper.store.store import SweepRecord
 from sweeper.sweeps import on_cluster
@@ -51,8 +52,6 @@ def train(
     A plan that was trained before, or whose store has changed, is made anew first. A command gives the interruption
     that has its signals, and the output for progress; otherwise signals are answered as long as packs run.
     """
-    if in_process and plan.spec.search.early_stopping is not None:
-        raise SweepError("search.early_stopping compares trials that run at once: it needs Ray, not in_process", 2)
     if plan.trained or (plan.seen is not None and plan.seen != plan.store.files.listing("trials")):
         plan = plan_sweep(
             plan.spec,
@@ -133,8 +132,7 @@ def _on_cluster(
         store=plan.store,
         provenance=plan.origin,
         resources=plan.spec.resources,
-        work_kind=launch.Training(),
-        early_stopping=plan.spec.search.early_stopping,
+        work_kind=launch.Training(plan.spec.search.early_stopping),
         concurrency=concurrency,
     )
     first_packs = [work.pack.part(work.pending) for work in plan.source.upcoming()[:EAGER] if work.pending]
@@ -151,20 +149,31 @@ def _in_process(plan: SweepPlan, hearing: Sequence[Listener], output: Output, in
         stream.emit(plan.event())
         stream.emit(events.SweepStarted(address=None))
         names = varying(plan.trials.values())
+        early_stopping = plan.spec.search.early_stopping
+        rule = None if early_stopping is None else early_stopping.rule()
         # Without other packs under way the source always has the next pack, until it is exhausted.
         while interruption.signum is None and (work := plan.source.next()) is not None:
             stream.emit(events.PackStarted(work.pack.pack_id, label(work.pack, names), work.pending, work.until))
-            _run_pack(plan, work, stream, interruption)
+            _run_pack(plan, work, stream, interruption, rule)
             plan.source.settle(work.pack.pack_id)
             stream.emit(events.PackEnded(work.pack.pack_id))
             stream.emit(plan.event())
 
 
-def _run_pack(plan: SweepPlan, work: Work, stream: events.Stream, interruption: Interruption) -> None:
+def _run_pack(
+    plan: SweepPlan, work: Work, stream: events.Stream, interruption: Interruption, rule: StoppingRule | None
+) -> None:
     destination = Destination.of(plan.store, plan.origin, plan.spec.resources)
     share = plan.spec.resources.device_share
     with plugins.contained():
-        run = opened(work.pack, work.pending, destination, segment=work.segment, device_share=share)
+        run = opened(
+            work.pack,
+            work.pending,
+            destination,
+            segment=work.segment,
+            device_share=share,
+            early_stopping=plan.spec.search.early_stopping,
+        )
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
     progress_events, loaded = ProgressEvents(stream), LoadedCode(work.pack.trials)
@@ -176,6 +185,11 @@ def _run_pack(plan: SweepPlan, work: Work, stream: events.Stream, interruption: 
         loaded.require_unchanged()
         with plugins.contained():
             progress = run.advance()
+            if rule is not None and rule.stops(progress):
+                run.stop_early()
+                progress = run.progress()
         progress_events.tell(progress, lambda: work.pack.trial_ids)
         stream.emit(events.Ticked())
         done = progress.phase == "done"
+    if rule is not None:
+        rule.ended(work.pack.pack_id)

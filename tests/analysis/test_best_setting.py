@@ -35,6 +35,12 @@ NESTED = SPACE.replace(
 # Where its value means "as before", the entry is not written.
 UNWRITTEN = SPACE.replace("  steps: 250", "  precision: {choice: [float32, tensorfloat32]}\n  steps: 250")
 
+# A value that follows from draws is filled by its formula again.
+FORMULAS = (
+    SPACE.replace("warmup_steps: 10", "eps: {formula: trial.optimizer.learning_rate / 3}")
+    + "exclude: [trial.optimizer.eps > trial.optimizer.learning_rate]\n"
+)
+
 VARIANTS = (
     SPACE
     + """
@@ -79,7 +85,9 @@ def retrained(lines) -> tuple[dict, list[int]]:
 
 
 @pytest.mark.parametrize(
-    "text", [SPACE, NESTED, UNWRITTEN, VARIANTS], ids=["leaves", "nested", "unwritten", "variants"]
+    "text",
+    [SPACE, NESTED, UNWRITTEN, VARIANTS, FORMULAS],
+    ids=["leaves", "nested", "unwritten", "variants", "formulas"],
 )
 @pytest.mark.parametrize("best", [0, 5])
 def test_the_command_trains_the_best_setting_with_other_seeds(searched, text, best):
@@ -102,6 +110,14 @@ def test_what_is_said_of_the_best_setting(searched):
     assert "--results 'my results' --address 10.0.0.1:6379 " in lines[-1]
     assert [row[0] for row in texts(table)] == ["1", "2", "3", "4", "5"]
     assert table.title.startswith("rates: 5 settings by lowest loss")
+
+
+def test_a_search_for_two_metrics_names_its_pareto_front(searched):
+    space, rows = searched(SPACE, losses=(5.0, 4.0, 1.0, 3.0, 6.0, 2.0))
+    rows["success"] = [0.9 if 2 <= loss < 3 else 0.5 - loss / 100 for loss in rows["loss"]]
+    search = space.search.model_copy(update={"metric": ("loss", "success"), "mode": ("min", "max")})
+    _, lines = ending(rows, dataclasses.replace(space, search=search), (), "results", None)
+    assert lines[-1] == "not beaten in lowest loss and highest success together: ranks 1, 2"
 
 
 def test_settings_with_fewer_seeds_have_no_rank_and_equal_ones_share_it(searched):

@@ -75,7 +75,7 @@ def test_a_value_for_the_search_is_a_finite_metric_of_a_finished_trial(store):
 def test_a_stopped_trial_has_no_value_for_the_search(tmp_path):
     store = Store.open(tmp_path)
     store.commit(result(status="stopped"))
-    assert results.finite_values(store, [coloring_trial()], "success") == []
+    assert results.finite_values(store, [coloring_trial()], "success") is None
 
 
 def test_the_cost_is_told_by_rows_of_the_same_structure(tmp_path):

@@ -14,6 +14,7 @@ from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.packs import pack_run, plan
 from sweeper.packs.network_evaluation import ProtocolChanges
 from sweeper.packs.packing import Pack
+from sweeper.space.early_stopping import Asha, Median
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.training import evaluation
@@ -36,7 +37,7 @@ def test_work_survives_the_way_to_a_worker():
     for sent in (
         provenance.capture("python -m sweeper.run x.yaml"),
         Resources(lanes=3, gpus=0.5),
-        Training(),
+        Training(Asha(grace_steps=5)),
         EVALUATION,
     ):
         assert cloudpickle.loads(cloudpickle.dumps(sent)) == sent
@@ -44,8 +45,7 @@ def test_work_survives_the_way_to_a_worker():
 
 def test_a_report_reaches_the_driver_as_it_was_sent(strides, tmp_path):
     result = Worker(whole(coloring_trial()), tmp_path).report().result()
-    assert (result["step"], result["done"]) == (100, False)
-    assert result["train_loss"] == result["report"].progress.train_loss
+    assert (result["report"].progress.step, result["done"]) == (100, False)
     assert cloudpickle.loads(cloudpickle.dumps(result)) == result
 
 
@@ -54,8 +54,17 @@ def test_a_worker_says_that_it_compiles_before_it_does(strides, tmp_path):
     result = worker.step()
     progress = result["report"].progress
     assert (progress.phase, progress.step, progress.steps, result["done"]) == ("compiling", 0, 250, False)
-    assert "step" not in result, "nothing that a scheduler may judge"
     assert worker.step()["report"].progress.phase == "training"
+
+
+def test_a_worker_reports_every_evaluation_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(tune_worker, "REPORT_SECONDS", 1000.0)
+    monkeypatch.setattr(tune_worker, "LONGEST_REPORT_SECONDS", 1000.0)
+    stopping = Median(name="median", metric="success", mode="max", every=100)
+    worker = Worker(whole(coloring_trial()), tmp_path, work_kind=Training(stopping))
+    evaluated = [worker.report().progress.evaluated for _ in range(2)]
+    assert [step for step, _ in evaluated] == [100, 200]
+    assert all(0 <= value <= 1 for _, value in evaluated)
 
 
 @pytest.mark.slow
@@ -193,7 +202,7 @@ def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_ma
 ):
     given: list[float | None] = []
 
-    def opened(*arguments: Any) -> _Quarters:
+    def opened(*arguments: Any, early_stopping: None) -> _Quarters:
         given.append(arguments[-1])
         return _Quarters()
 

@@ -82,13 +82,17 @@ class Results:
 
     def __init__(self) -> None:
         self.losses: dict[str, float] = {}
+        self.stopped: set[str] = set()
 
     def commit(self, work: plan.Work) -> None:
         for trial, key in zip(work.pack.trials, work.pack.trial_ids, strict=True):
             self.losses[key] = abs(math.log(trial.optimizer.learning_rate / 1e-3)) + trial.seed
 
-    def values(self, trials: Iterable[TrialSpec]) -> list[float]:
-        return [self.losses[trial_id(trial)] for trial in trials if trial_id(trial) in self.losses]
+    def values(self, trials: Iterable[TrialSpec], metric: str) -> list[float] | None:
+        if any(trial_id(trial) in self.stopped for trial in trials):
+            return None
+        sign = 1 if metric == "loss" else -1
+        return [sign * self.losses[trial_id(trial)] for trial in trials if trial_id(trial) in self.losses]
 
 
 @pytest.fixture
@@ -141,9 +145,39 @@ def test_an_optuna_search_learns(spec):
     assert sum(distance[-16:]) < sum(distance[:16])
 
 
+@pytest.mark.parametrize(
+    "search",
+    [
+        "{trials: 9, sampler: {name: nsga2, population_size: 4}, metric: [loss, success], mode: [min, max]}",
+        "{trials: 9, sampler: {name: qmc, scramble: true}}",
+        "{trials: [6, 3], sampler: {n_startup_trials: 3, multivariate: true, group: true}}",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_every_sampler_proposes_the_same_settings_at_every_start_and_knows_what_is_left_out(spec, search, monkeypatch):
+    left_out: list[int] = []
+    told = optuna_search.OptunaStudy.leave_out
+    monkeypatch.setattr(optuna_search.OptunaStudy, "leave_out", lambda self, n: left_out.append(n) or told(self, n))
+    overrides = [f"search={search}", "search.method=optuna", "variants=[{steps: 10}, {steps: 20}]"]
+    spec = search_space.read(spec.path, [*overrides, "exclude=['trial.objective.q > 7']"])
+    alone = Results()
+    undisturbed = study(spec, alone)
+    run(undisturbed, alone, 1, random.Random(0))
+    assert undisturbed.exhausted
+    assert 0 < len(left_out) < 9
+    assert dict(undisturbed.left_out) == {"trial.objective.q > 7": 2 * len(left_out)}
+    assert len(undisturbed.planned) == 18 - 2 * len(left_out)
+    results = Results()
+    while not (again := study(spec, results)).exhausted:
+        run(again, results, workers=3, rng=random.Random(1), packs=2)
+    assert list(again.planned) == list(undisturbed.planned)
+
+
 def test_a_setting_is_told_as_failed_unless_all_of_its_seeds_have_a_value(spec, monkeypatch):
-    """A mean over the seeds that did not diverge would reward instability."""
-    results, told = Results(), {}
+    """A mean over the seeds that did not diverge would reward instability; one that was stopped early was pruned."""
+    results, told, pruned = Results(), {}, []
+    prune = optuna_search.OptunaStudy.prune
+    monkeypatch.setattr(optuna_search.OptunaStudy, "prune", lambda self, n: pruned.append(n) or prune(self, n))
     tell = optuna_search.OptunaStudy.tell
 
     def recorded(study, number, value):
@@ -156,9 +190,11 @@ def test_a_setting_is_told_as_failed_unless_all_of_its_seeds_have_a_value(spec, 
         results.commit(work)
         if number == 2:
             del results.losses[work.pack.trial_ids[1]]
+        if number == 4:
+            results.stopped.add(work.pack.trial_ids[0])
         search.settle(work.pack.pack_id)
     assert [number for number, value in told.items() if value is None] == [2]
-    assert len(told) == 20
+    assert (len(told), pruned) == (19, [4])
 
 
 def test_a_setting_without_results_does_not_stop_the_search(spec):

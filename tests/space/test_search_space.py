@@ -1,5 +1,6 @@
 """Search spaces: every mistake gives one readable line, and the order of keys does not change the trials."""
 
+import hashlib
 import json
 import math
 import pickle
@@ -11,15 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import optuna
 import pytest
 import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from optuna import distributions
 
 from sweeper.space import holes, optuna_search, yaml_tree
+from sweeper.space.early_stopping import Asha
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search import Asha
+from sweeper.space.search import open_holes
 from sweeper.space.search_methods import GridSearch, Method
 from sweeper.space.search_space import read, search_of
 from sweeper.space.sweep_spec import SweepSpec, remarks
@@ -75,7 +77,7 @@ def _line_of(text: str, fragment: str) -> int:
 
 @pytest.mark.parametrize("metric", ["margin_p5", "wrong_entropy", "majority_5_p5", "loss_worst", "train_loss"])
 def test_a_search_may_improve_whatever_the_evaluation_reports(space, metric):
-    assert space(VALID.replace("method: grid", f"metric: {metric}, mode: max")).search.metric == metric
+    assert space(VALID.replace("method: grid", f"metric: {metric}, mode: max")).search.metric == (metric,)
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -83,7 +85,7 @@ def test_a_search_may_improve_whatever_the_evaluation_reports(space, metric):
 def test_a_search_may_improve_a_metric_of_any_of_its_tasks(space, metric, order):
     tasks = ["{name: coloring, vertices: 5}", "{name: recall, keys: 5}"][::order]
     text = VALID.replace("{name: coloring, vertices: 5}", f"{{choice: [{', '.join(tasks)}]}}")
-    assert space(text.replace("method: grid", f"metric: {metric}, mode: max")).search.metric == metric
+    assert space(text.replace("method: grid", f"metric: {metric}, mode: max")).search.metric == (metric,)
 
 
 @pytest.mark.parametrize("metric", ["stored_items", "majority_tuple_5"])
@@ -92,7 +94,7 @@ def test_a_search_may_improve_a_metric_of_its_own_task_only(space, metric):
     with pytest.raises(SearchSpaceError, match=f"unknown metric '{metric}'"):
         space(text)
     recall = text.replace("{name: coloring, vertices: 5}", "{name: recall, keys: 3, value_bits: 2, seed_bits: 2}")
-    assert space(recall).search.metric == metric
+    assert space(recall).search.metric == (metric,)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -551,6 +553,9 @@ def test_random_settings_are_those_of_the_search_seed(space):
     assert first.trial_ids == space(RANDOM).expand().trial_ids
     assert set(first.trial_ids).isdisjoint(space(RANDOM.replace("seed: 3", "seed: 4")).expand().trial_ids)
     assert first.settings == 6 * 2
+    # As at commit e762526: ids of existing searches stay.
+    ids = "".join(space(RANDOM, ["search.trials=200"]).expand().trial_ids)
+    assert hashlib.sha256(ids.encode()).hexdigest()[:16] == "4326bb2415a3c42d"
 
 
 def test_a_longer_random_search_begins_with_the_shorter(space):
@@ -633,7 +638,7 @@ def test_a_search_lists_its_settings_or_proposes_them(space, method):
     spec = space(RANDOM if method.DRAWS else VALID, [f"search={json.dumps({'method': name, **needed})}"])
     assert type(spec.search) is method
     if method.ADAPTS:
-        assert {trial.seed for trial in spec.trials_of(spec.search.study(spec.variants).ask())} == {0, 1}
+        assert {trial.seed for trial in spec.trials_of(spec.search.study(spec.variants).ask()).trials} == {0, 1}
         with pytest.raises(ValueError, match="no list of trials"):
             spec.expand()
     else:
@@ -642,34 +647,39 @@ def test_a_search_lists_its_settings_or_proposes_them(space, method):
             spec.search.study(spec.variants)
 
 
-def test_optuna_sees_every_hole_but_the_seeds(space):
-    spec = space(RANDOM, ["search.method=optuna"])
-    distributions = optuna_search.distributions(spec.variants)
-    assert list(distributions) == [
-        "trial.baseline",
-        "trial.model.width",
-        "trial.objective.q",
-        "trial.objective.q.choice[1]",
-        "trial.optimizer.learning_rate",
-        "trial.optimizer.warmup_steps",
-        "variants",
-    ]
-    assert distributions["trial.optimizer.learning_rate"] == optuna.distributions.FloatDistribution(
-        1e-4, 1e-2, log=True
-    )
-    assert distributions["trial.optimizer.warmup_steps"] == optuna.distributions.IntDistribution(10, 50)
-    assert distributions["trial.objective.q.choice[1]"] == optuna.distributions.FloatDistribution(2.0, 9.0)
-    assert distributions["variants"] == optuna.distributions.CategoricalDistribution((0, 1))
-
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    for _ in range(20):
-        setting = study.ask(distributions).params
-        trials = spec.trials_of(setting)
+def test_optuna_has_a_distribution_of_its_own_for_every_kind_of_hole(space):
+    holes = {
+        "objective.q": ("{uniform: [1, 2], step: 0.3}", distributions.FloatDistribution(1, 1.9, step=0.3)),
+        "optimizer.learning_rate": ("{log_uniform: [1e-4, 1e-2]}", distributions.FloatDistribution(1e-4, 1e-2, True)),
+        "optimizer.eps": ("{logspace: [1e-8, 1e-4, 5]}", distributions.IntDistribution(0, 4)),
+        "optimizer.beta1": ("{normal: [0.5, 0.01]}", distributions.FloatDistribution(0, 1)),
+        "model.width": ("{int: [4, 17], step: 4}", distributions.IntDistribution(4, 16, step=4)),
+        "batch_size": ("{int: [16, 512], log: true}", distributions.IntDistribution(16, 512, log=True)),
+        "steps": ("{linspace: [100, 300, 3]}", distributions.IntDistribution(0, 2)),
+        "baseline": ("{choice: [AE_R, Aq_R]}", distributions.CategoricalDistribution((0, 1))),
+    }
+    spec = space(RANDOM, ["search.method=optuna", *(f"trial.{path}={text}" for path, (text, _) in holes.items())])
+    found = {path: optuna_search.distribution(hole) for path, hole in open_holes(spec.variants).items()}
+    assert {path: found[f"trial.{path}"] for path in holes} == {path: expected for path, (_, expected) in holes.items()}
+    assert found["variants"] == distributions.CategoricalDistribution((0, 1))
+    study = spec.search.study(spec.variants)
+    for _ in range(10):
+        setting = study.ask()
+        trials = spec.trials_of(setting).trials
         assert [trial.seed for trial in trials] == [0, 1]
         assert len({trial.model_copy(update={"seed": 0}) for trial in trials}) == 1
-        assert trials[0].optimizer.warmup_steps == setting["trial.optimizer.warmup_steps"]
+        assert trials[0].batch_size == setting["trial.batch_size"]
+        assert trials[0].steps == (100, 200, 300)[setting["trial.steps"]]
         assert trials[0].optimizer.learning_rate == float(f"{setting['trial.optimizer.learning_rate']:.6g}")
+        assert trials[0].optimizer.beta1 == pytest.approx(0.5, abs=0.09)
         assert trials[0].model.model_dump()["attention"] == ("linear", "softmax")[setting["variants"]]
+
+
+def test_optuna_is_asked_for_the_holes_of_a_chosen_entry_alone(space):
+    spec = space(RANDOM, ["search={method: optuna, trials: 12}"])
+    study = spec.search.study(spec.variants)
+    for setting in (study.ask() for _ in range(12)):
+        assert ("trial.objective.q.choice[1]" in setting) == (setting["trial.objective.q"] == 1)
 
 
 def test_values_that_exclude_each_other_are_told_when_they_meet(space):
@@ -694,11 +704,30 @@ def test_shipped_spaces_say_their_command_and_their_size(path):
     assert spec.description
 
 
-_PATHS = ["trial.steps", "trial.model", "trial", "variants[1]", "variants", "search", "panels", "trial.seed"]
-_WORDS = ["choice", "uniform", "int", "seeds", "trial", "name", "search", "method", "random", "optuna", "trials", "q"]
+_PATHS = [
+    "exclude",
+    "trial.optimizer.beta1",
+    "search.sampler",
+    "trial.steps",
+    "trial.model",
+    "trial",
+    "variants[1]",
+    "variants",
+    "search",
+    "panels",
+    "trial.seed",
+]
+_WORDS = [
+    *("choice", "uniform", "int", "seeds", "trial", "name", "search", "method", "random", "optuna", "trials", "q"),
+    *("each", "linspace", "normal", "formula", "exclude", "step", "log", "sampler", "early_stopping", "values", "min"),
+]
 _VALUES = [
     "0", "-1", "1e-3", ".inf", ".nan", "~", "true", "{}", "[]", "[1, 2]", "{choice: [1, 2]}", "{seeds: 3}", "'x'",
-    "1e999", "9" * 30, "{uniform: [1, 2]}", "{log_uniform: [1e-3, 2]}", "*a", "&a 5", "!!set {}", "\x00", "|", "\t",
+    "1e999", "9" * 30, "{uniform: [1, 2]}", "{log_uniform: [1e-3, 2]}", "*a",
+    "{int: [1, 9], step: 2}", "{linspace: [1, 9, 3]}", "{each: [1, 2]}", "{normal: [0, 1]}", "{log_normal: [0, 1]}",
+    "{formula: trial.steps / 2}", "{formula: trial.seed}", "[trial.steps > 2]", "{values: [1, 2]}", "range(1, 9, 2)",
+    "{distribution: uniform, min: 1, max: [2]}", "${steps}", "{_type: choice, _value: 3}", "{log: 2, int: [1, 9]}",
+    "&a 5", "!!set {}", "\x00", "|", "\t",
 ]  # fmt: skip
 SHIPPED = [path.read_text() for path in sorted(SPACES.glob("*.yaml"))]
 
@@ -768,8 +797,8 @@ def _complaints(path: Path, overrides: Sequence[str]) -> list[str]:
     try:
         spec = read(path, overrides)
         if spec.search.ADAPTS:
-            assert optuna_search.distributions(spec.variants) is not None
-        elif sum(map(holes.grid_size, spec.variants)) * (spec.search.trials or 1) < 1000:
+            assert spec.search.study(spec.variants).ask() is not None
+        elif sum(map(holes.grid_size, spec.variants)) * (spec.search.draws or 1) < 1000:
             assert spec.expand().trials
     except SearchSpaceError as error:
         return str(error).splitlines() or [""]

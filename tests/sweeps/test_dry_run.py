@@ -35,6 +35,18 @@ def test_a_trial_that_cannot_be_timed_costs_no_more_than_the_estimate(space, mon
     assert "cost: unknown, as a trial cannot be timed: ValueError: no such colour" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("method", ["random", "optuna"])
+def test_five_settings_of_a_search_are_shown_and_those_left_out_are_counted(method, space, monkeypatch, capsys):
+    monkeypatch.setattr(trial_timing, "timed", lambda trial: trial_timing.Timing(step=0.1, evaluation=5.0))
+    search = f"search={{method: {method}, trials: 7}}"
+    drawn = "trial.optimizer.learning_rate={log_uniform: [1e-4, 1e-2]}"
+    assert start(space, search, drawn, "trial.seed={seeds: 2}", "exclude=[trial.seed == 1]", dry_run=True) == 0
+    printed = capsys.readouterr().out
+    examples = [line for line in printed.splitlines() if line.startswith("  for example coloring Aq_R learning_rate=")]
+    assert len(set(examples)) == 5
+    assert "  7 of 14 settings left out: trial.seed == 1\n" in printed
+
+
 @pytest.mark.slow  # imports Ray
 def test_a_pack_too_large_for_this_machine_is_refused_before_it_is_started(space, monkeypatch, capsys):
     from sweeper.launch import ray_internals

@@ -196,6 +196,29 @@ def test_a_search_without_winner_is_not_called_committed(space, tmp_path, monkey
 
 
 @pytest.mark.slow  # trains
+@pytest.mark.parametrize(
+    ("early_stopping", "stopped_at"),
+    [
+        ({"name": "median", "n_startup_trials": 1, "metric": "loss", "mode": "min", "every": 200}, 200),
+        ({"name": "successive_halving", "min_resource": 200, "reduction_factor": 2, "every": 200}, 200),
+        ({"grace_steps": 300, "reduction_factor": 2, "metric": "success", "mode": "max", "every": 100}, 300),
+        ({"grace_steps": 300, "reduction_factor": 2}, 300),
+    ],
+)
+def test_a_pack_that_falls_behind_is_stopped_also_without_ray(space, tmp_path, early_stopping, stopped_at):
+    rates = {"choice": [1e-2, 1e-7]}
+    changes = {"trial.steps": 1000, "trial.seed": {"seeds": 2}, "trial.optimizer": {"learning_rate": rates}}
+    changes["trial.optimizer"]["warmup_steps"] = 0
+    spec = sweeper.read_space(space, changes | {"search": {"early_stopping": early_stopping}})
+    result = sweeper.train(sweeper.plan(spec, tmp_path / "results"), in_process=True)
+    rows = result.trials.sort_values("learning_rate")
+    assert [(row.status, row.steps_done) for row in rows.itertuples()] == [
+        *[("stopped", stopped_at)] * 2,
+        *[("finished", 1000)] * 2,
+    ]
+
+
+@pytest.mark.slow  # trains
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_the_record_of_an_optuna_search_has_all_trials_before_they_are_committed(space, tmp_path, monkeypatch):
     """So whatever ends the search, `delete --unplanned` deletes none of its rows."""
@@ -294,9 +317,6 @@ def test_code_that_was_edited_after_it_was_loaded_trains_nothing(tmp_path):
 def test_mistakes_are_one_sentence(space, tmp_path):
     with pytest.raises(sweeper.SearchSpaceError, match=r"--set trial.stepz=3: .*did you mean 'steps'"):
         sweeper.read_space(space, {"trial.stepz": 3})
-    stopping = {"search": {"method": "random", "trials": 2, "early_stopping": {"grace_steps": 10}}}
-    with pytest.raises(sweeper.SweepError, match="needs Ray"):
-        sweeper.train(sweeper.plan(sweeper.read_space(space, stopping), tmp_path / "results"), in_process=True)
 
 
 def test_every_public_name_is_there_and_errors_have_one_base():

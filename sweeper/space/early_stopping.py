@@ -1,0 +1,280 @@
+"""Early stopping: while packs train, a rule compares them by a metric and stops those that fall behind.
+
+The metric is the training loss, or one of the evaluation: every so many steps a worker evaluates the networks of its
+pack by the protocol of their trials. The value of a pack is the mean over its lanes. Decisions are asynchronous: a pack
+is compared with those that were there before, so the order in which packs run has a part in them, and a start knows
+nothing of the packs of earlier starts.
+
+The methods are asynchronous successive halving (ASHA) and Optuna's pruners. None of them knows who trains the packs.
+"""
+
+import abc
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from sweeper.events import PackProgressed
+from sweeper.trial.record import Spec
+from sweeper.trial.trial_spec import Count
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+    from optuna.trial import Trial
+
+TRAIN_LOSS = "train_loss"
+
+
+class EarlyStopping(Spec):
+    """How packs that fall behind are stopped.
+
+    Attributes:
+        name: The method.
+        metric: What packs are compared by: the training loss, or a metric of the evaluation.
+        mode: Whether the metric is to become small or large.
+        every: Training steps between two comparisons; None compares the training loss about once a second.
+    """
+
+    name: str
+    metric: str = TRAIN_LOSS
+    mode: Literal["min", "max"] = "min"
+    every: Count | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> "EarlyStopping":
+        if self.metric != TRAIN_LOSS and self.every is None:
+            raise ValueError(f"metric: '{self.metric}' is evaluated every so many steps: write 'every: 1000'")
+        if self.metric != TRAIN_LOSS and "mode" not in self.model_fields_set:
+            raise ValueError(f"metric: write 'mode: max' if '{self.metric}' is to become large, 'mode: min' if small")
+        return self
+
+    def rule(self) -> "StoppingRule":
+        """A rule that has seen no pack yet."""
+        raise NotImplementedError
+
+    @property
+    def first_step(self) -> tuple[str, int]:
+        """The step before which no pack is stopped, and the field that says so."""
+        return "every", self.every or 1
+
+
+class StoppingRule(abc.ABC):
+    """Compares packs as they train."""
+
+    def __init__(self, early_stopping: EarlyStopping):
+        self._every = early_stopping.every
+        self._seen: dict[str, int] = {}
+
+    def stops(self, progress: PackProgressed) -> bool:
+        """Whether a pack that has come so far is behind the others."""
+        if progress.phase != "training":
+            return False
+        step, value = (progress.step, progress.train_loss) if self._every is None else progress.evaluated or (0, 0.0)
+        # A pack whose worker died comes to its steps again.
+        if step <= self._seen.get(progress.pack_id, 0) or not math.isfinite(value):
+            return False
+        self._seen[progress.pack_id] = step
+        return self._behind(progress.pack_id, step, value)
+
+    @abc.abstractmethod
+    def _behind(self, pack_id: str, step: int, value: float) -> bool:
+        """Take note of a value, and compare it."""
+
+    def ended(self, pack_id: str) -> None:
+        """Take note that a pack has ended."""
+        self._seen.pop(pack_id, None)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# ASHA
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class Asha(EarlyStopping):
+    """Asynchronous successive halving (Li et al., arXiv 1810.05934).
+
+    Attributes:
+        grace_steps: No trial is stopped before this step.
+        reduction_factor: One trial of this many goes on at each rung, and each rung is this many times further on.
+    """
+
+    name: Literal["asha"] = "asha"
+    grace_steps: Count
+    reduction_factor: Annotated[int, Field(ge=2)] = 4
+
+    def rule(self) -> "StoppingRule":
+        return _Rungs(self)
+
+    @property
+    def first_step(self) -> tuple[str, int]:
+        return "grace_steps", self.grace_steps
+
+
+class _Rungs(StoppingRule):
+    """The values of all packs at each rung; a pack goes on if it is among the best share of those before it."""
+
+    def __init__(self, asha: Asha):
+        super().__init__(asha)
+        self._asha = asha
+        self._rungs: dict[int, dict[str, float]] = defaultdict(dict)
+
+    def _behind(self, pack_id: str, step: int, value: float) -> bool:
+        if step < self._asha.grace_steps:
+            return False
+        factor, number = self._asha.reduction_factor, 0
+        while self._asha.grace_steps * factor ** (number + 1) <= step:
+            number += 1
+        rung, merit = self._rungs[number], value if self._asha.mode == "max" else -value
+        if pack_id in rung:
+            return False
+        behind = bool(rung) and merit < np.percentile(list(rung.values()), 100 * (1 - 1 / factor))
+        rung[pack_id] = merit
+        return bool(behind)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Optuna's pruners
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class Pruner(EarlyStopping):
+    """A pruner of Optuna; its fields are arguments of Optuna's class, with its names and defaults. Steps are training
+    steps, and trials are packs."""
+
+    OPTUNA: ClassVar[str]
+    """Optuna's class."""
+
+    @model_validator(mode="after")
+    def _regular(self) -> "Pruner":
+        if self.every is None:
+            raise ValueError(f"the pruner {self.name} compares packs at equal steps: write 'every: 1000'")
+        return self
+
+    def pruner(self) -> "BasePruner":
+        """Optuna's pruner."""
+        import optuna  # a second of import
+
+        options = self.model_dump(exclude={*EarlyStopping.model_fields})
+        return getattr(optuna.pruners, self.OPTUNA)(**options)
+
+    def rule(self) -> "StoppingRule":
+        return _Study(self)
+
+
+class _Study(StoppingRule):
+    """A study of Optuna, in which every pack is a trial."""
+
+    def __init__(self, pruner: Pruner):
+        import optuna
+
+        super().__init__(pruner)
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        direction = "maximize" if pruner.mode == "max" else "minimize"
+        self._study = optuna.create_study(pruner=pruner.pruner(), direction=direction)
+        self._pruned = optuna.trial.TrialState.PRUNED
+        self._trials: dict[str, Trial] = {}
+        self._latest: dict[str, float] = {}
+        self._stopped: set[str] = set()
+
+    def _behind(self, pack_id: str, step: int, value: float) -> bool:
+        if pack_id not in self._trials:
+            self._trials[pack_id] = self._study.ask()
+        self._latest[pack_id] = value
+        self._trials[pack_id].report(value, step)
+        if self._trials[pack_id].should_prune():
+            self._stopped.add(pack_id)
+        return pack_id in self._stopped
+
+    def ended(self, pack_id: str) -> None:
+        super().ended(pack_id)
+        trial = self._trials.pop(pack_id, None)
+        if trial is not None and pack_id in self._stopped:
+            self._study.tell(trial, state=self._pruned)
+        elif trial is not None:
+            self._study.tell(trial, self._latest[pack_id])
+
+
+NotNegative = Annotated[int, Field(ge=0)]
+
+
+class Percentile(Pruner):
+    """Stops a pack whose best value so far is outside the best percentile of the others at the same step."""
+
+    OPTUNA = "PercentilePruner"
+
+    name: Literal["percentile"]
+    percentile: Annotated[float, Field(ge=0, le=100)] = 25.0
+    n_startup_trials: NotNegative = 5
+    n_warmup_steps: NotNegative = 0
+    interval_steps: Count = 1
+    n_min_trials: Count = 1
+
+
+class Median(Pruner):
+    """Stops a pack whose best value so far is worse than the median of the others at the same step."""
+
+    OPTUNA = "MedianPruner"
+
+    name: Literal["median"]
+    n_startup_trials: NotNegative = 5
+    n_warmup_steps: NotNegative = 0
+    interval_steps: Count = 1
+    n_min_trials: Count = 1
+
+
+class SuccessiveHalving(Pruner):
+    """Asynchronous successive halving in Optuna's form."""
+
+    OPTUNA = "SuccessiveHalvingPruner"
+
+    name: Literal["successive_halving"]
+    min_resource: Count | Literal["auto"] = "auto"
+    reduction_factor: Annotated[int, Field(ge=2)] = 4
+    min_early_stopping_rate: NotNegative = 0
+    bootstrap_count: NotNegative = 0
+
+
+class Hyperband(Pruner):
+    """Several successive halvings that begin at different steps (Li et al., 2018)."""
+
+    OPTUNA = "HyperbandPruner"
+
+    name: Literal["hyperband"]
+    min_resource: Count = 1
+    max_resource: Count | Literal["auto"] = "auto"
+    reduction_factor: Annotated[int, Field(ge=2)] = 3
+    bootstrap_count: NotNegative = 0
+
+
+class Threshold(Pruner):
+    """Stops a pack whose value leaves fixed bounds."""
+
+    OPTUNA = "ThresholdPruner"
+
+    name: Literal["threshold"]
+    lower: float | None = None
+    upper: float | None = None
+    n_warmup_steps: NotNegative = 0
+    interval_steps: Count = 1
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "Threshold":
+        if self.lower is None and self.upper is None:
+            raise ValueError("name: a threshold needs 'lower', 'upper' or both")
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            raise ValueError(f"lower: is above 'upper', {self.upper:g}")
+        return self
+
+
+def _asha_by_default(value: Any) -> Any:
+    return {"name": "asha", **value} if isinstance(value, dict) else value
+
+
+AnyEarlyStopping = Annotated[
+    Asha | Median | Percentile | SuccessiveHalving | Hyperband | Threshold,
+    Field(discriminator="name"),
+    BeforeValidator(_asha_by_default),
+]
+"""A method by its name, with its options; ASHA where no name is given."""

@@ -1,0 +1,531 @@
+"""Formulas: arithmetic over the entries of a trial, read by the parser of this module and never by Python.
+
+A formula stands where a value may stand, `{formula: 4 * trial.model.width}`; under `exclude` formulas are conditions.
+Operators, their precedence and the functions are Python's. A word that is no path is itself, as in YAML, so that
+`trial.baseline == AE_R` needs no quotes.
+
+Invariants:
+    - A formula has numbers, words, true, false, null and the entries of its own trial, and nothing else.
+    - Every value is bounded: integers have 64 bits, and a formula that has no value says why.
+    - A real value has 12 significant digits, so that it is the same on every machine.
+"""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sweeper.messages import did_you_mean, nearest_name
+from sweeper.space.other_languages import condition
+from sweeper.space.problems import Refused, shown
+from sweeper.space.yaml_tree import MAX_DEPTH, Node, joined
+from sweeper.trial.field_types import infinity
+
+MAX_TOKENS = 200
+"""Most numbers, words and signs of a formula, so that its tree is shallow enough to be walked."""
+
+SIGNIFICANT_DIGITS = 12
+
+Tree = tuple[Any, ...]
+"""What a formula computes: the name of an operation, and its operands, which are trees, values or paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A value that follows from others of its trial.
+
+    Attributes:
+        text: As written.
+        tree: What it computes.
+    """
+
+    text: str
+    tree: Tree
+
+    @property
+    def entries(self) -> list[tuple[str | int, ...]]:
+        """The places in the trial that the formula names, by keys and indices."""
+        return list(_entries(self.tree))
+
+
+def _entries(tree: Any) -> Iterator[tuple[str | int, ...]]:
+    if isinstance(tree, tuple) and tree:
+        if tree[0] == "entry":
+            yield tree[1]
+        elif tree[0] != "value":
+            for operand in tree[1:]:
+                yield from _entries(operand)
+
+
+def parsed(node: Node) -> Formula:
+    """The formula that a node holds.
+
+    Raises:
+        Refused: it is none; the message says where in the text.
+    """
+    if isinstance(node.value, bool | int | float):
+        return Formula(str(node.value), ("value", node.value))
+    if not isinstance(node.value, str):
+        raise Refused(node.path, f"expected a formula, got {shown(node.value)}{condition(node)}", node.where)
+    try:
+        return Formula(node.value, _Parser(node.value).whole())
+    except _NoValue as error:
+        raise Refused(node.path, str(error), node.where) from None
+
+
+class _NoValue(Exception):
+    """A formula cannot be read, or has no value."""
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Text
+# --------------------------------------------------------------------------------------------------------------------
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<number>(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?)
+    |(?P<word>[A-Za-z_]\w*(\.[A-Za-z_]\w*|\[\d{1,6}\])*)
+    |(?P<text>'[^']*'|"[^"]*")
+    |(?P<sign>\*\*|//|[<>=!]=|&&|\|\||[-+*/%<>(),\[\]=!^&|?:]))""",
+    re.VERBOSE,
+)
+_STEP = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]")
+_CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None, "inf": math.inf}
+_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+_INSTEAD = {"=": "==", "&&": "and", "&": "and", "||": "or", "|": "or", "!": "not", "^": "**"}
+_EXAMPLE = "trial.model.width"
+
+
+class _Parser:
+    """Reads one formula by recursive descent."""
+
+    def __init__(self, text: str):
+        self._tokens: list[tuple[str, str]] = []
+        at = 0
+        text = text.rstrip()
+        while at < len(text):
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise _NoValue(f"cannot be read from {shown(text[at:].strip())} on")
+            kind = next(kind for kind in ("number", "word", "text", "sign") if match[kind] is not None)
+            self._tokens.append((kind, match[kind]))
+            if len(self._tokens) > MAX_TOKENS:
+                raise _NoValue(f"a formula has at most {MAX_TOKENS} numbers, words and signs")
+            at = match.end()
+        self._at, self._depth = 0, 0
+
+    def whole(self) -> Tree:
+        tree = self._either()
+        if self._at < len(self._tokens):
+            raise self._unexpected()
+        return tree
+
+    @property
+    def _next(self) -> str | None:
+        return self._tokens[self._at][1] if self._at < len(self._tokens) else None
+
+    def _taken(self, *texts: str) -> str | None:
+        """The next token if it is one of these, which is passed then."""
+        if self._next not in texts or self._tokens[self._at][0] == "text":
+            return None
+        self._at += 1
+        return self._tokens[self._at - 1][1]
+
+    def _require(self, text: str) -> None:
+        if not self._taken(text):
+            raise self._unexpected(f"'{text}'")
+
+    def _unexpected(self, expected: str = "a value") -> _NoValue:
+        found = self._next
+        if found in _INSTEAD:
+            return _NoValue(f"'{found}' is written {_INSTEAD[found]}")
+        if found in ("?", "if", "else"):
+            return _NoValue("a formula has no conditions; use variants, or a choice of whole records")
+        return _NoValue("ends too early" if found is None else f"expected {expected}, or the end, before '{found}'")
+
+    def _deeper(self, read: Callable[[], Tree]) -> Tree:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise _NoValue(f"nested deeper than {MAX_DEPTH} levels")
+        tree = read()
+        self._depth -= 1
+        return tree
+
+    def _either(self) -> Tree:
+        tree = self._both()
+        while self._taken("or"):
+            tree = "or", tree, self._both()
+        return tree
+
+    def _both(self) -> Tree:
+        tree = self._negated()
+        while self._taken("and"):
+            tree = "and", tree, self._negated()
+        return tree
+
+    def _negated(self) -> Tree:
+        return ("not", self._deeper(self._negated)) if self._taken("not") else self._compared()
+
+    def _compared(self) -> Tree:
+        """A sum, or a chain such as `1 < x <= 3`, which holds if each of its links does."""
+        left = self._sum()
+        links: list[Tree] = []
+        while self._at < len(self._tokens):
+            if sign := self._taken(*_COMPARISONS):
+                right = self._sum()
+                links.append((sign, left, right))
+                left = right
+            elif self._next in ("in", "not"):
+                negated = self._taken("not")
+                self._require("in")
+                self._require("[")
+                link: Tree = ("in", left, *self._listed("]"))
+                links.append(("not", link) if negated else link)
+            else:
+                break
+        tree = links[0] if links else left
+        for link in links[1:]:
+            tree = "and", tree, link
+        return tree
+
+    def _listed(self, end: str) -> list[Tree]:
+        items = [self._deeper(self._either)]
+        while self._taken(","):
+            items.append(self._deeper(self._either))
+        self._require(end)
+        return items
+
+    def _sum(self) -> Tree:
+        tree = self._product()
+        while sign := self._taken("+", "-"):
+            tree = sign, tree, self._product()
+        return tree
+
+    def _product(self) -> Tree:
+        tree = self._signed()
+        while sign := self._taken("*", "/", "//", "%"):
+            tree = sign, tree, self._signed()
+        return tree
+
+    def _signed(self) -> Tree:
+        if self._taken("-"):
+            return "-", ("value", 0), self._deeper(self._signed)
+        return self._power()
+
+    def _power(self) -> Tree:
+        base = self._value()
+        return ("**", base, self._deeper(self._signed)) if self._taken("**") else base
+
+    def _value(self) -> Tree:
+        if self._taken("("):
+            tree = self._deeper(self._either)
+            self._require(")")
+            return tree
+        if self._at == len(self._tokens):
+            raise self._unexpected()
+        kind, text = self._tokens[self._at]
+        if kind == "sign":
+            raise self._unexpected()
+        self._at += 1
+        if kind == "number":
+            whole = not re.search(r"[.eE]", text)
+            return "value", _bounded(int(text) if whole and len(text) < 20 else float(text))
+        if kind == "text":
+            return "value", text[1:-1]
+        if self._taken("("):
+            if text not in _FUNCTIONS:
+                raise _NoValue(f"there is no function {text} (known: {', '.join(_FUNCTIONS)})")
+            return text, *self._listed(")")
+        if text in _CONSTANTS:
+            return "value", _CONSTANTS[text]
+        if text.startswith(("trial.", "trial[")):
+            return "entry", tuple(key or int(index) for key, index in _STEP.findall(text))[1:]
+        if re.search(r"[.\[]", text) or text == "trial":
+            raise _NoValue(f"'{text}' is no path; an entry is written from the top, such as {_EXAMPLE}")
+        return "value", text
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Values
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def _quotient(left: float, right: float) -> float:
+    """Of integers that divide each other an integer, which may stand where an integer belongs."""
+    both = isinstance(left, int) and isinstance(right, int)
+    return left // right if both and left % right == 0 else left / right
+
+
+def _power(base: float, exponent: float) -> float:
+    if isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1 and exponent > 63:
+        raise OverflowError
+    return base**exponent
+
+
+def _whole(value: float) -> float:
+    return value if isinstance(value, int) else math.floor(value + 0.5)
+
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _quotient,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": _power,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": abs,
+    "ceil": math.ceil,
+    "exp": math.exp,
+    "floor": math.floor,
+    "log": math.log,
+    "log2": math.log2,
+    "log10": math.log10,
+    "max": lambda *values: max(values),
+    "min": lambda *values: min(values),
+    "round": _whole,
+    "sqrt": math.sqrt,
+}
+
+
+def _bounded(value: Any) -> Any:
+    """The value of a literal or an operation, unless it is too large for an integer of 64 bits."""
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise _NoValue("has an integer that is too large")
+    return value
+
+
+def _written(tree: Tree) -> str:
+    """How a message on the value of an operand begins."""
+    if tree[0] == "entry":
+        return f"{path_of(tree[1])} is"
+    return "got" if tree[0] == "value" else "a part of the formula is"
+
+
+def path_of(location: Sequence[str | int]) -> str:
+    """The path in messages of a place in the trial."""
+    path = "trial"
+    for part in location:
+        path = f"{path}[{part}]" if isinstance(part, int) else joined(path, part)
+    return path
+
+
+def _number(tree: Tree, entry: Callable[[tuple[str | int, ...]], Any]) -> int | float:
+    value = infinity(_computed(tree, entry))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        if tree[0] == "value" and isinstance(value, str):
+            raise _NoValue(f"'{value}' is a word, not a number; an entry is written from the top, such as {_EXAMPLE}")
+        raise _NoValue(f"{_written(tree)} {shown(value)}, not a number")
+    return value
+
+
+def _truth(tree: Tree, entry: Callable[[tuple[str | int, ...]], Any]) -> bool:
+    value = _computed(tree, entry)
+    if not isinstance(value, bool):
+        advice = "; compare it, such as … == 0" if isinstance(value, int | float) else ""
+        raise _NoValue(f"a condition is true or false, got {shown(value)}{advice}")
+    return value
+
+
+def _equal(left: Any, right: Any) -> bool:
+    left, right = infinity(left), infinity(right)
+    return isinstance(left, bool) == isinstance(right, bool) and left == right
+
+
+def _computed(tree: Tree, entry: Callable[[tuple[str | int, ...]], Any]) -> Any:
+    match tree:
+        case ("value", value):
+            return value
+        case ("entry", location):
+            return entry(location)
+        case ("and", left, right):
+            return _truth(left, entry) and _truth(right, entry)
+        case ("or", left, right):
+            return _truth(left, entry) or _truth(right, entry)
+        case ("not", operand):
+            return not _truth(operand, entry)
+        case ("in", operand, *items):
+            value = _computed(operand, entry)
+            return any(_equal(value, _computed(item, entry)) for item in items)
+        case ("==", left, right):
+            return _equal(_computed(left, entry), _computed(right, entry))
+        case ("!=", left, right):
+            return not _equal(_computed(left, entry), _computed(right, entry))
+        case (name, *operands):
+            function = _ARITHMETIC.get(name) or _FUNCTIONS[name]
+            values = [_number(operand, entry) for operand in operands]
+            try:
+                result = function(*values)
+            except ZeroDivisionError:
+                raise _NoValue("divides by 0") from None
+            except OverflowError:
+                raise _NoValue("has a number that is too large") from None
+            except TypeError:
+                raise _NoValue(f"{name} does not take {len(values)} values") from None
+            except ValueError:
+                raise _NoValue(f"{name} has no value at {', '.join(map(shown, values))}") from None
+            if isinstance(result, complex) or result != result:
+                raise _NoValue(f"'{name}' has no real value at {', '.join(map(shown, values))}")
+            return _bounded(result)
+    raise AssertionError(tree)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Trees
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class MissingEntry(Refused):
+    """A formula names an entry that this trial does not have."""
+
+
+class Resolution:
+    """The values of the formulas in a trial without holes."""
+
+    def __init__(self, trial: Node):
+        self._trial = trial
+        self._open: list[str] = []
+        self._values: dict[str, Any] = {}
+
+    def resolved(self, node: Node) -> Node:
+        """The node with a value in place of every formula.
+
+        Raises:
+            Refused: a formula has no value; path and place are the formula's.
+        """
+        match node.value:
+            case Formula():
+                return replace(node, value=self._of(node))
+            case dict() as entries:
+                return replace(node, value={key: self.resolved(entry) for key, entry in entries.items()})
+            case list() as items:
+                return replace(node, value=[self.resolved(item) for item in items])
+            case _:
+                return node
+
+    def _of(self, node: Node) -> Any:
+        if node.path not in self._values:
+            if node.path in self._open:
+                circle = " → ".join([*self._open[self._open.index(node.path) :], node.path])
+                raise Refused(node.path, f"the formula needs its own value: {circle}", node.where)
+            self._open.append(node.path)
+            value = self.value(node.value, node)
+            self._open.pop()
+            if isinstance(value, float) and math.isfinite(value):
+                value = float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+            self._values[node.path] = value
+        return self._values[node.path]
+
+    def value(self, formula: Formula, node: Node) -> Any:
+        """The value of a formula in this trial: a number, a word, true, false or None.
+
+        Args:
+            formula: The formula.
+            node: Has the path and the place that a message names.
+
+        Raises:
+            MissingEntry: it names an entry that the trial does not have.
+            Refused: it has no value.
+        """
+
+        def entry(location: tuple[str | int, ...]) -> Any:
+            found = self._trial
+            for depth, part in enumerate(location):
+                below = _below(found, part)
+                if below is None:
+                    known = map(str, found.value) if isinstance(found.value, dict) else ()
+                    hint = did_you_mean(nearest_name(part, known)) or "; a formula names what the space writes"
+                    message = f"this trial has no {path_of(location[: depth + 1])}{hint}"
+                    raise MissingEntry(node.path, message, node.where)
+                found = below
+            if isinstance(found.value, Formula):
+                return self._of(found)
+            if isinstance(found.value, dict | list):
+                raise _NoValue(f"{path_of(location)} is {shown(found.value)}, no single value")
+            return found.value
+
+        try:
+            return _computed(formula.tree, entry)
+        except _NoValue as error:
+            raise Refused(node.path, f"{shown(formula.text)}: {error}", node.where) from None
+        except RecursionError:
+            raise Refused(node.path, "too many formulas need each other", node.where) from None
+
+
+def has_entry(trial: Node, location: Sequence[str | int]) -> bool:
+    """Whether a trial has a value at a place that a formula names."""
+    found: Node | None = trial
+    for part in location:
+        found = None if found is None else _below(found, part)
+    return found is not None
+
+
+def _below(node: Node, part: str | int) -> Node | None:
+    match node.value:
+        case dict() as entries:
+            return entries.get(part)
+        case list() as items if isinstance(part, int) and part < len(items):
+            return items[part]
+        case _:
+            return None
+
+
+def resolved(trial: Node) -> Node:
+    """A trial without holes, with a value in place of every formula.
+
+    Raises:
+        Refused: a formula has no value.
+    """
+    return Resolution(trial).resolved(trial)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Conditions
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A condition that leaves settings out.
+
+    Attributes:
+        formula: The condition.
+        node: Where it is written.
+    """
+
+    formula: Formula
+    node: Node
+
+    def holds(self, trial: Node) -> bool:
+        """Whether the setting is left out; a condition on an entry that the trial does not have leaves it in.
+
+        Args:
+            trial: A trial without holes and formulas.
+
+        Raises:
+            Refused: the condition is neither true nor false.
+        """
+        try:
+            value = Resolution(trial).value(self.formula, self.node)
+        except MissingEntry:
+            return False
+        if isinstance(value, bool):
+            return value
+        advice = f"; write {self.formula.text} != 0" if isinstance(value, int | float) else ""
+        raise Refused(self.node.path, f"a condition is true or false, got {shown(value)}{advice}", self.node.where)
+
+
+def exclusion_in(trial: Node, exclusions: Sequence[Exclusion]) -> str | None:
+    """The first condition that leaves a trial out, as written.
+
+    Raises:
+        Refused: see `Exclusion.holds`.
+    """
+    return next((each.formula.text for each in exclusions if each.holds(trial)), None)

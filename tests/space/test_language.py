@@ -1,0 +1,519 @@
+"""The language of search spaces: the tables of docs/search-space.md hold, and draws have their distributions."""
+
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sweeper.events import PackProgressed
+from sweeper.space import formulas, holes
+from sweeper.space.early_stopping import AnyEarlyStopping, Asha
+from sweeper.space.optuna_search import AnySampler, Sampler
+from sweeper.space.problems import Refused, SearchSpaceError
+from sweeper.space.search_space import of_text
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.space.yaml_tree import Node, document_tree, plain
+from sweeper.trial.plugins import ROOT
+
+ONE = """
+trial:
+  task: {name: coloring, vertices: 5}
+  model: {name: transformer, width: 8}
+  baseline: Aq_R
+  objective: {q: 2, m: 10}
+  optimizer: {learning_rate: 1e-3}
+  steps: 200
+"""
+"""A space of one setting."""
+
+RANDOM = "search={method: random, trials: 1000}"
+
+
+def space(*overrides: str) -> SweepSpec:
+    return of_text(Path("space.yaml"), ONE, overrides)
+
+
+def refusal(*overrides: str) -> str:
+    with pytest.raises(SearchSpaceError) as caught:
+        space(*overrides)
+    return str(caught.value)
+
+
+def table(heading: str) -> list[list[str]]:
+    """The rows of the first table below a heading of docs/search-space.md."""
+    text = (ROOT / "docs/search-space.md").read_text().partition(f"# {heading}\n")[2]
+    lines = list(itertools.takewhile(lambda line: line.startswith("|"), text[text.index("|") :].splitlines()))
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
+
+
+def codes(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Worked examples
+# --------------------------------------------------------------------------------------------------------------------
+
+EXAMPLES = {row[0]: row[1:] for row in table("Worked examples")}
+
+
+@pytest.mark.parametrize("wanted", EXAMPLES)
+def test_a_worked_example_has_the_settings_that_the_document_says(wanted):
+    written, summary = EXAMPLES[wanted]
+    spec = space(*codes(written))
+    assert spec.expand().summary == summary
+    if spec.search.DRAWS:
+        method = "search.method=optuna"
+        drawn = space(*codes(written), method)
+        assert drawn.trials_of(drawn.search.study(drawn.variants).ask()).settings >= 1
+    else:
+        halving = space(*codes(written), "search={method: halving, starts: 3, rungs: [{steps: 100, keep: 1}]}")
+        assert halving.expand().settings == 3 * spec.expand().settings
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Coming from elsewhere
+# --------------------------------------------------------------------------------------------------------------------
+
+FIELDS = ("trial.model.width", "trial.optimizer.beta1", "trial.optimizer.learning_rate")
+ELSEWHERE = [(tool, codes(there), codes(here)) for tool, there, here in table("Coming from elsewhere")]
+
+
+def _placed(code: str) -> list[str]:
+    """Overrides that write a value: the code itself if it has a path, else the value in several fields."""
+    return [code] if re.match(r"[a-z]+(\.\w+)*=", code) else [f"{field}={code}" for field in FIELDS]
+
+
+def _is_read(*overrides: str) -> bool:
+    try:
+        return bool(space(*overrides).variants)
+    except SearchSpaceError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        pytest.param(there, here, id=f"{tool}: {there}")
+        for tool, theirs, ours in ELSEWHERE
+        for there, here in zip(theirs, ours, strict=True)
+    ],
+)
+def test_what_other_tools_write_is_refused_with_the_words_of_this_language(there, here):
+    search = ["search={method: random, trials: 3}"] if "=" not in there else []
+    words = here.partition("=")[2] if "=" in here else here
+    assert all(words in refusal(*search, override) for override in _placed(there))
+    assert any(_is_read("search={method: random, trials: 3}", override) for override in _placed(here))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["trial.steps={choice: [1, 2], probabilities: [0.1, 0.9]}"], "equally likely: leave 'probabilities' out"),
+        (["trial.steps={values: [1, 2], probabilities: [0.1, 0.9]}"], "{choice: [1, 2]}, whose entries are equally"),
+        (["trial.optimizer.beta1={uniform: [0.1, 0.9], q: 0.2}"], "a step is written {uniform: [0.1, 0.9], step: 0.2}"),
+        (["trial.optimizer.beta1={uniform: [0.1, 0.9], log: true}"], "is written {log_uniform: [0.1, 0.9]}"),
+        (["trial.optimizer.beta1={log_uniform: [0.1, 0.9], step: 0.2}"], "'log_uniform' has no step"),
+        (["trial.steps={choice: {min: 1, max: 5}}"], "write {choice: [1, 5]}"),
+        (["trial.steps={choice: 'range(1, 5)'}"], "write {int: [1, 4], step: 1}"),
+        (["trial.steps={_type: quniform, _value: [10, 50, 10]}"], "{uniform: [10, 50], step: 10}"),
+        (["trial.steps={type: const, val: 5}"], "here this is written 5"),
+        (["trial.steps={of: trial.model.width, times: 4}"], "{formula: 4 * trial.model.width}"),
+        (["trial.optimizer={values: [1, 2]}"], "trial.optimizer: here this is written {choice: [1, 2]}"),
+        (["trial={model.width: 8}"], "a key has no dots: write model: {width: 8}"),
+        (["trial.zip={steps: [1, 2]}"], "values that change together are variants"),
+        (["zip={steps: [1, 2]}"], "values that change together are variants"),
+        (["variants={a: {steps: 5}, b: {steps: 6}}"], "variants have no names: write [{steps: 5}, {steps: 6}]"),
+        (["parameters={steps: {values: [1, 2]}}"], "parameters stand in place: under trial"),
+        (["method=bayes"], "belongs under search: {method: optuna}"),
+        (["early_terminate={type: hyperband}"], "belongs under search: {early_stopping: {grace_steps: …}}"),
+        (["exclude=[{trial.model.width: 8, model: {heads: 3}}]"],
+         "write trial.model.width == 8 and trial.model.heads == 3"),
+        (["exclude='trial.steps > 3'"], "expected a list, got 'trial.steps > 3'; write ['trial.steps > 3']"),
+        (["search={method: optuna, trials: 3, sampler: {name: CmaEsSampler}}"], "did you mean 'cma_es'?"),
+        (["search={method: optuna, trials: 3, sampler: tpe}"], "is written {name: tpe}"),
+        # holes of this language
+        (["trial.steps={linspace: [1, 9]}"], "expected a list of first, last and number of values, got 2"),
+        (["trial.steps={linspace: [1, 9, 4]}"], "integers belong here: both ends must be integers, and all values"),
+        (["trial.optimizer.beta1={logspace: [-4, -1, 4]}"], "ends are the values themselves, not exponents"),
+        (["trial.steps={int: [1, 9], step: 0.5}"], "trial.steps.step: expected an integer above 0, got 0.5"),
+        (["trial.steps={int: [1, 9], step: 20}"], "20 is longer than the range"),
+        (["trial.steps={int: [1, 9], step: 2, log: true}"], "a step or a logarithmic scale; for both write logspace"),
+        (["trial.steps={int: [0, 9], log: true}"], "trial.steps.int[0]: must be above 0 on a logarithmic scale"),
+        (["trial.steps={int: [{formula: trial.model.width}, 9]}"], "a formula is no end"),
+        (["trial.steps={normal: [100, 0]}"], "the standard deviation must be above 0"),
+        (["trial.steps={normal: [100, 5]}", RANDOM], "an integer belongs here"),
+        (["trial.optimizer.beta1={normal: [0.5, 0.1]}"], "'normal' needs search.method random or optuna"),
+        (["search={method: random, trials: [3, 4]}"], "2 numbers for 1 variant; write one number for all, or one for"),
+        (["search={method: optuna, trials: 3, metric: [loss, success], mode: min}"], "2 metrics need as many"),
+        (["search={method: random, trials: 3, metric: [loss, success], mode: [min, max]}"], "ranks by one metric"),
+        (["search={early_stopping: {metric: loss, mode: min, grace_steps: 5}}"], "write 'every: 1000'"),
+        (["search={early_stopping: {name: median}}"], "median compares packs at equal steps: write 'every: 1000'"),
+        (["search={early_stopping: {metric: los, mode: min, every: 5, grace_steps: 5}}"], "did you mean 'loss'?"),
+        (["trial.model.width={each: []}"], "trial.model.width.each: the axis is empty"),
+        (["trial.model.width={each: {linspace: [1, 9, 3]}, step: 2}"], "nothing beside it, not 'each', 'step'"),
+        (["trial.model.width={each: {linspace: [1, 12, 12]}}", RANDOM.replace("000", "00000")], "are too many"),
+    ],
+)  # fmt: skip
+def test_each_mistake_has_one_message_with_the_right_words(overrides, words):
+    message = refusal(*overrides)
+    assert words in message
+    assert message.isprintable() or "is missing" in message
+
+
+def test_samplers_that_need_further_packages_name_them(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for name, package in (("gp", "torch"), ("cma_es", "cmaes")):
+        sampler = f"search={{method: optuna, trials: 3, sampler: {{name: {name}}}}}"
+        assert f"'{name}' needs {package}: pip install {package}" in refusal(sampler)
+
+
+@pytest.mark.parametrize("record", [*get_args(get_args(AnySampler)[0]), *get_args(get_args(AnyEarlyStopping)[0])])
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_every_sampler_and_pruner_takes_the_fields_of_its_record(record, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
+    name = record.model_fields["name"].annotation.__args__[0]
+    if issubclass(record, Sampler):
+        assert type(record(name=name).sampler(3)).__name__ == record.OPTUNA
+    else:
+        needed = {"grace_steps": 5} if name == "asha" else {"every": 5}
+        rule = record(name=name, **needed, **({"upper": 0.3} if name == "threshold" else {})).rule()
+        packs = [
+            PackProgressed(f"pack {n}", "training", 5, 9, 1, {}, 0.5 - n / 20, 1.0, None, (5, 0.5 - n / 20))
+            for n in range(9)
+        ]
+        stopped = [rule.stops(progress) for progress in packs]
+        assert not stopped[-1], "the best of all"
+        assert not any(map(rule.stops, packs)), "a pack that comes to a step again is not compared again"
+        for progress in packs:
+            rule.ended(progress.pack_id)
+
+
+def test_asha_stops_all_but_the_best_share_at_each_rung():
+    rule = Asha(grace_steps=10, reduction_factor=2).rule()
+
+    def stops(pack_id: str, step: int, loss: float) -> bool:
+        return rule.stops(PackProgressed(pack_id, "training", step, 99, 1, {}, loss, 1.0))
+
+    assert not stops("a", 9, 9.0), "before the first rung"
+    assert [stops(name, 12, loss) for name, loss in zip("abcd", (0.1, 0.5, 0.3, 0.4), strict=True)] == [0, 1, 0, 1]
+    assert [stops(name, step, 0.3 - step / 100) for name, step in (("c", 19), ("c", 20), ("a", 22))] == [0, 0, 0]
+    assert stops("e", 25, 0.2), "compared at the second rung alone"
+    assert not stops("f", 12, math.nan)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Formulas
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("formula", "value"),
+    [
+        ("4 * trial.model.width", 32),
+        ("trial.model.width / 2", 4),  # of integers that divide each other an integer
+        ("2 + 3 * 4 ** 2 // 5 % 7 - -1", 2 + 3 * 4**2 // 5 % 7 - -1),
+        ("-2 ** 2 + 8", 4),
+        ("max(3, min(trial.model.width, 100)) + abs(-1) + floor(2.9) + ceil(2.1) + round(2.5)", 17),
+        ("sqrt(16) * log2(8) + log10(100) + exp(0) + log(1)", 15),
+    ],
+)
+def test_a_formula_has_the_value_of_its_arithmetic(formula, value):
+    (trial,) = space(f"trial.optimizer.eps={{formula: '{formula}'}}").expand().trials
+    assert trial.optimizer.eps == value
+
+
+@pytest.mark.parametrize("place", ["objective.q={}", "model={{choice: [{{name: transformer, width: {}}}]}}",
+                                   "evaluation={{votes: [5, {}]}}", "batch_size={{choice: [3, {}]}}",
+                                   "seed={}", "baseline={{formula: AE_R}}"])  # fmt: skip
+def test_a_formula_stands_wherever_a_value_may_stand(place):
+    trials = space(f"trial.{place.format('{formula: trial.steps / 20}')}").expand().trials
+    assert "10" in str(trials[-1].model_dump()) or "AE_R" in place
+
+
+def test_a_formula_may_need_another_and_real_values_have_twelve_digits():
+    spec = space("trial.optimizer.beta1={formula: trial.optimizer.beta2 / 3}", "trial.optimizer.beta2={formula: 1 / 3}")
+    (trial,) = spec.expand().trials
+    assert (trial.optimizer.beta2, trial.optimizer.beta1) == (0.333333333333, 0.111111111111)
+
+
+@pytest.mark.parametrize(
+    ("formula", "words"),
+    [
+        ("trial.modle.width", "trial.steps.formula: this trial has no trial.modle; did you mean 'model'?"),
+        ("trial.objective.final_q", "has no trial.objective.final_q; a formula names what the space writes"),
+        ("trial.steps + 1", "needs its own value: trial.steps.formula → trial.steps.formula"),
+        ("trial.baseline * 2", "trial.steps.formula: 'trial.baseline * 2': trial.baseline is 'Aq_R', not a number"),
+        ("trial.model * 2", "trial.model is a mapping, no single value"),
+        ("width * 2", "'width' is a word, not a number; an entry is written from the top, such as trial.model.width"),
+        ("model.width * 2", "'model.width' is no path; an entry is written from the top"),
+        ("trial.model.width / 3", "trial.steps.formula: expected an integer, got 2.66666666667"),
+        ("1 / 0", "divides by 0"),
+        ("9 ** 9 ** 9", "too large"),
+        ("1.5 ** 1e9", "too large"),
+        ("(-8) ** 0.5", "no real value"),
+        ("log(0)", "log has no value at 0"),
+        ("sin(1)", "there is no function sin (known: abs, "),
+        ("max", "expected an integer, got 'max'"),
+        ("2 *", "ends too early"),
+        ("2 3", "before '3'"),
+        ("trial.steps = 3", "'=' is written =="),
+        ("1 if true else 2", "a formula has no conditions"),
+        ('__import__("os").system("x")', "cannot be read from"),
+        ("(" * 100, "nested deeper than 40 levels"),
+        ("1 +" * 500 + "1", "at most 200 numbers, words and signs"),
+        ("not " * 100 + "true", "nested deeper than 40 levels"),
+    ],
+)
+def test_a_formula_without_value_says_why_and_where(formula, words):
+    assert words in refusal(f"trial.steps={{formula: '{formula}'}}")
+
+
+def test_the_longest_formula_has_a_value():
+    (trial,) = (
+        space(f"trial.steps={{formula: {'1+' * 99}1}}", f"exclude=[{' or '.join(['1 > 2'] * 50)}]").expand().trials
+    )
+    assert trial.steps == 100
+
+
+def test_formulas_in_a_circle_name_all_of_it():
+    chain = ", ".join(f"{{formula: 'trial.evaluation.votes[{n}]'}}" for n in range(1, 900))
+    assert "too many formulas need each other" in refusal(f"trial.evaluation={{seeds: 900, votes: [{chain}, 3]}}")
+    message = refusal("trial.steps={formula: trial.batch_size}", "trial.batch_size={formula: trial.steps}")
+    assert "trial.steps.formula → trial.batch_size.formula → trial.steps.formula" in message
+
+
+_ATOMS = st.sampled_from(["1", "2", "3", "0.5", "trial.a", "trial.b"])
+_SUMS = st.recursive(
+    _ATOMS,
+    lambda below: (
+        st.builds("({} {} {})".format, below, st.sampled_from(["+", "-", "*", "//", "%"]), below)
+        | st.builds("2 ** (({}) % 3) ** 2".format, below)
+        | st.builds("-({}) ** 2 // 3".format, below)
+        | st.builds("{} {} {}".format, below, st.sampled_from(["+", "-", "*"]), below)
+        | st.builds("max({}, {})".format, below, below)
+        | below.map("-{}".format)
+    ),
+    max_leaves=8,
+)
+_CONDITIONS = st.recursive(
+    st.builds("{} {} {}".format, _SUMS, st.sampled_from(["<", "<=", "==", "!=", ">"]), _SUMS)
+    | st.builds("{} in [{}, {}]".format, _SUMS, _SUMS, _SUMS)
+    | st.builds("{} < {} <= {}".format, _SUMS, _SUMS, _SUMS),
+    lambda below: (
+        st.builds("{} and {}".format, below, below)
+        | st.builds("({} or {})".format, below, below)
+        | below.map("not {}".format)
+    ),
+    max_leaves=4,
+)
+
+
+@given(text=_SUMS | _CONDITIONS, a=st.integers(-5, 5), b=st.floats(-4, 4).map(lambda x: round(x, 2)))
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_formulas_have_the_precedence_and_the_values_of_python(text, a, b):
+    trial = Node({"a": Node(a, "trial.a", 1), "b": Node(b, "trial.b", 1)}, "trial", 1)
+    python = text.replace("trial.", "")
+    try:
+        expected = eval(python, {"max": max}, {"a": a, "b": b})
+    except (ZeroDivisionError, OverflowError):
+        expected = None
+    try:
+        found = formulas.Resolution(trial).value(formulas.parsed(Node(text, "x", 1)), Node(text, "x", 1))
+    except Refused:
+        found = None
+    if found is None:
+        assert expected is None or isinstance(expected, complex) or abs(expected) > 1e15
+    else:
+        assert found == pytest.approx(expected, nan_ok=True)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Settings, by a plain second implementation
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def naive(data: Any) -> Iterator[Any]:
+    """Every setting of a space of the test below, formulas not yet computed."""
+    if isinstance(data, list):
+        yield from map(list, itertools.product(*(list(naive(item)) for item in data)))
+    elif not isinstance(data, dict):
+        yield data
+    elif "choice" in data or "each" in data:
+        for entry in data.get("choice", data.get("each")):
+            yield from naive(entry)
+    elif "linspace" in data:
+        first, last, number = data["linspace"]
+        yield from (first + (last - first) * i / (number - 1) for i in range(number))
+    elif "logspace" in data:
+        first, last, number = data["logspace"]
+        yield from (first * (last / first) ** (i / (number - 1)) for i in range(number))
+    elif "step" in data:
+        low, high = data.get("int", data.get("uniform"))
+        value = low
+        while value <= high + 1e-9:
+            yield value
+            value += data["step"]
+    else:
+        for values in itertools.product(*(list(naive(entry)) for entry in data.values())):
+            yield dict(zip(data, values, strict=True))
+
+
+def naive_settings(data: dict[str, Any], excluded: str) -> list[dict[str, Any]]:
+    kept = []
+    for setting in naive({key: value for key, value in data.items() if not _is_formula(value)}):
+        for key, value in data.items():
+            if _is_formula(value):
+                setting[key] = eval(value["formula"].replace("trial.", ""), {}, setting)
+        if not eval(excluded.replace("trial.", ""), {}, setting):
+            kept.append(setting)
+    return kept
+
+
+def _is_formula(value: Any) -> bool:
+    return isinstance(value, dict) and "formula" in value
+
+
+_NUMBERS = st.lists(st.integers(1, 9), min_size=1, max_size=3, unique=True)
+_LEAF = (
+    st.integers(1, 9)
+    | st.builds(lambda a, n: {"linspace": [a, a + 2 * (n - 1), n]}, st.integers(1, 5), st.integers(2, 4))
+    | st.builds(lambda a, n: {"logspace": [a, a * 2 ** (n - 1), n]}, st.integers(1, 4), st.integers(2, 4))
+    | st.builds(
+        lambda a, s, n: {"int": [a, a + s * n], "step": s}, st.integers(1, 5), st.integers(1, 3), st.integers(1, 3)
+    )
+    | st.builds(lambda a, n: {"uniform": [a, a + 0.25 * n], "step": 0.25}, st.integers(1, 5), st.integers(1, 3))
+    | _NUMBERS.map(lambda values: {"choice": values})
+    | _NUMBERS.map(lambda values: {"each": values})
+)
+_SPACES = st.fixed_dictionaries(
+    {
+        "a": _LEAF,
+        "b": _LEAF | st.builds(lambda leaf: {"choice": [leaf, 77]}, _LEAF),
+        "c": st.sampled_from([{"formula": "2 * trial.a"}, {"formula": "trial.a % 3 + trial.b"}]),
+        "d": st.lists(_LEAF, min_size=1, max_size=2),
+        "e": st.fixed_dictionaries({"x": _LEAF}),
+    }
+)
+
+
+@given(data=_SPACES, excluded=st.sampled_from(["trial.a > trial.b", "trial.c % 2 == 0", "trial.a == 1 or trial.b < 3"]))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_a_space_has_the_settings_of_a_plain_second_implementation(data, excluded):
+    problems: list[Any] = []
+    tree = holes.with_holes(document_tree(yaml.safe_dump(data)), (), problems)
+    assert not problems
+    exclusion = formulas.Exclusion(formulas.parsed(Node(excluded, "exclude[0]", 1)), Node(excluded, "exclude[0]", 1))
+    trees = list(map(formulas.resolved, holes.grid(tree)))
+    assert len(trees) == holes.grid_size(tree) == len(list(naive(data)))
+    found = [plain(each) for each in trees if not exclusion.holds(each)]
+    assert sorted(map(_canonical, found)) == sorted(map(_canonical, naive_settings(data, excluded)))
+    if not any("each" in str(value) for value in data.values()):
+        return
+    setting = {path.path: holes.drawn(path.value, 0.4) for path in holes.holes_in(tree) if path.value.drawn}
+    assert len(list(holes.grid(holes.filled(tree, setting)))) <= holes.grid_size(tree, draws=True)
+
+
+def _canonical(value: Any) -> str:
+    if isinstance(value, dict):
+        return str({key: _canonical(entry) for key, entry in sorted(value.items())})
+    return str([_canonical(item) for item in value]) if isinstance(value, list) else f"{value:.5g}"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Draws
+# --------------------------------------------------------------------------------------------------------------------
+
+DRAWN = {
+    "optimizer.learning_rate": ("{log_normal: [-6, 0.5]}", stats.lognorm(0.5, scale=math.exp(-6))),
+    "optimizer.beta1": ("{normal: [0.5, 0.02]}", stats.norm(0.5, 0.02)),
+    "optimizer.weight_decay": ("{log_uniform: [1e-5, 1e-1]}", stats.loguniform(1e-5, 1e-1)),
+    "optimizer.clip_norm": ("{uniform: [1, 3]}", stats.uniform(1, 2)),
+    "optimizer.beta2": ("{uniform: [0.5, 0.9], step: 0.1}", dict.fromkeys((0.5, 0.6, 0.7, 0.8, 0.9), 0.2)),
+    "optimizer.eps": ("{logspace: [1e-8, 1e-5, 4]}", dict.fromkeys((1e-8, 1e-7, 1e-6, 1e-5), 0.25)),
+    "optimizer.warmup_steps": ("{int: [10, 70], step: 20}", dict.fromkeys((10, 30, 50, 70), 0.25)),
+    "objective.q": ("{linspace: [1, 10, 4]}", dict.fromkeys((1, 4, 7, 10), 0.25)),
+    "batch_size": ("{int: [1, 8], log: true}",
+                   {n: math.log((n + 0.5) / (n - 0.5)) / math.log(17) for n in range(1, 9)}),
+}  # fmt: skip
+
+
+def _value(trial: Any, path: str) -> Any:
+    for part in path.split("."):
+        trial = getattr(trial, part)
+    return trial
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_thousand_draws_have_their_distributions_and_are_independent(seed):
+    spec = space(RANDOM, f"search.seed={seed}", *(f"trial.{path}={text}" for path, (text, _) in DRAWN.items()))
+    trials = spec.expand().trials
+    assert len(trials) == 1000
+    for path, (_, expected) in DRAWN.items():
+        values = [_value(trial, path) for trial in trials]
+        if isinstance(expected, dict):
+            counts = Counter(values)
+            assert set(counts) <= set(expected)
+            found = [counts[value] for value in expected]
+            p = stats.chisquare(found, [1000 * share for share in expected.values()]).pvalue
+        else:
+            p = stats.kstest(values, expected.cdf).pvalue
+        assert p > 1e-3, path
+    for one, other in itertools.combinations(DRAWN, 2):
+        correlation = stats.spearmanr([_value(t, one) for t in trials], [_value(t, other) for t in trials])
+        assert correlation.pvalue > 1e-4, (one, other)
+
+
+def test_draws_stay_when_a_hole_a_step_or_a_condition_joins_and_a_longer_search_extends_a_shorter():
+    rate = "trial.optimizer.learning_rate={log_normal: [-6, 0.5]}"
+    size = "trial.batch_size={int: [1, 100], log: true}"
+    before = [
+        trial.optimizer.learning_rate for trial in space("search={method: random, trials: 50}", rate).expand().trials
+    ]
+    more = space("search={method: random, trials: 80}", rate, size, "trial.steps={int: [100, 200], step: 50}")
+    trials = more.expand().trials
+    assert [trial.optimizer.learning_rate for trial in trials[:50]] == before
+    fewer = space(*more.overrides, "exclude=[trial.batch_size > 50]").expand()
+    assert list(fewer.trials) == [trial for trial in trials if trial.batch_size <= 50]
+    assert fewer.left_out == {"trial.batch_size > 50": 80 - len(fewer.trials)}
+
+
+def test_variants_with_own_numbers_of_draws_are_drawn_apart():
+    variants = "variants=[{}, {model: {attention: softmax}}]"
+    rate = "trial.optimizer.learning_rate={log_uniform: [1e-4, 1e-1]}"
+    linear, softmax = [], []
+    for first in (3, 9):
+        trials = space(f"search={{method: random, trials: [{first}, 4]}}", variants, rate).expand().trials
+        for rates, kind in ((linear, "linear"), (softmax, "softmax")):
+            own = [trial for trial in trials if trial.model.model_dump()["attention"] == kind]
+            rates.append([trial.optimizer.learning_rate for trial in own])
+    assert [len(rates) for rates in (*linear, *softmax)] == [3, 9, 4, 4]
+    assert linear[0] == linear[1][:3]
+    assert softmax[0] == softmax[1]
+    assert not set(linear[1]) & set(softmax[1])
+
+
+def test_a_condition_on_an_entry_that_a_setting_does_not_have_leaves_the_setting_in():
+    models = (
+        "trial.model={choice: [{name: transformer, width: 8, heads: {choice: [1, 3]}}, {name: deep_sets, width: 8}]}"
+    )
+    expansion = space(models, "exclude=[trial.model.width % trial.model.heads != 0]").expand()
+    assert [trial.model.name for trial in expansion.trials] == ["transformer", "deep_sets"]
+    assert "exclude[0]: no setting has trial.model.haeds" in refusal(models, "exclude=[trial.model.haeds > 1]")
+    assert "exclude: leaves out every setting, all 3" in str(_all_left_out(models))
+    assert "write trial.model.width % 3 != 0" in refusal(models, "exclude=[trial.model.width % 3]")
+
+
+def _all_left_out(models: str) -> SearchSpaceError:
+    with pytest.raises(SearchSpaceError) as caught:
+        space(models, "exclude=[trial.steps > 1]").expand()
+    return caught.value
