@@ -26,6 +26,7 @@ from sweeper.trial import contracts
 from tasks.gridworld import minmax
 from tasks.gridworld.environment import FOUND, STEP, Grid, episode_reward
 from tasks.gridworld.rollout import Durations, durations, trajectory, trajectory_durations
+from tasks.gridworld.sampled_episodes import episodes
 
 PATHS = 3
 """Number of seeds whose paths are kept with the outcomes."""
@@ -132,6 +133,7 @@ class Task(contracts.Task):
             own_metrics=self._exploitability,
             groups=contracts.Groups(self.grid.cells - 1, lambda inputs: inputs - 1),
             exact_values=self._exact_values,
+            episodes=self._episodes if self.scale == "steps" else None,
         )
 
     def _exploitability(self, metrics: Mapping[str, float]) -> dict[contracts.Metric, float]:
@@ -163,6 +165,15 @@ class Task(contracts.Task):
     ) -> Durations:
         everywhere = durations(self.grid, network, seeds)
         return Durations(*(values[:, inputs - 1] for values in everywhere))
+
+    def _episodes(
+        self,
+        network: contracts.Network,
+        inputs: Int[Array, " input"],
+        seeds: Float[Array, "seed noise"],
+        key: PRNGKeyArray,
+    ) -> contracts.Episodes:
+        return episodes(self.grid, network, inputs, seeds, key)
 
     def _cost(self, both: Durations) -> Float[Array, "*pair"]:
         if self.scale == "steps":
