@@ -34,10 +34,11 @@ class PolicyCurve(NamedTuple):
     """Entropy of the decisions of an input, in nats."""
 
 
-def surrogate(episodes: Episodes) -> Float[Array, "input seed"]:
-    """The sampled losses, with the policy gradient as their gradient."""
+def surrogate(episodes: Episodes, marginal_bonus: Float[Array, ""] | float = 0.0) -> Float[Array, "input seed"]:
+    """The sampled losses, with the policy gradient as their gradient; the bonus is in the gradient alone."""
     taken = episodes.taken.astype(jnp.float32)
-    cost = episodes.cost * taken
+    sampled = (episodes.cost * taken).sum(axis=-1)
+    cost = (episodes.cost + marginal_bonus * episodes.marginal) * taken
     losses, seeds = cost.sum(axis=-1), cost.shape[1]
     to_go = jnp.cumsum(cost[..., ::-1], axis=-1)[..., ::-1]
     others = taken.sum(axis=1, keepdims=True) - taken
@@ -46,7 +47,7 @@ def surrogate(episodes: Episodes) -> Float[Array, "input seed"]:
     alone = mean_loss[..., None] - (losses[..., None] - to_go)
     advantage = jax.lax.stop_gradient(taken * (to_go - jnp.where(others > 0, of_others, alone)))
     score = (advantage * episodes.log_probability).sum(axis=-1)
-    return losses + (score - jax.lax.stop_gradient(score))
+    return sampled + (score - jax.lax.stop_gradient(score))
 
 
 def entropy(episodes: Episodes) -> Float[Array, ""]:
@@ -63,10 +64,12 @@ def trained(
     inputs_key, seeds_key, decisions_key = jax.random.split(key, 3)
     inputs, seeds = drawn_pairs(trial, inputs_key, seeds_key)
     episodes = sample(network, inputs, seeds, decisions_key)
-    batch, broken = batch_of_losses(trial, inputs, surrogate(episodes), step)
+    left = share_left(optimizer.schedule, step / trial.steps)
+    marginal = 0.0 if optimizer.marginal_entropy_bonus is None else left * optimizer.marginal_entropy_bonus
+    batch, broken = batch_of_losses(trial, inputs, surrogate(episodes, marginal), step)
     state = next_state(trial, batch, state)
     loss, disorder = trial.objective.value(batch, state), entropy(episodes)
     first, last = optimizer.entropy_bonus, optimizer.final_entropy_bonus
-    bonus = last + (first - last) * share_left(optimizer.schedule, step / trial.steps)
+    bonus = last + (first - last) * left
     curve = PolicyCurve(loss, batch.losses.mean(), batch.losses.max(), disorder)
     return loss - bonus * disorder, (curve, state, broken)

@@ -227,12 +227,15 @@ class Episodes(NamedTuple):
         log_probability: Of the decision, with its gradient by the weights. A task may follow some pairs only, drawn at
             random, and scale their values so that sums over all pairs are right on average; others are 0.
         entropy: Of the distribution that the decision is drawn from, in nats; as `log_probability`.
+        marginal: Log-probability of the decision given those before it, where the seed r is not known: by the mean over
+            the seeds of the probabilities of all decisions so far. 0 where the task does not say; without a gradient.
     """
 
     cost: Float[Array, "input seed decision"]
     taken: Bool[Array, "input seed decision"]
     log_probability: Float[Array, "input seed decision"]
     entropy: Float[Array, "input seed decision"]
+    marginal: Float[Array, "input seed decision"]
 
 
 @dataclass(frozen=True)

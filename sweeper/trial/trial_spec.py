@@ -102,6 +102,9 @@ class PolicyGradient(Adam):
         entropy_bonus: What a nat of the entropy of an input's decisions is worth in the first step, in units of the
             loss. A negative bonus is a penalty, which leaves the seed r as the only source of randomness.
         final_entropy_bonus: The same at the last step; in between along `schedule`.
+        marginal_entropy_bonus: What a nat of the entropy of decisions is worth in the first step where the seed r is not
+            known. With decisions that the seed r decides it is the mutual information of the two. It falls to 0 at the
+            last step along `schedule`. None is none, and saves its cost.
     """
 
     NEEDS_GRADIENT: ClassVar[bool] = False
@@ -109,6 +112,7 @@ class PolicyGradient(Adam):
     name: Literal["policy_gradient"] = "policy_gradient"  # pyright: ignore[reportIncompatibleVariableOverride]
     entropy_bonus: Traced[float] = 0.0
     final_entropy_bonus: Traced[float] = 0.0
+    marginal_entropy_bonus: Traced[NotNegative | None] = None
 
 
 def _named_optimizer(value: Any) -> Any:

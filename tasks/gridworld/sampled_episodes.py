@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from sweeper.trial.contracts import Episodes, Network
 from tasks.gridworld import environment
-from tasks.gridworld.environment import FOUND, START, STEP, Grid
+from tasks.gridworld.environment import START, STEP, Grid
 from tasks.gridworld.rollout import embedded, reached_token, written
 
 FOLLOWED = 4
@@ -77,7 +77,29 @@ def episodes(
 
     steps = jnp.minimum(jnp.stack([walks.visit, walks.second_visit]), horizon)[:, :, treasures]
     taken = (jnp.arange(horizon) < steps[..., None]).transpose(2, 1, 0, 3).reshape(inputs, seeds, 2 * horizon)
-    return Episodes(taken.astype(jnp.float32), taken, of_pairs(log_probability), of_pairs(entropy))
+    shared = jnp.concatenate([_marginal(grid, network, noise, walks), jnp.zeros((seeds, horizon))], axis=1)
+    marginal = jnp.broadcast_to(shared, taken.shape)
+    return Episodes(taken.astype(jnp.float32), taken, of_pairs(log_probability), of_pairs(entropy), marginal)
+
+
+def _marginal(
+    grid: Grid, network: Network, noise: Float[Array, "seed noise"], walks: _Walks
+) -> Float[Array, "seed step"]:
+    """Log-probability of each step of the first episodes given the steps before, for a seed r that is not known."""
+    horizon, causal = grid.horizon, jnp.tri(grid.horizon, dtype=bool)
+    token = jax.vmap(reached_token, in_axes=(None, None, 0, None))
+
+    def under_all(cell: Int[Array, " step"], action: Int[Array, " step"]) -> Float[Array, " step"]:
+        def under(own: Float[Array, " noise"]) -> Float[Array, " step"]:
+            first = jnp.concatenate([own, jnp.zeros(grid.height + grid.width + 1)])
+            tokens = jnp.concatenate([first[None], token(grid, len(own), cell[:-1], STEP)])
+            log_shares = jax.nn.log_softmax(network(tokens, causal))
+            return jnp.cumsum(log_shares[jnp.arange(horizon), action])
+
+        return jax.nn.logsumexp(jax.vmap(under)(noise), axis=0) - jnp.log(len(noise))
+
+    of_walks = jax.lax.stop_gradient(jax.vmap(under_all)(walks.cell, walks.action))
+    return jnp.diff(of_walks, axis=1, prepend=0.0)
 
 
 def _log_shares(
