@@ -60,7 +60,8 @@ def trained(
 ) -> tuple[Float[Array, ""], tuple[PolicyCurve, PyTree, Int[Array, ""]]]:
     """The objective of a step less the bonus; and its curve, the objective's next state, a number of `FAILURES`."""
     optimizer, sample = trial.optimizer, trial.task.abilities().episodes
-    assert isinstance(optimizer, PolicyGradient) and sample is not None
+    assert isinstance(optimizer, PolicyGradient)
+    assert sample is not None
     inputs_key, seeds_key, decisions_key = jax.random.split(key, 3)
     inputs, seeds = drawn_pairs(trial, inputs_key, seeds_key)
     episodes = sample(network, inputs, seeds, decisions_key)

@@ -102,9 +102,9 @@ class PolicyGradient(Adam):
         entropy_bonus: What a nat of the entropy of an input's decisions is worth in the first step, in units of the
             loss. A negative bonus is a penalty, which leaves the seed r as the only source of randomness.
         final_entropy_bonus: The same at the last step; in between along `schedule`.
-        marginal_entropy_bonus: What a nat of the entropy of decisions is worth in the first step where the seed r is not
-            known. With decisions that the seed r decides it is the mutual information of the two. It falls to 0 at the
-            last step along `schedule`. None is none, and saves its cost.
+        marginal_entropy_bonus: What a nat of the entropy of decisions to somebody who does not know the seed r is worth
+            in the first step, in the same units. Where r decides them, it is the mutual information of the two. It
+            falls to 0 at the last step along `schedule`; None saves its cost.
     """
 
     NEEDS_GRADIENT: ClassVar[bool] = False
@@ -119,7 +119,9 @@ def _named_optimizer(value: Any) -> Any:
     return {"name": "adam", **value} if isinstance(value, dict) else value
 
 
-Optimizer = Annotated[Adam | PolicyGradient | EvolutionStrategy, Field(discriminator="name"), BeforeValidator(_named_optimizer)]
+Optimizer = Annotated[
+    Adam | PolicyGradient | EvolutionStrategy, Field(discriminator="name"), BeforeValidator(_named_optimizer)
+]
 """Adam where no name is given."""
 
 

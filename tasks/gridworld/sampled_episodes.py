@@ -178,4 +178,6 @@ def _walks(grid: Grid, network: Network, noise: Float[Array, "seed noise"], key:
     begin = jnp.int32(0), jnp.full((seeds, cells), START), jnp.full((seeds, cells), never), room, trace, trace
     unfinished = jax.lax.while_loop(lambda carry: (carry[0] < horizon) & running(carry[2]).any(), second_step, begin)
     _, _, second_visit, _, second_action, second_cell = unfinished
-    return _Walks(action.T, cell.T, visit, second_action.transpose(1, 2, 0), second_cell.transpose(1, 2, 0), second_visit)
+    return _Walks(
+        action.T, cell.T, visit, second_action.transpose(1, 2, 0), second_cell.transpose(1, 2, 0), second_visit
+    )

@@ -10,13 +10,12 @@ from jax.flatten_util import ravel_pytree
 
 from models.transformer import Model
 from sweeper.packs.packing import stack
-from sweeper.training import gradient
 from sweeper.training.policy_gradient import entropy, surrogate
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.contracts import Episodes
 from sweeper.trial.trial_spec import TrialSpec
 from tasks.gridworld import Task, environment, sampled_episodes
-from tasks.gridworld.environment import START, Grid
+from tasks.gridworld.environment import Grid
 from tasks.gridworld.rollout import reached_token
 
 COSTS = np.array([[1.0, 4.0], [2.0, 7.0], [0.5, 3.0]])
@@ -45,7 +44,9 @@ def test_the_gradient_is_that_of_the_expected_loss(seeds):
     def loss(logits, actions):
         return surrogate(_episodes(logits, actions)).mean()
 
-    exact = jax.grad(lambda logits: sum(share(logits, each) * jax.lax.stop_gradient(loss(logits, each)) for each in every))
+    exact = jax.grad(
+        lambda logits: sum(share(logits, each) * jax.lax.stop_gradient(loss(logits, each)) for each in every)
+    )
     estimated = sum(share(logits, each) * jax.grad(loss)(logits, each) for each in every)
     np.testing.assert_allclose(estimated, exact(logits), rtol=1e-4, atol=1e-5)
 
@@ -121,3 +122,46 @@ def test_the_gradient_on_a_grid_is_that_of_finite_differences(followed, monkeypa
     assert (error < 0.15 * np.abs(differences).max()).all()
     np.testing.assert_array_less(np.abs(along.mean(axis=0) - jnp.array(differences)), 5 * error)
     assert float(values.mean()) == pytest.approx(float(expected(weights)), abs=5 * float(values.std()) / np.sqrt(8000))
+
+
+def _trial(seed: int, **fields) -> TrialSpec:
+    entries = {
+        "task": {"name": "gridworld", "height": 2, "width": 2, "horizon": 3, "noise": 2},
+        "model": {"name": "transformer", "width": 4, "key_size": 3, "attention": "softmax", "embedding_scale": 4.0},
+        "baseline": "Aq_R",
+        "objective": {"q": 4, "m": 4},
+        "optimizer": {
+            "name": "policy_gradient",
+            "entropy_bonus": 0.2,
+            "marginal_entropy_bonus": 0.1,
+            "warmup_steps": 0,
+        },
+        "steps": 250,
+        "batch_size": 3,
+        "seed": seed,
+    }
+    return TrialSpec.model_validate(entries | fields)
+
+
+@pytest.mark.slow
+def test_lanes_and_interruptions_change_no_bit_and_the_loss_falls():
+    stacked, alone = stack([_trial(0), _trial(1)]), stack([_trial(1)])
+    trainer = trainer_of(stacked)
+    state, points = trainer.start(stacked), []
+    for length in (100, 100, 50):
+        state, curve = trainer.stride(stacked, state, length)
+        points.append([float(values[1]) for values in curve])
+    other = trainer.start(alone)
+    for length in (30, 100, 100, 20):
+        kept = jax.tree.map(np.asarray, other)  # as from a checkpoint
+        other, _ = trainer.stride(alone, kept, length)
+    for one, two in zip(jax.tree.leaves(state), jax.tree.leaves(other), strict=True):
+        np.testing.assert_array_equal(np.asarray(one)[1], np.asarray(two)[0])
+    assert trainer.curves == ("train_loss", "mean_loss", "worst_loss", "entropy")
+    assert points[-1][0] < points[0][0]
+    assert points[-1][1] <= points[-1][0] <= points[-1][2]
+
+
+def test_a_task_without_episodes_is_refused():
+    with pytest.raises(ValueError, match="optimizer: coloring has no episodes"):
+        _trial(0, task={"name": "coloring"})
