@@ -244,7 +244,7 @@ class Abilities:
 
     Attributes:
         voting: How seeds r vote; None if there are no answers to vote on.
-        differentiable: Whether `losses` has a useful gradient; without a gradient only evolution trains the task.
+        differentiable: Whether `losses` has a useful gradient; without one, Adam cannot train the task.
         measures: Quantities that only this task measures of every pair, each as its mean.
         tail: `success` or one of `measures`: the quantity whose bad tail is compared between trials.
         own_metrics: Metrics that only this task knows, computed from the metrics of the evaluation protocol by name.

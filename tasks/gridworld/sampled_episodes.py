@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Episodes, Network
 from tasks.gridworld import environment
 from tasks.gridworld.environment import START, STEP, Grid
@@ -51,10 +52,11 @@ def episodes(
     treasures: Int[Array, " input"],
     noise: Float[Array, "seed noise"],
     key: PRNGKeyArray,
+    failure: float,
 ) -> Episodes:
     """Both episodes of every pair; the decisions are the steps of the first, then those of the second.
 
-    A decision costs one step. Where there are more treasures than `FOLLOWED`, each seed follows the second episodes of
+    A decision costs 1, and the last one of an episode without success costs `failure` more. Where there are more treasures than `FOLLOWED`, each seed follows the second episodes of
     so many, of all treasures equally often.
     """
     walks = _walks(grid, jax.lax.stop_gradient(network), noise, key)
@@ -75,11 +77,13 @@ def episodes(
         second = jnp.zeros((inputs, seeds, horizon)).at[chosen, rows].set(values[:, 1:] * (inputs / followed))
         return jnp.concatenate([first, second], axis=-1)
 
-    steps = jnp.minimum(jnp.stack([walks.visit, walks.second_visit]), horizon)[:, :, treasures]
-    taken = (jnp.arange(horizon) < steps[..., None]).transpose(2, 1, 0, 3).reshape(inputs, seeds, 2 * horizon)
+    visits = jnp.stack([walks.visit, walks.second_visit])[:, :, treasures, None].transpose(2, 1, 0, 3)
+    clock = jnp.arange(horizon)
+    taken = (clock < visits).reshape(inputs, seeds, 2 * horizon)
+    cost = 1 + failure * ((visits > horizon) & (clock == horizon - 1)).reshape(taken.shape)
     shared = jnp.concatenate([_marginal(grid, network, noise, walks), jnp.zeros((seeds, horizon))], axis=1)
     marginal = jnp.broadcast_to(shared, taken.shape)
-    return Episodes(taken.astype(jnp.float32), taken, of_pairs(log_probability), of_pairs(entropy), marginal)
+    return Episodes(cost, taken, of_pairs(log_probability), of_pairs(entropy), marginal)
 
 
 def _marginal(
@@ -176,8 +180,11 @@ def _walks(grid: Grid, network: Network, noise: Float[Array, "seed noise"], key:
     room = jax.tree.map(lambda room: jnp.zeros((seeds, cells, *room.shape)), empty)
     trace = jnp.zeros((horizon, seeds, cells), int)
     begin = jnp.int32(0), jnp.full((seeds, cells), START), jnp.full((seeds, cells), never), room, trace, trace
-    unfinished = jax.lax.while_loop(lambda carry: (carry[0] < horizon) & running(carry[2]).any(), second_step, begin)
-    _, _, second_visit, _, second_action, second_cell = unfinished
+    if vectorisation.in_turns():
+        done = jax.lax.while_loop(lambda carry: (carry[0] < horizon) & running(carry[2]).any(), second_step, begin)
+    else:  # an accelerator would wait for the host at each step; steps after the end are not taken
+        done = jax.lax.fori_loop(0, horizon, lambda _, carry: second_step(carry), begin)
+    _, _, second_visit, _, second_action, second_cell = done
     return _Walks(
         action.T, cell.T, visit, second_action.transpose(1, 2, 0), second_cell.transpose(1, 2, 0), second_visit
     )

@@ -22,7 +22,7 @@ SPACES = sorted(Path("search_spaces").glob("*.yaml"))
 COUNTED = {
     "coloring": {"init": 13, "step": 252, "evaluation": 10_975},
     "recall": {"init": 12, "step": 232, "evaluation": 1_433},
-    "gridworld": {"init": 15, "population": 3_149, "tell": 3_143, "evaluation": 6_285},
+    "gridworld": {"init": 15, "step": 2_844, "population": 3_149, "tell": 3_143, "evaluation": 6_285},
     "gridworld_imitation": {"init": 10, "step": 185, "evaluation": 5_123},
     "ski_rental": {"init": 6, "population": 28, "tell": 46, "evaluation": 27},
 }
@@ -61,7 +61,7 @@ def _check(trial: TrialSpec) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("space", ["quickstart", "recall"])
+@pytest.mark.parametrize("space", ["quickstart", "recall", "gridworld_policy_gradient"])
 def test_training_and_evaluation_by_gradient_lower_for_cuda(space):
     trial = next(trial for trial in _forms(Path(f"search_spaces/{space}.yaml")).values() if not trial.single_seed)
     _check(trial)
@@ -149,6 +149,12 @@ SMALL = {
     "recall": {
         "task": {"name": "recall", "keys": 4, "value_bits": 2, "seed_bits": 3},
         "model": {"name": "transformer", "width": 6, "key_size": 3, "embedding_layers": 2, "embedding_scale": 1.0},
+    },
+    "gridworld": {
+        "task": {"name": "gridworld", "height": 2, "width": 3, "horizon": 6, "noise": 3},
+        "model": {"name": "transformer", "width": 6, "key_size": 3, "attention": "softmax", "embedding_scale": 3.0},
+        "optimizer": {"name": "policy_gradient", "entropy_bonus": 0.1, "marginal_entropy_bonus": 0.1},
+        "batch_size": 5,
     },
 }
 
