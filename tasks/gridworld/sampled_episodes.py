@@ -56,8 +56,8 @@ def episodes(
 ) -> Episodes:
     """Both episodes of every pair; the decisions are the steps of the first, then those of the second.
 
-    A decision costs 1, and the last one of an episode without success costs `failure` more. Where there are more treasures than `FOLLOWED`, each seed follows the second episodes of
-    so many, of all treasures equally often.
+    A decision costs 1, and the last one of an episode without success costs `failure` more. Where there are more
+    treasures than `FOLLOWED`, each seed follows the second episodes of so many, of all treasures equally often.
     """
     walks = _walks(grid, jax.lax.stop_gradient(network), noise, key)
     inputs, seeds, horizon = len(treasures), len(noise), grid.horizon
