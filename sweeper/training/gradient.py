@@ -7,17 +7,20 @@ is cut into chunks, by a checkpoint or by the death of a machine.
 A lane whose loss or gradient is not finite is frozen at that step, with its reason; the other lanes go on.
 """
 
+import dataclasses
+import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from sweeper.training import compilation
+from sweeper.training import compilation, policy_gradient
 from sweeper.training.objective import batch_of, drawn_pairs, next_state
+from sweeper.training.policy_gradient import PolicyCurve
 from sweeper.training.trainer import Trainer, over_lanes, share_left
 from sweeper.trial.contracts import Network
-from sweeper.trial.trial_spec import Adam, TrialSpec
+from sweeper.trial.trial_spec import Adam, PolicyGradient, TrialSpec
 
 if TYPE_CHECKING:
     # The driver imports this module, trains nothing, and must not wait for optax, which is imported where it is used.
@@ -86,17 +89,24 @@ def _init(trial: TrialSpec) -> TrainState:
     return TrainState(network, optimizer, jnp.int32(0), jnp.int32(0), trial.objective.initial_state(trial.task))
 
 
-def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve]:
+def _trained(
+    trial: TrialSpec, key: PRNGKeyArray, step: Int[Array, ""], state: PyTree, network: Network
+) -> tuple[Float[Array, ""], tuple[StepCurve, PyTree, Int[Array, ""]]]:
+    """The objective of a step; and its curve, the objective's next state, and a number of `trainer.FAILURES`."""
+    inputs, seeds = drawn_pairs(trial, *jax.random.split(key))
+    batch, losses, broken = batch_of(trial, network, inputs, seeds, step)
+    state = next_state(trial, batch, state)
+    loss = trial.objective.value(batch, state)
+    return loss, (StepCurve(loss, losses.mean()), state, broken)
+
+
+def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve | PolicyCurve]:
     import optax
 
-    inputs, seeds = drawn_pairs(trial, *jax.random.split(jax.random.fold_in(trial.keys().training, state.step)))
-
-    def objective(network: Network) -> tuple[Float[Array, ""], tuple[Float[Array, ""], PyTree, Int[Array, ""]]]:
-        batch, losses, broken = batch_of(trial, network, inputs, seeds, state.step)
-        objective_state = next_state(trial, batch, state.objective)
-        return trial.objective.value(batch, objective_state), (losses.mean(), objective_state, broken)
-
-    (loss, (mean_loss, objective_state, broken)), gradient = jax.value_and_grad(objective, has_aux=True)(state.network)
+    drawn = policy_gradient.trained if isinstance(trial.optimizer, PolicyGradient) else _trained
+    key = jax.random.fold_in(trial.keys().training, state.step)
+    trained = functools.partial(drawn, trial, key, state.step, state.objective)
+    (loss, (curve, objective_state, broken)), gradient = jax.value_and_grad(trained, has_aux=True)(state.network)
     weights: Any = state.network
     direction, optimizer = _transformation(_adam(trial)).update(gradient, state.optimizer, weights)
     rate = learning_rate(_adam(trial), state.step, trial.steps)
@@ -107,7 +117,7 @@ def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve]:
     failure = jnp.where(state.failure > 0, state.failure, failure)
     moved = TrainState(network, optimizer, state.step + 1, state.failure, objective_state)
     kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, state)
-    return kept._replace(failure=failure), StepCurve(loss, mean_loss)
+    return kept._replace(failure=failure), curve
 
 
 def init(trials: TrialSpec) -> TrainState:
@@ -115,10 +125,10 @@ def init(trials: TrialSpec) -> TrainState:
     return over_lanes(_init, trials)
 
 
-def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, StepCurve]:
+def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, StepCurve | PolicyCurve]:
     """`length` steps of every lane and the means over them; nothing is read by the host in between."""
 
-    def run(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve]:
+    def run(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve | PolicyCurve]:
         state, curve = jax.lax.scan(lambda state, _: _step(trial, state), state, length=length)
         return state, jax.tree.map(jnp.mean, curve)
 
@@ -130,7 +140,7 @@ def start(trials: TrialSpec) -> TrainState:
     return compilation.kept(init, trials, runs_once=True)(trials)
 
 
-def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, StepCurve]:
+def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, StepCurve | PolicyCurve]:
     """`advance`, by this process's program for it; the memory of the old state is used again."""
     return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)
 
@@ -161,3 +171,5 @@ TRAINER = Trainer(
     memory=memory,
     prepare=prepare,
 )
+
+POLICY_TRAINER = dataclasses.replace(TRAINER, curves=PolicyCurve._fields)

@@ -46,9 +46,18 @@ def batch_of(
     Raises:
         ContractError: the losses have another type or shape than their contract says.
     """
-    task, groups = trial.task, None
-    losses, count = task.losses(network, inputs, seeds), 1 if trial.single_seed else trial.objective.m
+    task, count = trial.task, 1 if trial.single_seed else trial.objective.m
+    losses = task.losses(network, inputs, seeds)
     check_array(task, "losses", "the losses", losses, jnp.floating, input=trial.batch_size, seed=count)
+    batch, broken = batch_of_losses(trial, inputs, losses, step)
+    return batch, losses, broken
+
+
+def batch_of_losses(
+    trial: TrialSpec, inputs: PyTree, losses: Float[Array, "input seed"], step: Int[Array, ""]
+) -> tuple[Batch, Int[Array, ""]]:
+    """As `batch_of`, of losses that are there."""
+    task, groups = trial.task, None
     failure = jnp.where((losses < -ROUNDING).any(), 3, 0)
     if trial.objective.needs_groups:
         division = task.abilities().groups
@@ -56,7 +65,7 @@ def batch_of(
         groups = division.of(inputs)
         check_array(task, "abilities", "the groups", groups, jnp.integer, input=trial.batch_size)
         failure = jnp.where(((groups < 0) | (groups >= division.count)).any(), 4, failure)
-    return Batch(losses.mean(axis=1), groups, step / trial.steps), losses, failure
+    return Batch(losses.mean(axis=1), groups, step / trial.steps), failure
 
 
 def next_state(trial: TrialSpec, batch: Batch, state: PyTree) -> PyTree:

@@ -6,9 +6,10 @@ from typing import Any
 from sweeper.training import evolution, gradient
 from sweeper.training.trainer import Trainer
 from sweeper.trial.evolution_strategies import Evolution
-from sweeper.trial.trial_spec import Adam, TrialSpec
+from sweeper.trial.trial_spec import Adam, PolicyGradient, TrialSpec
 
 _TRAINERS: Mapping[type, Trainer[Any]] = {
+    PolicyGradient: gradient.POLICY_TRAINER,  # before Adam, whose record it extends
     Adam: gradient.TRAINER,
     Evolution: evolution.TRAINER,
 }

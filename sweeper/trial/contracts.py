@@ -215,18 +215,43 @@ class Groups:
     of: Callable[[PyTree], Integer[Array, " input"]]
 
 
+class Episodes(NamedTuple):
+    """Sampled decisions of a network on every pair of an input and a seed, for policy gradients.
+
+    Each decision of a pair is drawn from the softmax of logits. The decisions stand in the order in which they are
+    taken, and those with the same index can be compared between seeds; where a pair ends early, it does not take them.
+
+    Attributes:
+        cost: Of each decision; the sum over the decisions that are taken is the loss of the pair.
+        taken: Whether the pair takes the decision.
+        log_probability: Of the decision, with its gradient by the weights. A task may follow some pairs only, drawn at
+            random, and scale their values so that sums over all pairs are right on average; others are 0.
+        entropy: Of the distribution that the decision is drawn from, in nats; as `log_probability`.
+        marginal: Log-probability of the decision given those before it, where the seed r is not known: by the mean over
+            the seeds of the probabilities of all decisions so far. 0 where the task does not say; without a gradient.
+    """
+
+    cost: Float[Array, "input seed decision"]
+    taken: Bool[Array, "input seed decision"]
+    log_probability: Float[Array, "input seed decision"]
+    entropy: Float[Array, "input seed decision"]
+    marginal: Float[Array, "input seed decision"]
+
+
 @dataclass(frozen=True)
 class Abilities:
     """Optional abilities of a task, beyond the methods that every task has.
 
     Attributes:
         voting: How seeds r vote; None if there are no answers to vote on.
-        differentiable: Whether `losses` has a useful gradient; without a gradient only evolution trains the task.
+        differentiable: Whether `losses` has a useful gradient; without one, Adam cannot train the task.
         measures: Quantities that only this task measures of every pair, each as its mean.
         tail: `success` or one of `measures`: the quantity whose bad tail is compared between trials.
         own_metrics: Metrics that only this task knows, computed from the metrics of the evaluation protocol by name.
         groups: A division of the inputs into groups; None if the task has no such division.
         exact_values: Exact values of the best that any model can reach, on the scale of the loss, by name.
+        episodes: Sampled decisions for a network, inputs, seeds r and a key; None if the task cannot be trained by
+            policy gradients.
     """
 
     voting: Voting | None = None
@@ -236,6 +261,7 @@ class Abilities:
     own_metrics: Callable[[Mapping[str, float]], Mapping[Metric, float]] = _no_metrics
     groups: Groups | None = None
     exact_values: Callable[[], dict[str, float]] = _no_values
+    episodes: Callable[[Network, PyTree, PyTree, PRNGKeyArray], Episodes] | None = None
 
     @property
     def quantities(self) -> dict[str, Metric]:

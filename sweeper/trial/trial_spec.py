@@ -95,11 +95,33 @@ class Adam(Spec):
     clip_norm: Traced[Positive] = 1.0
 
 
+class PolicyGradient(Adam):
+    """Adam along a policy gradient (Williams, 1992): decisions are sampled in training, so losses need no gradient.
+
+    Attributes:
+        entropy_bonus: What a nat of the entropy of an input's decisions is worth in the first step, in units of the
+            loss. A negative bonus is a penalty, which leaves the seed r as the only source of randomness.
+        final_entropy_bonus: The same at the last step; in between along `schedule`.
+        marginal_entropy_bonus: What a nat of the entropy of decisions to somebody who does not know the seed r is worth
+            in the first step, in the same units. Where r decides them, it is the mutual information of the two. It
+            falls to 0 at the last step along `schedule`; None saves its cost.
+    """
+
+    NEEDS_GRADIENT: ClassVar[bool] = False
+
+    name: Literal["policy_gradient"] = "policy_gradient"  # pyright: ignore[reportIncompatibleVariableOverride]
+    entropy_bonus: Traced[float] = 0.0
+    final_entropy_bonus: Traced[float] = 0.0
+    marginal_entropy_bonus: Traced[NotNegative | None] = None
+
+
 def _named_optimizer(value: Any) -> Any:
     return {"name": "adam", **value} if isinstance(value, dict) else value
 
 
-Optimizer = Annotated[Adam | EvolutionStrategy, Field(discriminator="name"), BeforeValidator(_named_optimizer)]
+Optimizer = Annotated[
+    Adam | PolicyGradient | EvolutionStrategy, Field(discriminator="name"), BeforeValidator(_named_optimizer)
+]
 """Adam where no name is given."""
 
 
@@ -148,6 +170,8 @@ class TrialSpec(Spec):
             raise ValueError(
                 f"optimizer: the losses of {self.task.name} have no gradient; train it with {{name: pgpe}}"
             )
+        if isinstance(self.optimizer, PolicyGradient) and self.task.abilities().episodes is None:
+            raise ValueError(f"optimizer: {self.task.name} has no episodes to follow a policy gradient in")
         if self.objective.needs_groups and self.task.abilities().groups is None:
             raise ValueError(
                 f"objective: {self.objective.name} weighs groups of inputs, and {self.task.name} has no groups"

@@ -26,6 +26,7 @@ from sweeper.trial import contracts
 from tasks.gridworld import minmax
 from tasks.gridworld.environment import FOUND, STEP, Grid, episode_reward
 from tasks.gridworld.rollout import Durations, durations, trajectory, trajectory_durations
+from tasks.gridworld.sampled_episodes import episodes
 
 PATHS = 3
 """Number of seeds whose paths are kept with the outcomes."""
@@ -40,7 +41,8 @@ class Task(contracts.Task):
         horizon: Longest episode, in steps.
         noise: Features of the noise token; the paper's fills its token of 80.
         scale: What is trained: `steps` is T1 + T2; `reward` is 22 - 10 times the text's reward, which is the same
-            if both episodes succeed and 11 steps more for every one that does not.
+            if both episodes succeed and 11 steps more for every one that does not; `text_reward` is 2.2 - the text's
+            reward, a tenth of that.
     """
 
     name: Literal["gridworld"] = "gridworld"
@@ -48,7 +50,7 @@ class Task(contracts.Task):
     width: Annotated[int, Field(ge=1)] = 5
     horizon: Annotated[int, Field(ge=1)] = 25
     noise: Annotated[int, Field(ge=1)] = 80
-    scale: Literal["steps", "reward"] = "steps"
+    scale: Literal["steps", "reward", "text_reward"] = "steps"
 
     @model_validator(mode="after")
     def _has_room(self) -> "Task":
@@ -132,6 +134,7 @@ class Task(contracts.Task):
             own_metrics=self._exploitability,
             groups=contracts.Groups(self.grid.cells - 1, lambda inputs: inputs - 1),
             exact_values=self._exact_values,
+            episodes=self._episodes,
         )
 
     def _exploitability(self, metrics: Mapping[str, float]) -> dict[contracts.Metric, float]:
@@ -164,10 +167,22 @@ class Task(contracts.Task):
         everywhere = durations(self.grid, network, seeds)
         return Durations(*(values[:, inputs - 1] for values in everywhere))
 
+    def _episodes(
+        self,
+        network: contracts.Network,
+        inputs: Int[Array, " input"],
+        seeds: Float[Array, "seed noise"],
+        key: PRNGKeyArray,
+    ) -> contracts.Episodes:
+        failure = 0.0 if self.scale == "steps" else (FOUND - STEP) / -STEP
+        sampled = episodes(self.grid, network, inputs, seeds, key, failure)
+        return sampled._replace(cost=-STEP * sampled.cost) if self.scale == "text_reward" else sampled
+
     def _cost(self, both: Durations) -> Float[Array, "*pair"]:
         if self.scale == "steps":
             return both.steps.sum(axis=0).astype(jnp.float32)
-        return (2 * (FOUND - STEP) - _text_reward(both)) / -STEP
+        missing = 2 * (FOUND - STEP) - _text_reward(both)
+        return missing if self.scale == "text_reward" else missing / -STEP
 
     def _paths(
         self, network: contracts.Network, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]

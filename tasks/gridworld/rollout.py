@@ -90,7 +90,7 @@ def trajectory(grid: Grid, network: Network, treasure: Int[Array, ""], noise: Fl
         memory = jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, t, -2), memory, own)
         after, event = environment.step(grid, treasure, state, jnp.argmax(logits))
         taken = Trajectory(token, logits, event.cell, state.episode, event.found)
-        reached = _reached_token(grid, len(noise), event.cell, environment.reward(event.found))
+        reached = reached_token(grid, len(noise), event.cell, environment.reward(event.found))
         return (after, reached, memory), taken
 
     start = (environment.initial(), _noise_token(grid, noise), network.empty_memory(length))
@@ -105,7 +105,7 @@ def trajectory_durations(walk: Trajectory) -> Durations:
 
 def durations(grid: Grid, network: Network, noise: Float[Array, "seed noise"]) -> Durations:
     """Both episodes of every treasure and seed, with shared work; the pair is (cell, seed), the corner left out."""
-    tokens = _embedded(grid, network, noise)
+    tokens = embedded(grid, network, noise)
     placed = network.placed(jnp.arange(2 * grid.horizon))
     first = _first_episodes(grid, network, tokens, placed)
     second_episodes = _second_episodes_in_turns if vectorisation.in_turns() else _second_episodes_at_once
@@ -143,7 +143,7 @@ def _first_episodes(
         logits, own = step(h + placed[t], state.memory)
         cell = environment.neighbour(grid, state.last, jnp.argmax(logits, axis=-1))
         new = (jnp.arange(grid.cells) == cell[:, None]) & (state.visit == never)
-        memory = _written(state.memory, own, t)
+        memory = written(state.memory, own, t)
         return t + 1, tokens.reached[0, cell], _FirstEpisodes(jnp.where(new, t + 1, state.visit), cell, memory)
 
     memory = jax.tree.map(lambda room: jnp.zeros((seeds, *room.shape)), network.empty_memory(grid.horizon))
@@ -210,7 +210,7 @@ def _second_episodes_in_turns(
                 h, [(memory, jnp.arange(horizon) < start), (ring, age < length)]
             )
         )(h + placed[start + state.length], jax.tree.map(lambda x: x[seed], first.memory), start, ring, state.length)
-        ring = _written(ring, own, clock % horizon)
+        ring = written(ring, own, clock % horizon)
         cell = environment.neighbour(grid, state.cell, jnp.argmax(logits, axis=-1))
         length = state.length + 1
         found = (state.branch >= 0) & jnp.where(treasure == START, unmet[seed, cell], cell == treasure)
@@ -253,7 +253,7 @@ def _second_episodes_at_once(
         at = environment.neighbour(grid, at, jnp.argmax(logits, axis=-1))
         reached = jnp.where(unmet, at[:, START, None] == own_cell, (at == own_cell) & (own_cell != START))
         visit = jnp.where(reached & (visit == never), t + 1, visit)
-        return at, visit, _written(memory, own, t)
+        return at, visit, written(memory, own, t)
 
     memory = jax.tree.map(lambda room: jnp.zeros((seeds, cells, *room.shape)), network.empty_memory(horizon))
     begin = jnp.full((seeds, cells), START, jnp.int32), jnp.full((seeds, cells), never, jnp.int32), memory
@@ -266,7 +266,7 @@ def _first_tokens(tokens: Tokens, first: _FirstEpisodes) -> Float[Array, "seed c
     return found.at[:, START].set(tokens.reached[0, first.last])
 
 
-def _written(memory: Memory, own: Memory, place: Int[Array, ""]) -> Memory:
+def written(memory: Memory, own: Memory, place: Int[Array, ""]) -> Memory:
     """The memory with one token written to a place of its token axis, the last but one."""
     return jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, place, -2), memory, own)
 
@@ -275,16 +275,16 @@ def _noise_token(grid: Grid, noise: Float[Array, " noise"]) -> Float[Array, " fe
     return jnp.concatenate([noise, jnp.zeros(grid.height + grid.width + 1)])
 
 
-def _reached_token(
+def reached_token(
     grid: Grid, noise: int, cell: Int[Array, ""], reward: Float[Array, ""] | float
 ) -> Float[Array, " feature"]:
     row, column = jnp.arange(grid.height) == cell // grid.width, jnp.arange(grid.width) == cell % grid.width
     return jnp.concatenate([jnp.zeros(noise), row, column, jnp.asarray(reward)[None]])
 
 
-def _embedded(grid: Grid, network: Network, noise: Float[Array, "seed noise"]) -> Tokens:
+def embedded(grid: Grid, network: Network, noise: Float[Array, "seed noise"]) -> Tokens:
     features = noise.shape[-1]
-    over_cells = jax.vmap(lambda cell, reward: _reached_token(grid, features, cell, reward), in_axes=(0, None))
+    over_cells = jax.vmap(lambda cell, reward: reached_token(grid, features, cell, reward), in_axes=(0, None))
     reached = jnp.stack([over_cells(jnp.arange(grid.cells), reward) for reward in (STEP, FOUND)])
     return Tokens(
         network.content(jax.vmap(lambda row: _noise_token(grid, row))(noise)),

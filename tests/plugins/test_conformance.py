@@ -1,5 +1,7 @@
 """The conformance suite of tasks and models: every file in tasks/ and models/ must pass it."""
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,14 +9,15 @@ import pytest
 
 from sweeper.packs.trained_trial import network_of, weights_of
 from sweeper.trial import plugins, vectorisation
-from sweeper.trial.contracts import Model, Outcomes, Task
+from sweeper.trial.contracts import Model, Network, Outcomes, Task
 from sweeper.trial.evolution_strategies import PGPE
 from sweeper.trial.trial_spec import Adam, TrialSpec, trial_id
+from tests.plugins.networks import PartialNetwork
 
 SMALL: dict[str, dict] = {
     "coloring": {"vertices": 5},
     "recall": {"keys": 3},
-    "gridworld": {"height": 2, "width": 3, "horizon": 6, "noise": 2},
+    "gridworld": {"height": 2, "width": 3, "horizon": 6, "noise": 2, "scale": "text_reward"},
     "ski_rental": {"price": 2, "longest": 4, "noise": 2},
     "gridworld_imitation": {"height": 2, "width": 3, "horizon": 6, "noise": 2},
 }
@@ -93,6 +96,58 @@ def test_outcomes_agree_with_losses_and_with_the_judgement_of_answers(task, mode
     assert set(outcomes.measures) == set(task.abilities().quantities)
     assert all(values.shape == (count, SEEDS) for values in outcomes.measures.values())
     assert all(values.shape == (count,) for values in outcomes.kept.values())
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class Sharp(PartialNetwork):
+    """A network that is as sure of its largest logit as a number can say."""
+
+    network: Network
+
+    def placed(self, positions):
+        return self.network.placed(positions)
+
+    def content(self, tokens):
+        return self.network.content(tokens)
+
+    def empty_memory(self, tokens):
+        return self.network.empty_memory(tokens)
+
+    def __call__(self, tokens, mask, positions=None):
+        return 1e4 * self.network(tokens, mask, positions)
+
+    def step(self, h, past):
+        logits, own = self.network.step(h, past)
+        return 1e4 * logits, own
+
+
+@pytest.mark.slow
+@task_cases
+@model_cases
+@platform_cases
+def test_episodes_of_a_sharp_network_cost_the_losses(task, model, platform):
+    sample = task.abilities().episodes
+    if sample is None:
+        pytest.skip("has no episodes")
+    network = jax.jit(model.build)(task, jax.random.key(0))
+    inputs, seeds = _samples(task)
+    with vectorisation.built_for(platform):
+        losses = jax.jit(task.losses)(network, inputs, seeds)
+        sharp, drawn = (
+            jax.jit(lambda network, made=made: sample(made(network), inputs, seeds, jax.random.key(3)))(network)
+            for made in (Sharp, lambda network: network)
+        )
+    np.testing.assert_allclose((sharp.taken * sharp.cost).sum(axis=-1), losses, rtol=1e-5)
+    for episodes in (sharp, drawn):
+        decisions = episodes.taken.shape[-1]
+        assert {part.shape for part in episodes} == {(INPUTS, SEEDS, decisions)}
+        assert bool((episodes.log_probability <= 1e-2).all())
+        assert bool((episodes.entropy >= -1e-2).all())
+        assert bool((episodes.marginal <= 1e-2).all())
+    np.testing.assert_allclose(sharp.taken * sharp.entropy, 0, atol=1e-2)
+    np.testing.assert_allclose(sharp.taken * sharp.log_probability, 0, atol=1e-2)
+    assert float((drawn.taken * drawn.entropy).mean()) > 0.1
 
 
 @task_cases

@@ -243,6 +243,12 @@ SMALL = {
         "task": {"name": "recall", "keys": 4, "value_bits": 2, "seed_bits": 3},
         "model": {"name": "transformer", "width": 6, "key_size": 3, "embedding_layers": 2, "embedding_scale": 1.0},
     },
+    "gridworld": {
+        "task": {"name": "gridworld", "height": 2, "width": 3, "horizon": 6, "noise": 3},
+        "model": {"name": "transformer", "width": 6, "key_size": 3, "attention": "softmax", "embedding_scale": 3.0},
+        "optimizer": {"name": "policy_gradient", "entropy_bonus": 0.1, "marginal_entropy_bonus": 0.1},
+        "batch_size": 5,
+    },
 }
 
 
