@@ -193,6 +193,6 @@ def _print_parquet(answer: pa.Table) -> None:
 PRINTERS: dict[str, Callable[[pa.Table], None]] = {
     "csv": _print_csv,
     "json": _print_json,
-    "parquet": lambda answer: pq.write_table(answer, pa.PythonFile(sys.stdout.buffer, mode="w"), compression="zstd"),
+    "parquet": _print_parquet,
 }
 """How to print an answer for programs, by the name of the format."""
