@@ -22,6 +22,7 @@ class TrialNames:
     """The names that the trials of a space will have; an evaluation is traced when its names are first needed.
 
     Attributes:
+        trials: A trial of every combination of plug-ins and optimiser.
         tasks: Names of the tasks.
         paths: Paths of the entries of a trial, such as `optimizer.learning_rate`.
     """
@@ -37,8 +38,8 @@ class TrialNames:
                 paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
                 named = [part.get("name") if isinstance(part := data.get(key), dict) else None for key in _NAMED]
                 first_of_kind.setdefault(tuple(named), trial)
-        self._trials = list(first_of_kind.values())
-        self.tasks = list(dict.fromkeys(trial.task.name for trial in self._trials))
+        self.trials = list(first_of_kind.values())
+        self.tasks = list(dict.fromkeys(trial.task.name for trial in self.trials))
         self.paths = list(paths)
 
     @property
@@ -55,14 +56,14 @@ class TrialNames:
     def _evaluated(self) -> list[evaluation.Names]:
         # A network is evaluated on a task: objective and optimiser have no part in the names.
         first_of_network: dict[tuple[str, str], TrialSpec] = {}
-        for trial in self._trials:
+        for trial in self.trials:
             first_of_network.setdefault((trial.task.name, trial.model.name), trial)
         return [_names(trial) for trial in first_of_network.values()]
 
     @property
     def curves(self) -> list[str]:
         """Training curves."""
-        return list(dict.fromkeys(name for trial in self._trials for name in trainers.trainer_of(trial).curves))
+        return list(dict.fromkeys(name for trial in self.trials for name in trainers.trainer_of(trial).curves))
 
 
 def _names(trial: TrialSpec) -> evaluation.Names:

@@ -10,10 +10,11 @@ from sweeper import events
 from sweeper.analysis import cost
 from sweeper.analysis.results import finite_values
 from sweeper.messages import one_line
-from sweeper.packs import other_code, plan, trial_timing
+from sweeper.packs import conformance, other_code, plan, trial_timing
 from sweeper.packs.work_sources import work_source
 from sweeper.space import search_space
 from sweeper.space.sweep_spec import SweepSpec, remarks
+from sweeper.space.trial_names import TrialNames
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.fingerprint import Code, LoadedCode
@@ -153,6 +154,7 @@ def plan_sweep(
         command: The command line in the provenance of rows, if there is one.
 
     Raises:
+        ContractError: a task, a model or an objective breaks its contract.
         OtherCodeError: code was edited after this process had loaded it.
         PluginError: a plug-in cannot be loaded.
         SearchSpaceError: the space cannot be run.
@@ -166,7 +168,8 @@ def plan_sweep(
         origin = provenance.capture(command or provenance.command_line(["sweeper.train", str(spec.path)]))
         assert origin.code is not None
         earlier = [record for record in store.sweeps() if record.name == spec.name]
-        if not any(_same_panels(record, spec, origin.code) for record in earlier):
+        if not any(_checked_by(record, spec, origin.code) for record in earlier):
+            conformance.check_shapes(TrialNames(spec.variants).trials)
             search_space.check_panels(spec)
         store.files.remove_leftovers()
         seen = store.files.listing("trials") if command is None else None
@@ -217,6 +220,6 @@ def state(settled: Mapping[str, Status], pending: int) -> str:
     return "  " + " · ".join([*parts, f"{pending:,} to run"])
 
 
-def _same_panels(record: SweepRecord, spec: SweepSpec, code: Code) -> bool:
-    """Whether an earlier start has checked these panels; a check is slow, as it traces an evaluation."""
+def _checked_by(record: SweepRecord, spec: SweepSpec, code: Code) -> bool:
+    """Whether an earlier start has checked these plug-ins and panels; a check is slow, as it traces an evaluation."""
     return (record.text, record.overrides, record.provenance.code) == (spec.text, spec.overrides, code)

@@ -11,6 +11,7 @@ from sweeper import events, listeners
 from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
 from sweeper.listeners import HeardStart
+from sweeper.packs import conformance
 from sweeper.packs.pack_run import Destination, opened
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, label, varying
@@ -60,6 +61,7 @@ def train(
         output: Where progress is printed.
 
     Raises:
+        ContractError: a task, a model or an objective breaks its contract.
         Interrupted: Ctrl-C came, or a request to stop.
         KeyboardInterrupt: a signal came while no pack was running, or a second one.
         OtherCodeError: code was edited meanwhile, and this process may import or read the rest of it only now.
@@ -85,6 +87,8 @@ def train(
         console = output.out if on_event is None else Console(quiet=True)
         heard = HeardStart(console, plan.store, plan.origin.command, interruption.ask)
         hearing = [*listeners.listeners(heard), *([] if on_event is None else [OnEvent(on_event)])]
+        if plan.pending and plan.origin.code is not None:
+            conformance.probe([plan.trials[key] for key in plan.pending], plan.origin.code)
         if plan.superseded:  # but for what another start has computed anew since
             seals = plan.store.seals(plan.superseded)
             fingerprint = plan.origin.fingerprint

@@ -48,13 +48,13 @@ def batch_of(
     """
     task, groups = trial.task, None
     losses, count = task.losses(network, inputs, seeds), 1 if trial.single_seed else trial.objective.m
-    check_array(task, "losses", "the losses", losses, jnp.floating, input=trial.batch_size, seed=count)
+    check_array(task, "losses", "", losses, jnp.floating, input=trial.batch_size, seed=count)
     failure = jnp.where((losses < -ROUNDING).any(), 3, 0)
     if trial.objective.needs_groups:
         division = task.abilities().groups
         assert division is not None
         groups = division.of(inputs)
-        check_array(task, "abilities", "the groups", groups, jnp.integer, input=trial.batch_size)
+        check_array(task, "abilities", "groups", groups, jnp.integer, input=trial.batch_size)
         failure = jnp.where(((groups < 0) | (groups >= division.count)).any(), 4, failure)
     return Batch(losses.mean(axis=1), groups, step / trial.steps), losses, failure
 
