@@ -16,6 +16,7 @@ from sweeper import __version__
 from sweeper.command_line import CommandLine
 from sweeper.commands import (
     annotate,
+    check,
     compaction,
     copy,
     delete,
@@ -46,6 +47,7 @@ for name, command in {
     "delete": delete.delete,
     "compact": compaction.compaction,
     "new": new.new,
+    "check": check.check,
 }.items():
     app.command(name)(command)
 

@@ -51,12 +51,14 @@ class Report:
         progress: How far the pack is; None before the worker has begun the pack.
         trouble: The failure or loss that ended the pack, if any.
         refused_checkpoint: Why a checkpoint of the pack is not continued; only in the first report about the pack.
+        printed: What plug-ins have printed since the last report; of many lines the last.
     """
 
     done: bool
     progress: PackProgressed | None = None
     trouble: Failed | Lost | None = None
     refused_checkpoint: str | None = None
+    printed: tuple[str, ...] = ()
 
     def result(self) -> dict[str, Any]:
         """The Tune result: the report itself, and the values that Tune and its scheduler read."""

@@ -303,9 +303,9 @@ def check_values(trials: Iterable[TrialSpec], rtol: float = 1e-3, atol: float = 
             try:
                 for trial in trials:
                     if (network := (trial.task.name, trial.model.name)) not in seen:
-                        _check_pairs(trial, rtol, atol)
+                        check_pairs(trial, rtol, atol)
                     if trial.objective.name not in seen:
-                        _check_objective(trial)
+                        check_objective(trial)
                     seen |= {network, trial.objective.name}
             except ContractError as error:
                 mistake = error
@@ -316,10 +316,12 @@ def check_values(trials: Iterable[TrialSpec], rtol: float = 1e-3, atol: float = 
         raise mistake
 
 
-def _check_pairs(trial: TrialSpec, rtol: float, atol: float) -> None:
+def check_pairs(trial: TrialSpec, rtol: float, atol: float, platform: str = "cpu") -> None:
+    """As `check_values`, of a task and a model, in the form of a program for a platform; a CPU runs it."""
     task, seen = trial.task, trial.for_programs()
-    with vectorisation.built_for("cpu"), jax.default_device(compilation.one_thread()):
-        program = compilation.traced(_few_pairs, seen).lower()
+    with vectorisation.built_for(platform), jax.default_device(compilation.one_thread()):
+        with attributed(task, "outcomes"):
+            program = compilation.traced(_few_pairs, seen).lower()
         options: dict[str, Any] = {"xla_backend_optimization_level": 0}  # the program runs once
         found = jax.device_get(program.compile(compiler_options=options)(seen))
 
@@ -359,7 +361,8 @@ def _check_pairs(trial: TrialSpec, rtol: float, atol: float) -> None:
         require("abilities", " as a group", found["groups"], f"from 0 to {division.count - 1}", inside)
 
 
-def _check_objective(trial: TrialSpec) -> None:
+def check_objective(trial: TrialSpec) -> None:
+    """As `check_values`, of an objective."""
     objective = trial.objective
     losses = jnp.stack([jnp.zeros(trial.batch_size), jnp.ones(trial.batch_size), jnp.arange(trial.batch_size) / 7.0])
     with vectorisation.built_for("cpu"):
@@ -463,11 +466,12 @@ def _tracing_elsewhere(trials: Iterable[TrialSpec]) -> "subprocess.Popen[bytes]"
 
 
 def _trace_twice() -> None:
-    trials = list(map(TrialSpec.model_validate, json.load(sys.stdin)))
-    list(map(_digests, trials))
-    jax.clear_caches()  # with the traces of functions that a task itself compiles
-    said = json.dumps(list(map(_digests, trials)))
-    print(said)
+    with contextlib.redirect_stdout(sys.stderr):  # a task may print
+        trials = list(map(TrialSpec.model_validate, json.load(sys.stdin)))
+        list(map(_digests, trials))
+        jax.clear_caches()  # with the traces of functions that a task itself compiles
+        digests = list(map(_digests, trials))
+    print(json.dumps(digests))
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -33,8 +33,10 @@ class TrialNames:
         for variant in variants:
             for probe in holes.probes(variant):
                 data = plain(probe)
-                # A randomised baseline has voters, and so every metric of the other baselines too.
-                trial = TrialSpec.model_validate(data | {"baseline": Baseline.Aq_R})
+                trial = TrialSpec.model_validate(data)
+                if trial.single_seed and "baseline" in data:
+                    # A randomised baseline has voters, and so every metric of the other baselines too.
+                    trial = TrialSpec.model_validate(data | {"baseline": Baseline.Aq_R})
                 paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
                 named = [part.get("name") if isinstance(part := data.get(key), dict) else None for key in _NAMED]
                 first_of_kind.setdefault(tuple(named), trial)

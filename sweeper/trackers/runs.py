@@ -215,7 +215,7 @@ def needed(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise ExportError(f"{error.name} is not installed: pip install 'sweeper[{extra}]'") from None
+        raise ExportError(f"{error.name} is not installed: pip install '.[{extra}]' in the checkout") from None
 
 
 TRACKERS = ("mlflow", "optuna", "tensorboard", "wandb")

@@ -278,9 +278,9 @@ class Task(Spec, abc.ABC):
     def sample_inputs(self, key: PRNGKeyArray, count: int) -> PyTree:
         """`count` inputs from the training distribution; every leaf has leading axis `count`."""
 
-    @abc.abstractmethod
     def sample_seeds(self, key: PRNGKeyArray, count: int) -> PyTree:
-        """`count` random seeds r; every leaf has leading axis `count`."""
+        """`count` random seeds r; every leaf has leading axis `count`; empty ones, of a task without seeds r."""
+        return jax.numpy.zeros((count, 0))
 
     @abc.abstractmethod
     def loss(self, network: Network, x: PyTree, r: PyTree) -> Float[Array, ""]:

@@ -90,18 +90,21 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "sweeper", "tasks", "models", "objectives",
-         "pyproject.toml", "README.md", "LICENSE"],
+         "pyproject.toml", "setup.py", "README.md", "LICENSE"],
         cwd=plugins.ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     for name in filter(lambda name: (plugins.ROOT / name).exists(), listed.stdout.splitlines()):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_bytes((plugins.ROOT / name).read_bytes())
+    for command in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", *command], cwd=source, check=True)
+    (source / "tasks" / "begun.py").write_text("what somebody works on")
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
          "--wheel-dir", built, source],
         check=True,
     )  # fmt: skip
-    (path,) = built.glob("sweeper-*.whl")
+    (path,) = built.glob("sweeper_jax-*.whl")
     return path
 
 
@@ -135,6 +138,7 @@ def test_the_package_takes_one_name_and_holds_every_module(wheel):
     for kind in plugins.KINDS:
         expected |= {f"sweeper/{path.relative_to(plugins.ROOT)}" for path in (plugins.ROOT / f"{kind}s").rglob("*.py")}
     assert expected <= set(names)
+    assert "sweeper/tasks/begun.py" not in names
 
 
 @pytest.mark.long

@@ -444,9 +444,9 @@ PGPE = {"optimizer": {"name": "pgpe", "population": 4}}
         ("losses", lambda losses: losses.at[0, 0].set(-1), "negative loss", f"negative loss at step 0: {PLACE}"),
         ("losses", lambda losses: losses * 0 - 1e-5, None, None),  # as sums of logarithms may be, by rounding
         ("outcomes", lambda found: found._replace(loss=found.loss.at[0, 0].set(-9)), "broken contract",
-         f"{PLACE}: outcomes gives a negative loss, -9"),
+         f"{PLACE}: outcomes gives -9 as loss, must be at least 0"),
         ("outcomes", lambda found: found._replace(sampled=found.sampled + 1), "broken contract",
-         f"{PLACE}: outcomes gives a probability above 1 as sampled"),
+         f"{PLACE}: outcomes gives 1."),
     ],
 )  # fmt: skip
 def test_values_that_break_their_contract_are_an_error_of_the_trial_with_its_place(
@@ -462,18 +462,18 @@ def test_values_that_break_their_contract_are_an_error_of_the_trial_with_its_pla
 @pytest.mark.parametrize(
     ("method", "change", "message"),
     [
-        ("losses", lambda losses: losses[:, :1], "the losses as float32[8, 1], expected floating[8 inputs, 2 seeds]"),
-        ("losses", lambda losses: losses[:, :, None], "the losses as float32[8, 2, 1], expected floating[8 inputs, "),
-        ("losses", lambda losses: losses.mean(axis=1), "the losses as float32[8], expected floating[8 inputs, "),
-        ("losses", lambda losses: losses.astype(int), "the losses as int32[8, 2], expected floating[8 inputs, "),
-        ("sample_inputs", lambda inputs: inputs[:3], "[3, 5], expected the length 8 of all leading axes"),
-        ("sample_seeds", lambda seeds: seeds[:1], "[1, "),
-        ("evaluation_inputs", lambda inputs: (inputs, inputs[:3]), "[12, 5], [3, 5], expected one length of all l"),
-        ("outcomes", lambda found: found._replace(correct=found.correct * 1.0), "correct as float32[12, 10], expect"),
-        ("outcomes", lambda found: found._replace(loss=found.loss[:, :1]), "loss as float32[12, 1], expected floating"),
-        ("outcomes", lambda found: found._replace(loss=None), "loss as NoneType, expected floating[12 inputs, "),
-        ("outcomes", lambda found: found._replace(variance=found.loss), "variance as float32[12, 10], expected flo"),
-        ("outcomes", lambda found: found._replace(measures={"own": found.loss}), "the measures own, abilities says no"),
+        ("losses", lambda losses: losses[:, :1], "shape [8, 1], must be [8 inputs, 2 seeds]"),
+        ("losses", lambda losses: losses[:, :, None], "shape [8, 2, 1], must be [8 inputs, "),
+        ("losses", lambda losses: losses.mean(axis=1), "shape [8], must be [8 inputs, "),
+        ("losses", lambda losses: losses.astype(int), "type int32, must be floating"),
+        ("sample_inputs", lambda inputs: inputs[:3], "shape [3, 5], must be arrays with the leading axis 8"),
+        ("sample_seeds", lambda seeds: seeds[:1], "shape [1, "),
+        ("evaluation_inputs", lambda inputs: (inputs, inputs[:3]), "shape [12, 5], shape [3, 5], must be arr"),
+        ("outcomes", lambda found: found._replace(correct=found.correct * 1.0), "correct of type float32, must b"),
+        ("outcomes", lambda found: found._replace(loss=found.loss[:, :1]), "loss of shape [12, 1], must be [12 input"),
+        ("outcomes", lambda found: found._replace(loss=None), "loss of type NoneType, must be [12 inputs, "),
+        ("outcomes", lambda found: found._replace(variance=found.loss), "variance of shape [12, 10], must be [12 i"),
+        ("outcomes", lambda found: found._replace(measures={"own": found.loss}), "the measures own, must be those o"),
     ],
 )  # fmt: skip
 def test_arrays_of_another_form_are_refused_with_their_place(tmp_path, method, change, message):
