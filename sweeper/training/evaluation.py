@@ -211,7 +211,7 @@ _LIMITED = ("sampled", "variance")
 """Columns that are not negative, as the loss."""
 
 
-def check_outcomes(trial: TrialSpec, outcomes: Outcomes, inputs: int, seeds: int) -> None:
+def check_outcomes(trial: TrialSpec, outcomes: Any, inputs: int, seeds: int) -> None:
     """Refuse outcomes whose types or shapes are not those of `contracts.Outcomes`, while the program is traced."""
     if not isinstance(outcomes, Outcomes):
         raise broken(trial.task, "outcomes", f"type {type(outcomes).__name__}", "contracts.Outcomes")
