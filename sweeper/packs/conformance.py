@@ -96,6 +96,8 @@ def _check_abilities(task: Task) -> None:
         raise broken(task, "abilities", f"{voting.wrong_answers} as voting.wrong_answers", "at least 1")
     if voting is not None and (rules := set(voting.rules.values()) - {"joint", "partwise"}):
         raise broken(task, "abilities", f"{min(rules)!r} among voting.rules", "joint or partwise")
+    if taken := {"train_loss", "mean_loss", "tail_loss", "worst_loss"} & abilities.curves.keys():
+        raise broken(task, "abilities", f"{min(taken)!r} among curves", "another name: trainers have that curve")
     if groups is not None and groups.count < 1:
         raise broken(task, "abilities", f"{groups.count} as groups.count", "at least 1")
 
@@ -130,6 +132,10 @@ def _trace_task(trial: TrialSpec) -> None:
         with attributed(task, "losses"):
             losses = task.losses(_Watched(network, task, "losses"), inputs, seeds)
         check_array(task, "losses", "", losses, np.floating, input=trial.batch_size, seed=count)
+    for name, curve in task.abilities().curves.items():
+        with attributed(task, "abilities"):
+            value = curve(_Watched(network, task, "abilities"), inputs, seeds)
+        check_array(task, "abilities", f"curves[{name!r}]", value, np.number)
     _trace_outcomes(trial, network)
 
 
@@ -202,6 +208,10 @@ def _trace_objective(trial: TrialSpec) -> None:
     with attributed(objective, "value"):
         value = objective.value(batch, after)
     check_array(objective, "value", "", value, np.floating)
+    for name, curve in objective.curves().items():
+        with attributed(objective, "curves"):
+            value = curve(batch, after)
+        check_array(objective, "curves", f"{name!r}", value, np.number)
 
 
 def _another(count: int, other: int) -> int:

@@ -4,6 +4,7 @@ Which names there are depends on the plug-ins of a trial. A space may choose amo
 trial of every combination is asked.
 """
 
+import itertools
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -11,6 +12,7 @@ from sweeper.space import holes
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.yaml_tree import Node, plain
 from sweeper.training import evaluation, trainers
+from sweeper.training.trainer import curve_names
 from sweeper.trial.contracts import ContractError
 from sweeper.trial.trial_spec import Baseline, TrialSpec, canonical, leaf_values
 
@@ -65,7 +67,8 @@ class TrialNames:
     @property
     def curves(self) -> list[str]:
         """Training curves."""
-        return list(dict.fromkeys(name for trial in self.trials for name in trainers.trainer_of(trial).curves))
+        names = (curve_names(trainers.trainer_of(trial), trial) for trial in self.trials)
+        return list(dict.fromkeys(itertools.chain(*names)))
 
 
 def _names(trial: TrialSpec) -> evaluation.Names:

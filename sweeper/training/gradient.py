@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.training import compilation
-from sweeper.training.objective import batch_of, drawn_pairs, next_state
+from sweeper.training.objective import batch_of, drawn_pairs, next_state, own_curves
 from sweeper.training.trainer import Trainer, over_lanes, share_left
 from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import Adam, TrialSpec
@@ -52,6 +52,8 @@ class StepCurve(NamedTuple):
     """The trial's objective."""
     mean_loss: Float[Array, "*lane"]
     """The mean over the inputs, on the same batches."""
+    own: tuple[Float[Array, "*lane"], ...] = ()
+    """The trial's own curves, in the order of `own_curve_names`."""
 
 
 def learning_rate(optimizer: Adam, step: Int[Array, ""], steps: int) -> Float[Array, ""]:
@@ -91,12 +93,15 @@ def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve]:
 
     inputs, seeds = drawn_pairs(trial, *jax.random.split(jax.random.fold_in(trial.keys().training, state.step)))
 
-    def objective(network: Network) -> tuple[Float[Array, ""], tuple[Float[Array, ""], PyTree, Int[Array, ""]]]:
+    def objective(network: Network) -> tuple[Float[Array, ""], tuple[Float[Array, ""], PyTree, Int[Array, ""], PyTree]]:
         batch, losses, broken = batch_of(trial, network, inputs, seeds, state.step)
         objective_state = next_state(trial, batch, state.objective)
-        return trial.objective.value(batch, objective_state), (losses.mean(), objective_state, broken)
+        own = jax.lax.stop_gradient(own_curves(trial, network, inputs, seeds, batch, objective_state))
+        return trial.objective.value(batch, objective_state), (losses.mean(), objective_state, broken, own)
 
-    (loss, (mean_loss, objective_state, broken)), gradient = jax.value_and_grad(objective, has_aux=True)(state.network)
+    (loss, (mean_loss, objective_state, broken, own)), gradient = jax.value_and_grad(objective, has_aux=True)(
+        state.network
+    )
     weights: Any = state.network
     direction, optimizer = _transformation(_adam(trial)).update(gradient, state.optimizer, weights)
     rate = learning_rate(_adam(trial), state.step, trial.steps)
@@ -107,7 +112,7 @@ def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve]:
     failure = jnp.where(state.failure > 0, state.failure, failure)
     moved = TrainState(network, optimizer, state.step + 1, state.failure, objective_state)
     kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, state)
-    return kept._replace(failure=failure), StepCurve(loss, mean_loss)
+    return kept._replace(failure=failure), StepCurve(loss, mean_loss, own)
 
 
 def init(trials: TrialSpec) -> TrainState:
@@ -130,9 +135,10 @@ def start(trials: TrialSpec) -> TrainState:
     return compilation.kept(init, trials, runs_once=True)(trials)
 
 
-def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, StepCurve]:
+def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, tuple[Float[Array, " lane"], ...]]:
     """`advance`, by this process's program for it; the memory of the old state is used again."""
-    return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)
+    state, curve = compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)
+    return state, (curve.train_loss, curve.mean_loss, *curve.own)
 
 
 def prepare(trials: TrialSpec) -> TrainState:
@@ -154,7 +160,7 @@ def _first_stride(trials: TrialSpec, state: TrainState) -> compilation.Program:
 
 TRAINER = Trainer(
     stride_steps=STRIDE,
-    curves=StepCurve._fields,
+    curves=("train_loss", "mean_loss"),
     curve_interval=lambda _: STRIDE,
     start=start,
     stride=stride,

@@ -59,6 +59,29 @@ def batch_of(
     return Batch(losses.mean(axis=1), groups, step / trial.steps), losses, failure
 
 
+def own_curve_names(trial: TrialSpec) -> tuple[str, ...]:
+    """Names of the training curves that the task and the objective of a trial add to those of its trainer."""
+    return (*trial.task.abilities().curves, *trial.objective.curves())
+
+
+def own_curves(
+    trial: TrialSpec, network: Network, inputs: PyTree, seeds: PyTree, batch: Batch, state: PyTree
+) -> tuple[Float[Array, ""], ...]:
+    """The values of `own_curve_names` in a step, as `float32`.
+
+    Args:
+        trial: The trial, without a lane axis.
+        network: The network of the step.
+        inputs: The inputs of the batch.
+        seeds: The seeds r.
+        batch: What the objective sees of them.
+        state: The state of the objective.
+    """
+    of_task = [curve(network, inputs, seeds) for curve in trial.task.abilities().curves.values()]
+    of_objective = [curve(batch, state) for curve in trial.objective.curves().values()]
+    return tuple(jnp.asarray(value, jnp.float32) for value in (*of_task, *of_objective))
+
+
 def next_state(trial: TrialSpec, batch: Batch, state: PyTree) -> PyTree:
     """The state of the objective after a batch; no gradient flows through it."""
     return trial.objective.next_state(jax.lax.stop_gradient(batch), state)

@@ -229,6 +229,8 @@ class Abilities:
         own_metrics: Metrics that only this task knows, computed from the metrics of the evaluation protocol by name.
         groups: A division of the inputs into groups; None if the task has no such division.
         exact_values: Exact values of the best that any model can reach, on the scale of the loss, by name.
+        curves: Training curves of the task's own, by name: each makes a number of the network, the inputs and the seeds
+            r of a step. A stored point is a mean over steps, as of every curve.
     """
 
     voting: Voting | None = None
@@ -238,6 +240,7 @@ class Abilities:
     own_metrics: Callable[[Mapping[str, float]], Mapping[Metric, float]] = _no_metrics
     groups: Groups | None = None
     exact_values: Callable[[], dict[str, float]] = _no_values
+    curves: Mapping[str, Callable[[Network, PyTree, PyTree], Float[Array, ""]]] = field(default_factory=dict)
 
     @property
     def quantities(self) -> dict[str, Metric]:

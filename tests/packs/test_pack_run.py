@@ -432,6 +432,31 @@ def _broken_trial(method: str, change: Callable[[Any], Any], **fields: Any) -> T
     return trial.model_copy(update={"task": task(vertices=5)})
 
 
+@pytest.mark.parametrize(
+    "fields", [{}, {"optimizer": {"name": "pgpe", "population": 4}}], ids=["gradient", "evolution"]
+)
+def test_a_task_and_an_objective_add_curves_and_change_no_number(tmp_path, fields):
+    def abilities(self: Any) -> Any:
+        curves = {"largest_loss": lambda network, inputs, seeds: self.losses(network, inputs, seeds).max()}
+        return dataclasses.replace(Coloring.abilities(self), curves=curves)
+
+    plain = coloring_trial(steps=4, **fields)
+    objective: Any = type("Objective", (type(plain.objective),), {"curves": lambda self: {"q_now": lambda *_: self.q}})
+    task: Any = type("Task", (Coloring,), {"abilities": abilities})
+    own = {"task": task(vertices=5), "objective": objective.model_validate(plain.objective.model_dump())}
+    found = {}
+    for name, trial in {"plain": plain, "own": plain.model_copy(update=own)}.items():
+        store = Store.open(tmp_path / name)
+        run_pack(Pack((trial,)), Destination(store, ORIGIN))
+        (row,) = store.trials().to_pylist()
+        found[name] = store.curves().to_pandas().groupby("metric")["value"].first().to_dict() | {"loss": row["loss"]}
+    assert found["own"] == found["plain"] | {
+        "q_now": float(plain.objective.q),
+        "largest_loss": found["own"]["largest_loss"],
+    }
+    assert found["own"]["largest_loss"] > found["own"]["mean_loss"]
+
+
 PLACE = f"{__file__}, line {_broken_trial.__code__.co_firstlineno + 3}"
 PGPE = {"optimizer": {"name": "pgpe", "population": 4}}
 
