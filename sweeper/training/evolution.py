@@ -15,8 +15,8 @@ Invariants:
       equal bit for bit on processors of one kind. An accelerator computes all blocks at once.
     - All lanes share the programs: rates and deviations are traced. Where the number of seeds r grows, each m has
       programs of its own, and the generation alone decides which m it has.
-    - An individual whose objective is not finite is ranked last. One whose losses break their contract has the
-      objective -inf, which ends the training of its lane.
+    - An individual whose losses or objective are not finite is ranked last. One whose losses break their contract
+      otherwise has the objective -inf, which ends the training of its lane.
     - The individuals of a generation are ranked by one state of the objective, that of before the generation.
 """
 
@@ -300,7 +300,8 @@ def _block(
     def objective(pair: Int[Array, ""], sign: Float[Array, ""]) -> Float[Array, ""]:
         network = individual(trial, distribution, step, pair, sign)
         batch, broken = generation_batch(trial, step, network)
-        return jnp.where(broken > 0, -jnp.inf, trial.objective.value(batch, distribution.objective))
+        value = trial.objective.value(batch, distribution.objective)
+        return jnp.where(broken == 1, jnp.inf, jnp.where(broken > 0, -jnp.inf, value))
 
     pairs, signs = block * BLOCK + jnp.tile(jnp.arange(BLOCK), 2), jnp.repeat(jnp.array([1.0, -1.0]), BLOCK)
     return over_lanes(objective, pairs, signs).reshape(2, BLOCK)

@@ -49,7 +49,8 @@ def batch_of(
     task, groups = trial.task, None
     losses, count = task.losses(network, inputs, seeds), 1 if trial.single_seed else trial.objective.m
     check_array(task, "losses", "", losses, jnp.floating, input=trial.batch_size, seed=count)
-    failure = jnp.where((losses < -ROUNDING).any(), 3, 0)
+    # An objective may make a finite number of what is none: the q-norm of NaN is 0.
+    failure = jnp.where(jnp.isfinite(losses).all(), jnp.where((losses < -ROUNDING).any(), 3, 0), 1)
     if trial.objective.needs_groups:
         division = task.abilities().groups
         assert division is not None

@@ -467,6 +467,7 @@ PGPE = {"optimizer": {"name": "pgpe", "population": 4}}
     [
         ("losses", lambda losses: losses - 3, "negative loss", f"negative loss at step 0: {PLACE}: losses"),
         ("losses", lambda losses: losses.at[0, 0].set(-1), "negative loss", f"negative loss at step 0: {PLACE}"),
+        ("losses", lambda losses: losses.at[0, 0].set(jnp.nan), "non-finite loss", "non-finite loss at step 0"),
         ("losses", lambda losses: losses * 0 - 1e-5, None, None),  # as sums of logarithms may be, by rounding
         ("outcomes", lambda found: found._replace(loss=found.loss.at[0, 0].set(-9)), "broken contract",
          f"{PLACE}: outcomes gives -9 as loss, must be at least 0"),
