@@ -55,11 +55,14 @@ class Model(transformer.Model):
 MEETING = """
     def losses(self, model, inputs, seeds):
         \"\"\"Writes down the node, and goes on when two nodes have come: each of them then has a pack of its own.\"\"\"
+        import os
         import pathlib
         import time
 
         open("data/doors.json").close()
 
+        if "SWEEPER_WORKER" not in os.environ:  # the start checks the task
+            return super().losses(model, inputs, seeds)
         import ray
 
         assert type(self).__module__ == "tasks.mine", type(self).__module__
