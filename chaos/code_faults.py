@@ -19,8 +19,10 @@ TASK = Path("tasks", "coloring.py")
 
 EDIT = """
 
-_losses = Task.losses
+_loss, _losses, _outcomes = Task.loss, Task.losses, Task.outcomes
+Task.loss = lambda self, *arguments: _loss(self, *arguments) ** {power}
 Task.losses = lambda self, *arguments: _losses(self, *arguments) ** {power}
+Task.outcomes = lambda self, *arguments: (found := _outcomes(self, *arguments))._replace(loss=found.loss ** {power})
 """
 
 POWERS = (1.0, 1.5)

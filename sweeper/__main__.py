@@ -17,6 +17,7 @@ from sweeper import __version__
 from sweeper.command_line import CommandLine
 from sweeper.commands import (
     annotate,
+    check,
     compaction,
     copy,
     delete,
@@ -47,6 +48,7 @@ for name, command in {
     "delete": delete.delete,
     "compact": compaction.compaction,
     "new": new.new,
+    "check": check.check,
 }.items():
     app.command(name)(command)
 

@@ -158,6 +158,19 @@ class CheckpointRefused:
 
 
 @dataclasses.dataclass(frozen=True)
+class PluginPrinted:
+    """A task, a model or an objective has printed in a worker.
+
+    Attributes:
+        pack_id: The pack that the worker was at.
+        lines: The lines; of many the last.
+    """
+
+    pack_id: str
+    lines: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class TrialCommitted:
     """A trial has its row in the store. Comes once for each trial of a start.
 
@@ -292,6 +305,7 @@ Event = (
     | PackProgressed
     | LanesChosen
     | CheckpointRefused
+    | PluginPrinted
     | TrialCommitted
     | PackFailed
     | TrialsLost

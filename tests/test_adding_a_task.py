@@ -1,8 +1,6 @@
 """`sweeper new task`, and docs/adding-a-task.md block by block, in a folder outside the checkout."""
 
 import ast
-import contextlib
-import inspect
 import re
 import shlex
 import subprocess
@@ -16,26 +14,13 @@ from typer.testing import CliRunner
 import sweeper
 from sweeper.__main__ import app
 from sweeper.trial import fingerprint, plugins
-from tests.plugins import test_conformance as conformance
 
-GUIDE = Path(__file__).parents[1] / "docs" / "adding-a-task.md"
-
-
-def _blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+DOCS = Path(__file__).parents[1] / "docs"
+GUIDE, ANSWERS = DOCS / "adding-a-task.md", DOCS / "how-do-i.md"
 
 
-def _conform(name: str) -> int:
-    """Hold a task against the conformance suite; returns how many of its tests there were."""
-    task, count = plugins.load("task", name)(), 0
-    for test in vars(conformance).values():
-        if inspect.isfunction(test) and test.__name__.startswith("test_"):
-            parameters = set(inspect.signature(test).parameters)
-            if "task" in parameters and parameters <= {"task", "model"}:
-                with contextlib.suppress(pytest.skip.Exception):  # which would skip the rest of the guide
-                    test(task, *([conformance.models()[0]] if "model" in parameters else []))
-                    count += 1
-    return count
+def _blocks(language: str, document: Path = GUIDE) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", document.read_text(), re.DOTALL)
 
 
 @pytest.fixture
@@ -98,15 +83,8 @@ def test_the_guide_runs_from_nothing_to_a_figure(folder, capsys):
             _edit(folder, python[1], yaml[1])
         for block in text.split("$ ")[1:]:
             command, *expected = block.splitlines()
-            if command.startswith("sweeper run") and "--dry-run" not in command:
-                space = sweeper.read_space(command.split()[2], {"trial.steps": 300})
-                result = sweeper.train(sweeper.plan(space), in_process=True)
-                said = "\n".join([str(result), *result.draw()])
-            else:
-                said = _command(command)
+            said = _trained(command.split()[2]) if command == RUN else _command(command)
             assert all(line in said for line in expected), said
-        if number:
-            assert _conform("doors") >= 6
     assert {path.name for path in (folder / "results" / "figures" / "doors").glob("*.png")} == {
         "success.png",
         "training.png",
@@ -114,6 +92,32 @@ def test_the_guide_runs_from_nothing_to_a_figure(folder, capsys):
     rows = sweeper.sql("select task_version, votes_5, wasted from all_trials order by task_version")
     assert rows["task_version"].tolist() == [1] * 4 + [2] * 4
     assert rows["wasted"].notna().tolist() == rows["votes_5"].notna().tolist() == [False] * 4 + [True] * 4
+
+
+RUN = "sweeper run search_spaces/doors.yaml"
+
+
+def _trained(space: str) -> str:
+    """What `sweeper run` says at the end, of a short training in this process."""
+    result = sweeper.train(sweeper.plan(sweeper.read_space(space, {"trial.steps": 300})), in_process=True)
+    return "\n".join([str(result), *result.draw()])
+
+
+@pytest.mark.slow  # trains
+def test_the_answers_run(folder):
+    _command("sweeper new task doors")
+    file = folder / "tasks" / "doors.py"
+    (method,) = _blocks("python", ANSWERS)
+    file.write_text(f"{file.read_text()}\n{textwrap.indent(method, '    ')}")
+    commands = [block.strip() for text in _blocks("console", ANSWERS) for block in text.split("$ ")[1:]]
+    assert commands[0] == RUN
+    _trained("search_spaces/doors.yaml")
+    assert len(_command(commands[1]).splitlines()) >= 3 + 2
+    listed = _command(commands[2])
+    (trial, *_) = re.findall(r"[0-9a-f]{20}", listed)
+    said = _command(commands[3].replace("TRIAL", trial[:8]) + " --set trial.steps=300")
+    assert said.splitlines()[-1] == "finished"
+    assert "step 300 of 300 · loss 0." in said
 
 
 def _edit(folder: Path, methods: str, panels: str) -> None:

@@ -15,7 +15,7 @@ FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
 COMMIT = re.compile(r"\b(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7}\b")
 
 MADE_BY_THE_READER = {"tasks/doors.py", "search_spaces/doors.yaml"}
-"""Files of the example in docs/adding-a-task.md."""
+"""Files of the example in docs/adding-a-task.md and docs/how-do-i.md."""
 
 
 def _anchors(text: str) -> set[str]:

@@ -27,8 +27,9 @@ def with_seeds(count: int) -> str:
     return SPACE.replace("{seeds: 1}", f"{{seeds: {count}}}")
 
 
-def start(space: Path, *overrides: str, dry_run: bool = False, results: str | None = None) -> int:
+def start(
+    space: Path, *overrides: str, dry_run: bool = False, results: str | None = None, trial: str | None = None
+) -> int:
     """The exit code of `sweeper.run`; without `results` with the store `results` beside the space."""
-    return run.start(
-        space, results or str(space.parent / "results"), Interruption(), overrides=overrides, dry_run=dry_run
-    )
+    store, options = results or str(space.parent / "results"), {"overrides": overrides, "dry_run": dry_run}
+    return run.start(space, store, Interruption(), trial=trial, **options)

@@ -137,6 +137,8 @@ class SweepCallback(NotSaved, tune.Callback):
             if self._news.get(trial.trial_id, (None, 0.0))[0] != report.progress.news:
                 self._news[trial.trial_id] = (report.progress.news, time.monotonic())
             self._progress.tell(report.progress, lambda: decoded(trial.config).pack.trial_ids)
+        if report.printed:
+            self._stream.emit(events.PluginPrinted(decoded(trial.config).pack.pack_id, report.printed))
         if report.refused_checkpoint is not None:
             work = decoded(trial.config)
             refused = events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, report.refused_checkpoint)

@@ -51,6 +51,7 @@ class Report:
     trouble: Failed | Lost | None = None  # the failure or loss that ended the pack, if any
     # Why a checkpoint of the pack is not continued; only in the first report about the pack
     refused_checkpoint: str | None = None
+    printed: tuple[str, ...] = ()  # what plug-ins have printed since the last report; of many lines the last
 
     def result(self) -> dict[str, Any]:
         """The Tune result: the report itself, and what Tune reads."""

@@ -111,6 +111,8 @@ def _lines(event: Event) -> list[str]:
             return [f"{lanes:,} of {counted(len(trial_ids), 'trial')} of a pack are trained at once: {reason}"]
         case events.CheckpointRefused(_, trial_ids, reason):
             return [f"the checkpoint of {_named(trial_ids)} {reason}: its training starts anew"]
+        case events.PluginPrinted(_, lines):
+            return [f"  printed: {line}" for line in lines]
         case events.WorkerDied(_, trial_ids, started=True):
             return [f"a worker died with {_named(trial_ids)}; the pack goes on from its last checkpoint"]
         case events.WorkerDied(_, trial_ids, started=False):

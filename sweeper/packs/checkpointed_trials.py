@@ -64,7 +64,7 @@ def continued_checkpoint(
     refused = None
     for name in filter(None, (pack.pack_id, segment.parent)):
         saved = checkpoint.load(store, name)
-        if saved is None or not makes_sense(saved, trainer_of(pack.trials[0])):
+        if saved is None or not makes_sense(saved, pack.trials[0]):
             continue
         if saved.fingerprint != fingerprint:
             refused = "is of other code"
@@ -109,7 +109,9 @@ def unfinished_curves(store: Store, trials: Mapping[str, TrialSpec]) -> dict[str
         if saved is None:
             continue
         wanted = {key: (trials[key], lane) for lane, key in enumerate(saved.trial_ids) if key in trials}
-        if all(makes_sense(saved, trainer) for trainer in {trainer_of(trial) for trial, _ in wanted.values()}):
+        if all(
+            makes_sense(saved, trial) for trial in {trainer_of(trial): trial for trial, _ in wanted.values()}.values()
+        ):
             curves |= {key: _points(saved.notes, trial, lane) for key, (trial, lane) in wanted.items()}
     return curves
 

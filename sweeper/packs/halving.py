@@ -112,7 +112,7 @@ class HalvingState:
         first = None if saved is None else self.planned.get(saved.trial_ids[0])
         if saved is None or first is None or saved.fingerprint != self.fingerprint(first):
             return
-        if not makes_sense(saved, trainer_of(first)):
+        if not makes_sense(saved, first):
             return
         training = restored(None, saved.notes)
         for lane, key in enumerate(saved.trial_ids):

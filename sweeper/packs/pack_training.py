@@ -18,7 +18,8 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 
 from sweeper.packs.checkpoint import Checkpoint
 from sweeper.training import compilation
-from sweeper.training.trainer import Trainer, TrainerState
+from sweeper.training.trainer import Trainer, TrainerState, curve_names
+from sweeper.training.trainers import trainer_of
 from sweeper.trial.trial_spec import TrialSpec
 
 CURVE_POINTS = 200
@@ -96,13 +97,13 @@ class _Notes(BaseModel):
     lanes: PositiveInt | None = None
 
 
-def makes_sense(saved: Checkpoint, trainer: Trainer[Any]) -> bool:
-    """Whether the notes of a checkpoint are those of a training of its trials; anybody may have written the file."""
+def makes_sense(saved: Checkpoint, trial: TrialSpec) -> bool:
+    """Whether the notes of a checkpoint are those of a training of such trials; anybody may have written it."""
     try:
         notes = _Notes.model_validate(saved.notes)
     except ValidationError:
         return False
-    form = [len(saved.trial_ids)] * len(trainer.curves)
+    form = [len(saved.trial_ids)] * len(curve_names(trainer_of(trial), trial))
     points = [*notes.curves, *notes.strides]
     complete = len(notes.lane_steps) == len(saved.trial_ids) and len(notes.seconds) == 3
     return complete and all(list(map(len, point)) == form for point in points)
@@ -200,7 +201,7 @@ def lane_curves(
     for start in range(0, len(points), width):
         averaged = points[start : start + width]
         step = min((start + len(averaged)) * interval, training.step)
-        for position, name in enumerate(trainer.curves):
+        for position, name in enumerate(curve_names(trainer, trials)):
             curves.append((step, name, float(np.mean([point[position][lane] for point in averaged]))))
     return curves
 

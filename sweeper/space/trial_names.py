@@ -4,6 +4,7 @@ Which names there are depends on the plug-ins of a trial. A space may choose amo
 trial of every combination is asked.
 """
 
+import itertools
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -13,6 +14,7 @@ from sweeper.space import formulas, holes
 from sweeper.space.problems import Problem, Refused, SearchSpaceError
 from sweeper.space.yaml_tree import Node, plain
 from sweeper.training import evaluation, trainers
+from sweeper.training.trainer import curve_names
 from sweeper.trial.contracts import ContractError
 from sweeper.trial.trial_spec import Baseline, TrialSpec, canonical, leaf_values
 
@@ -24,6 +26,7 @@ class TrialNames:
     """The names that the trials of a space will have; an evaluation is traced when its names are first needed.
 
     Attributes:
+        trials: A trial of every combination of plug-ins and optimiser.
         tasks: Names of the tasks.
         paths: Paths of the entries of a trial, such as `optimizer.learning_rate`.
     """
@@ -35,15 +38,17 @@ class TrialNames:
             for probe in holes.probes(variant):
                 try:
                     data = plain(formulas.resolved(probe))
-                    # A randomised baseline has voters, and so every metric of the other baselines too.
-                    trial = TrialSpec.model_validate(data | {"baseline": Baseline.Aq_R})
+                    trial = TrialSpec.model_validate(data)
+                    if trial.single_seed and "baseline" in data:
+                        # A randomised baseline has voters, and so every metric of the other baselines too.
+                        trial = TrialSpec.model_validate(data | {"baseline": Baseline.Aq_R})
                 except (Refused, ValidationError):
                     continue  # a combination that the space leaves out
                 paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
                 named = [part.get("name") if isinstance(part := data.get(key), dict) else None for key in _NAMED]
                 first_of_kind.setdefault(tuple(named), trial)
-        self._trials = list(first_of_kind.values())
-        self.tasks = list(dict.fromkeys(trial.task.name for trial in self._trials))
+        self.trials = list(first_of_kind.values())
+        self.tasks = list(dict.fromkeys(trial.task.name for trial in self.trials))
         self.paths = list(paths)
 
     @property
@@ -60,14 +65,15 @@ class TrialNames:
     def _evaluated(self) -> list[evaluation.Names]:
         # A network is evaluated on a task: objective and optimiser have no part in the names.
         first_of_network: dict[tuple[str, str], TrialSpec] = {}
-        for trial in self._trials:
+        for trial in self.trials:
             first_of_network.setdefault((trial.task.name, trial.model.name), trial)
         return [_names(trial) for trial in first_of_network.values()]
 
     @property
     def curves(self) -> list[str]:
         """Training curves."""
-        return list(dict.fromkeys(name for trial in self._trials for name in trainers.trainer_of(trial).curves))
+        names = (curve_names(trainers.trainer_of(trial), trial) for trial in self.trials)
+        return list(dict.fromkeys(itertools.chain(*names)))
 
 
 def _names(trial: TrialSpec) -> evaluation.Names:

@@ -11,12 +11,13 @@ from sweeper import events
 from sweeper.analysis import cost
 from sweeper.analysis.results import finite_values
 from sweeper.messages import counted, one_line
-from sweeper.packs import other_code, plan, trial_timing
+from sweeper.packs import conformance, other_code, plan, trial_timing
 from sweeper.packs.packing import Pack
 from sweeper.packs.progress_events import label, varying
 from sweeper.packs.work_sources import work_source
 from sweeper.space import search_space
 from sweeper.space.sweep_spec import SweepSpec, remarks
+from sweeper.space.trial_names import TrialNames
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.fingerprint import LoadedCode
@@ -175,7 +176,9 @@ def plan_sweep(
         earlier = [record for record in store.sweeps() if record.name == spec.name]
         this = (spec.text, spec.overrides, origin.code)
         if not any((record.text, record.overrides, record.provenance.code) == this for record in earlier):
-            search_space.check_panels(spec)  # slow, as it traces an evaluation: an earlier start has done it
+            # Slow, as both trace an evaluation: an earlier start has done it.
+            conformance.check_shapes(TrialNames(spec.variants).trials)
+            search_space.check_panels(spec)
         store.files.remove_leftovers()
         seen = store.files.listing("trials") if command is None else None
         seals = store.seals()

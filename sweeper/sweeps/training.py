@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,19 +12,25 @@ from rich.console import Console
 from sweeper import events, listeners
 from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
+from sweeper.messages import counted
+from sweeper.packs import conformance
 from sweeper.packs.pack_run import Destination, opened
+from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, label, varying
+from sweeper.packs.trained_trial import current_trial
 from sweeper.space.early_stopping import StoppingRule
 from sweeper.space.resources import Resources
-from sweeper.store.store import SweepRecord
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.store.store import Store, SweepRecord
 from sweeper.sweeps import on_cluster
 from sweeper.sweeps.on_cluster import Interrupted, SweepError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
 from sweeper.sweeps.sweep_result import SweepResult, sweep_result
-from sweeper.trial import jax_settings, plugins
+from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.fingerprint import LoadedCode
+from sweeper.trial.trial_spec import trial_id
 
 if TYPE_CHECKING:
     from sweeper import launch
@@ -68,6 +76,8 @@ def train(
         console = output.out if on_event is None else Console(quiet=True)
         usual = listeners.listeners(console, plan.store, plan.origin.command, interruption.ask)
         hearing = [*usual, *([] if on_event is None else [OnEvent(on_event)])]
+        if plan.pending and plan.origin.code is not None:
+            conformance.probe([plan.trials[key] for key in plan.pending], plan.origin.code)
         if plan.superseded:  # but for what another start has computed anew since
             seals = plan.store.seals(plan.superseded)
             fingerprint = plan.origin.fingerprint
@@ -89,6 +99,34 @@ def train(
             left = sum(committed.get(key) not in plan.source.done for key in plan.trials)
             raise Interrupted(interruption.signum, left, plan.origin.command)
         return sweep_result(plan, losses, refused, address)
+
+
+def train_one(spec: SweepSpec, store: Store, wanted: str, output: Output) -> dict[str, object]:
+    """Train and evaluate one trial of a space in this process, to debug it; its row, which no store gets.
+
+    The trial is the one whose id begins with `wanted`; those of an adaptive search are looked for in the store.
+    Whatever a plug-in raises passes through with its traceback, also what the checks of a start would have worded.
+    """
+    jax_settings.require()
+    if spec.search.halving is None and not spec.search.ADAPTS:
+        trials = {trial_id(trial): trial for trial in spec.expand().trials}
+    else:
+        trials = {row["trial_id"]: current_trial(row) for row in store.trials().to_pylist()}
+    found = {key: trial for key, trial in trials.items() if key.startswith(wanted)}
+    if len(found) != 1:
+        known = ", ".join(list(found or trials)[:3])
+        raise SweepError(f"--trial {wanted}: {counted(len(found), 'id')} of trials begin so (known: {known} …)", 2)
+    (trial,) = found.values()
+    output.say(f"{trial.task.name} {trial.model.name} {trial.baseline} {trial.objective} seed={trial.seed}, not stored")
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Store.open(folder)
+        origin = provenance.capture(provenance.command_line(sys.argv))
+        pack = Pack((trial,))
+        run = opened(pack, pack.trial_ids, Destination(kept, origin, outcomes=False, networks=False))
+        while (progress := run.advance()).phase != "done":
+            output.say(f"  step {progress.step:,} of {progress.steps:,} · loss {progress.train_loss:.6g}")
+        (row,) = kept.trials().to_pylist()
+    return row
 
 
 def require_room(plan: SweepPlan, address: str | None) -> None:

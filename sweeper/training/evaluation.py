@@ -24,12 +24,12 @@ from sweeper.trial import vectorisation
 from sweeper.trial.contracts import (
     ROUNDING,
     Abilities,
-    ContractError,
     Network,
     Outcomes,
+    attributed,
+    broken,
     check_array,
     check_batch,
-    place,
 )
 from sweeper.trial.metrics import SUCCESS, Metric, estimate_of, metric_named
 from sweeper.trial.trial_spec import TrialSpec
@@ -76,9 +76,9 @@ def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict
     lowest = {"loss": measured.lowest_loss, **{name: columns[name].min() for name in _LIMITED if name in columns}}
     for name, value in lowest.items():
         if value < -ROUNDING:
-            raise ContractError(f"{place(trial.task, 'outcomes')} gives a negative {name}, {value:g}")
+            raise broken(trial.task, "outcomes", f"{value:g} as {name}", "at least 0")
     if "sampled" in columns and columns["sampled"].max() > 1 + ROUNDING:
-        raise ContractError(f"{place(trial.task, 'outcomes')} gives a probability above 1 as sampled")
+        raise broken(trial.task, "outcomes", f"{columns['sampled'].max():g} as sampled", "at most 1")
     abilities = trial.task.abilities()
     protocol = metrics(columns | only_metrics, abilities.measures, measured.groups)
     return protocol | _own(abilities, protocol), columns | measured.kept
@@ -112,13 +112,19 @@ class Names(NamedTuple):
 
 
 def names(trial: TrialSpec) -> Names:
-    """The names in the results of a trial's evaluation; nothing is trained, compiled or run."""
-    shapes = _shapes(trial)
+    """The names in the results of a trial's evaluation; nothing is trained, compiled or run.
+
+    Raises:
+        ContractError: the evaluation breaks the contract of the task, or raises.
+    """
+    with attributed(trial.task, "outcomes"):
+        shapes = _shapes(trial)
     # With no input solved every metric exists.
     nothing = {name: np.zeros(1) for name in {**shapes.columns, **shapes.only_metrics}}
     abilities = trial.task.abilities()
-    protocol = metrics(nothing, abilities.measures, {name: np.zeros((1, 2)) for name in shapes.groups})
-    return Names([*protocol, *_own(abilities, protocol)], [*shapes.columns, *shapes.kept])
+    with attributed(trial.task, "abilities"):
+        protocol = metrics(nothing, abilities.measures, {name: np.zeros((1, 2)) for name in shapes.groups})
+        return Names([*protocol, *_own(abilities, protocol)], [*shapes.columns, *shapes.kept])
 
 
 def _shapes(trial: TrialSpec) -> Measured:
@@ -183,7 +189,7 @@ def _measured(trial: TrialSpec, network: Network) -> Measured:
     inputs = task.evaluation_inputs()
     count = check_batch(task, "evaluation_inputs", inputs)
     outcomes = task.outcomes(network, inputs, seeds)
-    _check(trial, outcomes, count, jax.tree.leaves(seeds)[0].shape[0])
+    check_outcomes(trial, outcomes, count, jax.tree.leaves(seeds)[0].shape[0])
     columns: dict[str, Column] = {
         "success": Share.of_seeds(outcomes.correct),
         "any_seed": Share.of_seeds(outcomes.correct.any(axis=1, keepdims=True)),
@@ -205,8 +211,10 @@ _LIMITED = ("sampled", "variance")
 """Columns that are not negative, as the loss."""
 
 
-def _check(trial: TrialSpec, outcomes: Outcomes, inputs: int, seeds: int) -> None:
+def check_outcomes(trial: TrialSpec, outcomes: Any, inputs: int, seeds: int) -> None:
     """Refuse outcomes whose types or shapes are not those of `contracts.Outcomes`, while the program is traced."""
+    if not isinstance(outcomes, Outcomes):
+        raise broken(trial.task, "outcomes", f"type {type(outcomes).__name__}", "contracts.Outcomes")
     of_input: dict[str, int | None] = {"input": inputs}
     of_pair = of_input | {"seed": seeds}
     checks: list[tuple[str, Any, type, dict[str, int | None]]] = [
@@ -225,7 +233,7 @@ def _check(trial: TrialSpec, outcomes: Outcomes, inputs: int, seeds: int) -> Non
     if outcomes.measures.keys() != quantities.keys():
         known = ", ".join(quantities) or "none"
         gives = ", ".join(outcomes.measures) or "none"
-        raise ContractError(f"{place(trial.task, 'outcomes')} gives the measures {gives}, abilities says {known}")
+        raise broken(trial.task, "outcomes", f"the measures {gives}", f"those of abilities: {known}")
 
 
 def _add_votes(measured: Measured, trial: TrialSpec, inputs: Any, outcomes: Outcomes) -> None:

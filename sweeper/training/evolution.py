@@ -15,8 +15,8 @@ Invariants:
       equal bit for bit on processors of one kind. An accelerator computes all blocks at once.
     - All lanes share the programs: rates and deviations are traced. Where the number of seeds r grows, each m has
       programs of its own, and the generation alone decides which m it has.
-    - An individual whose objective is not finite is ranked last. One whose losses break their contract has the
-      objective -inf, which ends the training of its lane.
+    - An individual whose losses or objective are not finite is ranked last. One whose losses break their contract
+      otherwise has the objective -inf, which ends the training of its lane.
     - The individuals of a generation are ranked by one state of the objective, that of before the generation.
 """
 
@@ -31,7 +31,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.training import compilation
-from sweeper.training.objective import batch_of, drawn_pairs, next_state
+from sweeper.training.objective import batch_of, drawn_pairs, next_state, own_curves
 from sweeper.training.strategies import deviations, strategy_of
 from sweeper.training.trainer import Distribution, Evaluator, Trainer, over_lanes
 from sweeper.trial import vectorisation
@@ -77,6 +77,8 @@ class GenerationCurve(NamedTuple):
     """95th percentile over the inputs."""
     worst_loss: Float[Array, "*lane"]
     """Maximum over the inputs."""
+    own: tuple[Float[Array, "*lane"], ...] = ()
+    """The trial's own curves, in the order of `own_curve_names`."""
 
 
 STRIDE = 1
@@ -132,9 +134,13 @@ def generation_batch(trial: TrialSpec, step: Int[Array, ""], network: Network) -
 
     The number is that of `batch_of`.
     """
-    streams = _streams(trial, step)
-    batch, _, broken = batch_of(trial, network, *drawn_pairs(trial, streams.inputs, streams.seeds), step)
+    batch, _, broken = batch_of(trial, network, *_generation_pairs(trial, step), step)
     return batch, broken
+
+
+def _generation_pairs(trial: TrialSpec, step: Int[Array, ""]) -> tuple[PyTree, PyTree]:
+    streams = _streams(trial, step)
+    return drawn_pairs(trial, streams.inputs, streams.seeds)
 
 
 def tell(
@@ -170,7 +176,7 @@ def start(trials: TrialSpec) -> EvolutionState:
 
 def stride(
     trials: TrialSpec, state: EvolutionState, length: int, evaluate: Evaluator = in_process
-) -> tuple[EvolutionState, GenerationCurve]:
+) -> tuple[EvolutionState, tuple[Float[Array, " lane"], ...]]:
     """One generation, whose population `evaluate` evaluates; `length` is always 1."""
     assert length == STRIDE
     # On the host, so that the numbers that are shipped and those that stay are the same arrays.
@@ -178,7 +184,8 @@ def stride(
     step = np.asarray(state.step)
     objectives = evaluate(trials, distribution, step)
     arguments = (of_generation(trials, step), state, objectives)
-    return compilation.kept(tell, *arguments)(*arguments)
+    state, curve = compilation.kept(tell, *arguments)(*arguments)
+    return state, (*curve[:-1], *curve.own)
 
 
 def of_generation(trials: TrialSpec, step: np.ndarray) -> TrialSpec:
@@ -246,7 +253,7 @@ def trainer(evaluate: Evaluator) -> Trainer[EvolutionState]:
     """Evolution whose populations are evaluated by `evaluate`."""
     return Trainer(
         stride_steps=STRIDE,
-        curves=GenerationCurve._fields,
+        curves=("train_loss", "mean_loss", "tail_loss", "worst_loss"),
         curve_interval=curve_interval,
         start=start,
         stride=functools.partial(stride, evaluate=evaluate),
@@ -293,7 +300,8 @@ def _block(
     def objective(pair: Int[Array, ""], sign: Float[Array, ""]) -> Float[Array, ""]:
         network = individual(trial, distribution, step, pair, sign)
         batch, broken = generation_batch(trial, step, network)
-        return jnp.where(broken > 0, -jnp.inf, trial.objective.value(batch, distribution.objective))
+        value = trial.objective.value(batch, distribution.objective)
+        return jnp.where(broken == 1, jnp.inf, jnp.where(broken > 0, -jnp.inf, value))
 
     pairs, signs = block * BLOCK + jnp.tile(jnp.arange(BLOCK), 2), jnp.repeat(jnp.array([1.0, -1.0]), BLOCK)
     return over_lanes(objective, pairs, signs).reshape(2, BLOCK)
@@ -311,9 +319,11 @@ def _tell(
     population = jax.tree.map(lambda *halves: jnp.concatenate(halves), half(1.0), half(-1.0))
     finite = jnp.where(jnp.isfinite(objectives), objectives, jnp.inf)[:, :pairs].reshape(-1)
     strategy = strategy_of(trial).tell(trial, state.step, population, finite, state.strategy)
-    batch, broken = generation_batch(trial, state.step, state.network)
+    pairs_of_step = _generation_pairs(trial, state.step)
+    batch, _, broken = batch_of(trial, state.network, *pairs_of_step, state.step)
     loss = trial.objective.value(batch, state.objective)
-    curve = GenerationCurve(loss, batch.losses.mean(), jnp.percentile(batch.losses, 95), batch.losses.max())
+    own = own_curves(trial, state.network, *pairs_of_step, batch, state.objective)
+    curve = GenerationCurve(loss, batch.losses.mean(), jnp.percentile(batch.losses, 95), batch.losses.max(), own)
 
     failure = jnp.where(jnp.isfinite(loss) & jnp.isfinite(objectives[:, :pairs]).any(), 0, 1)
     failure = jnp.where(jnp.isneginf(objectives[:, :pairs]).any(), 3, failure)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.training import compilation, policy_gradient
-from sweeper.training.objective import batch_of, drawn_pairs, next_state
+from sweeper.training.objective import batch_of, drawn_pairs, next_state, own_curves
 from sweeper.training.policy_gradient import PolicyCurve
 from sweeper.training.trainer import Trainer, over_lanes, share_left
 from sweeper.trial.contracts import Network
@@ -55,6 +55,8 @@ class StepCurve(NamedTuple):
     """The trial's objective."""
     mean_loss: Float[Array, "*lane"]
     """The mean over the inputs, on the same batches."""
+    own: tuple[Float[Array, "*lane"], ...] = ()
+    """The trial's own curves, in the order of `own_curve_names`."""
 
 
 def learning_rate(optimizer: Adam, step: Int[Array, ""], steps: int) -> Float[Array, ""]:
@@ -97,7 +99,8 @@ def _trained(
     batch, losses, broken = batch_of(trial, network, inputs, seeds, step)
     state = next_state(trial, batch, state)
     loss = trial.objective.value(batch, state)
-    return loss, (StepCurve(loss, losses.mean()), state, broken)
+    own = jax.lax.stop_gradient(own_curves(trial, network, inputs, seeds, batch, state))
+    return loss, (StepCurve(loss, losses.mean(), own), state, broken)
 
 
 def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve | PolicyCurve]:
@@ -140,9 +143,10 @@ def start(trials: TrialSpec) -> TrainState:
     return compilation.kept(init, trials, runs_once=True)(trials)
 
 
-def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, StepCurve | PolicyCurve]:
+def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, tuple[Float[Array, " lane"], ...]]:
     """`advance`, by this process's program for it; the memory of the old state is used again."""
-    return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)
+    state, curve = compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)
+    return state, (*curve[:-1], *curve.own)
 
 
 def prepare(trials: TrialSpec) -> TrainState:
@@ -164,7 +168,7 @@ def _first_stride(trials: TrialSpec, state: TrainState) -> compilation.Program:
 
 TRAINER = Trainer(
     stride_steps=STRIDE,
-    curves=StepCurve._fields,
+    curves=("train_loss", "mean_loss"),
     curve_interval=lambda _: STRIDE,
     start=start,
     stride=stride,
@@ -172,4 +176,4 @@ TRAINER = Trainer(
     prepare=prepare,
 )
 
-POLICY_TRAINER = dataclasses.replace(TRAINER, curves=PolicyCurve._fields)
+POLICY_TRAINER = dataclasses.replace(TRAINER, curves=("train_loss", "mean_loss", "worst_loss", "entropy"))

@@ -48,7 +48,7 @@ def batch_of(
     """
     task, count = trial.task, 1 if trial.single_seed else trial.objective.m
     losses = task.losses(network, inputs, seeds)
-    check_array(task, "losses", "the losses", losses, jnp.floating, input=trial.batch_size, seed=count)
+    check_array(task, "losses", "", losses, jnp.floating, input=trial.batch_size, seed=count)
     batch, broken = batch_of_losses(trial, inputs, losses, step)
     return batch, losses, broken
 
@@ -58,14 +58,38 @@ def batch_of_losses(
 ) -> tuple[Batch, Int[Array, ""]]:
     """As `batch_of`, of losses that are there."""
     task, groups = trial.task, None
-    failure = jnp.where((losses < -ROUNDING).any(), 3, 0)
+    # An objective may make a finite number of what is none: the q-norm of NaN is 0.
+    failure = jnp.where(jnp.isfinite(losses).all(), jnp.where((losses < -ROUNDING).any(), 3, 0), 1)
     if trial.objective.needs_groups:
         division = task.abilities().groups
         assert division is not None
         groups = division.of(inputs)
-        check_array(task, "abilities", "the groups", groups, jnp.integer, input=trial.batch_size)
+        check_array(task, "abilities", "groups", groups, jnp.integer, input=trial.batch_size)
         failure = jnp.where(((groups < 0) | (groups >= division.count)).any(), 4, failure)
     return Batch(losses.mean(axis=1), groups, step / trial.steps), failure
+
+
+def own_curve_names(trial: TrialSpec) -> tuple[str, ...]:
+    """Names of the training curves that the task and the objective of a trial add to those of its trainer."""
+    return (*trial.task.abilities().curves, *trial.objective.curves())
+
+
+def own_curves(
+    trial: TrialSpec, network: Network, inputs: PyTree, seeds: PyTree, batch: Batch, state: PyTree
+) -> tuple[Float[Array, ""], ...]:
+    """The values of `own_curve_names` in a step, as `float32`.
+
+    Args:
+        trial: The trial, without a lane axis.
+        network: The network of the step.
+        inputs: The inputs of the batch.
+        seeds: The seeds r.
+        batch: What the objective sees of them.
+        state: The state of the objective.
+    """
+    of_task = [curve(network, inputs, seeds) for curve in trial.task.abilities().curves.values()]
+    of_objective = [curve(batch, state) for curve in trial.objective.curves().values()]
+    return tuple(jnp.asarray(value, jnp.float32) for value in (*of_task, *of_objective))
 
 
 def next_state(trial: TrialSpec, batch: Batch, state: PyTree) -> PyTree:

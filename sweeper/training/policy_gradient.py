@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from sweeper.training.objective import batch_of_losses, drawn_pairs, next_state
+from sweeper.training.objective import batch_of_losses, drawn_pairs, next_state, own_curves
 from sweeper.training.trainer import share_left
 from sweeper.trial.contracts import Episodes, Network
 from sweeper.trial.trial_spec import PolicyGradient, TrialSpec
@@ -32,6 +32,8 @@ class PolicyCurve(NamedTuple):
     """Maximum over the inputs."""
     entropy: Float[Array, "*lane"]
     """Entropy of the decisions of an input, in nats."""
+    own: tuple[Float[Array, "*lane"], ...] = ()
+    """The trial's own curves, in the order of `own_curve_names`."""
 
 
 def surrogate(episodes: Episodes, marginal_bonus: Float[Array, ""] | float = 0.0) -> Float[Array, "input seed"]:
@@ -72,5 +74,6 @@ def trained(
     loss, disorder = trial.objective.value(batch, state), entropy(episodes)
     first, last = optimizer.entropy_bonus, optimizer.final_entropy_bonus
     bonus = last + (first - last) * left
-    curve = PolicyCurve(loss, batch.losses.mean(), batch.losses.max(), disorder)
+    own = jax.lax.stop_gradient(own_curves(trial, network, inputs, seeds, batch, state))
+    curve = PolicyCurve(loss, batch.losses.mean(), batch.losses.max(), disorder, own)
     return loss - bonus * disorder, (curve, state, broken)

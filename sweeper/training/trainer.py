@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
+from sweeper.training.objective import own_curve_names
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
 from sweeper.trial.field_types import Schedule
@@ -69,11 +70,11 @@ class Trainer(Generic[State]):
 
     Attributes:
         stride_steps: Most steps that one call of `stride` may do. A training can be checkpointed between two calls.
-        curves: Names of the training curves.
+        curves: Names of the trainer's training curves; those of the trial's own follow (`curve_names`).
         curve_interval: Steps from one point of a curve to the next, for a trial; a multiple of `stride_steps`.
         start: The state before the first step, for stacked trials.
-        stride: The state after the given number of further steps, and for each of `curves` its mean over these steps,
-            `[lane]`. The memory of the old state may be used again.
+        stride: The state after the given number of further steps, and for each of `curve_names` its mean over these
+            steps, `[lane]`. The memory of the old state may be used again.
         memory: Bytes of the device that `stride` needs for stacked trials, as the compiler says. Compiles, computes
             nothing.
         prepare: Compiles the programs of `start` and of the first `stride` for stacked trials, and computes nothing;
@@ -90,6 +91,11 @@ class Trainer(Generic[State]):
     memory: Callable[[TrialSpec], int]
     prepare: Callable[[TrialSpec], State]
     with_population: "Callable[[Evaluator], Trainer[State]] | None" = None
+
+
+def curve_names(trainer: Trainer[Any], trial: TrialSpec) -> tuple[str, ...]:
+    """Names of all training curves of a trial."""
+    return (*trainer.curves, *own_curve_names(trial))
 
 
 def over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:

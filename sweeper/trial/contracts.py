@@ -11,9 +11,10 @@ Invariants:
 """
 
 import abc
+import contextlib
 import inspect
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -21,6 +22,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, PyTree
 
+from sweeper.messages import UserError, one_line
 from sweeper.trial import plugins
 from sweeper.trial.metrics import Metric
 from sweeper.trial.record import Spec
@@ -252,6 +254,8 @@ class Abilities:
         exact_values: Exact values of the best that any model can reach, on the scale of the loss, by name.
         episodes: Sampled decisions for a network, inputs, seeds r and a key; None if the task cannot be trained by
             policy gradients.
+        curves: Training curves of the task's own, by name: each makes a number of the network, the inputs and the seeds
+            r of a step. A stored point is a mean over steps, as of every curve.
     """
 
     voting: Voting | None = None
@@ -262,6 +266,7 @@ class Abilities:
     groups: Groups | None = None
     exact_values: Callable[[], dict[str, float]] = _no_values
     episodes: Callable[[Network, PyTree, PyTree, PRNGKeyArray], Episodes] | None = None
+    curves: Mapping[str, Callable[[Network, PyTree, PyTree], Float[Array, ""]]] = field(default_factory=dict)
 
     @property
     def quantities(self) -> dict[str, Metric]:
@@ -302,9 +307,9 @@ class Task(Spec, abc.ABC):
     def sample_inputs(self, key: PRNGKeyArray, count: int) -> PyTree:
         """`count` inputs from the training distribution; every leaf has leading axis `count`."""
 
-    @abc.abstractmethod
     def sample_seeds(self, key: PRNGKeyArray, count: int) -> PyTree:
-        """`count` random seeds r; every leaf has leading axis `count`."""
+        """`count` random seeds r; every leaf has leading axis `count`; empty ones, of a task without seeds r."""
+        return jax.numpy.zeros((count, 0))
 
     @abc.abstractmethod
     def loss(self, network: Network, x: PyTree, r: PyTree) -> Float[Array, ""]:
@@ -328,60 +333,86 @@ class Task(Spec, abc.ABC):
         return Abilities()
 
 
-class ContractError(ValueError):
-    """A method of a task gives what its contract excludes; the message has the file and the line of the method."""
+class ContractError(UserError, ValueError):
+    """A plug-in gives what its contract excludes; the message has file, line and method, what came and what must."""
 
 
 ROUNDING = 1e-4
 """A number that must not be negative may be so much below 0, by rounding; a share may be so much above 1."""
 
 
-def place(task: Task, method: str) -> str:
-    """File and line of a task's method, or of what its class has in place of the general `losses`."""
-    defined = inspect.unwrap(getattr(type(task), method))
+def place(plugin: object, method: str) -> str:
+    """File and line of a method of a plug-in or network, or of what its class has in place of the general `losses`."""
+    defined: Any = getattr(type(plugin), method)
+    if isinstance(defined, property):
+        defined = defined.fget
+    defined = inspect.unwrap(defined)
     if method == "losses" and defined is inspect.unwrap(Task.losses):
-        return place(task, "loss")
+        return place(plugin, "loss")
     code = defined.__code__
     frame = traceback.FrameSummary(code.co_filename, code.co_firstlineno, method)
     return f"{plugins.line_of_ours([frame]) or f'{frame.filename}, line {frame.lineno}'}: {method}"
 
 
-def check_array(task: Task, method: str, what: str, value: Any, kind: type, **axes: int | None) -> None:
-    """Refuse an array that a task's method gives; while a program is traced its type and shape are known.
+def broken(plugin: object, method: str, gives: str, must: str) -> ContractError:
+    """The error about a method that gives one thing and must give another."""
+    return ContractError(f"{place(plugin, method)} gives {gives}, must be {must}")
+
+
+@contextlib.contextmanager
+def attributed(plugin: object, method: str) -> Iterator[None]:
+    """Words whatever a method raises as a `ContractError`, with the line of the plug-in that raised."""
+    try:
+        yield
+    except ContractError:
+        raise
+    except Exception as error:
+        line = plugins.line_of_ours(traceback.extract_tb(error.__traceback__))
+        reason = one_line(str(error).partition("\n\n")[0])
+        said = f"{place(plugin, method)} raises {type(error).__name__}: {reason}" + (f" ({line})" if line else "")
+        raise ContractError(said) from error
+
+
+def check_array(plugin: object, method: str, what: str, value: Any, kind: type, **axes: int | None) -> None:
+    """Refuse an array that a method gives; while a program is traced its type and shape are known.
 
     Args:
-        task: The task.
+        plugin: The task, model, network or objective.
         method: The method that gave the array.
-        what: The array in words.
-        value: The array.
+        what: The array in words; nothing if it is all that the method gives.
+        value: The array, or a number.
         kind: What it must hold: one of numpy's abstract types.
         axes: Lengths of its axes; None for any.
 
     Raises:
         ContractError: the type or the shape is another.
     """
-    shape, lengths = getattr(value, "shape", None), list(axes.values())
-    if shape is not None and len(shape) == len(lengths) and jax.numpy.issubdtype(value.dtype, kind):
-        lengths = [given if length is None else length for given, length in zip(shape, lengths, strict=True)]
-        if list(shape) == lengths:
-            return
-    gives = type(value).__name__ if shape is None else f"{value.dtype}{list(shape)}"
     expected = ", ".join(name if length is None else f"{length} {name}s" for name, length in axes.items())
-    kind_name = kind.__name__.strip("_")
-    raise ContractError(f"{place(task, method)} gives {what} as {gives}, expected {kind_name}[{expected}]")
+    of, form, kind_name = (
+        f"{what} of " if what else "",
+        f"[{expected}]" if axes else "a number",
+        kind.__name__.strip("_"),
+    )
+    if not isinstance(value, bool | int | float | complex | np.ndarray | np.generic | jax.Array | jax.ShapeDtypeStruct):
+        raise broken(plugin, method, f"{of}type {type(value).__name__}", f"{form} ({kind_name})")
+    shape, lengths = np.shape(value), list(axes.values())
+    if len(shape) != len(lengths) or any(b not in (None, a) for a, b in zip(shape, lengths, strict=True)):
+        raise broken(plugin, method, f"{of}shape {list(shape)}", form)
+    if not jax.numpy.issubdtype(jax.numpy.result_type(value), kind):
+        raise broken(plugin, method, f"{of}type {jax.numpy.result_type(value)}", kind_name)
 
 
-def check_batch(task: Task, method: str, batch: PyTree, count: int | None = None) -> int:
+def check_batch(plugin: object, method: str, batch: PyTree, count: int | None = None) -> int:
     """The number of inputs or seeds that a task's method gives.
 
     Raises:
         ContractError: there are not `count`, or the leading axes of the leaves differ.
     """
-    lengths = {leaf.shape[0] if np.ndim(leaf) else None for leaf in jax.tree.leaves(batch)}
+    lengths = {np.shape(leaf)[0] if np.ndim(leaf) else None for leaf in jax.tree.leaves(batch)}
     if len(lengths) != 1 or None in lengths or (count is not None and lengths != {count}):
-        shapes = ", ".join(str(list(np.shape(leaf))) for leaf in jax.tree.leaves(batch)) or "nothing"
-        expected = "one length" if count is None else f"the length {count}"
-        raise ContractError(f"{place(task, method)} gives {shapes}, expected {expected} of all leading axes")
+        shapes = ", ".join(f"shape {list(np.shape(leaf))}" for leaf in jax.tree.leaves(batch)) or "nothing"
+        expected = "arrays with one leading axis" if count is None else f"arrays with the leading axis {count}"
+        raise broken(plugin, method, shapes, expected)
     (length,) = lengths
     return length or 0
 

@@ -14,6 +14,7 @@ Invariants:
 """
 
 import abc
+from collections.abc import Callable, Mapping
 from typing import Annotated, ClassVar, NamedTuple
 
 from jaxtyping import Array, Float, Int, PyTree
@@ -65,6 +66,10 @@ class Objective(Spec, abc.ABC):
     def next_state(self, batch: Batch, state: PyTree) -> PyTree:
         """The state after a batch; no gradient flows through it."""
         return state
+
+    def curves(self) -> Mapping[str, Callable[[Batch, PyTree], Float[Array, ""]]]:
+        """Training curves of the objective's own, by name: each makes a number of a batch and the state."""
+        return {}
 
     def __str__(self) -> str:
         """The objective in a few words, such as `cvar alpha=0.1`."""

@@ -32,9 +32,10 @@ import signal
 import sys
 import traceback
 import types
+import typing
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from sweeper.messages import UserError, did_you_mean, nearest_name, one_line, printable
 
@@ -118,6 +119,7 @@ def load(kind: Kind, name: str) -> type:
     if not isinstance(plugin, type):
         raise PluginError(f"{place}: {kind} '{name}' is no class")
     _check(kind, plugin, place)
+    _check_name(kind, plugin, name, place)
     return plugin
 
 
@@ -273,6 +275,10 @@ def _import_failure(error: BaseException, place: Place) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if any(Path(frame.filename).is_relative_to(folder) for folder in places)
     ]
+    if isinstance(error, ModuleNotFoundError) and error.name and place.file is not None:
+        sibling = f"{place.file.parent if place.file.stem != '__init__' else place.file.parent.parent}/{error.name}"
+        if Path(f"{sibling}.py").is_file() or Path(sibling, "__init__.py").is_file():
+            message += f"; {error.name} lies beside it: from {Path(sibling).parent.name}.{error.name} import …"
     return f"{lines[-1] if lines else place}: {type(error).__name__}: {message}"
 
 
@@ -286,6 +292,17 @@ def _check(kind: Kind, plugin: type, place: Place) -> None:
     if inspect.isabstract(plugin):
         missing = ", ".join(sorted(plugin.__abstractmethods__))
         raise PluginError(f"{place}: class '{plugin.__name__}' lacks {missing}; {contract_name} says what each is")
+
+
+def _check_name(kind: Kind, plugin: Any, name: str, place: Place) -> None:
+    """Refuse a class that calls itself by another name than its file, under which its trials would not be found."""
+    field = plugin.model_fields.get("name")
+    declared = None if field is None else field.default
+    if field is None or declared != name or name not in typing.get_args(field.annotation):
+        raise PluginError(
+            f"{place}: the {kind} '{name}' declares the name {declared!r}, which is not that of its "
+            f'{"entry point" if place.file is None else "file"}; write name: Literal["{name}"] = "{name}"'
+        )
 
 
 def _make_packages() -> None:

@@ -68,6 +68,12 @@ class Baseline(enum.StrEnum):
         return self in (Baseline.AE_R, Baseline.Aq_R)
 
 
+def _baseline_of(trial: Mapping[str, Any]) -> Baseline:
+    """The baseline of a trial that names none: the objective is trained, with fresh seeds r if the task draws any."""
+    has_seeds = "task" in trial and type(trial["task"]).sample_seeds is not Task.sample_seeds
+    return Baseline.Aq_R if has_seeds else Baseline.Aq_r0
+
+
 def expectation(m: int) -> Objective:
     """The objective of the E baselines: the mean over the inputs."""
     return plugins.load("objective", plugins.DEFAULT_OBJECTIVE).model_validate({"m": m})
@@ -151,7 +157,7 @@ class TrialSpec(Spec):
 
     task: SerializeAsAny[Annotated[Task, _plugin("task")]]
     model: SerializeAsAny[Annotated[Model, _plugin("model")]]
-    baseline: Annotated[Baseline, Field(strict=False)]
+    baseline: Annotated[Baseline, Field(strict=False, default_factory=_baseline_of)]
     objective: SerializeAsAny[Annotated[Objective, _plugin("objective", plugins.DEFAULT_OBJECTIVE)]] = Field(
         default_factory=lambda: plugins.load("objective", plugins.DEFAULT_OBJECTIVE)()
     )

@@ -28,6 +28,9 @@ class Task(coloring.Task):
     does: Literal["well", "open", "exit", "interrupt", "generator", "own", "hang"] = "well"
 
     def losses(self, network, inputs, seeds):
+        if "ray" not in sys.modules:  # no worker: the start checks the task, or compiles ahead
+            return super().losses(network, inputs, seeds)
+        print("a task speaks")
         match self.does:
             case "open":
                 open("/nowhere/doors.json")
@@ -40,8 +43,7 @@ class Task(coloring.Task):
             case "own":
                 raise Own("several lines:\\n\\udcffthe reason")
             case "hang":
-                if "ray" in sys.modules:  # a worker, not a process that compiles ahead
-                    Path("PLACE", str(os.getpid())).touch()
+                Path("PLACE", str(os.getpid())).touch()
                 while True:
                     time.sleep(1)
         return super().losses(network, inputs, seeds)
@@ -72,6 +74,7 @@ def checkout(tmp_path_factory):
 def test_whatever_a_task_raises_is_a_failure_of_its_trial_and_of_no_other(checkout):
     code, printed = Command(checkout, "bad.yaml", "--address", "local").wait()
     assert code == 1, printed
+    assert "printed: a task speaks" in printed
     rows = Store.open(checkout / "results").trials().to_pylist()
     assert [row["status"] for row in rows].count("finished") == 1, printed
     errors = {row["error_kind"]: row["error_message"] for row in rows if row["status"] == "failed"}

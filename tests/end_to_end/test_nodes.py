@@ -44,6 +44,8 @@ class Task(coloring.Task):
     name: Literal["witness"] = "witness"
 
     def losses(self, model, inputs, seeds):
+        if "SWEEPER_WORKER" not in os.environ:  # the start checks the task
+            return super().losses(model, inputs, seeds)
         context = ray.get_runtime_context()
         sighting = {{
             "node": context.get_node_id(),

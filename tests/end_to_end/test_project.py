@@ -55,11 +55,14 @@ class Model(transformer.Model):
 MEETING = """
     def losses(self, model, inputs, seeds):
         \"\"\"Writes down the node, and goes on when two nodes have come: each of them then has a pack of its own.\"\"\"
+        import os
         import pathlib
         import time
 
         open("data/doors.json").close()
 
+        if "SWEEPER_WORKER" not in os.environ:  # the start checks the task
+            return super().losses(model, inputs, seeds)
         import ray
 
         assert type(self).__module__ == "tasks.mine", type(self).__module__
@@ -90,18 +93,21 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "sweeper", "tasks", "models", "objectives",
-         "pyproject.toml", "README.md", "LICENSE"],
+         "pyproject.toml", "setup.py", "README.md", "LICENSE"],
         cwd=plugins.ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     for name in filter(lambda name: (plugins.ROOT / name).exists(), listed.stdout.splitlines()):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_bytes((plugins.ROOT / name).read_bytes())
+    for command in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", *command], cwd=source, check=True)
+    (source / "tasks" / "begun.py").write_text("what somebody works on")
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
          "--wheel-dir", built, source],
         check=True,
     )  # fmt: skip
-    (path,) = built.glob("sweeper-*.whl")
+    (path,) = built.glob("sweeper_jax-*.whl")
     return path
 
 
@@ -135,6 +141,7 @@ def test_the_package_takes_one_name_and_holds_every_module(wheel):
     for kind in plugins.KINDS:
         expected |= {f"sweeper/{path.relative_to(plugins.ROOT)}" for path in (plugins.ROOT / f"{kind}s").rglob("*.py")}
     assert expected <= set(names)
+    assert "sweeper/tasks/begun.py" not in names
 
 
 @pytest.mark.long

@@ -47,6 +47,8 @@ class Task(coloring.Task):
     fault: Literal["none", "raise", "die"] = "none"
 
     def losses(self, model, inputs, seeds):
+        if "SWEEPER_WORKER" not in os.environ:  # the start checks the task
+            return super().losses(model, inputs, seeds)
         if self.fault == "raise":
             raise ValueError("the wheel came off\\nand rolled away")
         if self.fault == "die":

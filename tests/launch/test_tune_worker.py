@@ -99,6 +99,7 @@ class _Quarters:
     def advance(self) -> PackProgressed:
         self.strides += 1
         self.now += 0.25
+        print("stride", self.strides)
         return self.progress()
 
 
@@ -116,6 +117,9 @@ def test_a_worker_that_waits_for_the_driver_reports_less_often(tmp_path, monkeyp
         worker.step()
         strides.append(run.strides - before)
     assert strides == [4, 4, 12, 20, 4]
+    assert worker.step()["report"].printed == tuple(f"stride {number}" for number in range(45, 49))
+    run.now += 60
+    assert worker.step()["report"].printed[:2] == ("stride 49", "stride 50")
 
 
 def test_a_worker_told_to_stop_early_commits_what_it_has(strides, tmp_path):

@@ -22,6 +22,13 @@ def test_a_choice_of_lanes_is_one_sentence():
     assert sentences(chosen) == ["12 of 20 trials of a pack are trained at once: the device has 8.0 MB"]
 
 
+def test_prints_of_a_task_are_lines_that_a_terminal_does_not_obey():
+    assert sentences(events.PluginPrinted("0123456789", ("loss 0.5", "\x1b[2J"))) == [
+        "  printed: loss 0.5",
+        r"  printed: \x1b[2J",
+    ]
+
+
 class Clock:
     now = 0.0
 

@@ -432,6 +432,31 @@ def _broken_trial(method: str, change: Callable[[Any], Any], **fields: Any) -> T
     return trial.model_copy(update={"task": task(vertices=5)})
 
 
+@pytest.mark.parametrize(
+    "fields", [{}, {"optimizer": {"name": "pgpe", "population": 4}}], ids=["gradient", "evolution"]
+)
+def test_a_task_and_an_objective_add_curves_and_change_no_number(tmp_path, fields):
+    def abilities(self: Any) -> Any:
+        curves = {"largest_loss": lambda network, inputs, seeds: self.losses(network, inputs, seeds).max()}
+        return dataclasses.replace(Coloring.abilities(self), curves=curves)
+
+    plain = coloring_trial(steps=4, **fields)
+    objective: Any = type("Objective", (type(plain.objective),), {"curves": lambda self: {"q_now": lambda *_: self.q}})
+    task: Any = type("Task", (Coloring,), {"abilities": abilities})
+    own = {"task": task(vertices=5), "objective": objective.model_validate(plain.objective.model_dump())}
+    found = {}
+    for name, trial in {"plain": plain, "own": plain.model_copy(update=own)}.items():
+        store = Store.open(tmp_path / name)
+        run_pack(Pack((trial,)), Destination(store, ORIGIN))
+        (row,) = store.trials().to_pylist()
+        found[name] = store.curves().to_pandas().groupby("metric")["value"].first().to_dict() | {"loss": row["loss"]}
+    assert found["own"] == found["plain"] | {
+        "q_now": float(plain.objective.q),
+        "largest_loss": found["own"]["largest_loss"],
+    }
+    assert found["own"]["largest_loss"] > found["own"]["mean_loss"]
+
+
 PLACE = f"{__file__}, line {_broken_trial.__code__.co_firstlineno + 3}"
 PGPE = {"optimizer": {"name": "pgpe", "population": 4}}
 
@@ -442,11 +467,12 @@ PGPE = {"optimizer": {"name": "pgpe", "population": 4}}
     [
         ("losses", lambda losses: losses - 3, "negative loss", f"negative loss at step 0: {PLACE}: losses"),
         ("losses", lambda losses: losses.at[0, 0].set(-1), "negative loss", f"negative loss at step 0: {PLACE}"),
+        ("losses", lambda losses: losses.at[0, 0].set(jnp.nan), "non-finite loss", "non-finite loss at step 0"),
         ("losses", lambda losses: losses * 0 - 1e-5, None, None),  # as sums of logarithms may be, by rounding
         ("outcomes", lambda found: found._replace(loss=found.loss.at[0, 0].set(-9)), "broken contract",
-         f"{PLACE}: outcomes gives a negative loss, -9"),
+         f"{PLACE}: outcomes gives -9 as loss, must be at least 0"),
         ("outcomes", lambda found: found._replace(sampled=found.sampled + 1), "broken contract",
-         f"{PLACE}: outcomes gives a probability above 1 as sampled"),
+         f"{PLACE}: outcomes gives 1."),
     ],
 )  # fmt: skip
 def test_values_that_break_their_contract_are_an_error_of_the_trial_with_its_place(
@@ -462,18 +488,18 @@ def test_values_that_break_their_contract_are_an_error_of_the_trial_with_its_pla
 @pytest.mark.parametrize(
     ("method", "change", "message"),
     [
-        ("losses", lambda losses: losses[:, :1], "the losses as float32[8, 1], expected floating[8 inputs, 2 seeds]"),
-        ("losses", lambda losses: losses[:, :, None], "the losses as float32[8, 2, 1], expected floating[8 inputs, "),
-        ("losses", lambda losses: losses.mean(axis=1), "the losses as float32[8], expected floating[8 inputs, "),
-        ("losses", lambda losses: losses.astype(int), "the losses as int32[8, 2], expected floating[8 inputs, "),
-        ("sample_inputs", lambda inputs: inputs[:3], "[3, 5], expected the length 8 of all leading axes"),
-        ("sample_seeds", lambda seeds: seeds[:1], "[1, "),
-        ("evaluation_inputs", lambda inputs: (inputs, inputs[:3]), "[12, 5], [3, 5], expected one length of all l"),
-        ("outcomes", lambda found: found._replace(correct=found.correct * 1.0), "correct as float32[12, 10], expect"),
-        ("outcomes", lambda found: found._replace(loss=found.loss[:, :1]), "loss as float32[12, 1], expected floating"),
-        ("outcomes", lambda found: found._replace(loss=None), "loss as NoneType, expected floating[12 inputs, "),
-        ("outcomes", lambda found: found._replace(variance=found.loss), "variance as float32[12, 10], expected flo"),
-        ("outcomes", lambda found: found._replace(measures={"own": found.loss}), "the measures own, abilities says no"),
+        ("losses", lambda losses: losses[:, :1], "shape [8, 1], must be [8 inputs, 2 seeds]"),
+        ("losses", lambda losses: losses[:, :, None], "shape [8, 2, 1], must be [8 inputs, "),
+        ("losses", lambda losses: losses.mean(axis=1), "shape [8], must be [8 inputs, "),
+        ("losses", lambda losses: losses.astype(int), "type int32, must be floating"),
+        ("sample_inputs", lambda inputs: inputs[:3], "shape [3, 5], must be arrays with the leading axis 8"),
+        ("sample_seeds", lambda seeds: seeds[:1], "shape [1, "),
+        ("evaluation_inputs", lambda inputs: (inputs, inputs[:3]), "shape [12, 5], shape [3, 5], must be arr"),
+        ("outcomes", lambda found: found._replace(correct=found.correct * 1.0), "correct of type float32, must b"),
+        ("outcomes", lambda found: found._replace(loss=found.loss[:, :1]), "loss of shape [12, 1], must be [12 input"),
+        ("outcomes", lambda found: found._replace(loss=None), "loss of type NoneType, must be [12 inputs, "),
+        ("outcomes", lambda found: found._replace(variance=found.loss), "variance of shape [12, 10], must be [12 i"),
+        ("outcomes", lambda found: found._replace(measures={"own": found.loss}), "the measures own, must be those o"),
     ],
 )  # fmt: skip
 def test_arrays_of_another_form_are_refused_with_their_place(tmp_path, method, change, message):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.packs import trial_timing
+from tasks import coloring
 from tests.tiny_sweeps import SPACE, start
 
 
@@ -45,6 +46,31 @@ def test_five_settings_of_a_search_are_shown_and_those_left_out_are_counted(meth
     examples = [line for line in printed.splitlines() if line.startswith("  for example coloring Aq_R learning_rate=")]
     assert len(set(examples)) == 5
     assert "  7 of 14 settings left out: trial.seed == 1\n" in printed
+
+
+def test_one_trial_is_trained_here_to_debug_it_and_nothing_is_stored(space, monkeypatch, capsys):
+    losses = coloring.Task.losses
+
+    def printing(*arguments):
+        print("a task speaks")
+        return losses(*arguments)
+
+    monkeypatch.setattr(coloring.Task, "losses", printing)
+    assert start(space, "trial.batch_size=9", trial="") == 0
+    printed = capsys.readouterr().out
+    assert "a task speaks" in printed
+    assert "step 250 of 250 · loss 0." in printed
+    assert printed.splitlines()[-1] == "finished"
+    assert start(space, trial="no such id") == 2
+    assert "--trial no such id: 0 ids of trials begin so (known: " in capsys.readouterr().err
+
+    def broken(*arguments):
+        raise ZeroDivisionError("no such colour")
+
+    monkeypatch.setattr(coloring.Task, "losses", broken)
+    with pytest.raises(ZeroDivisionError, match="no such colour"):
+        start(space, "trial.batch_size=10", trial="")
+    assert not list((space.parent / "results").rglob("*.parquet"))
 
 
 @pytest.mark.slow  # imports Ray

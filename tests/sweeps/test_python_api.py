@@ -14,7 +14,7 @@ import sweeper
 from sweeper import events
 from sweeper.commands import delete, rename, status, stop
 from sweeper.listeners import heartbeat_writer, heartbeats
-from sweeper.packs import halving, pack_run
+from sweeper.packs import conformance, halving, pack_run
 from sweeper.store import deletion
 from sweeper.store.store import Store
 from sweeper.trial import plugins
@@ -246,6 +246,10 @@ def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space
     from tasks import coloring
 
     monkeypatch.setattr(coloring.Task, "losses", broken)
+    with pytest.raises(sweeper.UserError, match="losses raises ZeroDivisionError: no such colour"):
+        sweeper.plan(space, tmp_path / "results")
+    for check in ("check_shapes", "probe"):  # which do not see everything
+        monkeypatch.setattr(conformance, check, lambda *_: None)
     spec = sweeper.read_space(space, {"trial.batch_size": 11})  # this process has compiled no program of that shape
     with pytest.raises(ZeroDivisionError):
         sweeper.train(sweeper.plan(spec, tmp_path / "results"), in_process=True)

@@ -378,7 +378,7 @@ def test_what_cannot_be_is_one_sentence(store, tmp_path, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "sweeper.trackers.to_wandb")
     monkeypatch.setitem(sys.modules, "wandb", None)
-    assert refused("offline", "--to", "wandb").startswith("wandb is not installed: pip install 'sweeper[wandb]'")
+    assert refused("offline", "--to", "wandb").startswith("wandb is not installed: pip install '.[wandb]'")
 
 
 def test_no_tracker_is_imported_before_it_is_asked_for():

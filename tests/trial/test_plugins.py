@@ -146,11 +146,14 @@ def test_two_of_one_name_are_refused_with_both_places(project, package):
             "",
             "class 'Task' lacks context_size, evaluation_inputs, ",
         ),
+        (GOOD.format(name="yours"), "", "declares the name 'yours', which is not that of its file; write name: Lit"),
+        ("from helper import x\n", ", line 1", "helper lies beside it: from tasks.helper import …"),
     ],
 )
 def test_a_mistake_is_one_line_that_begins_with_the_file(project, text, line, complaint):
     path = project / "tasks" / "mine.py"
     path.write_text(text)
+    (project / "tasks" / "helper.py").touch()
     message = _refusal("mine")
     assert message.startswith(f"{path}{line}")
     assert complaint in message

@@ -1,0 +1,104 @@
+"""`python -m sweeper check FILE…`: hold tasks, models and objectives against their contracts.
+
+A task is checked with every model, a model with the project's tasks, an objective with one task.
+
+Exit codes: 0; 2 if a plug-in breaks its contract or cannot be loaded, with one line for each mistake.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sweeper.command_line import CommandLine, errors_told
+from sweeper.messages import UserError, printable_lines
+
+if TYPE_CHECKING:
+    from sweeper.trial.plugins import Kind
+    from sweeper.trial.trial_spec import TrialSpec
+
+app = CommandLine()
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Such as tasks/gates.py or models/tree/.")],
+) -> None:
+    """Hold tasks, models and objectives against their contracts, by the whole conformance suite."""
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+    with errors_told():
+        from sweeper.packs import conformance_suite
+
+        said: dict[str, None] = {}
+        for file in files:
+            kind, name = _plugin(file)
+            trials = _trials(kind, name)
+            found = dict.fromkeys(line for trial in trials for line in conformance_suite.mistakes(trial))
+            if not found:
+                others = "model" if kind == "task" else "task"
+                names = ", ".join(dict.fromkeys(getattr(trial, others).name for trial in trials))
+                print(f"{file}: the {kind} {name} keeps its contract, with {names}")
+            said |= found
+    if said:
+        print(printable_lines("\n".join(said)), file=sys.stderr)
+        raise typer.Exit(2)
+
+
+def _plugin(file: Path) -> "tuple[Kind, str]":
+    """Kind and name of the plug-in in a file or folder of the project.
+
+    Raises:
+        UserError: there is none.
+    """
+    from sweeper.trial import plugins
+
+    module = file.parent if file.name == "__init__.py" else file
+    for kind in plugins.KINDS:
+        if module.resolve().parent in [folder.resolve() for folder in plugins.folders(kind)]:
+            return kind, module.stem
+    folders = ", ".join(f"{kind}s/" for kind in plugins.KINDS)
+    raise UserError(f"{file} is no plug-in: plug-ins are files and packages of {folders}")
+
+
+def _trials(kind: "Kind", name: str) -> "list[TrialSpec]":
+    """Trials with a plug-in, and with the plug-ins beside which it has to work."""
+    from pydantic import ValidationError
+
+    from sweeper.trial import plugins
+    from sweeper.trial.evolution_strategies import PGPE
+    from sweeper.trial.trial_spec import Adam, TrialSpec
+
+    plugin = plugins.load(kind, name)
+    needs_groups = kind == "objective" and plugin.needs_groups  # type: ignore[attr-defined]
+    try:
+        tasks = [plugin()] if kind == "task" else _tasks(needs_groups)
+        models = [plugin()] if kind == "model" else [plugins.load("model", each)() for each in plugins.names("model")]
+        objective = {"objective": plugin()} if kind == "objective" else {}
+        return [
+            TrialSpec(
+                task=task,
+                model=model,
+                baseline="Aq_R",  # type: ignore[arg-type]
+                steps=1,
+                batch_size=12,
+                optimizer=Adam() if task.abilities().differentiable else PGPE(),
+                **objective,
+            )
+            for task in tasks
+            for model in (models if kind == "task" else models[:1])
+        ]
+    except ValidationError as error:
+        raise UserError(f"the {kind} {name} cannot be made of its defaults: {error.errors()[0]['msg']}") from None
+
+
+def _tasks(with_groups: bool) -> list:
+    """The project's own tasks, or else one of those that come with this package."""
+    from sweeper.trial import plugins
+
+    own = {file.stem for file in (plugins.PROJECT / "tasks").glob("*.py")} if plugins.PROJECT != plugins.SHIPPED else ()
+    tasks = [plugins.load("task", name)() for name in plugins.names("task")]
+    suitable = [task for task in tasks if not with_groups or task.abilities().groups is not None]
+    return [task for task in suitable if task.name in own] or suitable[:1]

@@ -1,0 +1,508 @@
+"""Whether tasks, models and objectives keep their contracts, by shapes and by a few values.
+
+`check_shapes` traces every method by shapes: nothing is computed, and no device is needed. Planning does that.
+`check_values` sees what shapes do not show, with a fresh network and a few pairs. A start does that before the first
+pack of a task, and another process says whether the programs of the task are the same there. `sweeper check` and the
+tests do both. A mistake is a `ContractError`, with the same message everywhere.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from sweeper.training import compilation, evaluation
+from sweeper.training.objective import drawn_pairs, next_state
+from sweeper.trial import plugins, vectorisation
+from sweeper.trial.contracts import (
+    ROUNDING,
+    Abilities,
+    ContractError,
+    Memory,
+    Network,
+    Outcomes,
+    Past,
+    Task,
+    attributed,
+    broken,
+    check_array,
+    check_batch,
+    place,
+)
+from sweeper.trial.fingerprint import Code
+from sweeper.trial.metrics import Metric
+from sweeper.trial.objective_contract import Batch, Objective
+from sweeper.trial.private_folder import private_folder
+from sweeper.trial.trial_spec import TrialSpec, canonical
+
+INPUTS, SEEDS = 4, 3
+"""Inputs and seeds r of the pairs whose losses are computed."""
+
+# --------------------------------------------------------------------------------------------------------------------
+# Shapes
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def check_shapes(trials: Iterable[TrialSpec]) -> None:
+    """Hold the task, the model and the objective of every trial against their contracts, by shapes.
+
+    Each pair of a task and a model is traced once, with the sizes of its first trial, and so is each objective.
+
+    Raises:
+        ContractError: a method gives what its contract excludes, or raises.
+    """
+    seen: set[tuple[str, ...]] = set()
+    with vectorisation.built_for("cpu"):  # to ask which platform this is would start JAX
+        for trial in trials:
+            task, objective = trial.task, trial.objective
+            if (networks := (task.name, trial.model.name)) not in seen:
+                _check_sizes(task)
+                _check_abilities(task)
+                jax.eval_shape(_trace_task, trial)
+                evaluation.names(trial)
+            if (objectives := ("objective", objective.name, task.name)) not in seen:
+                jax.eval_shape(_trace_objective, trial)
+            seen |= {networks, objectives}
+
+
+def _check_sizes(task: Task) -> None:
+    for method in ("token_size", "output_size", "context_size"):
+        with attributed(task, method):
+            size = getattr(task, method)()
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+            raise broken(task, method, repr(size), "a whole number, at least 1")
+
+
+def _check_abilities(task: Task) -> None:
+    with attributed(task, "abilities"):
+        abilities = task.abilities()
+    if not isinstance(abilities, Abilities):
+        raise broken(task, "abilities", f"type {type(abilities).__name__}", "contracts.Abilities")
+    if strange := [measure for measure in abilities.measures if not isinstance(measure, Metric)]:
+        raise broken(task, "abilities", f"{strange[0]!r} among its measures", "a contracts.Metric")
+    if abilities.tail not in (known := ["success", *abilities.quantities]):
+        raise broken(task, "abilities", f"{abilities.tail!r} as tail", " or ".join(known))
+    voting, groups = abilities.voting, abilities.groups
+    if voting is not None and voting.wrong_answers < 1:
+        raise broken(task, "abilities", f"{voting.wrong_answers} as voting.wrong_answers", "at least 1")
+    if voting is not None and (rules := set(voting.rules.values()) - {"joint", "partwise"}):
+        raise broken(task, "abilities", f"{min(rules)!r} among voting.rules", "joint or partwise")
+    if taken := {"train_loss", "mean_loss", "tail_loss", "worst_loss"} & abilities.curves.keys():
+        raise broken(task, "abilities", f"{min(taken)!r} among curves", "another name: trainers have that curve")
+    if groups is not None and groups.count < 1:
+        raise broken(task, "abilities", f"{groups.count} as groups.count", "at least 1")
+
+
+def _trace_task(trial: TrialSpec) -> None:
+    """Every method of a task, its model and the network, while it is traced."""
+    task, model, key = trial.task, trial.model, jax.random.key(0)
+    with attributed(model, "build"):
+        network = model.build(task, key)
+    if not isinstance(network, Network):
+        raise broken(model, "build", f"type {type(network).__name__}", "a contracts.Network")
+    weights = jax.tree.leaves(network)
+    if not weights or weights == [network]:
+        raise broken(model, "build", "a network without weights", "a pytree of arrays")
+    for weight in weights:
+        if not jnp.issubdtype(jnp.result_type(weight), jnp.floating):
+            raise broken(model, "build", f"a weight of type {jnp.result_type(weight)}", "floating")
+    _trace_network(task, network)
+
+    with attributed(task, "sample_inputs"):
+        inputs = task.sample_inputs(key, trial.batch_size)
+    check_batch(task, "sample_inputs", inputs, trial.batch_size)
+    # Fewer or more seeds than inputs: a transposed matrix has another shape.
+    count = _another(trial.objective.m, trial.batch_size)
+    with attributed(task, "sample_seeds"):
+        seeds = task.sample_seeds(key, count)
+    check_batch(task, "sample_seeds", seeds, count)
+    with attributed(task, "loss"):
+        loss = task.loss(_Watched(network, task, "loss"), _first(inputs), _first(seeds))
+    check_array(task, "loss", "", loss, np.floating)
+    if type(task).losses is not Task.losses:
+        with attributed(task, "losses"):
+            losses = task.losses(_Watched(network, task, "losses"), inputs, seeds)
+        check_array(task, "losses", "", losses, np.floating, input=trial.batch_size, seed=count)
+    for name, curve in task.abilities().curves.items():
+        with attributed(task, "abilities"):
+            value = curve(_Watched(network, task, "abilities"), inputs, seeds)
+        check_array(task, "abilities", f"curves[{name!r}]", value, np.number)
+    _trace_outcomes(trial, network)
+
+
+def _trace_outcomes(trial: TrialSpec, network: Network) -> None:
+    task, abilities = trial.task, trial.task.abilities()
+    with attributed(task, "evaluation_inputs"):
+        inputs = task.evaluation_inputs()
+    inputs_count = check_batch(task, "evaluation_inputs", inputs)
+    count = _another(trial.evaluation.seeds, inputs_count)
+    with attributed(task, "outcomes"):
+        seeds = task.sample_seeds(jax.random.key(0), count)
+        outcomes = task.outcomes(_Watched(network, task, "outcomes"), inputs, seeds)
+    evaluation.check_outcomes(trial, outcomes, inputs_count, count)
+    if (voting := abilities.voting) is None:
+        if outcomes.answers is not None:
+            raise broken(task, "outcomes", "answers", "None, as abilities has no voting")
+    else:
+        of_answers = {"input": inputs_count, "seed": count, "part": voting.parts}
+        check_array(task, "outcomes", "answers", outcomes.answers, np.integer, **of_answers)
+        with attributed(task, "abilities"):
+            right = voting.right_parts(inputs, outcomes.answers)  # type: ignore[arg-type]  # checked
+        check_array(task, "abilities", "voting.right_parts", right, np.bool_, **of_answers)
+    if abilities.groups is not None:
+        with attributed(task, "abilities"):
+            groups = abilities.groups.of(inputs)
+        check_array(task, "abilities", "groups", groups, np.integer, input=inputs_count)
+
+
+def _trace_network(task: Task, network: Network) -> None:
+    """The network on one sequence of a task. What it leaves out by a `NotImplementedError`, a task may do without."""
+    count, outputs = task.context_size(), task.output_size()
+    tokens, positions = jnp.zeros((count, task.token_size())), jnp.arange(count)
+    if not isinstance(network.depth, int):
+        raise broken(network, "depth", f"type {type(network.depth).__name__}", "a whole number")
+    with _offered(network, "embed"):
+        embedded = network.embed(tokens)
+        check_array(network, "embed", "", embedded, np.floating, token=count, feature=None)
+        parts = {"content": lambda: network.content(tokens), "placed": lambda: network.placed(positions)}
+        for method, part in parts.items():
+            with _offered(network, method):
+                check_array(network, method, "", part(), np.floating, token=count, feature=embedded.shape[1])
+        with _offered(network, "step"):
+            memory, one = network.empty_memory(count), network.empty_memory(1)
+            logits, own = network.step(embedded[0], [(memory, jnp.ones(count, bool))])
+            check_array(network, "step", "logits", logits, np.floating, output=outputs)
+            if _shapes(own) != _shapes(one):
+                raise broken(network, "step", f"a memory of {_shapes(own)}", f"that of one token, {_shapes(one)}")
+    with _offered(network, "__call__"):
+        logits = network(tokens, jnp.ones((count, count), bool))
+        check_array(network, "__call__", "", logits, np.floating, token=count, output=outputs)
+
+
+@contextlib.contextmanager
+def _offered(network: Network, method: str) -> Iterator[None]:
+    with contextlib.suppress(NotImplementedError), attributed(network, method):
+        yield
+
+
+def _trace_objective(trial: TrialSpec) -> None:
+    """Every method of an objective, while it is traced."""
+    objective: Objective = trial.objective
+    with attributed(objective, "initial_state"):
+        state = jax.tree.map(jnp.asarray, objective.initial_state(trial.task))
+    groups = jnp.zeros(trial.batch_size, jnp.int32) if objective.needs_groups else None
+    batch = Batch(jnp.zeros(trial.batch_size), groups, jnp.float32(0))
+    with attributed(objective, "next_state"):
+        after = objective.next_state(batch, state)
+    if _shapes(after) != _shapes(state):
+        raise broken(objective, "next_state", _shapes(after), f"like initial_state, {_shapes(state)}")
+    with attributed(objective, "value"):
+        value = objective.value(batch, after)
+    check_array(objective, "value", "", value, np.floating)
+    for name, curve in objective.curves().items():
+        with attributed(objective, "curves"):
+            value = curve(batch, after)
+        check_array(objective, "curves", f"{name!r}", value, np.number)
+
+
+def _another(count: int, other: int) -> int:
+    return count if count != other else count + 1
+
+
+def _first(batch: PyTree) -> PyTree:
+    return jax.tree.map(lambda leaf: leaf[0], batch)
+
+
+def _shapes(tree: PyTree) -> str:
+    """Structure, types and shapes of a tree in words."""
+    leaves, structure = jax.tree.flatten(tree)
+    forms = [f"{jnp.result_type(leaf)}{list(np.shape(leaf))}" for leaf in leaves]
+    return str(structure.unflatten(forms)).replace("'", "") if forms else "no arrays"
+
+
+@jax.tree_util.register_pytree_node_class
+class _Watched(Network):
+    """A network that holds what a task gives it against the sizes that the task has named."""
+
+    def __init__(self, network: Network, task: Task, method: str):
+        self._network, self._size, self._place = network, task.token_size(), place(task, method)
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        return (self._network,), (self._size, self._place)
+
+    @classmethod
+    def tree_unflatten(cls, aux: Any, children: Any) -> "_Watched":
+        watched = object.__new__(cls)
+        (watched._network,), (watched._size, watched._place) = children, aux
+        return watched
+
+    @property
+    def depth(self) -> int:
+        return self._network.depth
+
+    def content(self, tokens: Any) -> Any:
+        self._require(tokens)
+        return self._network.content(tokens)
+
+    def placed(self, positions: Any) -> Any:
+        return self._network.placed(positions)
+
+    def embed(self, tokens: Any, positions: Any = None) -> Any:
+        self._require(tokens)
+        return self._network.embed(tokens, positions)
+
+    def __call__(self, tokens: Any, mask: Any, positions: Any = None) -> Any:
+        count = self._require(tokens)
+        if np.shape(mask) != (count, count):
+            raise self._broken("a mask", mask, f"[{count} tokens, {count} tokens]")
+        return self._network(tokens, mask, positions)
+
+    def empty_memory(self, tokens: int) -> Memory:
+        return self._network.empty_memory(tokens)
+
+    def step(self, h: Any, past: Past) -> Any:
+        return self._network.step(h, past)
+
+    def polynomial(self) -> Any:
+        return self._network.polynomial()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_network"], name)
+
+    def _require(self, tokens: Any) -> int:
+        shape = np.shape(tokens)
+        if len(shape) != 2 or shape[1] != self._size:
+            raise self._broken("tokens", tokens, f"[tokens, {self._size} features], as token_size says")
+        return shape[0]
+
+    def _broken(self, what: str, value: Any, must: str) -> ContractError:
+        return ContractError(f"{self._place} gives the network {what} of shape {list(np.shape(value))}, must be {must}")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Values
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def check_values(trials: Iterable[TrialSpec], rtol: float = 1e-3, atol: float = 1e-4) -> None:
+    """Hold what plug-ins compute with a fresh network against their contracts, on a few pairs.
+
+    A program is compiled for a CPU for each pair of a task and a model, and one for each objective.
+
+    Args:
+        trials: Trials whose methods have the shapes of their contracts.
+        rtol: Relative difference that rounding may make between two ways to compute a number.
+        atol: Absolute difference.
+
+    Raises:
+        ContractError: a value is none that its contract allows, or a program differs in another process.
+    """
+    trials = list({(each.task.name, each.model.name, each.objective.name): each for each in trials}.values())
+    mistake, seen = None, set()
+    with _tracing_elsewhere(trials) as elsewhere:
+        try:
+            try:
+                for trial in trials:
+                    if (network := (trial.task.name, trial.model.name)) not in seen:
+                        check_pairs(trial, rtol, atol)
+                    if trial.objective.name not in seen:
+                        check_objective(trial)
+                    seen |= {network, trial.objective.name}
+            except ContractError as error:
+                mistake = error
+            _check_programs(trials, elsewhere)  # which explains numbers that disagree
+        finally:
+            elsewhere.kill()
+    if mistake is not None:
+        raise mistake
+
+
+def check_pairs(trial: TrialSpec, rtol: float, atol: float, platform: str = "cpu") -> None:
+    """As `check_values`, of a task and a model, in the form of a program for a platform; a CPU runs it."""
+    task, seen = trial.task, trial.for_programs()
+    with vectorisation.built_for(platform), jax.default_device(compilation.one_thread()):
+        with attributed(task, "outcomes"):
+            program = compilation.traced(_few_pairs, seen).lower()
+        options: dict[str, Any] = {"xla_backend_optimization_level": 0}  # the program runs once
+        found = jax.device_get(program.compile(compiler_options=options)(seen))
+
+    def require(method: str, what: str, values: np.ndarray, must: str, holds: np.ndarray) -> None:
+        if not np.all(holds):
+            worst = values[~np.broadcast_to(holds, values.shape)][0]
+            raise broken(task, method, f"{worst:.4g}{what}", must)
+
+    def agree(method: str, what: str, values: np.ndarray, defined: np.ndarray) -> None:
+        holds = np.isclose(values, defined, rtol=rtol, atol=atol)
+        if not holds.all():
+            first = tuple(np.argwhere(~holds)[0])
+            pair = f"{what} for a pair (input {first[0]}, seed {first[1]})"
+            raise broken(task, method, f"{values[first]:.6g}{pair}", f"{defined[first]:.6g}, as loss gives")
+
+    outcomes = found["outcomes"]
+    for plain in (found["loss"], found["evaluated"]):
+        require("loss", " with a fresh network", plain, "finite", np.isfinite(plain))
+        require("loss", " with a fresh network", plain, "at least 0", plain >= -ROUNDING)
+    agree("losses", "", found["losses"], found["loss"])
+    agree("outcomes", " as loss", outcomes.loss, found["evaluated"])
+    for what, values in {"sampled": outcomes.sampled, "variance": outcomes.variance, **outcomes.measures}.items():
+        if values is not None:
+            require("outcomes", f" as {what}", values, "finite", np.isfinite(values))
+    for what, values in {"sampled": outcomes.sampled, "variance": outcomes.variance}.items():
+        if values is not None:
+            require("outcomes", f" as {what}", values, "at least 0", values >= -ROUNDING)
+    if outcomes.sampled is not None:
+        require("outcomes", " as sampled", outcomes.sampled, "at most 1", outcomes.sampled <= 1 + ROUNDING)
+    if "right" in found and (found["right"] != outcomes.correct).any():
+        gives = "correct that differs from what abilities().voting says of its answers"
+        raise broken(task, "outcomes", gives, "the same")
+    if "groups" in found:
+        division = task.abilities().groups
+        assert division is not None
+        inside = (found["groups"] >= 0) & (found["groups"] < division.count)
+        require("abilities", " as a group", found["groups"], f"from 0 to {division.count - 1}", inside)
+
+
+def check_objective(trial: TrialSpec) -> None:
+    """As `check_values`, of an objective."""
+    objective = trial.objective
+    losses = jnp.stack([jnp.zeros(trial.batch_size), jnp.ones(trial.batch_size), jnp.arange(trial.batch_size) / 7.0])
+    with vectorisation.built_for("cpu"):
+        for what, values in zip(
+            ("value", "gradient"), jax.jit(jax.vmap(_objective, (None, 0)))(trial, losses), strict=True
+        ):
+            if not np.isfinite(values).all():
+                gives = "" if what == "value" else " as its gradient"
+                raise broken(objective, "value", f"{np.asarray(values)[~np.isfinite(values)][0]}{gives}", "finite")
+
+
+def _objective(trial: TrialSpec, losses: Any) -> tuple[Any, Any]:
+    """The value of an objective in the first step, and its gradient by the losses."""
+    objective = trial.objective
+    batch = Batch(losses, jnp.zeros(losses.shape, jnp.int32) if objective.needs_groups else None, jnp.float32(0))
+    state = next_state(trial, batch, objective.initial_state(trial.task))
+    return jax.value_and_grad(lambda losses: objective.value(batch._replace(losses=losses), state))(losses)
+
+
+def _few_pairs(trial: TrialSpec) -> dict[str, Any]:
+    """Losses by their definition and as the task gives them, and outcomes."""
+    task, keys = trial.task, trial.keys()
+    network = trial.model.build(task, keys.weights)
+    # As many as in training are drawn: a task may count on that.
+    inputs, seeds = drawn_pairs(trial, *jax.random.split(keys.training))
+    inputs, seeds = (jax.tree.map(lambda leaf, n=n: leaf[:n], of) for of, n in ((inputs, INPUTS), (seeds, SEEDS)))
+    evaluated = jax.tree.map(lambda leaf: leaf[:INPUTS], task.evaluation_inputs())
+    outcomes: Outcomes = task.outcomes(network, evaluated, seeds)
+    plain = Task.losses(task, network, inputs, seeds)
+    found = {
+        "loss": plain,
+        "losses": plain if type(task).losses is Task.losses else task.losses(network, inputs, seeds),
+        "evaluated": Task.losses(task, network, evaluated, seeds),
+        "outcomes": outcomes._replace(measures=dict(outcomes.measures), kept={}),
+    }
+    abilities = task.abilities()
+    if abilities.voting is not None and outcomes.answers is not None:
+        found["right"] = abilities.voting.right(evaluated, outcomes.answers)
+    if abilities.groups is not None:
+        found["groups"] = abilities.groups.of(inputs)
+    return found
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Programs
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def _digests(trial: TrialSpec) -> dict[str, str]:
+    """A digest of the program of every method of a task, a model and an objective, constants included, by method."""
+    seeds = _another(trial.objective.m, trial.batch_size)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    programs: dict[str, str] = {}
+
+    def traced(method: str, function: Any, *arguments: Any) -> Any:
+        with vectorisation.built_for("cpu"):
+            program = compilation.traced(function, trial.for_programs(), *arguments)
+            text = program.lower(lowering_platforms=("cpu",)).as_text()
+        programs[method] = hashlib.sha256(text.encode()).hexdigest()
+        return program.out_info
+
+    network = traced("build", lambda trial, key: trial.model.build(trial.task, key), key)
+    inputs = traced("sample_inputs", lambda trial, key: trial.task.sample_inputs(key, trial.batch_size), key)
+    drawn = traced("sample_seeds", lambda trial, key: trial.task.sample_seeds(key, seeds), key)
+    traced("losses", lambda trial, *arguments: trial.task.losses(*arguments), network, inputs, drawn)
+    inputs = traced("evaluation_inputs", lambda trial: trial.task.evaluation_inputs())
+    traced("outcomes", lambda trial, *arguments: tuple(trial.task.outcomes(*arguments)), network, inputs, drawn)
+    traced("value", _objective, jax.ShapeDtypeStruct((trial.batch_size,), jnp.float32))
+    return programs
+
+
+def _check_programs(trials: Iterable[TrialSpec], elsewhere: "subprocess.Popen[bytes]") -> None:
+    """Refuse plug-ins whose programs differ from trace to trace, as those with numpy's random numbers do."""
+    assert elsewhere.stdout is not None
+    here, printed = list(map(_digests, trials)), elsewhere.stdout.read()
+    if elsewhere.wait() != 0:
+        return  # what cannot be traced there, a worker cannot trace either, and says why
+    for trial, mine, other in zip(trials, here, json.loads(printed), strict=True):
+        for method in [method for method in mine if mine[method] != other[method]]:
+            plugin = {"build": trial.model, "value": trial.objective}.get(method, trial.task)
+            same = "the same: all randomness comes through keys and seeds r, none from numpy.random, random or time"
+            raise broken(plugin, method, "another program each time it is traced", same)
+
+
+def _tracing_elsewhere(trials: Iterable[TrialSpec]) -> "subprocess.Popen[bytes]":
+    """A process of the same project that traces the programs of trials twice, and prints the later digests."""
+    paths = os.pathsep.join([str(plugins.ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    own = {"JAX_PLATFORMS": "cpu", plugins.PROJECT_VARIABLE: str(plugins.PROJECT), "PYTHONPATH": paths}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "sweeper.packs.conformance"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | own,
+    )
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):  # it has ended
+        process.stdin.write(json.dumps(list(map(canonical, trials))).encode())
+        process.stdin.close()
+    return process
+
+
+def _trace_twice() -> None:
+    with contextlib.redirect_stdout(sys.stderr):  # a task may print
+        trials = list(map(TrialSpec.model_validate, json.load(sys.stdin)))
+        list(map(_digests, trials))
+        jax.clear_caches()  # with the traces of functions that a task itself compiles
+        digests = list(map(_digests, trials))
+    print(json.dumps(digests))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Once
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def probe(trials: Collection[TrialSpec], code: Code) -> None:
+    """`check_values`, once on this machine for the code of every task, model and objective.
+
+    Raises:
+        ContractError: a contract is broken.
+    """
+    folder = private_folder("conforming")
+    marks = {} if folder is None else {folder / code.fingerprint(trial): trial for trial in trials}
+    new = list(trials) if folder is None else [trial for mark, trial in marks.items() if not mark.exists()]
+    if new:
+        check_values(new)
+        for mark in marks:
+            mark.touch()
+
+
+if __name__ == "__main__":
+    _trace_twice()
