@@ -176,4 +176,4 @@ def tracker(name: str, destination: str) -> Tracker:
     try:
         return importlib.import_module(f"sweeper.trackers.to_{name}").tracker(destination)
     except ModuleNotFoundError as error:
-        raise ExportError(f"{error.name} is not installed: pip install 'sweeper[{name}]'") from None
+        raise ExportError(f"{error.name} is not installed: pip install '.[{name}]' in the checkout") from None
