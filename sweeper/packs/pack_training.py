@@ -115,7 +115,10 @@ def after_stride(trainer: Trainer[Any], trials: TrialSpec, training: PackTrainin
     length = min(trainer.stride_steps, trials.steps - training.step)
     state, means = _stride(trainer, trials, training, length)
     step = training.step + length
-    strides = [*training.strides, [np.asarray(values).tolist() for values in means]]  # waits for the stride
+    strides = [
+        *training.strides,
+        [np.asarray(values).tolist() for values in jax.tree.leaves(means)],
+    ]  # waits for the stride
     curves = training.curves
     if step % trainer.curve_interval(trials) == 0 or step == trials.steps:
         curves, strides = [*curves, _mean(strides)], []

@@ -176,7 +176,7 @@ def start(trials: TrialSpec) -> EvolutionState:
 
 def stride(
     trials: TrialSpec, state: EvolutionState, length: int, evaluate: Evaluator = in_process
-) -> tuple[EvolutionState, tuple[Float[Array, " lane"], ...]]:
+) -> tuple[EvolutionState, GenerationCurve]:
     """One generation, whose population `evaluate` evaluates; `length` is always 1."""
     assert length == STRIDE
     # On the host, so that the numbers that are shipped and those that stay are the same arrays.
@@ -184,8 +184,7 @@ def stride(
     step = np.asarray(state.step)
     objectives = evaluate(trials, distribution, step)
     arguments = (of_generation(trials, step), state, objectives)
-    state, curve = compilation.kept(tell, *arguments)(*arguments)
-    return state, (*curve[:-1], *curve.own)
+    return compilation.kept(tell, *arguments)(*arguments)
 
 
 def of_generation(trials: TrialSpec, step: np.ndarray) -> TrialSpec:

@@ -143,10 +143,9 @@ def start(trials: TrialSpec) -> TrainState:
     return compilation.kept(init, trials, runs_once=True)(trials)
 
 
-def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, tuple[Float[Array, " lane"], ...]]:
+def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, StepCurve | PolicyCurve]:
     """`advance`, by this process's program for it; the memory of the old state is used again."""
-    state, curve = compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)
-    return state, (*curve[:-1], *curve.own)
+    return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)
 
 
 def prepare(trials: TrialSpec) -> TrainState:

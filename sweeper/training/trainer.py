@@ -74,7 +74,7 @@ class Trainer(Generic[State]):
         curve_interval: Steps from one point of a curve to the next, for a trial; a multiple of `stride_steps`.
         start: The state before the first step, for stacked trials.
         stride: The state after the given number of further steps, and for each of `curve_names` its mean over these
-            steps, `[lane]`. The memory of the old state may be used again.
+            steps, `[lane]`, as the leaves of a tree. The memory of the old state may be used again.
         memory: Bytes of the device that `stride` needs for stacked trials, as the compiler says. Compiles, computes
             nothing.
         prepare: Compiles the programs of `start` and of the first `stride` for stacked trials, and computes nothing;
@@ -87,7 +87,7 @@ class Trainer(Generic[State]):
     curves: tuple[str, ...]
     curve_interval: Callable[[TrialSpec], int]
     start: Callable[[TrialSpec], State]
-    stride: Callable[[TrialSpec, State, int], tuple[State, tuple[Array, ...]]]
+    stride: Callable[[TrialSpec, State, int], tuple[State, PyTree]]
     memory: Callable[[TrialSpec], int]
     prepare: Callable[[TrialSpec], State]
     with_population: "Callable[[Evaluator], Trainer[State]] | None" = None

@@ -126,7 +126,6 @@ MISTAKES = {
     "key that is nothing": ("m: 4", "m: 4\n    ~: 4", "trial.objective", "not nothing"),
     # what is missing
     "no steps": ("  steps: 300\n", "", "trial.steps", "is missing"),
-    "no baseline": ("  baseline: {choice: [AE_r0, Aq_r0, AE_R, Aq_R]}\n", "", "trial.baseline", "is missing"),
     "no task name": ("name: coloring, ", "", "trial.task", "'name' is missing (known: coloring"),
     "trial of nothing": (VALID[VALID.index("  task") : VALID.index("variants")], "", "trial", "a mapping, got nothing"),
     # names

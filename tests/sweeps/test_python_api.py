@@ -246,11 +246,11 @@ def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space
     from tasks import coloring
 
     monkeypatch.setattr(coloring.Task, "losses", broken)
+    spec = sweeper.read_space(space, {"trial.batch_size": 11})  # of which this process has traced nothing
     with pytest.raises(sweeper.UserError, match="losses raises ZeroDivisionError: no such colour"):
-        sweeper.plan(space, tmp_path / "results")
+        sweeper.plan(spec, tmp_path / "results")
     for check in ("check_shapes", "probe"):  # which do not see everything
         monkeypatch.setattr(conformance, check, lambda *_: None)
-    spec = sweeper.read_space(space, {"trial.batch_size": 11})  # this process has compiled no program of that shape
     with pytest.raises(ZeroDivisionError):
         sweeper.train(sweeper.plan(spec, tmp_path / "results"), in_process=True)
     assert len(sweeper.plan(spec, tmp_path / "results").pending) == 1
