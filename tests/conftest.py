@@ -17,6 +17,7 @@ import hypothesis
 import jax
 import pytest
 
+import sweeper.trial.jax_settings  # noqa: F401  XLA's flags are those of now, also if a test imports evosax first
 from tests import s3_server
 
 # A shell makes its background processes ignore Ctrl-C, and their children inherit this; tests send Ctrl-C.

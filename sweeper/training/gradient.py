@@ -4,6 +4,9 @@
 the step counter in the state, which is folded into the trial's keys. So the numbers do not depend on where a training
 is cut into chunks, by a checkpoint or by the death of a machine.
 
+A step of `policy_gradient` follows the gradient of a surrogate (`sweeper.training.policy_gradient`); all else is
+Adam's.
+
 A lane whose loss or gradient is not finite is frozen at that step, with its reason; the other lanes go on.
 """
 

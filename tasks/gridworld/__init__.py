@@ -41,8 +41,7 @@ class Task(contracts.Task):
         horizon: Longest episode, in steps.
         noise: Features of the noise token; the paper's fills its token of 80.
         scale: What is trained: `steps` is T1 + T2; `reward` is 22 - 10 times the text's reward, which is the same
-            if both episodes succeed and 11 steps more for every one that does not; `text_reward` is 2.2 - the text's
-            reward, a tenth of that.
+            if both episodes succeed and 11 steps more for every one that does not.
     """
 
     name: Literal["gridworld"] = "gridworld"
@@ -50,7 +49,7 @@ class Task(contracts.Task):
     width: Annotated[int, Field(ge=1)] = 5
     horizon: Annotated[int, Field(ge=1)] = 25
     noise: Annotated[int, Field(ge=1)] = 80
-    scale: Literal["steps", "reward", "text_reward"] = "steps"
+    scale: Literal["steps", "reward"] = "steps"
 
     @model_validator(mode="after")
     def _has_room(self) -> "Task":
@@ -175,14 +174,12 @@ class Task(contracts.Task):
         key: PRNGKeyArray,
     ) -> contracts.Episodes:
         failure = 0.0 if self.scale == "steps" else (FOUND - STEP) / -STEP
-        sampled = episodes(self.grid, network, inputs, seeds, key, failure)
-        return sampled._replace(cost=-STEP * sampled.cost) if self.scale == "text_reward" else sampled
+        return episodes(self.grid, network, inputs, seeds, key, failure)
 
     def _cost(self, both: Durations) -> Float[Array, "*pair"]:
         if self.scale == "steps":
             return both.steps.sum(axis=0).astype(jnp.float32)
-        missing = 2 * (FOUND - STEP) - _text_reward(both)
-        return missing if self.scale == "text_reward" else missing / -STEP
+        return (2 * (FOUND - STEP) - _text_reward(both)) / -STEP
 
     def _paths(
         self, network: contracts.Network, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]

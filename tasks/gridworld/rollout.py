@@ -93,7 +93,7 @@ def trajectory(grid: Grid, network: Network, treasure: Int[Array, ""], noise: Fl
         reached = reached_token(grid, len(noise), event.cell, environment.reward(event.found))
         return (after, reached, memory), taken
 
-    start = (environment.initial(), _noise_token(grid, noise), network.empty_memory(length))
+    start = (environment.initial(), noise_token(grid, noise), network.empty_memory(length))
     return jax.lax.scan(one_step, start, jnp.arange(length))[1]
 
 
@@ -179,7 +179,7 @@ def _second_episodes_in_turns(
     slots = min(SLOTS_PER_SEED * seeds, seeds * cells)
     unmet = first.visit == never
     met_at = first.visit.at[:, START].set(horizon)  # the branch of unmet cells starts after a full first episode
-    first_token = _first_tokens(tokens, first)
+    first_token = first_tokens(tokens, first.last)
 
     # Long branches first, so that the slots finish together: unmet cells, then treasures by distance.
     exists = jnp.where(jnp.arange(cells) == START, unmet.any(axis=1, keepdims=True), ~unmet)
@@ -238,7 +238,7 @@ def _second_episodes_at_once(
     seeds, cells, horizon, never = len(tokens.noise), grid.cells, grid.horizon, grid.horizon + 1
     unmet, own_cell = first.visit == never, jnp.arange(cells)
     start = jnp.minimum(first.visit, horizon).at[:, START].set(horizon)
-    first_token = _first_tokens(tokens, first)
+    first_token = first_tokens(tokens, first.last)
 
     def one_step(t: Int[Array, ""], carry: tuple[Any, ...]) -> tuple[Any, ...]:
         at, visit, memory = carry
@@ -260,10 +260,10 @@ def _second_episodes_at_once(
     return jax.lax.fori_loop(0, horizon, one_step, begin)[1]
 
 
-def _first_tokens(tokens: Tokens, first: _FirstEpisodes) -> Float[Array, "seed cell width"]:
-    """What the network reads first in the second episode of each branch."""
-    found = jnp.broadcast_to(tokens.reached[1], (*first.visit.shape, tokens.noise.shape[-1]))
-    return found.at[:, START].set(tokens.reached[0, first.last])
+def first_tokens(tokens: Tokens, last: Int[Array, " seed"]) -> Float[Array, "seed cell width"]:
+    """What the network reads first in the second episode of each branch; `last` is the end of the first episode."""
+    found = jnp.broadcast_to(tokens.reached[1], (len(last), *tokens.reached.shape[1:]))
+    return found.at[:, START].set(tokens.reached[0, last])
 
 
 def written(memory: Memory, own: Memory, place: Int[Array, ""]) -> Memory:
@@ -271,7 +271,7 @@ def written(memory: Memory, own: Memory, place: Int[Array, ""]) -> Memory:
     return jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, place, -2), memory, own)
 
 
-def _noise_token(grid: Grid, noise: Float[Array, " noise"]) -> Float[Array, " feature"]:
+def noise_token(grid: Grid, noise: Float[Array, " noise"]) -> Float[Array, " feature"]:
     return jnp.concatenate([noise, jnp.zeros(grid.height + grid.width + 1)])
 
 
@@ -287,6 +287,6 @@ def embedded(grid: Grid, network: Network, noise: Float[Array, "seed noise"]) ->
     over_cells = jax.vmap(lambda cell, reward: reached_token(grid, features, cell, reward), in_axes=(0, None))
     reached = jnp.stack([over_cells(jnp.arange(grid.cells), reward) for reward in (STEP, FOUND)])
     return Tokens(
-        network.content(jax.vmap(lambda row: _noise_token(grid, row))(noise)),
+        network.content(jax.vmap(lambda row: noise_token(grid, row))(noise)),
         jax.vmap(network.content)(reached),
     )

@@ -16,7 +16,7 @@ from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Episodes, Network
 from tasks.gridworld import environment
 from tasks.gridworld.environment import START, STEP, Grid
-from tasks.gridworld.rollout import embedded, reached_token, written
+from tasks.gridworld.rollout import embedded, first_tokens, noise_token, reached_token, written
 
 FOLLOWED = 4
 """Second episodes of a seed whose actions have a gradient. Those of all treasures would cost most of a training step,
@@ -95,8 +95,7 @@ def _marginal(
 
     def under_all(cell: Int[Array, " step"], action: Int[Array, " step"]) -> Float[Array, " step"]:
         def under(own: Float[Array, " noise"]) -> Float[Array, " step"]:
-            first = jnp.concatenate([own, jnp.zeros(grid.height + grid.width + 1)])
-            tokens = jnp.concatenate([first[None], token(grid, len(own), cell[:-1], STEP)])
+            tokens = jnp.concatenate([noise_token(grid, own)[None], token(grid, len(own), cell[:-1], STEP)])
             log_shares = jax.nn.log_softmax(network(tokens, causal))
             return jnp.cumsum(log_shares[jnp.arange(horizon), action])
 
@@ -119,8 +118,7 @@ def _log_shares(
     reached = jnp.concatenate([walks.cell[:-1], jnp.concatenate([before, cells], axis=1).reshape(-1)])
     found = jnp.zeros((count, horizon), bool).at[:, 0].set(met).reshape(-1)
     reward = environment.reward(jnp.concatenate([jnp.zeros(horizon - 1, bool), found]))
-    first = jnp.concatenate([noise, jnp.zeros(grid.height + grid.width + 1)])
-    tokens = jnp.concatenate([first[None], token(grid, len(noise), reached, reward)])
+    tokens = jnp.concatenate([noise_token(grid, noise)[None], token(grid, len(noise), reached, reward)])
 
     clock = jnp.arange(horizon)
     positions = jnp.concatenate([clock, (start[:, None] + clock).reshape(-1)])
@@ -154,14 +152,12 @@ def _walks(grid: Grid, network: Network, noise: Float[Array, "seed noise"], key:
 
     unmet = visit == never
     start = jnp.minimum(visit, horizon).at[:, START].set(horizon)
-    exists = (~unmet).at[:, START].set(unmet.any(axis=1))
-    first_token = jnp.broadcast_to(tokens.reached[1], (seeds, *tokens.reached.shape[1:]))
-    first_token = first_token.at[:, START].set(tokens.reached[0, last])
+    first_token = first_tokens(tokens, last)
 
     def running(visit: Int[Array, "seed cell"]) -> Array:
         """Which second episodes still look for something."""
-        looking = (visit == never) & exists
-        return looking.at[:, START].set((unmet & (visit == never)).any(axis=1))
+        missing = visit == never
+        return (missing & ~unmet).at[:, START].set((missing & unmet).any(axis=1))
 
     def second_step(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         t, at, visit, memory, actions, reached = carry

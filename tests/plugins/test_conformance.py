@@ -16,7 +16,7 @@ from tests.plugins.networks import PartialNetwork
 SMALL: dict[str, dict] = {
     "coloring": {"vertices": 5},
     "recall": {"keys": 3},
-    "gridworld": {"height": 2, "width": 3, "horizon": 6, "noise": 2, "scale": "text_reward"},
+    "gridworld": {"height": 2, "width": 3, "horizon": 6, "noise": 2, "scale": "reward"},
     "ski_rental": {"price": 2, "longest": 4, "noise": 2},
     "gridworld_imitation": {"height": 2, "width": 3, "horizon": 6, "noise": 2},
 }

@@ -79,6 +79,22 @@ def test_the_update_is_evosaxs():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("optimizer", [PGPE, OpenES, SNES, SepCMAES], ids=lambda record: record.__name__)
+def test_the_scale_of_the_losses_moves_no_strategy(optimizer):
+    stacked = stack([_trial(optimizer={"name": optimizer().name, "population": 20})])
+    trial, state = _lane(stacked), _lane(evolution.start(stacked))
+    population = _individuals(trial, state.distribution(), 10)
+    losses = jax.random.uniform(jax.random.key(0), (20,))
+    told = [
+        strategies.strategy_of(trial).tell(trial, jnp.int32(0), population, scale * losses, state.strategy)
+        for scale in (1.0, 0.1)
+    ]
+    for part in (lambda after: after.mean, strategies.deviations):
+        np.testing.assert_allclose(*map(part, told), rtol=1e-5, atol=1e-7)
+    assert not np.allclose(told[0].mean, state.strategy.mean, rtol=1e-5)
+
+
+@pytest.mark.slow
 def test_the_objective_of_an_individual_is_that_of_a_centre_in_its_place():
     stacked = stack([_trial()])
     state = evolution.start(stacked)

@@ -16,7 +16,7 @@ from sweeper.trial.contracts import Episodes
 from sweeper.trial.trial_spec import TrialSpec
 from tasks.gridworld import Task, environment, sampled_episodes
 from tasks.gridworld.environment import Grid
-from tasks.gridworld.rollout import reached_token
+from tasks.gridworld.rollout import noise_token, reached_token
 
 COSTS = np.array([[1.0, 4.0], [2.0, 7.0], [0.5, 3.0]])
 """Cost of either action of each decision of an episode; the first action of the first decision ends the episode."""
@@ -83,8 +83,7 @@ def _expected_loss(network, noise):
 
         _, (event, reward) = jax.lax.scan(step, environment.initial(), actions)
         token = jax.vmap(reached_token, in_axes=(None, None, 0, 0))(grid, 2, event.cell, reward)
-        first = jnp.concatenate([noise, jnp.zeros(grid.height + grid.width + 1)])
-        logits = network(jnp.concatenate([first[None], token[:-1]]), jnp.tri(length, dtype=bool))
+        logits = network(jnp.concatenate([noise_token(grid, noise)[None], token[:-1]]), jnp.tri(length, dtype=bool))
         own = jax.nn.log_softmax(logits)[jnp.arange(length), actions]
         return event.counted.sum() * jnp.exp(jnp.where(event.counted, own, -np.log(4)).sum())
 
