@@ -171,6 +171,38 @@ def test_a_run_that_a_killed_export_left_half_written_is_written_again(store, tm
         assert len(client.search_runs([client.get_experiment_by_name("cycles").experiment_id])) == 2  # pyright: ignore
 
 
+def test_what_mlflow_cannot_reach_is_one_sentence_at_once(store, tmp_path, monkeypatch):
+    from mlflow import MlflowClient
+
+    def refused(uri: str) -> str:
+        text = exported(store, uri, "mlflow", code=2)
+        assert len(text.splitlines()) == 1, text
+        return text
+
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("an export waits without a word"))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and nobody listens
+        told = refused(f"http://me:secret@127.0.0.1:{closed.getsockname()[1]}")
+    assert "MLflow: no server answers at 127.0.0.1:" in told
+    assert "secret" not in told
+    (tmp_path / "text.db").write_text("no database " * 100)
+    assert "file is not a database" in refused(f"sqlite:///{tmp_path}/text.db")
+    assert "unable to open database file" in refused(f"sqlite:///{tmp_path}")
+    assert "File exists" in refused(f"sqlite:///{tmp_path}/text.db/x.db")
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    assert "pymysql is not installed, which" in refused("mysql+pymysql://me:secret@127.0.0.1/runs")
+    assert "sqlalchemy.dialects:mysql.none" in refused("mysql+none://127.0.0.1/runs")
+    assert "invalid literal" in refused("postgresql://host:port/runs")
+
+    uri = f"sqlite:///{tmp_path / 'new' / 'mlflow.db'}"
+    exported(store, uri, "mlflow")
+    client = MlflowClient(tracking_uri=uri)
+    client.delete_experiment(client.get_experiment_by_name("cycles").experiment_id)  # pyright: ignore
+    assert "'cycles' was deleted; `mlflow experiments restore --experiment-id 1` brings it back" in refused(uri)
+    client.restore_experiment("1")
+    assert exported(store, uri, "mlflow").endswith("2 were there already\n")
+
+
 def test_tensorboard_reads_its_events(store, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
