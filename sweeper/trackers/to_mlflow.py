@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy
+from sqlalchemy.exc import SQLAlchemyError
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read at the import; nothing may be sent
 
@@ -132,5 +133,5 @@ def _one_sentence() -> Iterator[None]:
             raise ExportError(f"MLflow: {error.name} is not installed, which this destination needs") from None
         except ExportError:
             raise
-        except (MlflowException, sqlalchemy.exc.SQLAlchemyError, OSError, ValueError) as error:
+        except (MlflowException, SQLAlchemyError, OSError, ValueError) as error:
             raise ExportError(f"MLflow: {str(error).splitlines()[0]}") from None

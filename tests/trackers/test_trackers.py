@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -308,6 +309,35 @@ def _answer(url: str, server: subprocess.Popen) -> dict:
                 return json.load(answer)
         except OSError:
             time.sleep(0.1)
+
+
+def test_a_parameter_that_some_trials_lack_is_a_range_and_true_is_not_one(store, tmp_path):
+    import optuna
+
+    sweep = runs.sweep_of(store, store.sweeps()[0])
+    assert sweep is not None
+    (first, second), path = sweep.runs[:2], str(tmp_path / "journal.log")
+    values = [{"width": 4, "mixed": 1, "lists": (1,)}, {"mixed": True, "lists": "(1,)"}, {"width": 8, "mixed": 0.5}]
+    made = [replace(first, trial_id=str(number), entries=entries) for number, entries in enumerate(values)]
+
+    def exported_again(made: list[runs.Run], kept: int) -> list[optuna.trial.FrozenTrial]:
+        tracker = runs.tracker("optuna", path)
+        present = tracker.present(replace(sweep, runs=tuple(made), varying=("width", "mixed", "lists")))
+        assert len(present) == kept
+        for run in made:
+            if run.trial_id not in present:
+                tracker.add(run)
+        return optuna.load_study(study_name="cycles", storage=tracker._storage).get_trials()  # pyright: ignore
+
+    assert len(exported_again(made, kept=0)) == 3
+    trials = exported_again(made, kept=3)
+    assert [trial.params for trial in trials] == [
+        {"width": 4, "mixed": "1", "lists": "[1]"}, {"mixed": "true", "lists": '"(1,)"'}, {"width": 8, "mixed": "0.5"},
+    ]  # fmt: skip
+    assert trials[0].distributions["width"] == optuna.distributions.IntDistribution(4, 8)
+    assert len(trials[0].distributions["mixed"].choices) == 3  # pyright: ignore
+    exported_again([*made, replace(second, entries={"width": 6})], kept=3)  # a trial with fewer parameters fits
+    exported_again([*made, replace(second, entries={"width": 16})], kept=0)  # a wider range does not
 
 
 def test_a_study_is_minimised_where_the_sweep_is(store, tmp_path):
