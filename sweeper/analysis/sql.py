@@ -91,7 +91,7 @@ class Questions:
         def fetched() -> pa.Table:
             with connection:
                 if not _is_select(connection, sql):
-                    expected = "expected one SELECT (or DESCRIBE, SUMMARIZE, SHOW TABLES)"
+                    expected = "expected one SELECT (or PIVOT, DESCRIBE, SUMMARIZE, SHOW TABLES)"
                     raise QueryError(f"{expected} over {', '.join(VIEWS)}")
                 for name, view in VIEWS.items():
                     # A view that the text does not name is not used, and may take seconds to make.
@@ -127,7 +127,9 @@ def _is_select(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
     """Whether a text is one statement that asks; raises `QueryError` if it is no text."""
     try:
         (statement,) = connection.extract_statements(sql)
-        return statement.type == duckdb.StatementType.SELECT
+        # MULTI is a PIVOT without a list of values, which DuckDB reads first. It is also an ALTER TABLE; there is no
+        # table.
+        return statement.type in (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)
     except ValueError:  # none or several, or of a type that Python's half of DuckDB does not know
         return False
     except TypeError:

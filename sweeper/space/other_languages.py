@@ -65,10 +65,8 @@ def key(name: Any, value: Node, path: str) -> str | None:
             return words
         if name == "method" and isinstance(value.value, str):
             return f"belongs under search: {{method: {_METHODS.get(_folded(value.value), value.value)}}}"
-        if name == "metric" and isinstance(value.value, dict):
-            goal = plain(value)
-            mode = _MODES.get(_folded(goal.get("goal")), "max")
-            return f"is written search: {{metric: {_flow(goal.get('name'))}, mode: {mode}}}"
+        if name == "metric" and (words := metric(value)):
+            return words
     if isinstance(name, str) and re.fullmatch(r"\w+(\.\w+)+", name):
         first, *rest = name.split(".")
         nested: Any = plain(value)
@@ -78,6 +76,18 @@ def key(name: Any, value: Node, path: str) -> str | None:
     if name in ("zip", "paired", "together"):
         return "values that change together are variants: a list of partial trials, variants: [{…}, {…}]"
     return None
+
+
+def metric(node: Node) -> str | None:
+    """What to write for a metric, or a list of metrics, that is a mapping with its name and its goal."""
+    goals = plain(node) if isinstance(node.value, list) else [plain(node)]
+    if not goals or not all(isinstance(goal, dict) and isinstance(goal.get("name"), str) for goal in goals):
+        return None
+    names = [goal["name"] for goal in goals]
+    modes = [_MODES.get(_folded(goal.get("goal", goal.get("mode")))) for goal in goals]
+    one = not isinstance(node.value, list)
+    written = {"metric": names[0] if one else names} | ({} if None in modes else {"mode": modes[0] if one else modes})
+    return f"is written search: {_flow(written)}"
 
 
 def name_instead(name: Any, known: Collection[str]) -> str | None:
@@ -144,8 +154,8 @@ _SAMPLERS = {
     **dict.fromkeys(("qmcsampler", "quasirandom", "sobol", "halton"), "qmc"),
 }
 _MODES = {
-    **dict.fromkeys(("minimize", "minimise", "minimum", "lower", "smaller"), "min"),
-    **dict.fromkeys(("maximize", "maximise", "maximum", "higher", "larger"), "max"),
+    **dict.fromkeys(("min", "minimize", "minimise", "minimum", "lower", "smaller"), "min"),
+    **dict.fromkeys(("max", "maximize", "maximise", "maximum", "higher", "larger"), "max"),
 }
 
 

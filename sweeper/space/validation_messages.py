@@ -178,7 +178,9 @@ def _failed_hole(value: Any, annotation: Any, expected: str) -> str | None:
         return f"'{key}' fits inside trial and variants only"
     if key == "seeds":
         return "'seeds' fits trial.seed only; elsewhere write {choice: [...]}"
-    if annotation is TrialSpec and len(value) == 2 and (ends := _numbers(value.values())):
+    if annotation is not TrialSpec:
+        return None  # where no hole fits, nobody is told the names of holes
+    if len(value) == 2 and (ends := _numbers(value.values())):
         kinds = ("int",) if expected == "int_type" else ("uniform", "log_uniform", "int")
         return f"a range is written {_listed([f'{{{kind}: [{ends[0]}, {ends[1]}]}}' for kind in kinds])}"
     nearest = nearest_name(key, RESERVED)
@@ -308,6 +310,7 @@ def _other_language(root: Node, location: tuple[Any, ...], kind: str, annotation
     words = None
     if annotation is TrialSpec:
         words = other_languages.advice(at)
-    elif at.path == "search.metric" and isinstance(at.value, dict):
-        words = other_languages.key("metric", at, "")
+    elif re.fullmatch(r"search\.metric(\[\d+\])?", at.path):
+        at = descendant(root, ("search", "metric"))
+        words = other_languages.metric(at)
     return None if words is None else (at.path, words, at.where)

@@ -128,7 +128,10 @@ class _Loader(yaml.SafeLoader):
         if self.depth > MAX_DEPTH:
             mark = self.peek_event().start_mark
             raise yaml.MarkedYAMLError(problem=f"nested deeper than {MAX_DEPTH} levels", problem_mark=mark)
+        event = self.peek_event()
         node = super().compose_node(parent, index)
+        if node is not None and not isinstance(event, yaml.AliasEvent) and event.tag is not None:
+            node.tag = event.tag.replace(_TAG, "!!")  # unlike any tag that is resolved, so that it is refused below
         self.depth -= 1
         return node
 

@@ -9,7 +9,11 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
+
+import sqlalchemy
+from sqlalchemy.exc import SQLAlchemyError
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read at the import; nothing may be sent
 
@@ -18,6 +22,9 @@ with warnings.catch_warnings():
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Param, RunTag, ViewType
     from mlflow.exceptions import MlflowException
+    from mlflow.store.db.db_types import DATABASE_ENGINES
+    from mlflow.utils.credentials import get_default_host_creds
+    from mlflow.utils.rest_utils import http_request
 
 from sweeper.trackers.runs import ExportError, Run, Sweep, Tracker
 
@@ -27,6 +34,7 @@ STATUS = {"finished": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
 
 PARAMS, METRICS = 100, 1000  # most parameters and metrics of one call
 LONGEST_VALUE = 5000  # characters of a tag or a parameter
+ANSWER_SECONDS = 10  # within which a server answers
 
 
 T = TypeVar("T")
@@ -41,6 +49,9 @@ class MlflowTracker(Tracker):
     def present(self, sweep: Sweep) -> Mapping[str, str]:
         with _one_sentence():
             known = self._client.get_experiment_by_name(sweep.name)
+            if known and known.lifecycle_stage != "active":
+                restore = f"mlflow experiments restore --experiment-id {known.experiment_id}"
+                raise ExportError(f"MLflow: the experiment '{sweep.name}' was deleted; `{restore}` brings it back")
             self._experiment = known.experiment_id if known else self._client.create_experiment(sweep.name)
             self._run_ids, rows = {}, {}
             for run in self._runs():
@@ -85,7 +96,25 @@ def tracker(destination: str) -> MlflowTracker:
     logging.getLogger("mlflow").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     with _one_sentence():
+        _require_answer(destination)
         return MlflowTracker(MlflowClient(tracking_uri=destination))
+
+
+def _require_answer(destination: str) -> None:
+    """Ask the server or the database once; MLflow would ask again for minutes, and say nothing."""
+    scheme = destination.partition(":")[0].partition("+")[0]
+    if scheme in ("http", "https"):
+        try:
+            http_request(get_default_host_creds(destination), "/", "HEAD", max_retries=0, timeout=ANSWER_SECONDS)
+        except MlflowException:  # its text would show a password in the address
+            host = destination.rpartition("@")[2]
+            raise ExportError(f"MLflow: no server answers at {host}; `curl {host}` may say why") from None
+    elif scheme in DATABASE_ENGINES:
+        engine = sqlalchemy.create_engine(destination)
+        if scheme == "sqlite" and engine.url.database:
+            Path(engine.url.database).parent.mkdir(parents=True, exist_ok=True)
+        sqlalchemy.inspect(engine).get_table_names()
+        engine.dispose()
 
 
 def _batches(items: Sequence[T], most: int) -> Iterator[list[T]]:
@@ -100,5 +129,9 @@ def _one_sentence() -> Iterator[None]:
         warnings.simplefilter("ignore")
         try:
             yield
-        except MlflowException as error:
+        except ModuleNotFoundError as error:
+            raise ExportError(f"MLflow: {error.name} is not installed, which this destination needs") from None
+        except ExportError:
+            raise
+        except (MlflowException, SQLAlchemyError, OSError, ValueError) as error:
             raise ExportError(f"MLflow: {str(error).splitlines()[0]}") from None

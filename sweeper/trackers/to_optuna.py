@@ -1,8 +1,8 @@
 """Optuna: a sweep is a study in a journal file that `optuna-dashboard` opens, a trial is a trial.
 
-Parameters are the entries in which the trials of the sweep differ, the value is what the settings of the sweep are
-ranked by, and the training loss is the intermediate value. A trial that failed or has no such value is FAIL, one that
-was stopped early PRUNED.
+Parameters are the entries in which the trials of the sweep differ; a trial has no parameter for an entry that its
+specification lacks. The value is what the settings of the sweep are ranked by, and the training loss is the
+intermediate value. A trial that failed or has no such value is FAIL, one that was stopped early PRUNED.
 
 A journal may end within a line, where a disk was full or a writer was killed. Optuna passes over such a line until the
 next is joined to it, and then reads nothing any more. So it is cut off before anything is added.
@@ -15,7 +15,7 @@ anew under its name.
 import json
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,18 +81,29 @@ class OptunaTracker(Tracker):
         self._storage = storage
         self._study: optuna.Study | None = None
         self._distributions: dict[str, BaseDistribution] = {}
+        self._params: dict[str, dict[str, Any]] = {}
         self._metric = ""
 
     def present(self, sweep: Sweep) -> Mapping[str, str]:
         self._metric = sweep.goal.metric
-        values = {path: [run.entries.get(path) for run in sweep.runs] for path in sweep.varying}
-        self._distributions = {path: _distribution(of_path) for path, of_path in values.items()}
+        self._params = {run.trial_id: {} for run in sweep.runs}
+        self._distributions = {}
+        for path in sweep.varying:
+            having = [run for run in sweep.runs if path in run.entries]
+            values = _plain([run.entries[path] for run in having])
+            self._distributions[path] = _distribution(values)
+            for run, value in zip(having, values, strict=True):
+                self._params[run.trial_id][path] = value
         direction = "maximize" if sweep.goal.mode == "max" else "minimize"
         names = optuna.get_all_study_names(self._storage)
         if sweep.name in names:
             study = optuna.load_study(study_name=sweep.name, storage=self._storage)
             trials = study.get_trials(deepcopy=False)
-            fits = all(trial.distributions == self._distributions for trial in trials)
+            fits = all(
+                # A trial that the sweep plans no more keeps the parameters that it has.
+                trial.distributions == self._of(self._params.get(trial.user_attrs.get(TRIAL, ""), trial.distributions))
+                for trial in trials
+            )
             if fits and study.direction.name.lower() == direction and study.metric_names == [self._metric]:
                 self._study = study
                 return {trial.user_attrs[TRIAL]: trial.user_attrs[ROW] for trial in trials if ROW in trial.user_attrs}
@@ -120,19 +131,22 @@ class OptunaTracker(Tracker):
             value=value,
             datetime_start=run.started.astimezone().replace(tzinfo=None),  # Optuna has local times
             datetime_complete=run.finished.astimezone().replace(tzinfo=None),
-            params={path: _plain(run.entries.get(path)) for path in self._distributions},
-            distributions=self._distributions,
+            params=self._params[run.trial_id],
+            distributions=self._of(self._params[run.trial_id]),
             user_attrs={TRIAL: run.trial_id, ROW: run.row, **run.metrics, **run.costs, **run.origin},
             system_attrs={},
             intermediate_values=dict(run.curves.get("train_loss", ())),
         )
+
+    def _of(self, paths: Iterable[str]) -> dict[str, BaseDistribution]:
+        return {path: self._distributions[path] for path in paths if path in self._distributions}
 
 
 def _distribution(values: list[Any]) -> BaseDistribution:
     """The narrowest distribution that holds all values of a parameter."""
     numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(numbers) < len(values):
-        return CategoricalDistribution(sorted({_plain(value) for value in values}, key=str))
+        return CategoricalDistribution(sorted(set(values), key=repr))
     low, high = min(numbers), max(numbers)
     wide = low > 0 and high / low >= WIDE
     if all(isinstance(number, int) for number in numbers):
@@ -140,9 +154,18 @@ def _distribution(values: list[Any]) -> BaseDistribution:
     return FloatDistribution(float(low), float(high), log=wide)
 
 
-def _plain(value: Any) -> bool | int | float | str | None:
-    """A value that a choice of Optuna can hold."""
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+def _plain(values: list[Any]) -> list[Any]:
+    """The values of a parameter as a choice of Optuna can hold them, different ones different.
+
+    To Optuna `True` is 1, and a list is its text. Where both occur, all values are JSON.
+    """
+    kinds = {"list" if value is not None and not isinstance(value, _SCALAR) else type(value) for value in values}
+    if (bool in kinds and kinds & {int, float}) or ("list" in kinds and str in kinds):
+        return [json.dumps(value, default=str) for value in values]
+    return [value if value is None or isinstance(value, _SCALAR) else str(value) for value in values]
+
+
+_SCALAR = bool | int | float | str
 
 
 def tracker(destination: str) -> OptunaTracker:

@@ -408,6 +408,16 @@ def test_two_columns_of_one_name_are_both_there(results, twice):
     assert not {"started", "started_1"} & {*heads}
 
 
+PIVOT = "pivot (select seed, baseline, 1 as one from trials) on seed using sum(one) group by baseline"
+
+
+@pytest.mark.parametrize("pivot", [PIVOT, f"from ({PIVOT})", f"with x as ({PIVOT}) from x", f"{PIVOT};"])
+def test_a_pivot_has_a_column_for_every_value_also_for_those_that_nobody_lists(results, pivot):
+    seeds = sql.frame("select distinct seed from trials order by all", results)["seed"]
+    assert list(sql.frame(pivot, results)) == ["baseline", *map(str, seeds)]
+    assert asked(results, pivot).exit_code == 0
+
+
 @pytest.mark.slow
 def test_parquet_through_a_pipe(results):
     done = subprocess.run(
@@ -447,6 +457,8 @@ FORBIDDEN = {
     "access": "set enable_external_access=true",
     "second statement": "select 1; copy (select 1) to '{target}'",
     "create": "create table x as select 1",
+    "alter": "alter table trials add column x int default random()",
+    "pivot that copies": "pivot trials on seed; copy (select 1) to '{target}'",
     "drop": "drop view trials",
     "pragma": "pragma enable_profiling",
     "secrets": "select * from duckdb_secrets()",

@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,38 @@ def test_a_run_that_a_killed_export_left_half_written_is_written_again(store, tm
         assert len(client.search_runs([client.get_experiment_by_name("cycles").experiment_id])) == 2  # pyright: ignore
 
 
+def test_what_mlflow_cannot_reach_is_one_sentence_at_once(store, tmp_path, monkeypatch):
+    from mlflow import MlflowClient
+
+    def refused(uri: str) -> str:
+        text = exported(store, uri, "mlflow", code=2)
+        assert len(text.splitlines()) == 1, text
+        return text
+
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("an export waits without a word"))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and nobody listens
+        told = refused(f"http://me:secret@127.0.0.1:{closed.getsockname()[1]}")
+    assert "MLflow: no server answers at 127.0.0.1:" in told
+    assert "secret" not in told
+    (tmp_path / "text.db").write_text("no database " * 100)
+    assert "file is not a database" in refused(f"sqlite:///{tmp_path}/text.db")
+    assert "unable to open database file" in refused(f"sqlite:///{tmp_path}")
+    assert "File exists" in refused(f"sqlite:///{tmp_path}/text.db/x.db")
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    assert "pymysql is not installed, which" in refused("mysql+pymysql://me:secret@127.0.0.1/runs")
+    assert "sqlalchemy.dialects:mysql.none" in refused("mysql+none://127.0.0.1/runs")
+    assert "invalid literal" in refused("postgresql://host:port/runs")
+
+    uri = f"sqlite:///{tmp_path / 'new' / 'mlflow.db'}"
+    exported(store, uri, "mlflow")
+    client = MlflowClient(tracking_uri=uri)
+    client.delete_experiment(client.get_experiment_by_name("cycles").experiment_id)  # pyright: ignore
+    assert "'cycles' was deleted; `mlflow experiments restore --experiment-id 1` brings it back" in refused(uri)
+    client.restore_experiment("1")
+    assert exported(store, uri, "mlflow").endswith("2 were there already\n")
+
+
 def test_tensorboard_reads_its_events(store, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -276,6 +309,35 @@ def _answer(url: str, server: subprocess.Popen) -> dict:
                 return json.load(answer)
         except OSError:
             time.sleep(0.1)
+
+
+def test_a_parameter_that_some_trials_lack_is_a_range_and_true_is_not_one(store, tmp_path):
+    import optuna
+
+    sweep = runs.sweep_of(store, store.sweeps()[0])
+    assert sweep is not None
+    (first, second), path = sweep.runs[:2], str(tmp_path / "journal.log")
+    values = [{"width": 4, "mixed": 1, "lists": (1,)}, {"mixed": True, "lists": "(1,)"}, {"width": 8, "mixed": 0.5}]
+    made = [replace(first, trial_id=str(number), entries=entries) for number, entries in enumerate(values)]
+
+    def exported_again(made: list[runs.Run], kept: int) -> list[optuna.trial.FrozenTrial]:
+        tracker = runs.tracker("optuna", path)
+        present = tracker.present(replace(sweep, runs=tuple(made), varying=("width", "mixed", "lists")))
+        assert len(present) == kept
+        for run in made:
+            if run.trial_id not in present:
+                tracker.add(run)
+        return optuna.load_study(study_name="cycles", storage=tracker._storage).get_trials()  # pyright: ignore
+
+    assert len(exported_again(made, kept=0)) == 3
+    trials = exported_again(made, kept=3)
+    assert [trial.params for trial in trials] == [
+        {"width": 4, "mixed": "1", "lists": "[1]"}, {"mixed": "true", "lists": '"(1,)"'}, {"width": 8, "mixed": "0.5"},
+    ]  # fmt: skip
+    assert trials[0].distributions["width"] == optuna.distributions.IntDistribution(4, 8)
+    assert len(trials[0].distributions["mixed"].choices) == 3  # pyright: ignore
+    exported_again([*made, replace(second, entries={"width": 6})], kept=3)  # a trial with fewer parameters fits
+    exported_again([*made, replace(second, entries={"width": 16})], kept=0)  # a wider range does not
 
 
 def test_a_study_is_minimised_where_the_sweep_is(store, tmp_path):
