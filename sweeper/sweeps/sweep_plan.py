@@ -49,7 +49,7 @@ class SweepPlan:
         committed: Status of every trial in the store, by id, but for those in `superseded`.
         source: Hands out the packs to run, once.
         sentence: What is planned, in a sentence.
-        other_code: Sentences about rows that other code has computed.
+        other_code: What holds of rows that other code has computed, a sentence a line; None if there are none.
         superseded: Ids of rows of other code that training moves to `superseded/`, to compute them again.
         results: Folder or URL of the store, as it was typed.
         retry_failed: Whether failed trials are run again.
@@ -65,7 +65,7 @@ class SweepPlan:
     committed: Mapping[str, Status]
     source: plan.WorkSource
     sentence: str
-    other_code: Sequence[str]
+    other_code: str | None
     superseded: Sequence[str]
     results: str
     retry_failed: bool
@@ -106,7 +106,7 @@ class SweepPlan:
 
     def lines(self) -> list[str]:
         lines = [f"{self.spec.name}: {self.sentence}"]
-        lines += [f"  {sentence}" for sentence in self.other_code]
+        lines += [f"  {sentence}" for sentence in (self.other_code or "").splitlines()]
         if (changes := self.changes) is not None:
             counts = f"{changes.added:,} added, {changes.kept:,} kept, {changes.dropped:,} no longer planned"
             lines.append(f"  since the last start: {counts}")
@@ -208,7 +208,7 @@ def plan_sweep(
         committed=committed,
         source=source,
         sentence=sentence,
-        other_code=sentences,
+        other_code="\n".join(sentences) or None,
         superseded=superseded,
         results=str(results),
         retry_failed=retry_failed,
