@@ -32,7 +32,8 @@ def sentence(store: Store, others: list[str], seals: Mapping[str, TrialSeal], re
     happens = (
         "moved to superseded/ and computed again" if recompute else "kept; --recompute-other-code computes them again"
     )
-    return f"{counted(len(others), 'row')} {verb} of other code ({commits(store, others, seals)}): {happens}"
+    rows = "failed row" if all(seals[key].status == "failed" for key in others) else "row"
+    return f"{counted(len(others), rows)} {verb} of other code ({commits(store, others, seals)}): {happens}"
 
 
 def commits(store: Store, others: Iterable[str], seals: Mapping[str, TrialSeal]) -> str:

@@ -50,7 +50,7 @@ class SweepPlan:
         committed: Status of every trial in the store, by id, but for those in `superseded`.
         source: Hands out the packs to run, once.
         sentence: What is planned, in a sentence.
-        other_code: A sentence about rows that other code has computed; None if there are none.
+        other_code: What holds of rows that other code has computed, a sentence a line; None if there are none.
         superseded: Ids of rows of other code that training moves to `superseded/`, to compute them again.
         results: Folder or URL of the store, as it was typed.
         retry_failed: Whether failed trials are run again.
@@ -107,8 +107,7 @@ class SweepPlan:
 
     def lines(self) -> list[str]:
         lines = [f"{self.spec.name}: {self.sentence}"]
-        if self.other_code is not None:
-            lines.append(f"  {self.other_code}")
+        lines += [f"  {sentence}" for sentence in (self.other_code or "").splitlines()]
         if (changes := self.changes) is not None:
             counts = f"{changes.added:,} added, {changes.kept:,} kept, {changes.dropped:,} no longer planned"
             lines.append(f"  since the last start: {counts}")
@@ -195,8 +194,11 @@ def plan_sweep(
         LoadedCode(source.planned.values()).require_unchanged()
         counting = {key: seal for key, seal in seals.items() if seal.status in done}
         others = other_code.computed_by_other_code(source.planned, counting, origin.code)
-        other_rows = other_code.sentence(store, others, seals, recompute_other_code) if others else None
-        superseded = others if recompute_other_code else []
+        # A failure says something about the code that failed, and nothing about this code.
+        again = {key for key in others if recompute_other_code or seals[key].status == "failed"}
+        superseded, kept = [key for key in others if key in again], [key for key in others if key not in again]
+        told = [(superseded, True), (kept, False)]
+        sentences = [other_code.sentence(store, keys, seals, recompute) for keys, recompute in told if keys]
         if superseded:
             for key in superseded:
                 del committed[key]
@@ -209,7 +211,7 @@ def plan_sweep(
         committed=committed,
         source=source,
         sentence=sentence,
-        other_code=other_rows,
+        other_code="\n".join(sentences) or None,
         superseded=superseded,
         results=str(results),
         retry_failed=retry_failed,

@@ -1,5 +1,6 @@
 """A start that meets rows of other code says so, and computes them again if it is asked to."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from sweeper.store.store import Store
 from sweeper.trial import fingerprint, plugins, trial_spec
 from sweeper.trial.trial_spec import canonical, trial_id
 from tasks import coloring
-from tests.results import PROVENANCE, result
+from tests.results import PROVENANCE, failure, result
 from tests.tiny_sweeps import TIMINGS, with_seeds
 from tests.trials import coloring_trial
 
@@ -52,6 +53,19 @@ def test_rows_of_other_code_are_told_and_kept(results):
         "kept; --recompute-other-code computes them again"
     ) in lines
     assert "  3 done · 1 to run" in lines
+
+
+@pytest.mark.slow
+def test_failures_of_other_code_are_tried_again_and_failures_of_this_code_are_kept(results):
+    store = Store.open(results)
+    for seed, code in ((4, CODE), (5, MENDED)):
+        provenance = PROVENANCE.model_copy(update={"code": code})
+        store.commit(dataclasses.replace(failure({"seed": seed}), provenance=provenance))
+    (results.parent / "space.yaml").write_text(with_seeds(6))
+    lines = _planned(results)
+    assert "  1 failed row is of other code (commit c0ffeec): moved to superseded/ and computed again" in lines
+    assert any(line.startswith("  2 rows are of other code") and "kept" in line for line in lines)
+    assert "  3 done · 1 failed · 2 to run" in lines
 
 
 @pytest.mark.slow
