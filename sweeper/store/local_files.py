@@ -48,7 +48,7 @@ class LocalFiles(DurableFiles):
         with explained("list", self.root):
             names = os.listdir(self.root) if os.path.isdir(self.root) else ["nothing"]
         known = is_store(Path(self.root)) or not {"annotations.json", "snapshots", "sweeps"}.isdisjoint(names)
-        return known or all(name.startswith(".") for name in names)
+        return known or all(name == "trials" or name.startswith(".") for name in names)
 
     def listing(self, folder: str) -> dict[str, FileState]:
         listed: dict[str, FileState] = {}

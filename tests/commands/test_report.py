@@ -106,7 +106,7 @@ def test_recorded_sweeps_are_drawn_from_their_own_trials(store, tmp_path):
         f"{name}.{suffix}" for name in ("average", "inputs") for suffix in ("png", "pdf")
     }
     measured, missing = comparison(folder)
-    assert (measured["sweep"], measured["panel"], measured["curve"], measured["at"]) == (
+    assert (measured["sweep"], measured["panel"], measured["series"], measured["at"]) == (
         "ours",
         "average",
         "A_R",
@@ -132,7 +132,7 @@ def test_the_comparison_is_one_markdown_table_of_all_published_numbers(store, tm
     assert rows[0] == [
         "sweep",
         "panel",
-        "curve",
+        "series",
         "metric",
         "at",
         "published",

@@ -149,7 +149,7 @@ def test_lanes_and_interruptions_change_no_bit_and_the_loss_falls():
     state, points = trainer.start(stacked), []
     for length in (100, 100, 50):
         state, curve = trainer.stride(stacked, state, length)
-        points.append([float(values[1]) for values in curve])
+        points.append([float(values[1]) for values in jax.tree.leaves(curve)])
     other = trainer.start(alone)
     for length in (30, 100, 100, 20):
         kept = jax.tree.map(np.asarray, other)  # as from a checkpoint
