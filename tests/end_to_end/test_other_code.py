@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos import code_faults
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import TrialSpec
 from tests.end_to_end.sweep_process import Command, copy_checkout
@@ -68,9 +69,7 @@ def test_a_checkpoint_of_code_that_was_edited_is_not_continued(checkout):
     assert interrupted.wait()[0] == 130
 
     task = checkout / "tasks" / "coloring.py"
-    old, new = "return agreement / (COLORS * self.vertices)", "return 1.5 * agreement / (COLORS * self.vertices)"
-    assert old in task.read_text()
-    task.write_text(task.read_text().replace(old, new))
+    task.write_text(task.read_text() + code_faults.EDIT.format(power=1.5))
     code, text = Command(checkout, *arguments, "results").wait()
     assert code == 0, text
     assert " is of other code: its training starts anew" in text
