@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -306,8 +306,7 @@ def check_values(trials: Iterable[TrialSpec], rtol: float = 1e-3, atol: float = 
     Raises:
         ContractError: a value is none that its contract allows, or a program differs in another process.
     """
-    trials = list({(each.task.name, each.model.name, each.objective.name): each for each in trials}.values())
-    mistake, seen = None, set()
+    trials, mistake, seen = list(trials), None, set()
     with _tracing_elsewhere(trials) as elsewhere:
         try:
             try:
@@ -489,15 +488,16 @@ def _trace_twice() -> None:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def probe(trials: Collection[TrialSpec], code: Code) -> None:
+def probe(trials: Iterable[TrialSpec], code: Code) -> None:
     """`check_values`, once on this machine for the code of every task, model and objective.
 
     Raises:
         ContractError: a contract is broken.
     """
     folder = private_folder("conforming")
-    marks = {} if folder is None else {folder / code.fingerprint(trial): trial for trial in trials}
-    new = list(trials) if folder is None else [trial for mark, trial in marks.items() if not mark.exists()]
+    kinds = {(each.task.name, each.model.name, each.objective.name): each for each in trials}.values()
+    marks = {} if folder is None else {folder / code.fingerprint(trial): trial for trial in kinds}
+    new = list(kinds) if folder is None else [trial for mark, trial in marks.items() if not mark.exists()]
     if new:
         check_values(new)
         for mark in marks:

@@ -199,29 +199,30 @@ class _Study(StoppingRule):
 NotNegative = Annotated[int, Field(ge=0)]
 
 
-class Percentile(Pruner):
-    """Stops a pack whose best value so far is outside the best percentile of the others at the same step."""
+class _AgainstOthers(Pruner):
+    """Compares the best value so far of a pack with those of the others at the same step."""
+
+    n_startup_trials: NotNegative = 5
+    n_warmup_steps: NotNegative = 0
+    interval_steps: Count = 1
+    n_min_trials: Count = 1
+
+
+class Median(_AgainstOthers):
+    """Stops a pack that is worse than the median of the others."""
+
+    OPTUNA = "MedianPruner"
+
+    name: Literal["median"]
+
+
+class Percentile(_AgainstOthers):
+    """Stops a pack that is outside the best percentile of the others."""
 
     OPTUNA = "PercentilePruner"
 
     name: Literal["percentile"]
     percentile: Annotated[float, Field(ge=0, le=100)] = 25.0
-    n_startup_trials: NotNegative = 5
-    n_warmup_steps: NotNegative = 0
-    interval_steps: Count = 1
-    n_min_trials: Count = 1
-
-
-class Median(Pruner):
-    """Stops a pack whose best value so far is worse than the median of the others at the same step."""
-
-    OPTUNA = "MedianPruner"
-
-    name: Literal["median"]
-    n_startup_trials: NotNegative = 5
-    n_warmup_steps: NotNegative = 0
-    interval_steps: Count = 1
-    n_min_trials: Count = 1
 
 
 class SuccessiveHalving(Pruner):

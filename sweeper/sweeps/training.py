@@ -77,7 +77,7 @@ def train(
         usual = listeners.listeners(console, plan.store, plan.origin.command, interruption.ask)
         hearing = [*usual, *([] if on_event is None else [OnEvent(on_event)])]
         if plan.pending and plan.origin.code is not None:
-            conformance.probe([plan.trials[key] for key in plan.pending], plan.origin.code)
+            conformance.probe((plan.trials[key] for key in plan.pending), plan.origin.code)
         if plan.superseded:  # but for what another start has computed anew since
             seals = plan.store.seals(plan.superseded)
             fingerprint = plan.origin.fingerprint
