@@ -124,25 +124,24 @@ def program_names(trial: TrialSpec) -> tuple[str, ...]:
 
 def traced(trial: TrialSpec, program: str, lanes: int, placed: Any = lambda values: values) -> jax.stages.Traced:
     """A program for the shapes of its arguments, to which `placed` may give a device; nothing is computed."""
-    stacked = stack([trial] * lanes)
+    stacked, evolves = stack([trial] * lanes), trainer_of(trial) is evolution.TRAINER
+    function: Any
     arguments: tuple[Any, ...]
-    if trainer_of(trial) is evolution.TRAINER:
-        generation = evolution.first_generation(stacked)
-        start = generation.state
-        function, arguments = {
-            "init": (evolution.init, (stacked,)),
-            "population": (generation.evaluate, generation.evaluate_arguments),
-            "tell": (evolution.tell, generation.tell_arguments),
-        }.get(program, (None, ()))
-    else:
-        start = jax.eval_shape(gradient.init, stacked)
-        function, arguments = {
-            "init": (gradient.init, (stacked,)),
-            "stride": (functools.partial(gradient.advance, length=gradient.STRIDE), (stacked, start)),
-        }.get(program, (None, ()))
-    if function is None:
+    if program == "init":
+        function, arguments = (evolution if evolves else gradient).init, (stacked,)
+    elif program == "evaluation":
+        start = evolution.first_generation(stacked).state if evolves else jax.eval_shape(gradient.init, stacked)
         network = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), start.network)
         return compilation.traced(evaluation._measured, trial, placed(network))
+    elif program == "stride":
+        function = functools.partial(gradient.advance, length=gradient.STRIDE)
+        arguments = stacked, jax.eval_shape(gradient.init, stacked)
+    else:
+        generation = evolution.first_generation(stacked)
+        function, arguments = {
+            "population": (generation.evaluate, generation.evaluate_arguments),
+            "tell": (evolution.tell, generation.tell_arguments),
+        }[program]
     return compilation.traced(function, *map(placed, arguments))
 
 
