@@ -11,8 +11,8 @@ From Python (docs/notebook.ipynb shows all of it):
 
 The commands are these functions with a printer. Public and stable are what stands in `__all__`, the events of
 `sweeper.events`, and `sweeper.trial.contracts` for plug-ins; all else may change without notice. `import sweeper`
-itself imports nothing else; each function imports what it needs when it is first called. Every error that a user
-can mend is a `UserError`, whose message is one clear text.
+is quick: each function imports what it needs when it is first called. Every error that a user can mend is a
+`UserError`, whose message is one clear text.
 """
 
 import importlib

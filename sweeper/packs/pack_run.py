@@ -92,7 +92,7 @@ class PackRun:
         refused_checkpoint: Why the run did not continue its checkpoint, in a few words; None if nothing was refused.
         continued: The checkpoint from which the run began.
         lane_choice: How many lanes are trained at once and why, if this run has chosen that.
-        early_stopping: What is evaluated while the pack trains; None if nothing is.
+        early_stopping: Says what is evaluated while the pack trains, and how often; None for no evaluation.
         evaluated: Step and value of the latest of these evaluations.
     """
 

@@ -113,7 +113,7 @@ class ValueAxis(Declaration):
         if self.percent and self.unit != 1:
             raise ValueError("percent or unit: give at most one")
         if self.scale == "log" and any(limit is not None and limit <= 0 for limit in self.limits or ()):
-            raise ValueError("limits: a logarithmic scale has no place for 0 and for negative numbers")
+            raise ValueError("limits: a logarithmic scale cannot show 0 or negative numbers")
         if self.unit < 0 and self.scale == "log":
             raise ValueError("unit: negative numbers have no place on a logarithmic scale")
         return self

@@ -181,13 +181,13 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
         axes.plot(x, y, color=shade, markersize=3.6, markeredgewidth=0.9, zorder=5, **look)
 
     def _scale(self) -> tuple[str, str]:
-        """The scale of the vertical axis for means and published values, and a remark on what it has no place for."""
+        """The scale of the vertical axis for means and published values, and a remark on values that it cannot show."""
         means = [mean for series in self.content.series for line in series.lines for mean in line.points()["mean"]]
         published = [value for reference in self.panel.published for value in reference.values.values()]
         return style.scale_for(self.panel.y.scale, [*means, *published], "the vertical axis")
 
     def scale_remarks(self) -> list[str]:
-        """What the axes have no place for."""
+        """Remarks on values that the axes cannot show."""
         return [remark for _, remark in [self._scale()] if remark]
 
     def dress(self, axes: Axes, x_label: str) -> None:

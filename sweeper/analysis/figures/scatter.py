@@ -69,7 +69,7 @@ class Scatters(Drawing[ScatterPanel, ColoredSeries, SeriesPoints]):
 
     @classmethod
     def of(cls, panel: ScatterPanel, results: Results) -> Self:
-        """As of every kind, and with a note on points that a logarithmic axis has no place for."""
+        """As of every kind, and with a note on points that a logarithmic axis cannot show."""
         content = super().of(panel, results).content
         lost = [Note(panel.name, "", remark) for _, remark in cls(panel, content)._scales() if remark]
         return cls(panel, replace(content, notes=(*content.notes, *lost)))

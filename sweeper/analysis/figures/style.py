@@ -142,7 +142,7 @@ def number(value: float | int) -> str:
 
 
 def scale_for(wanted: str, values: Iterable[float], name: str) -> tuple[str, str]:
-    """The scale of an axis for these values, and a remark on what a logarithmic axis has no place for.
+    """The scale of an axis for these values, and a remark on what a logarithmic axis cannot show.
 
     Without a value above 0 the axis is linear, so that it shows something.
     """
