@@ -26,6 +26,8 @@ export RAY_AUTH_TOKEN
 
 # Names of nodes may be known to the system and not to a name server.
 export GRPC_DNS_RESOLVER=native
+# TMPDIR comes from the shell that submitted, and all nodes may share it. The sockets of a node must be its own.
+export RAY_TMPDIR=/tmp
 nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
 head=${nodes%%$'\n'*}
 gpus=()
