@@ -71,6 +71,18 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
+@pytest.fixture(autouse=True)
+def signals():
+    """Puts the answers to signals back as they were: a command keeps its own until its process ends."""
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    wakeup = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(wakeup)
+    yield
+    signal.set_wakeup_fd(wakeup)
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def few_programs():
     """Forget compiled programs in time: Linux kills a process with more than 65,530 memory mappings.

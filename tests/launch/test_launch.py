@@ -8,7 +8,6 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,15 +36,6 @@ pytestmark = pytest.mark.slow
 
 AS_USER = [] if os.geteuid() else ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 """Before a command: root may then read no more than other users."""
-
-
-@pytest.fixture
-def signals() -> Iterator[None]:
-    """Puts signal handlers back as they were."""
-    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    yield
-    for signum, handler in before.items():
-        signal.signal(signum, handler)
 
 
 def test_the_driver_never_starts_jax():
@@ -187,7 +177,7 @@ def test_a_reason_is_one_line_with_its_place():
     assert failures.reason(OSError(28, "No space left on device")) == "[Errno 28] No space left on device"
 
 
-def test_signals_are_answered_as_the_moment_demands(signals, monkeypatch):
+def test_signals_are_answered_as_the_moment_demands(monkeypatch):
     interruption = Interruption()
     interruption.listen()
     with interruption.answered_by("note"):
