@@ -18,6 +18,7 @@ import jax
 import pytest
 
 import sweeper.trial.jax_settings  # noqa: F401  XLA's flags are those of now, also if a test imports evosax first
+from sweeper.trial import plugins
 from tests import s3_server
 
 # A shell makes its background processes ignore Ctrl-C, and their children inherit this; tests send Ctrl-C.
@@ -81,6 +82,21 @@ def signals():
     signal.set_wakeup_fd(wakeup)
     for signum, handler in before.items():
         signal.signal(signum, handler)
+
+
+@pytest.fixture
+def forgotten(tmp_path):
+    """Forgets after a test what was imported from its folder."""
+    modules = set(sys.modules)
+    paths = {kind: list(sys.modules[f"{kind}s"].__path__) for kind in plugins.KINDS}
+    plugins.load.cache_clear()
+    yield
+    for name in set(sys.modules) - modules:
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
+    for kind, path in paths.items():
+        sys.modules[f"{kind}s"].__path__ = path
+    plugins.load.cache_clear()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -24,16 +24,12 @@ def _blocks(language: str, document: Path = GUIDE) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """An empty folder in which commands are given; what was imported from it is forgotten afterwards."""
-    paths = {kind: list(sys.modules[f"{kind}s"].__path__) for kind in plugins.KINDS}
+def folder(tmp_path, monkeypatch, forgotten):
+    """An empty folder in which commands are given."""
     monkeypatch.setattr(plugins, "PROJECT", tmp_path)
     monkeypatch.chdir(tmp_path)
-    plugins.load.cache_clear()
     yield tmp_path
     _forget()
-    for kind, path in paths.items():
-        sys.modules[f"{kind}s"].__path__ = path
 
 
 def _forget() -> None:

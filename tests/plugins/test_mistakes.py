@@ -72,27 +72,17 @@ VALUES = {
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
-    """A folder with the task `gates` that `sweeper new task` writes; what was imported from it is forgotten."""
-    paths = {kind: list(sys.modules[f"{kind}s"].__path__) for kind in plugins.KINDS}
+def project(tmp_path, monkeypatch, forgotten):
+    """A folder with the task `gates` that `sweeper new task` writes."""
     monkeypatch.setattr(plugins, "PROJECT", tmp_path)
     monkeypatch.chdir(tmp_path)
-    _forget()
     assert CliRunner().invoke(app, ["new", "task", "gates"]).exit_code == 0
-    yield tmp_path
-    _forget()
-    for kind, path in paths.items():
-        sys.modules[f"{kind}s"].__path__ = path
+    return tmp_path
 
 
 def _unannotated(text: str) -> str:
     """A source without types of results, which the tests, and nobody else, would check first."""
     return re.sub(r"\) -> [^\n]*:\n", "):\n", text)
-
-
-def _forget() -> None:
-    plugins.load.cache_clear()
-    sys.modules.pop("tasks.gates", None)
 
 
 def _trial(project: Path, old: str = "", new: str = "") -> TrialSpec:
@@ -200,7 +190,8 @@ def test_the_suite_sees_a_network_that_is_not_what_it_says(project):
 
 def test_a_task_of_ones_own_needs_no_baseline(project):
     assert _trial(project).baseline == "Aq_R"
-    _forget()
+    plugins.load.cache_clear()
+    del sys.modules["tasks.gates"]
     file = project / "tasks" / "gates.py"
     text = file.read_text()
     begin, end = text.index("    def sample_seeds"), text.index("    def loss(")

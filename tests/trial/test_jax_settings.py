@@ -75,20 +75,15 @@ def restored():
 
 
 @pytest.fixture
-def setter(tmp_path, monkeypatch):
+def setter(tmp_path, monkeypatch, forgotten):
     """Writes the task `setter` into a project."""
-    before = dict(sys.modules), list(sys.modules["tasks"].__path__)
     monkeypatch.setattr(plugins, "PROJECT", tmp_path)
     (tmp_path / "tasks").mkdir()
 
     def write(at_import: str = "", in_trace: str = "pass") -> None:
         (tmp_path / "tasks" / "setter.py").write_text(SETTER.format(at_import=at_import, in_trace=in_trace))
 
-    yield write
-    for name in set(sys.modules) - set(before[0]):
-        del sys.modules[name]
-    sys.modules["tasks"].__path__ = before[1]
-    plugins.load.cache_clear()
+    return write
 
 
 def test_every_setting_of_this_jax_is_sorted():

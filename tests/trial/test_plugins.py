@@ -38,20 +38,12 @@ class Objective(objective_contract.Objective):
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
-    """An empty project folder in place of this checkout's; what was imported from it is forgotten afterwards."""
-    before = set(sys.modules)
-    paths = {kind: list(sys.modules[f"{kind}s"].__path__) for kind in plugins.KINDS}
+def project(tmp_path, monkeypatch, forgotten):
+    """An empty project folder in place of this checkout's."""
     folder = tmp_path / "project"
     (folder / "tasks").mkdir(parents=True)
     monkeypatch.setattr(plugins, "PROJECT", folder)
-    plugins.load.cache_clear()
-    yield folder
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
-    for kind, path in paths.items():
-        sys.modules[f"{kind}s"].__path__ = path
-    plugins.load.cache_clear()
+    return folder
 
 
 @pytest.fixture
