@@ -164,6 +164,7 @@ def evaluate(
     *,
     seeds: int | None = None,
     votes: Sequence[int] | None = None,
+    exhaustive: bool = False,
     address: str | None = None,
     concurrency: int | None = None,
     recompute_other_code: bool = False,
@@ -177,6 +178,7 @@ def evaluate(
         results: Folder or URL of the store.
         seeds: Evaluation seeds r; None for those of each trial.
         votes: Group sizes of the votes; None for those of each trial.
+        exhaustive: Take every seed r once in place of a number of draws, where the task can list them.
         address: As for `train`.
         concurrency: As for `train`.
         recompute_other_code: Make evaluations again that other code has made.
@@ -188,10 +190,12 @@ def evaluate(
         SweepError: there is no cluster that can evaluate.
         KeyboardInterrupt: Ctrl-C came, or a request to stop.
     """
-    from sweeper.packs.network_evaluation import ProtocolChanges
+    from sweeper.packs.network_evaluation import ProtocolChanges, ProtocolError
     from sweeper.sweeps import evaluation
 
-    changes = ProtocolChanges(seeds, None if votes is None else tuple(votes))
+    if exhaustive and seeds is not None:
+        raise ProtocolError("exhaustive takes every seed r: give no number of seeds")
+    changes = ProtocolChanges(seeds, None if votes is None else tuple(votes), exhaustive or None)
     planned = evaluation.plan_evaluation(trials, changes, results, recompute_other_code=recompute_other_code)
     return evaluation.evaluate(planned, address=address, concurrency=concurrency)
 

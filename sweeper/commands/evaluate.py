@@ -33,6 +33,9 @@ def evaluate(
     votes: Annotated[
         str | None, typer.Option(metavar="K,K...", help="Group sizes of the votes; without it those of the trial.")
     ] = None,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Every seed r once, in place of draws, where a task can list them.")
+    ] = False,
     results: Results = "results",
     address: Address = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be evaluated.")] = False,
@@ -48,6 +51,8 @@ def evaluate(
     spaces = [Path(name) for name in named if name not in ids]
     if len(spaces) + bool(ids) + (where is not None) != 1:
         raise typer.BadParameter("give one search space, or ids of trials, or --where")
+    if exhaustive and seeds is not None:
+        raise typer.BadParameter("--exhaustive takes every seed r: leave out --seeds")
 
     changed = None if votes is None else _group_sizes(votes)
 
@@ -77,7 +82,7 @@ def evaluate(
                     chosen = search_space.read(spaces[0], overrides or ()) if spaces else ids
             planned = evaluation.plan_evaluation(
                 chosen,
-                ProtocolChanges(seeds, changed),
+                ProtocolChanges(seeds, changed, exhaustive or None),
                 results,
                 recompute_other_code=recompute_other_code,
                 command=provenance.command_line(sys.argv),

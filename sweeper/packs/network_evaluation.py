@@ -51,10 +51,12 @@ class ProtocolChanges(NamedTuple):
     Attributes:
         seeds: Number of seeds r of the evaluation; None for the trial's own number.
         votes: Group sizes of the votes; None for the trial's own sizes.
+        exhaustive: Whether every seed r is taken; None for what the trial says.
     """
 
     seeds: int | None = None
     votes: tuple[int, ...] | None = None
+    exhaustive: bool | None = None
 
     def of(self, trial: TrialSpec) -> Evaluation:
         """The protocol by which a trial is evaluated.
@@ -63,11 +65,15 @@ class ProtocolChanges(NamedTuple):
             ProtocolError: the changes do not fit the rest of the trial's protocol.
         """
         changes = {name: value for name, value in self._asdict().items() if value is not None}
+        if self.seeds is not None:
+            changes["exhaustive"] = False
         try:
-            return Evaluation.model_validate({**canonical(trial.evaluation), **changes})
+            return trial.fitted(Evaluation.model_validate({**canonical(trial.evaluation), **changes}))
         except ValidationError as error:
             message = error.errors()[0]["msg"].removeprefix("Value error, ")
             raise ProtocolError(message) from error
+        except ValueError as error:
+            raise ProtocolError(str(error)) from error
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,9 @@ class Measured(NamedTuple):
         columns: Columns that are stored and enter metrics, with one entry per input.
         only_metrics: Columns that enter metrics and are not stored; they may cover only some inputs.
         kept: Columns that are stored and enter no metric.
-        groups: The average success of every group of voters, by the column that is estimated from the groups.
+        groups: The average over inputs of every group of seeds, by the column that is estimated from the groups: a
+            seed is a group, or some that vote.
+        halves: Columns by the first half of the seeds alone and by the second, where seeds are drawn.
         lowest_loss: The lowest loss of all pairs.
     """
 
@@ -52,6 +54,7 @@ class Measured(NamedTuple):
     only_metrics: dict[str, Column]
     kept: Mapping[str, Float[Array, " input"]]
     groups: dict[str, Float[Array, "shuffle group"]]
+    halves: dict[str, Float[Array, "half input"]]
     lowest_loss: Float[Array, ""]
 
 
@@ -80,7 +83,7 @@ def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict
     if "sampled" in columns and columns["sampled"].max() > 1 + ROUNDING:
         raise broken(trial.task, "outcomes", f"{columns['sampled'].max():g} as sampled", "at most 1")
     abilities = trial.task.abilities()
-    protocol = metrics(columns | only_metrics, abilities.measures, measured.groups)
+    protocol = metrics(columns | only_metrics, abilities.measures, measured.groups, measured.halves)
     return protocol | _own(abilities, protocol), columns | measured.kept
 
 
@@ -123,7 +126,8 @@ def names(trial: TrialSpec) -> Names:
     nothing = {name: np.zeros(1) for name in {**shapes.columns, **shapes.only_metrics}}
     abilities = trial.task.abilities()
     with attributed(trial.task, "abilities"):
-        protocol = metrics(nothing, abilities.measures, {name: np.zeros((1, 2)) for name in shapes.groups})
+        groups, halves = ({name: np.zeros((2, 2)) for name in some} for some in (shapes.groups, shapes.halves))
+        protocol = metrics(nothing, abilities.measures, groups, halves)
         return Names([*protocol, *_own(abilities, protocol)], [*shapes.columns, *shapes.kept])
 
 
@@ -145,6 +149,7 @@ def metrics(
     columns: Mapping[str, np.ndarray],
     measures: Sequence[Metric] = (),
     groups: Mapping[str, np.ndarray] = {},
+    halves: Mapping[str, np.ndarray] = {},
 ) -> dict[str, float]:
     """Averages and bad tails of the per-input columns; `wrong_entropy` over the inputs on which some seed is wrong.
 
@@ -156,8 +161,10 @@ def metrics(
     Args:
         columns: One entry per input.
         measures: Those of the columns that the task measures itself.
-        groups: For some columns the average success of every group of voters, `[shuffle, group]`; these columns get a
-            standard error of the average, such as `votes_30_se`.
+        groups: For some columns the average of every group of seeds, `[shuffle, group]`; these columns get a standard
+            error of the average, such as `votes_30_se`, unless its estimate is negative.
+        halves: For some columns the values by each half of the seeds, `[half, input]`; these columns get the value of
+            the worst input chosen by one half and judged by the other, such as `success_worst_heldout`.
     """
     own = {measure.quantity: measure for measure in measures}
     with_worst = {"success", "loss", "best_seed", "best_seed_loss", *own}
@@ -175,8 +182,11 @@ def metrics(
         if metric == SUCCESS:
             made += [SUCCESS._replace(statistic="worst5"), SUCCESS._replace(statistic="failed")]
         values_by_metric |= {each: each.over_inputs(values) for each in made}
-        if name in groups:
-            values_by_metric[metric._replace(statistic="error")] = voting.standard_error(groups[name])
+        if name in halves:
+            held_out = metric._replace(statistic="heldout")
+            values_by_metric[held_out] = held_out.held_out(halves[name].astype(np.float64))
+        if name in groups and (error := voting.standard_error(groups[name])) is not None:
+            values_by_metric[metric._replace(statistic="error")] = error
     return {metric.name: value for metric, value in values_by_metric.items()}
 
 
@@ -184,23 +194,33 @@ def _measured(trial: TrialSpec, network: Network) -> Measured:
     task, keys = trial.task, trial.keys()
     if trial.single_seed:
         seeds = task.sample_seeds(keys.fixed_seed, 1)
+    elif trial.evaluation.exhaustive:
+        every = task.abilities().all_seeds
+        assert every is not None  # or there is no such trial
+        seeds = jax.tree.map(jnp.asarray, every())
     else:
         seeds = task.sample_seeds(keys.evaluation, trial.evaluation.seeds)
     inputs = task.evaluation_inputs()
     count = check_batch(task, "evaluation_inputs", inputs)
     outcomes = task.outcomes(network, inputs, seeds)
     check_outcomes(trial, outcomes, count, jax.tree.leaves(seeds)[0].shape[0])
+    of_pairs = {"loss": outcomes.loss, **outcomes.measures}
     columns: dict[str, Column] = {
         "success": Share.of_seeds(outcomes.correct),
         "any_seed": Share.of_seeds(outcomes.correct.any(axis=1, keepdims=True)),
-        "loss": outcomes.loss.mean(axis=1),
-        **{name: values.mean(axis=1) for name, values in outcomes.measures.items()},
+        **{name: values.mean(axis=1) for name, values in of_pairs.items()},
     }
     if outcomes.sampled is not None:
         columns["sampled"] = outcomes.sampled.mean(axis=1)
     if outcomes.variance is not None:
         columns["variance"] = outcomes.variance
-    measured = Measured(columns, {}, outcomes.kept, {}, outcomes.loss.min())
+    measured = Measured(columns, {}, outcomes.kept, {}, {}, outcomes.loss.min())
+    if not trial.single_seed and not trial.evaluation.exhaustive:
+        half = trial.evaluation.seeds // 2
+        for name, values in {"success": outcomes.correct, **of_pairs}.items():
+            if half:
+                measured.groups[name] = values.mean(axis=0)[None]
+                measured.halves[name] = jnp.stack([values[:, :half].mean(axis=1), values[:, half:].mean(axis=1)])
     if not trial.single_seed:
         measured.only_metrics.update(best_seed(outcomes.correct, outcomes.loss))
         _add_votes(measured, trial, inputs, outcomes)

@@ -17,7 +17,7 @@ groups, and P the mean of H(S) H(T) over the pairs of groups of one shuffle. Gro
 H(S) and H(T) are independent, and the expectation of P is the square of the true success. Hence U^2 - P is an unbiased
 estimate of the variance of U (as in Wang and Lindsay, Statistica Sinica 24, 2014). The estimate covers both the draw
 of the seeds and the choice of the groups. It needs two groups in a shuffle, so that only sizes of up to half of the
-seeds are estimated. Where the estimate of the variance is negative, the standard error is 0.
+seeds are estimated. The estimate of the variance may be negative; then there is no standard error.
 """
 
 import functools
@@ -39,6 +39,9 @@ GROUPS = 75
 
 INPUTS_IN_TURNS, INPUTS_AT_ONCE = 256, 8192
 """Inputs that vote at once on a CPU, where their counts should stay in a core's cache, and elsewhere."""
+
+ROUNDING = 1e-18
+"""Variances of averages below this are rounding."""
 
 BYTES_OF_A_REGISTER = 64
 """Groups are filled up to a multiple of so many bytes, the width of a vector register."""
@@ -271,13 +274,16 @@ def single_votes(correct: Bool[Array, "input seed"]) -> Estimate:
     return Estimate(Share.of_seeds(correct), correct.mean(axis=0)[None])
 
 
-def standard_error(by_group: np.ndarray) -> float:
-    """Standard error of the mean of `by_group`, whose axes are shuffle and group; see the module's text."""
+def standard_error(by_group: np.ndarray) -> float | None:
+    """Standard error of the mean of `by_group`, whose axes are shuffle and group; see the module's text.
+
+    None where the estimate of the variance is negative.
+    """
     shuffles, groups = by_group.shape
     values = by_group.astype(np.float64)
-    sums = values.sum(axis=1)
-    products = (sums**2 - (values**2).sum(axis=1)).sum() / (shuffles * groups * (groups - 1))
-    return float(np.sqrt(max(0.0, values.mean() ** 2 - products)))
+    values -= values.mean()  # U = 0, and equal values leave nothing but rounding
+    products = (values.sum(axis=1) ** 2 - (values**2).sum(axis=1)).sum() / (shuffles * groups * (groups - 1))
+    return None if products > ROUNDING else float(np.sqrt(max(0.0, -products)))
 
 
 def _sorted(

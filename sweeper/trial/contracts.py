@@ -254,6 +254,8 @@ class Abilities:
         exact_values: Exact values of the best that any model can reach, on the scale of the loss, by name.
         episodes: Sampled decisions for a network, inputs, seeds r and a key; None if the task cannot be trained by
             policy gradients.
+        all_seeds: Every seed r, all equally likely, as numpy arrays with leading axis seed, in an order like that of a
+            random draw; None if they are too many. An evaluation may then be exact (`evaluation: {exhaustive: true}`).
         curves: Training curves of the task's own, by name: each makes a number of the network, the inputs and the seeds
             r of a step. A stored point is a mean over steps, as of every curve.
     """
@@ -266,6 +268,7 @@ class Abilities:
     groups: Groups | None = None
     exact_values: Callable[[], dict[str, float]] = _no_values
     episodes: Callable[[Network, PyTree, PyTree, PRNGKeyArray], Episodes] | None = None
+    all_seeds: Callable[[], PyTree] | None = None
     curves: Mapping[str, Callable[[Network, PyTree, PyTree], Float[Array, ""]]] = field(default_factory=dict)
 
     @property

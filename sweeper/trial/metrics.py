@@ -2,7 +2,7 @@
 
 A metric is a record. The name of its column is made from the record and read back into it here, and nowhere else:
 
-    success  success_p5  success_worst  success_worst5  failed_inputs  majority_30_p5  votes_30_se  loss_p95
+    success  success_p5  success_worst  success_worst_heldout  failed_inputs  majority_30_p5  votes_30_se  loss_p95
 """
 
 import re
@@ -11,10 +11,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-Statistic = Literal["mean", "percentile", "worst", "worst5", "failed", "error"]
+Statistic = Literal["mean", "percentile", "worst", "heldout", "worst5", "failed", "error"]
 
 _SUFFIXES: dict[str, Statistic] = {
-    "p5": "percentile", "p95": "percentile", "worst": "worst", "worst5": "worst5", "se": "error",
+    "p5": "percentile", "p95": "percentile", "worst": "worst", "worst_heldout": "heldout", "worst5": "worst5",
+    "se": "error",
 }  # fmt: skip
 _NAME = re.compile(rf"(.+?)(?:_({'|'.join(_SUFFIXES)}))?")
 _OF_VOTES = re.compile(r"(.+)_(\d+)")
@@ -25,8 +26,9 @@ class Metric(NamedTuple):
 
     Attributes:
         quantity: Such as `success` or `loss`; of votes the rule, such as `majority`.
-        statistic: The mean; the percentile of the bad tail, the 5th or the 95th; the worst input; the mean over the
-            worst 5 % of the inputs; the share of inputs of value 0; or the standard error of the mean.
+        statistic: The mean; the percentile of the bad tail, the 5th or the 95th; the worst input; the input that is
+            worst by one half of the seeds r, by the other half; the mean over the worst 5 % of the inputs; the share of
+            inputs of value 0; or the standard error of the mean over seeds r.
         votes: Number of seeds r that vote; None if none do.
         high_is_good: Whether high values of the quantity are the good ones.
     """
@@ -91,8 +93,21 @@ class Metric(NamedTuple):
                 return float(np.sort(values)[: max(1, round(0.05 * len(values)))].mean())
             case "failed":
                 return float((values == 0).mean())
-            case "error":
-                raise ValueError("a standard error is not made from the values of the inputs")
+            case "heldout" | "error":
+                raise ValueError(f"{self.name} is not made from the values of the inputs alone")
+
+    def held_out(self, halves: np.ndarray) -> float:
+        """The value of the worst input, chosen by one half of the seeds r and judged by the other, `[half, input]`.
+
+        The worst of many noisy values looks worse than it is. Judged by other seeds, the chosen input has no such bias;
+        its true value is that of the worst input or a better one. Both halves choose, inputs that are equally bad share
+        the judgement, and the result is the mean.
+        """
+        judged = []
+        for chosen, judge in (halves, halves[::-1]):
+            worst = chosen.min() if self.high_is_good else chosen.max()
+            judged.append(judge[chosen == worst].mean())
+        return float(np.mean(judged))
 
 
 FAILED_INPUTS = "failed_inputs"

@@ -132,10 +132,15 @@ Optimizer = Annotated[
 
 
 class Evaluation(Spec):
-    """The evaluation protocol: how many seeds r are drawn, and the group sizes of the majority votes."""
+    """The evaluation protocol: how many seeds r are drawn, and the group sizes of the majority votes.
+
+    With `exhaustive` a randomised model is evaluated with every seed r once, so that only votes are estimates; `seeds`
+    is then their number.
+    """
 
     seeds: Count = 100
     votes: ListOf[Count] = (5, 30)
+    exhaustive: Annotated[bool, Unwritten(False)] = False
 
     @model_validator(mode="after")
     def _groups_fit(self) -> "Evaluation":
@@ -187,7 +192,23 @@ class TrialSpec(Spec):
         object.__setattr__(self, "objective", objective)
         if isinstance(self.optimizer, Evolution):
             object.__setattr__(self, "optimizer", self.optimizer.for_seeds(objective.m, self.baseline.fresh_seeds))
+        object.__setattr__(self, "evaluation", self.fitted(self.evaluation))
         return self
+
+    def fitted(self, evaluation: Evaluation) -> Evaluation:
+        """A protocol as this trial can have it: a single seed is not exhausted, else `seeds` is the number of all.
+
+        Raises:
+            ValueError: the task has no list of all seeds.
+        """
+        if not evaluation.exhaustive:
+            return evaluation
+        if self.single_seed:
+            return evaluation.model_copy(update={"exhaustive": False})
+        every = self.task.abilities().all_seeds
+        if every is None:
+            raise ValueError(f"evaluation: exhaustive needs all seeds r, and {self.task.name} has too many of them")
+        return evaluation.model_copy(update={"seeds": len(jax.tree.leaves(every())[0])})
 
     @property
     def single_seed(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray
 from pydantic import Field
 
@@ -25,6 +26,10 @@ from tasks.recall.polynomial_logits import Tables, expanded, table_logits, two_l
 
 FILLINGS = 16
 """Random fillings of the other keys, per target value and query, in the evaluation set."""
+
+
+MOST_LISTED_BITS = 12
+"""Of seeds with more bits an evaluation takes a sample only."""
 
 
 class Inputs(NamedTuple):
@@ -124,7 +129,13 @@ class Task(contracts.Task):
             ),
             own_metrics=self._stored_items,
             groups=contracts.Groups(self.keys, lambda inputs: inputs.query),
+            all_seeds=self._all_seeds if self.seed_bits <= MOST_LISTED_BITS else None,
         )
+
+    def _all_seeds(self) -> Float[np.ndarray, "seed seed_bit"]:
+        """Every combination of bits once, in a fixed random order: seeds that vote together stand side by side."""
+        numbers = np.random.default_rng(0).permutation(2**self.seed_bits)
+        return (numbers[:, None] >> np.arange(self.seed_bits) & 1).astype(np.float32)
 
     def _right_bits(
         self, inputs: Inputs, answers: Integer[Array, "input voter part"]

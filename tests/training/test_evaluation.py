@@ -1,9 +1,12 @@
 """Metrics against obvious Python."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from sweeper.training.evaluation import best_seed, evaluate, metrics, names
 from sweeper.training.voting import GROUPS, SIZES, Share
@@ -118,3 +121,42 @@ def test_success_tail_and_worst_of_the_best_seed_are_metrics():
     assert measured["best_seed_worst"] in (0, 1)
     assert "best_seed" not in columns
     assert not [name for name in names(coloring_trial(baseline="Aq_r0")).metrics if name.startswith("best_seed")]
+
+
+@pytest.mark.slow
+def test_an_exhaustive_evaluation_takes_every_seed_once():
+    recall = {"name": "recall", "keys": 2, "value_bits": 2, "seed_bits": 3}
+    trial = coloring_trial(task=recall, evaluation={"exhaustive": True, "votes": [3]})
+    network = jax.jit(lambda trial: trial.model.build(trial.task, trial.keys().weights))(trial)
+    measured, columns = evaluate(trial, network)
+    seeds = jnp.asarray(list(itertools.product([0.0, 1.0], repeat=3)))
+    outcomes = trial.task.outcomes(network, trial.task.evaluation_inputs(), seeds)
+    np.testing.assert_allclose(columns["success"], outcomes.correct.mean(axis=1), rtol=1e-6)
+    assert measured["success_worst"] == pytest.approx(float(outcomes.correct.mean(axis=1).min()))
+    assert measured["loss"] == pytest.approx(float(outcomes.loss.mean()), rel=1e-5)
+    assert not {"success_se", "success_worst_heldout"} & measured.keys()  # they are of draws
+    assert set(names(trial).metrics) == set(measured)
+    # The seed of the training draws nothing here.
+    assert evaluate(trial.model_copy(update={"seed": 1}), network)[0] == measured
+
+
+def test_only_a_task_with_few_seeds_is_evaluated_exhaustively():
+    recall = {"name": "recall", "keys": 2, "value_bits": 2, "seed_bits": 3}
+    assert coloring_trial(task=recall, evaluation={"exhaustive": True, "votes": [3]}).evaluation.seeds == 8
+    assert not coloring_trial(task=recall, baseline="Aq_r0", evaluation={"exhaustive": True}).evaluation.exhaustive
+    for task, said in (({"name": "coloring", "vertices": 5}, "coloring"), (recall | {"seed_bits": 30}, "recall")):
+        with pytest.raises(ValidationError, match=f"exhaustive needs all seeds r, and {said} has too many"):
+            coloring_trial(task=task, evaluation={"exhaustive": True})
+
+
+def test_draws_give_an_error_and_a_worst_input_by_other_seeds():
+    trial = coloring_trial()
+    network = jax.jit(lambda trial: trial.model.build(trial.task, trial.keys().weights))(trial)
+    measured, _ = evaluate(trial, network)
+    task, drawn = trial.task, trial.task.sample_seeds(trial.keys().evaluation, 10)
+    correct = np.asarray(task.outcomes(network, task.evaluation_inputs(), drawn).correct, np.float64)
+    assert measured["success_se"] == pytest.approx(correct.mean(axis=0).std(ddof=1) / np.sqrt(10), rel=1e-3)
+    first, second = correct[:, :5].mean(axis=1), correct[:, 5:].mean(axis=1)
+    expected = (second[first == first.min()].mean() + first[second == second.min()].mean()) / 2
+    assert measured["success_worst_heldout"] == pytest.approx(expected)
+    assert not {"success_se", "success_worst_heldout"} & set(names(coloring_trial(baseline="Aq_r0")).metrics)

@@ -1,5 +1,7 @@
 """A metric's name is made from its record, and gives the record back."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,9 +9,9 @@ from hypothesis import strategies as st
 
 from sweeper.trial.metrics import LOSS, SUCCESS, Metric, metric_named
 
-STATISTICS = ("mean", "percentile", "worst", "worst5", "error")
+STATISTICS = ("mean", "percentile", "worst", "heldout", "worst5", "error")
 WORDS = st.from_regex(r"[a-z]{1,8}(_[a-z]{1,8})?", fullmatch=True).filter(
-    lambda word: word not in ("failed_inputs", "tail_loss") and word.rpartition("_")[2] not in ("worst", "se")
+    lambda word: word not in ("failed_inputs", "tail_loss") and word.rpartition("_")[2] not in ("worst", "heldout", "se")
 )
 
 
@@ -29,6 +31,7 @@ NAMES = {
     "failed_inputs": (SUCCESS._replace(statistic="failed"), "min", False),
     "loss_p95": (LOSS.tail, "min", False),
     "loss_worst": (LOSS._replace(statistic="worst"), "min", False),
+    "loss_worst_heldout": (LOSS._replace(statistic="heldout"), "min", False),
     "majority_tuple_30_p5": (Metric("majority_tuple", "percentile", 30), "max", True),
     "votes_30_se": (Metric("votes", "error", 30), "min", False),
     "wrong_entropy": (Metric("wrong_entropy", high_is_good=False), "min", False),
@@ -48,6 +51,23 @@ def test_a_task_says_which_of_its_values_are_good():
     assert cost.tail.name == "cost_p95"
     assert metric_named("cost_worst", {"cost": cost}).over_inputs(np.array([1.0, 3.0, 2.0])) == 3
     assert metric_named("cost_worst").over_inputs(np.array([1.0, 3.0, 2.0])) == 1
+
+
+@pytest.mark.parametrize("high_is_good", [True, False])
+def test_the_held_out_worst_input_has_no_bias(high_is_good):
+    """Against all draws of two seeds from three: an input's values by each seed are its row."""
+    metric = Metric("success", "heldout", high_is_good=high_is_good)
+    values = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    true, worst = values.mean(axis=1), Metric("success", "worst", high_is_good=high_is_good)
+    drawn, naive, promised = [], [], []
+    for first, second in itertools.product(range(3), repeat=2):
+        drawn.append(metric.held_out(values[:, [first, second]].T))
+        naive.append(worst.over_inputs(values[:, [first, second]].mean(axis=1)))
+        limit = values[:, first].min() if high_is_good else values[:, first].max()
+        promised.append(true[values[:, first] == limit].mean())
+    assert np.mean(drawn) == pytest.approx(np.mean(promised))  # the true value of the inputs that seem the worst
+    sign = 1 if high_is_good else -1
+    assert sign * np.mean(naive) < sign * worst.over_inputs(true) <= sign * np.mean(drawn)
 
 
 def test_labels_are_words_for_tails():
