@@ -11,7 +11,9 @@ from sweeper.trial.metrics import LOSS, SUCCESS, Metric, metric_named
 
 STATISTICS = ("mean", "percentile", "worst", "heldout", "worst5", "error")
 WORDS = st.from_regex(r"[a-z]{1,8}(_[a-z]{1,8})?", fullmatch=True).filter(
-    lambda word: word not in ("failed_inputs", "tail_loss") and word.rpartition("_")[2] not in ("worst", "heldout", "se")
+    lambda word: (
+        word not in ("failed_inputs", "tail_loss") and word.rpartition("_")[2] not in ("worst", "heldout", "se")
+    )
 )
 
 
