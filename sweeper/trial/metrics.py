@@ -11,11 +11,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-Statistic = Literal["mean", "percentile", "worst", "heldout", "worst5", "failed", "error"]
+Statistic = Literal["mean", "percentile", "pooled", "worst", "heldout", "worst5", "failed", "error"]
 
 _SUFFIXES: dict[str, Statistic] = {
-    "p5": "percentile", "p95": "percentile", "worst": "worst", "worst_heldout": "heldout", "worst5": "worst5",
-    "se": "error",
+    "p5": "percentile", "p95": "percentile", "p5_pooled": "pooled", "p95_pooled": "pooled", "worst": "worst",
+    "worst_heldout": "heldout", "worst5": "worst5", "se": "error",
 }  # fmt: skip
 _NAME = re.compile(rf"(.+?)(?:_({'|'.join(_SUFFIXES)}))?")
 _OF_VOTES = re.compile(r"(.+)_(\d+)")
@@ -26,9 +26,10 @@ class Metric(NamedTuple):
 
     Attributes:
         quantity: Such as `success` or `loss`; of votes the rule, such as `majority`.
-        statistic: The mean; the percentile of the bad tail, the 5th or the 95th; the worst input; the input that is
-            worst by one half of the seeds r, by the other half; the mean over the worst 5 % of the inputs; the share of
-            inputs of value 0; or the standard error of the mean over seeds r.
+        statistic: The mean; the percentile of the bad tail, the 5th or the 95th, of one training or of the inputs of
+            all training seeds of its setting together; the worst input; the input that is worst by one half of the
+            seeds r, by the other half; the mean over the worst 5 % of the inputs; the share of inputs of value 0; or
+            the standard error of the mean over seeds r.
         votes: Number of seeds r that vote; None if none do.
         high_is_good: Whether high values of the quantity are the good ones.
     """
@@ -44,8 +45,8 @@ class Metric(NamedTuple):
         if self.statistic == "failed":
             return FAILED_INPUTS
         suffix = next((text for text, statistic in _SUFFIXES.items() if statistic == self.statistic), "")
-        if self.statistic == "percentile":
-            suffix = f"p{self.percentile}"
+        if self.statistic in ("percentile", "pooled"):
+            suffix = f"p{self.percentile}" + "_pooled" * (self.statistic == "pooled")
         votes = "" if self.votes is None else str(self.votes)
         return "_".join(filter(None, (self.quantity, votes, suffix)))
 
@@ -76,16 +77,20 @@ class Metric(NamedTuple):
 
     def label(self, flipped: bool = False) -> str:
         """In words, such as "5th percentile"; `flipped` where a panel shows high values as low ones."""
-        if self.statistic != "percentile":
+        if self.statistic not in ("percentile", "pooled"):
             return self.name
-        return f"{100 - self.percentile if flipped else self.percentile}th percentile"
+        of_all = ", of all seeds together" * (self.statistic == "pooled")
+        return f"{100 - self.percentile if flipped else self.percentile}th percentile{of_all}"
 
     def over_inputs(self, values: np.ndarray) -> float:
-        """The statistic of float64 values, one per input; percentiles interpolate linearly."""
+        """The statistic of float64 values, one per input (of all training seeds, if `pooled`).
+
+        Percentiles interpolate linearly.
+        """
         match self.statistic:
             case "mean":
                 return float(values.mean())
-            case "percentile":
+            case "percentile" | "pooled":
                 return float(np.percentile(values, self.percentile))
             case "worst":
                 return float(values.min() if self.high_is_good else values.max())
@@ -139,7 +144,7 @@ def metric_named(name: str, own: Mapping[str, Metric] = {}) -> Metric:
         of_votes = _OF_VOTES.fullmatch(quantity)
         base, votes = (of_votes[1], int(of_votes[2])) if of_votes else (quantity, None)
         metric = Metric(base, votes=votes, high_is_good=base not in LOW_IS_GOOD)
-    high_is_good = suffix == "p5" if suffix in ("p5", "p95") else metric.high_is_good
+    high_is_good = metric.high_is_good if suffix is None or suffix[0] != "p" else suffix.startswith("p5")
     return metric._replace(statistic=_SUFFIXES.get(suffix, "mean"), high_is_good=high_is_good)
 
 

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from sweeper.trial.metrics import LOSS, SUCCESS, Metric, metric_named
 
-STATISTICS = ("mean", "percentile", "worst", "heldout", "worst5", "error")
+STATISTICS = ("mean", "percentile", "pooled", "worst", "heldout", "worst5", "error")
+ENDINGS = ("worst", "heldout", "pooled", "se")
 WORDS = st.from_regex(r"[a-z]{1,8}(_[a-z]{1,8})?", fullmatch=True).filter(
-    lambda word: (
-        word not in ("failed_inputs", "tail_loss") and word.rpartition("_")[2] not in ("worst", "heldout", "se")
-    )
+    lambda word: word not in ("failed_inputs", "tail_loss") and word.rpartition("_")[2] not in ENDINGS
 )
 
 
@@ -33,6 +32,7 @@ NAMES = {
     "failed_inputs": (SUCCESS._replace(statistic="failed"), "min", False),
     "loss_p95": (LOSS.tail, "min", False),
     "loss_worst": (LOSS._replace(statistic="worst"), "min", False),
+    "loss_p95_pooled": (LOSS._replace(statistic="pooled"), "min", False),
     "loss_worst_heldout": (LOSS._replace(statistic="heldout"), "min", False),
     "majority_tuple_30_p5": (Metric("majority_tuple", "percentile", 30), "max", True),
     "votes_30_se": (Metric("votes", "error", 30), "min", False),
