@@ -4,7 +4,8 @@
 #   sbatch --nodes=4 clusters/slurm.sh search_spaces/recall.yaml /shared/results
 #
 # Submitted from the checkout, on a file system that all nodes share, with its .venv (`make .venv/runtime`, or
-# locks/gpu.lock for GPUs). Submitting the same line again carries on; so does Slurm itself when a node fails.
+# locks/gpu.lock for GPUs). Submitting the same line again carries on; so does Slurm itself when a node fails. Two minutes
+# before the end of its time a job leaves checkpoints and ends.
 # Nodes are whole: `ray stop` at the end of a job stops every Ray process of its user on the node.
 #SBATCH --job-name=sweep
 #SBATCH --ntasks-per-node=1
@@ -12,6 +13,7 @@
 #SBATCH --exclusive
 #SBATCH --time=24:00:00
 #SBATCH --requeue
+#SBATCH --signal=B:TERM@120
 set -euo pipefail
 
 space=${1:?usage: sbatch clusters/slurm.sh SPACE.yaml RESULTS [options of sweeper.run]}
@@ -32,7 +34,14 @@ nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
 head=${nodes%%$'\n'*}
 gpus=()
 if [[ -n ${SLURM_GPUS_ON_NODE:-} ]]; then gpus=("--num-gpus=$SLURM_GPUS_ON_NODE"); fi
-exec srun --nodes="$SLURM_NNODES" --ntasks-per-node=1 \
+srun --nodes="$SLURM_NNODES" --ntasks-per-node=1 \
   ray symmetric-run --address "$head:6379" --min-nodes "$SLURM_NNODES" \
   --num-cpus="$SLURM_CPUS_PER_TASK" "${gpus[@]}" -- \
-  python -m sweeper.run "$space" --results "$results" --address "$head:6379" "${@:3}"
+  python -m sweeper.run "$space" --results "$results" --address "$head:6379" "${@:3}" &
+sweep=$! code=0
+
+# Slurm's signal reaches this script alone: a signal to Ray would end Ray before the packs have left their checkpoints.
+# Asked again and again, since the sweep may be about to begin.
+trap 'while kill -0 "$sweep" 2> /dev/null; do python -m sweeper stop "$space" --results "$results" || true; sleep 5; done' TERM
+while kill -0 "$sweep" 2> /dev/null; do wait "$sweep" && code=0 || code=$?; done
+exit "$code"

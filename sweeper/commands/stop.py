@@ -7,6 +7,7 @@ or a store that cannot be read or written; 130 for Ctrl-C, which ends the wait a
 """
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,7 +23,7 @@ app = CommandLine()
 
 @app.command()
 def stop(
-    sweep: Annotated[str, typer.Argument(help="Its name, as `status` shows it.")],
+    sweep: Annotated[str, typer.Argument(help="Its name, as `status` shows it, or the file of its search space.")],
     results: Results = "results",
 ) -> None:
     """Ask the drivers of a sweep to leave checkpoints and end; returns when they have."""
@@ -30,7 +31,12 @@ def stop(
 
     try:
         with errors_told():
-            answered = _stopped(Store.existing(results), sweep)
+            store = Store.existing(results)
+            if sweep.endswith((".yaml", ".yml")):
+                from sweeper.space import search_space
+
+                sweep = search_space.read(Path(sweep)).name
+            answered = _stopped(store, sweep)
     except KeyboardInterrupt:
         print("the request stays; only the wait for an answer has ended", file=sys.stderr)
         raise typer.Exit(130) from None

@@ -13,6 +13,7 @@ from sweeper.listeners.heartbeat_writer import HeartbeatWriter
 from sweeper.store.store import Store
 from tests.filled_stores import record
 from tests.heartbeats import DEAD, ELSEWHERE, heartbeat, until
+from tests.tiny_sweeps import with_seeds
 
 
 @pytest.fixture
@@ -68,10 +69,13 @@ def test_a_driver_that_does_not_answer_is_given_up(store, monkeypatch):
     assert heartbeats.is_asked_to_stop(store.files, "quick", silent.driver)
 
 
-def test_where_nothing_runs_there_is_nothing_to_stop(store):
+def test_where_nothing_runs_there_is_nothing_to_stop(store, tmp_path):
     heartbeats.write_heartbeat(store.files, "other", heartbeat())
     done = asked(store)
     assert (done.exit_code, done.output) == (0, "no driver of quick runs\n")
+    space = tmp_path / "quick.yaml"
+    space.write_text(with_seeds(1))
+    assert asked(store, str(space)).output == "no driver of quick runs\n"
     done = asked(store, "quik")
     assert done.exit_code == 2
     assert "the store has no sweep 'quik'; did you mean 'quick'?" in done.output

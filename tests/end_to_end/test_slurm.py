@@ -166,6 +166,18 @@ def test_one_job_trains_on_all_of_its_nodes(slurm, nodes):
     assert "4 of 4 trials committed" in slurm.logs()
 
 
+def test_a_job_at_the_end_of_its_time_leaves_checkpoints(slurm):
+    """Slurm looks at limits every half minute or so, and so asks in the second or third minute."""
+    (slurm.folder / "gate").touch()
+    job = slurm.submit(
+        "--cpus-per-task=2", "--time=4", "--signal=B:TERM@90", "clusters/slurm.sh", "space.yaml", str(slurm.results),
+        "--set", "trial.steps=1000000", "--set", "resources.checkpoint_seconds=3600",
+    )  # fmt: skip
+    assert slurm.ended(job) != ["TIMEOUT"], slurm.logs()
+    assert "interrupted with 4 trials to go" in slurm.logs()
+    assert Store.open(slurm.results).listing("checkpoints"), slurm.logs()
+
+
 def test_workers_join_are_preempted_and_come_back_and_leave_with_their_head(slurm):
     script = "clusters/slurm-elastic.sh"
     head = slurm.submit(
@@ -176,13 +188,13 @@ def test_workers_join_are_preempted_and_come_back_and_leave_with_their_head(slur
     awaits_a_node = "; waiting for one"
     slurm.until(lambda: awaits_a_node in slurm.logs())
     assert (slurm.checkout / ".slurm" / head / "token").stat().st_mode & 0o077 == 0
-    first = slurm.submit("--cpus-per-task=2", "--nodelist=n2", script, "worker", head)
+    first = slurm.submit("--array=1", "--cpus-per-task=2", "--nodelist=n2", script, "worker", head)
     slurm.until(lambda: trained_on(slurm) == {"n2"})
     urgent = slurm.submit("--partition=urgent", "--nodelist=n2", "--exclusive", "--wrap", "sleep 5")
     slurm.until(lambda: slurm.state(first) == "PENDING")  # Slurm has queued it again
     slurm.until(lambda: slurm.logs().count(awaits_a_node) == 2)
     assert slurm.state(head) == "RUNNING", "without a worker no sweep ends"
-    second = slurm.submit("--cpus-per-task=2", "--nodelist=n3", script, "worker", head)
+    second = slurm.submit("--array=2", "--cpus-per-task=2", "--nodelist=n3", script, "worker", head)
     slurm.until(lambda: trained_on(slurm) == {"n2", "n3"})
     (slurm.folder / "gate").touch()
     assert slurm.ended(head, urgent, second) == ["COMPLETED"] * 3, slurm.logs()
