@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,6 +34,16 @@ Overrides = Annotated[
 Concurrency = Annotated[
     int | None, typer.Option(min=1, help="At most so many packs at once; without it as many as fit.")
 ]
+
+
+def with_home(path: Path | None) -> Path | None:
+    """A path given to an option, with `~` replaced; a shell leaves `--option=~/x` and `~nosuchuser` as they are."""
+    if path is None or not str(path).startswith("~"):
+        return path
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise typer.BadParameter(f"{path} names the home of a user that this machine does not know") from None
 
 
 class _Printable(logging.Formatter):

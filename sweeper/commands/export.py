@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sweeper.command_line import CommandLine, Results, errors_told
+from sweeper.command_line import CommandLine, Results, errors_told, with_home
 from sweeper.messages import UserError, counted, redacted
 
 if TYPE_CHECKING:
@@ -60,17 +60,20 @@ def export(
 
     try:
         with errors_told():
-            network = to is None and Path(destination).suffix == ".safetensors"
+            file = Path(destination)
+            if to in (None, "csv", "parquet"):
+                file = with_home(file) or file
+            network = to is None and file.suffix == ".safetensors"
             if network != (trial is not None):
                 raise UserError("a network is written by: export network.safetensors --trial ID")
             if trial is not None:
-                print(_network_to_file(Store.existing(results), Path(destination), trial))
+                print(_network_to_file(Store.existing(results), file, trial))
             elif to in (None, "csv", "parquet"):
                 if sweep is not None or watch is not None:
                     raise UserError(
                         "--sweep and --watch are for trackers; one sweep as a file: sweeper query --format csv"
                     )
-                print(_to_file(Store.existing(results), Path(destination), to, view or "trials"))
+                print(_to_file(Store.existing(results), file, to, view or "trials"))
             else:
                 if view is not None:
                     raise UserError(f"--view is for files; {to} gets trials with their curves")

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from sweeper.command_line import CommandLine, Results, errors_told
+from sweeper.command_line import CommandLine, Results, errors_told, with_home
 
 app = CommandLine()
 
@@ -22,7 +22,8 @@ app = CommandLine()
 def report(
     results: Results = "results",
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the report; by default `report` inside the store.")
+        Path | None,
+        typer.Option(callback=with_home, help="Folder of the report; by default `report` inside the store."),
     ] = None,
     space: Annotated[
         list[Path] | None, typer.Option(metavar="SPACE.yaml", help="Draw this space's panels; repeatable.")
@@ -43,7 +44,10 @@ def report(
         typer.Option(metavar="A B", help="Compare two sweeps of the store, or two stores, and draw nothing."),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="PAGE.html", dir_okay=False, help="Write the report as one page as well.")
+        Path | None,
+        typer.Option(
+            metavar="PAGE.html", dir_okay=False, callback=with_home, help="Write the report as one page as well."
+        ),
     ] = None,
     watch: Annotated[
         int | None,

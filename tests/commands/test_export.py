@@ -1,6 +1,8 @@
 """`python -m sweeper.export` writes one view as one file."""
 
 import json
+import re
+from pathlib import Path
 
 import pandas as pd
 import polars as pl
@@ -25,6 +27,14 @@ def results(tmp_path):
 
 def exported(results, file, *options):
     return CliRunner().invoke(export.app, [str(file), "--results", results.url, *options])
+
+
+def test_a_home_that_is_not_there_is_no_folder_of_this_name(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = exported(results, Path("~nosuchuser/trials.csv"))
+    assert done.exit_code == 2
+    assert "names the home of a user that this machine does not know" in re.sub(r"[│\s]+", " ", done.output)
+    assert not (tmp_path / "~nosuchuser").exists()
 
 
 @pytest.mark.parametrize(("view", "rows"), [("trials", 3), ("curves", 6), ("outcomes", 15)])
