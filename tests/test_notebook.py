@@ -1,14 +1,20 @@
-"""The notebook of the docs runs, and what it shows came from a run; the program of the README runs."""
+"""The notebook of the docs runs, and what it shows came from a run; the program and the commands of the README run."""
 
 import ast
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import pytest
+
+from sweeper.trial import plugins
+from tests.end_to_end.sweep_process import copy_checkout
 
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.ipynb"
 
@@ -56,3 +62,28 @@ def test_the_program_of_the_readme_sweeps_asks_and_plots(tmp_path, monkeypatch):
         exec(program.replace("2000}", '100, "trial.task.vertices": 7}'), names)
     assert set(names["curves"]["baseline"]) == {"AE_R", "AE_r0", "Aq_R", "Aq_r0"}
     assert (tmp_path / "loss.png").exists()
+
+
+@pytest.mark.long  # trains on Ray
+def test_the_commands_of_the_readme_work_after_make_sweep(tmp_path):
+    """`make sweep` is an installation, and the run of the quick start, here of fewer steps."""
+    copy_checkout(tmp_path)
+    for name in ("published", "search_spaces"):
+        shutil.copytree(plugins.ROOT / name, tmp_path / name)
+    quick = tmp_path / "search_spaces" / "quickstart.yaml"
+    quick.write_text(quick.read_text().replace("steps: 5000", "steps: 600"))
+    text = (plugins.ROOT / "README.md").read_text()
+    commands = re.findall(r"^\$ (.*)$", text, re.MULTILINE)
+    assert commands[:2] and all(command.startswith("make ") for command in commands[:2])
+    shown = re.findall(r"^(?:next:|     ) (python -m sweeper .*)$", text, re.MULTILINE)
+    assert len(shown) == 2
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    first = "python -m sweeper.run search_spaces/quickstart.yaml"
+    for command in (first, *shown, *commands[2:]):
+        done = subprocess.run(
+            ["bash", "-ec", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr
+        if command == first:
+            assert [line.removeprefix("next:").strip() for line in done.stdout.splitlines()[-2:]] == shown

@@ -9,6 +9,7 @@ of each; 2 for input that cannot be run; 128 + n after signal n (130 for Ctrl-C)
 
 import atexit
 import gc
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -121,6 +122,11 @@ def start(
             return 0
         result = train(plan, address=address, concurrency=concurrency, interruption=interruption, output=output)
         result.tell(output, result.draw())
-        return 0 if result.complete else 1
+        if not result.complete:
+            return 1
+        store = "" if results == "results" else f" --results {shlex.quote(results)}"
+        output.say(f"next: python -m sweeper query best {spec.name}{store}")
+        output.say(f"      python -m sweeper report --html page.html{store}")
+        return 0
     except (Interrupted, UserError, OSError) as end:
         return told_end(end, output, "trial", of_store=1 if readable else 2)

@@ -11,7 +11,9 @@ Invariants:
     - Workers never touch a GPU, even on nodes that have GPUs.
 """
 
+import contextlib
 import functools
+import io
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -37,11 +39,13 @@ STACKS = 8
 class _Worker:
     def objectives(
         self, trials: str, code: Code, distribution: Distribution, step: np.ndarray, block: int
-    ) -> np.ndarray:
+    ) -> tuple[np.ndarray, str]:
+        """The objectives of a block, and what plug-ins have printed."""
         try:
-            stacked = _stacked(trials)
-            _own_code().require(code, stacked)
-            return evolution.block_in_process(stacked, distribution, step, block)
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                stacked = _stacked(trials)
+                _own_code().require(code, stacked)
+                return evolution.block_in_process(stacked, distribution, step, block), printed.getvalue()
         except BaseException as error:
             if not plugins.raised_by_plugin(error):
                 raise
@@ -109,11 +113,13 @@ class Population:
                 for reference in done:
                     block, worker = running.pop(reference)
                     try:
-                        results[block] = ray.get(reference)
+                        results[block], printed = ray.get(reference)
                     except (OtherCodeError, PluginRaised) as error:
                         # Without the traceback that Ray puts around the message.
                         known = OtherCodeError if isinstance(error, OtherCodeError) else PluginRaised
                         raise known(str(getattr(error, "cause", error))) from None
+                    if printed:
+                        print(printed, end="")  # into the report of this process
                     free.append(worker)
             return [results[block] for block in range(len(results))]
 

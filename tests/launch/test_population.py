@@ -53,6 +53,7 @@ class Task(coloring.Task):
     name: Literal["mortal"] = "mortal"
 
     def losses(self, network, inputs, seeds):
+        print("a task speaks")
         jax.debug.callback(die)
         return super().losses(network, inputs, seeds)
 '''
@@ -186,7 +187,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.long
-def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_of_four_cores, project):
+def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_of_four_cores, project, capsys):
     undisturbed = _evolved(evolution.in_process, task="mortal")
     group = placement_group([{"CPU": 1.0}] * 2)
     environment = worker_environment(Resources()) | {plugins.PROJECT_VARIABLE: str(project)}
@@ -202,8 +203,10 @@ def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_o
         assert not order.exists(), "no worker has died"
         return objectives
 
+    capsys.readouterr()
     try:
         assert _equal(_evolved(disturbed, task="mortal"), undisturbed)
+        assert "a task speaks" in capsys.readouterr().out, "what a worker prints is printed here"
     finally:
         population.close()
         remove_placement_group(group)
