@@ -92,13 +92,16 @@ lint: $(VENV)/dev
 chaos: $(VENV)/runtime
 	$(BIN)/python -m chaos
 
+# One growing line with the packages that pip has come to.
+PACKAGES := awk '/^Collecting/ { printf "%s ", $$2; fflush() } /^Installing/ { print "\ninstalling" ; fflush() }'
+
 # The environment is complete once its mark is newer than the lock it was installed from.
 $(VENV)/runtime: locks/runtime.lock | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r locks/runtime.lock
+	$(BIN)/pip install --disable-pip-version-check --require-hashes -r locks/runtime.lock | $(PACKAGES)
 	touch $@
 
 $(VENV)/dev: locks/dev.lock | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r locks/dev.lock
+	$(BIN)/pip install --disable-pip-version-check --require-hashes -r locks/dev.lock | $(PACKAGES)
 	touch $@ $(VENV)/runtime
 
 # XLA's CUDA compiler, beside the environment, which it would make look for a driver.

@@ -27,10 +27,13 @@ def inflected(number: int | float, singular: str, plural: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Such as "45 s", "12 min", "3 h 20 min", "4 d 5 h"."""
+    """Such as "45 s", "1 min 40 s", "12 min", "3 h 20 min", "4 d 5 h"."""
     minutes = round(seconds / 60)
     if seconds < 99.5:
         return f"{seconds:.0f} s"
+    if seconds < 599.5:
+        whole, rest = divmod(round(seconds), 60)
+        return f"{whole} min" + f" {rest} s" * bool(rest)
     if minutes < 100:
         return f"{minutes} min"
     if minutes < 48 * 60:

@@ -16,9 +16,9 @@ def test_a_noun_agrees_with_its_number():
 
 
 def test_durations_have_two_units_at_most():
-    seconds = [3.0, 99.0, 100.0, 5999.0, 6001.0, 172_799.0, 176_400.0]
+    seconds = [3.0, 99.0, 100.0, 120.0, 599.0, 600.0, 5999.0, 6001.0, 172_799.0, 176_400.0]
     assert [messages.duration(value) for value in seconds] == [
-        "3 s", "99 s", "2 min", "1 h 40 min", "1 h 40 min", "2 d 0 h", "2 d 1 h",
+        "3 s", "99 s", "1 min 40 s", "2 min", "9 min 59 s", "10 min", "1 h 40 min", "1 h 40 min", "2 d 0 h", "2 d 1 h",
     ]  # fmt: skip
 
 

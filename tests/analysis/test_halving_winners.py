@@ -54,7 +54,7 @@ def test_the_end_names_winners_and_the_cost_of_all_trials(halved):
     table, lines = ending(store.trials().to_pandas(), space, (), "results", None)
     assert [row[1:3] for row in table.rows] == [(2, "finished"), (4, "stopped"), (1, "stopped")]
     assert lines == [
-        "cost of the search: 2 min of CPU time for 2 winners, all 7 trials included",
+        "cost of the search: 1 min 50 s of CPU time for 2 winners, all 7 trials included",
         "  q 2, search 0: seed 1 wins with success 0.51, success_p5 0.25, loss 0.5 and 30 s of its own; "
         "50 s of CPU for 3 trials",
         "  q 2, search 1: seed 5 wins with success 0.55, success_p5 0.25, loss 0.5 and 30 s of its own; "
@@ -99,7 +99,7 @@ def test_what_another_sweep_has_finished_is_no_winner(overtaken):
     table, lines = ending(trials, space, elsewhere, "results", None)
     assert [row[1:3] for row in table.rows] == [(2, "finished"), (3, "stopped"), (1, "stopped")]
     assert lines[:3] == [
-        "cost of the search: 2 min of CPU time for 2 winners, all 7 trials included",
+        "cost of the search: 2 min 10 s of CPU time for 2 winners, all 7 trials included",
         "  1 trial lost its search and was trained to the end by another sweep: left out, but all of that training is "
         "in the cost",
         "  q 2, search 0: seed 1 wins with success 0.51, success_p5 0.25, loss 0.5 and 30 s of its own; "

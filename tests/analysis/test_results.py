@@ -85,7 +85,7 @@ def test_the_cost_is_told_by_rows_of_the_same_structure(tmp_path):
     known, unknown = coloring_trial(seed=5, steps=1000), coloring_trial(batch_size=16)
     assert cost.estimate(store, []) == "nothing to run"
     assert cost.estimate(store, [unknown]) == "unknown, the store has no trial of this structure yet"
-    assert cost.estimate(store, [known, unknown]) == "about 4 min of one worker, and 1 trial of unknown cost"
+    assert cost.estimate(store, [known, unknown]) == "about 3 min 30 s of one worker, and 1 trial of unknown cost"
 
 
 def test_the_cost_of_what_has_no_rows_is_timed(tmp_path, monkeypatch):
@@ -98,14 +98,14 @@ def test_the_cost_of_what_has_no_rows_is_timed(tmp_path, monkeypatch):
         return Timing(step=trial.batch_size / 1000, evaluation=2.0)
 
     # 2 x (1000 x 0.008 + 2) + 2 x (1000 x 0.016 + 2) + 2 x (1000 x 0.032 + 2) seconds
-    assert cost.estimate(store, trials, timed) == "about 2 min of one worker (6 trials by steps timed here)"
+    assert cost.estimate(store, trials, timed) == "about 2 min 4 s of one worker (6 trials by steps timed here)"
     assert asked == [32, 16, 8]
     monkeypatch.setattr(cost, "PATIENCE_SECONDS", -1.0)
-    sentence = "about 3 min of one worker (2 trials by steps timed here, 4 trials taken to cost the same)"
+    sentence = "about 3 min 24 s of one worker (2 trials by steps timed here, 4 trials taken to cost the same)"
     assert cost.estimate(store, trials, timed) == sentence
     store.commit(result(timings={"steps_done": 250.0, "train_seconds": 2.0, "evaluation_seconds": 2.0}))
     assert cost.estimate(store, trials, timed) == (
-        "about 2 min of one worker "
+        "about 2 min 12 s of one worker "
         "(2 trials by rows of the store, 2 trials by steps timed here, 2 trials taken to cost the same)"
     )
     assert cost.estimate(store, trials[:2], timed) == "about 20 s of one worker"

@@ -72,7 +72,7 @@ def test_time_left_goes_by_what_this_start_has_trained(progress, clock):
     clock.now = 30.0
     progress.hear(progressed(step=150))
     assert progress.seconds_left == (2 * 4 * 250 - 4 * 150) * 30.0 / (4 * 50)
-    assert progress.line().endswith("30 s so far · 4 min left")
+    assert progress.line().endswith("30 s so far · 3 min 30 s left")
 
 
 def test_time_left_is_at_least_what_a_slow_pack_needs(progress, clock):
