@@ -93,7 +93,8 @@ chaos: $(VENV)/runtime
 	$(BIN)/python -m chaos
 
 # One growing line with the packages that pip has come to.
-PACKAGES := awk '/^Collecting/ { printf "%s ", $$2; fflush() } /^Installing/ { print "\ninstalling" ; fflush() }'
+PACKAGES := while read -r word package _; do case $$word in \
+  Collecting) printf '%s ' "$$package";; Installing) printf '\ninstalling\n';; esac; done
 
 # The environment is complete once its mark is newer than the lock it was installed from.
 $(VENV)/runtime: locks/runtime.lock | $(VENV)/bin/pip
