@@ -7,6 +7,8 @@ From Python (docs/notebook.ipynb shows all of it):
     result = sweeper.train(plan)                 train what is missing
     sweeper.evaluate(space, seeds=1000)          evaluate stored networks by another protocol
     sweeper.sql("select * from trials")          ask the store
+    sweeper.plot("q", "success")                 draw any two columns
+    sweeper.curves("80d7d837a0ca")               the training curves of a trial
     sweeper.load("80d7d837a0ca7147efac")         a trained network
 
 The commands are these functions with a printer. Public and stable are what stands in `__all__`, the events of
@@ -18,10 +20,11 @@ is quick: each function imports what it needs when it is first called. Every err
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from sweeper.analysis.sql import QueryError
     from sweeper.events import Event
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EvaluationResult", "LoadError", "OtherCodeError", "PluginError", "ProtocolError", "QueryError", "SearchSpaceError",
     "SettingsError", "StoreError", "SweepError", "SweepPlan", "SweepResult", "SweepSpec", "TrainedTrial", "UserError",
-    "evaluate", "load", "plan", "read_space", "sql", "train",
+    "curves", "evaluate", "load", "plan", "plot", "read_space", "sql", "train",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -214,6 +217,58 @@ def sql(question: str, results: "str | Path" = "results") -> "pd.DataFrame":
     from sweeper.analysis.sql import frame
 
     return frame(question, results)
+
+
+def plot(
+    x: str,
+    y: str,
+    results: "str | Path" = "results",
+    *,
+    split: str | None = None,
+    where: str | None = None,
+    rows: Literal["trials", "evaluations"] = "trials",
+) -> "Figure":
+    """Any two columns of a store against each other, drawn as the panels of a space are.
+
+    Against an entry of the specification a line shows means over training seeds and their range; against `step` it is
+    a training curve; against any other column a trial is a point.
+
+    Args:
+        x: A column of the view `trials`, or `step`.
+        y: Another column, or the name of a training curve.
+        results: Folder or URL of the store.
+        split: The column that has a value for each series.
+        where: A condition of SQL on the view `trials`.
+        rows: Whether trials are drawn, or evaluations of their networks.
+
+    Raises:
+        UserError: a column or a finished trial is not there.
+        QueryError: the condition cannot be read.
+        StoreError: there is no store, or it cannot be read.
+    """
+    from sweeper.analysis.plotting import plotted
+    from sweeper.store.store import Store
+
+    return plotted(Store.existing(results), x, y, split, where, rows)[0]
+
+
+def curves(trial_id: str, results: "str | Path" = "results") -> "pd.DataFrame":
+    """The training curves of a trial: one row a step, one column a curve.
+
+    Args:
+        trial_id: The trial, or the beginning of its id.
+        results: Folder or URL of the store.
+
+    Raises:
+        QueryError: no trial, or several, have such an id.
+        StoreError: there is no store, or it cannot be read.
+    """
+    from sweeper.analysis.ready_questions import trial_with_prefix
+    from sweeper.store.store import Store
+
+    store = Store.existing(results)
+    points = store.curves([trial_with_prefix(store, trial_id)]).to_pandas()
+    return points.pivot(index="step", columns="metric", values="value")
 
 
 def load(trial_id: str, results: "str | Path" = "results") -> "TrainedTrial":

@@ -103,7 +103,7 @@ def _trained(space: str) -> str:
 def test_the_answers_run(folder):
     _command("sweeper new task doors")
     file = folder / "tasks" / "doors.py"
-    (method,) = _blocks("python", ANSWERS)
+    method, program = _blocks("python", ANSWERS)
     file.write_text(f"{file.read_text()}\n{textwrap.indent(method, '    ')}")
     commands = [block.strip() for text in _blocks("console", ANSWERS) for block in text.split("$ ")[1:]]
     assert commands[0] == RUN
@@ -114,6 +114,11 @@ def test_the_answers_run(folder):
     said = _command(commands[3].replace("TRIAL", trial[:8]) + " --set trial.steps=300")
     assert said.splitlines()[-1] == "finished"
     assert "step 300 of 300 · loss 0." in said
+    exec(program.replace("TRIAL", trial[:8]))
+    for command in commands[4:]:
+        assert "figure: " in _command(command) if command.split()[1] == "plot" else _command(command)
+    for name in ("success.png", "curves.pdf", "points.svg", "doors.tar", "page.html"):
+        assert (folder / name).stat().st_size > 1000
 
 
 def _edit(folder: Path, methods: str, panels: str) -> None:

@@ -1,0 +1,77 @@
+"""A picture of any two columns of a store, drawn as the panels are, without a panel in a search space.
+
+Against an entry of the specification, such as `q`, a value is a line of means over training seeds; against `step` it is
+a training curve; against any other column every trial is a point.
+"""
+
+import re
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+from pydantic import TypeAdapter, ValidationError
+
+from sweeper.analysis import sql
+from sweeper.analysis.figures import drawing, note_lines
+from sweeper.analysis.figures.layout import compose
+from sweeper.analysis.results import Results
+from sweeper.messages import UserError, did_you_mean, nearest_name
+from sweeper.panels.kinds import Panel, Panels
+from sweeper.store.store import Store
+from sweeper.trial.entry_names import entries, entry_names
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+Rows = Literal["trials", "evaluations"]
+
+
+class PlotError(UserError, ValueError):
+    """Columns that a store does not have, or that cannot be drawn against each other."""
+
+
+def plotted(
+    store: Store, x: str, y: str, split: str | None = None, where: str | None = None, rows: Rows = "trials"
+) -> "tuple[Figure, list[str]]":
+    """The figure, and remarks on what is not in it; see `sweeper.plot`."""
+    results = Results.of_store(store)
+    if where is not None:
+        chosen = sql.table(f"select trial_id from trials where {sql.condition(where)}", store)
+        results = results.only(chosen["trial_id"].to_pylist())
+    if results.trials.empty:
+        raise PlotError("no trial is finished" + ("" if where is None else f" where {where}"))
+    panel = _panel(results, x, y, split, rows)
+    drawn = drawing(panel, results)
+    remarks = [line for _, line in note_lines(drawn.notes)]
+    if not drawn.series:
+        raise PlotError("; ".join(remarks))
+    return compose([drawn], "paper"), remarks
+
+
+def _panel(results: Results, x: str, y: str, split: str | None, drawn: Rows) -> Panel:
+    rows = results.trials if drawn == "trials" else results.of_evaluations().trials
+    if rows.empty:
+        raise PlotError("no network is evaluated (python -m sweeper evaluate)")
+    settings = set(entry_names([entries(spec) for spec in rows["spec"]]).values())
+    for name in (y if x != "step" else None, x, split):
+        if name not in (None, "step", *rows.columns):
+            raise PlotError(f"no trial has a column '{name}'{did_you_mean(nearest_name(name, rows.columns))}")
+    panel: dict[str, Any] = {
+        "name": re.sub(r"[^A-Za-z0-9 ._-]", "-", f"{y} against {x}"),
+        "metric": y,
+        "y": {"label": y},
+    }
+    panel |= {"series": [{"label": y}]} if split is None else {"split": split}
+    if x == "step":
+        panel |= {"kind": "history"}
+    elif x in settings and pd.api.types.is_numeric_dtype(rows[x]):
+        panel |= {"kind": "curve", "x": x, "rows": drawn}
+    elif drawn == "evaluations":
+        raise PlotError(f"evaluations are drawn against an entry of the specification, and '{x}' is none")
+    else:
+        panel |= {"kind": "scatter", "x": {"column": x}}
+    try:
+        (made,) = TypeAdapter(Panels).validate_python([panel])
+    except ValidationError as error:
+        raise PlotError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+    return made
