@@ -22,7 +22,7 @@ from sweeper.analysis.results import Results
 from sweeper.panels.kinds import Panels
 from sweeper.panels.series import Best
 from tasks.gridworld.environment import Grid
-from tests.analysis.made_up_figures import composed, gathered, legends, panel, results, said, texts, trial
+from tests.analysis.made_up_figures import composed, legends, panel, results, said, texts, trial
 
 pytestmark = pytest.mark.slow
 
@@ -124,18 +124,18 @@ def test_a_seed_counts_once_at_a_point():
         [trial("Aq_R", seed=0, success=0.0), trial("AE_R", seed=0, success=1.0), trial(seed=1, success=1.0)]
     )
     one = panel(kind="curve", x="q", metric="success", series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
-    content = gathered(one, stored)
+    content = drawing(one, stored)
     points = content.series[0].lines[0].points()
     assert points.loc[1.0, "mean"] == 0.75
     assert points.loc[1.0, "count"] == 2
-    assert content.notes == ()
+    assert content.notes == []
 
 
 @pytest.mark.parametrize("status", ["failed", "stopped"])
 def test_only_finished_trials_are_drawn(status):
     stored = results([trial(seed=0, success=1.0), trial(seed=1, success=0.0, status=status)])
     one = panel(kind="curve", x="q", metric="success", split="baseline")
-    assert gathered(one, stored).series[0].counts() == {1.0: 1}
+    assert drawing(one, stored).series[0].counts() == {1.0: 1}
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_conditions_that_meet_nothing_say_why(where, reason):
 def test_merged_trials_are_named_in_the_notes_and_on_the_figure():
     stored = results([trial(seed=0, steps=100, success=0.5), trial(seed=1, steps=200, success=0.6)])
     one = panel(kind="curve", x="q", metric="success", split="baseline")
-    assert [note.text for note in gathered(one, stored).notes] == ["merges trials that differ in steps (100, 200)"]
+    assert [note.text for note in drawing(one, stored).notes] == ["merges trials that differ in steps (100, 200)"]
     assert "steps (100, 200)" in said(composed(stored, one)).replace("\n", " ")
 
 
 def test_what_the_axis_or_the_condition_mentions_is_not_called_merged():
     stored = results([trial("AE_R", q=1.0, success=0.5), trial("Aq_R", q=2.0, success=0.6)])
     one = panel(kind="curve", x="q", metric="success", series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
-    assert gathered(one, stored).notes == ()
+    assert drawing(one, stored).notes == []
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def test_bins_can_be_filled_by_the_values_of_their_column(steps, count):
     edges = histogram.bin_edges(values, None)
     assert len(edges) == count + 1
     if steps >= 10:
-        assert histogram._shares(values, np.ones(steps + 1), edges).min() > 0
+        assert np.bincount(histogram.bin_index(values, edges), minlength=count).min() > 0
     assert len(histogram.bin_edges(values, 7)) == 8
 
 
@@ -214,7 +214,7 @@ def test_each_histogram_has_bins_of_its_own():
         series=[{"label": name, "metric": name} for name in outcomes],
         published=[{"series": "majority_5", "source": "f", "fractions": {1: 0.5}}],
     )
-    shares = [len(series.mean()) for series in gathered(one, stored).series]
+    shares = [len(series.mean()) for series in drawing(one, stored).series]
     assert shares == [25, 21]
     assert drawing(one, stored).compare()[0].measured == np.mean(outcomes["majority_5"] == 1)
     assert (
@@ -230,7 +230,7 @@ def test_a_metric_that_was_not_measured_leaves_out_its_curve_alone():
         x="q",
         series=[{"label": "seen", "metric": "success"}, {"label": "unseen", "metric": "majority_30"}],
     )
-    content = gathered(one, stored)
+    content = drawing(one, stored)
     assert [drawn.label for drawn in content.series] == ["seen"]
     assert [(note.series, note.text) for note in content.notes] == [("unseen", "'majority_30' was not measured")]
 
@@ -248,9 +248,9 @@ def test_a_metric_that_an_older_row_lacks_is_derived_by_its_task():
     unmeasured = recall(16)
     one = panel(kind="curve", x="keys", metric="stored_items", split="task")
     for trials, expected in (([old, new, unmeasured], {12: 6.0, 20: 3.0}), ([old], {12: 6.0})):
-        (series,) = gathered(one, results(trials)).series
+        (series,) = drawing(one, results(trials)).series
         assert series.lines[0].points()["mean"].to_dict() == expected
-    assert "no column 'stored_items'" in gathered(one, results([unmeasured])).notes[0].text
+    assert "no column 'stored_items'" in drawing(one, results([unmeasured])).notes[0].text
 
 
 def test_shares_that_are_zero_in_both_are_counted_apart():
@@ -298,7 +298,7 @@ def test_the_scale_of_a_panel_is_its_largest_published_number():
 def test_a_metric_of_the_task_alone_can_be_drawn():
     stored = results([trial(extra={"entropy": 0.25})])
     one = panel(kind="curve", x="q", metric="entropy", split="baseline")
-    assert gathered(one, stored).series[0].lines[0].points().loc[1.0, "mean"] == 0.25
+    assert drawing(one, stored).series[0].lines[0].points().loc[1.0, "mean"] == 0.25
 
 
 def test_curve_and_table_show_the_same_number():
@@ -342,23 +342,23 @@ def test_trials_without_a_value_of_the_axis_have_a_place_where_one_is_given():
     stored = results(trials)
     stored.trials["m"] = stored.trials["m"].where(stored.trials["m"] < 20)
     keys: dict = {"kind": "curve", "metric": "success", "split": "q"}
-    assert gathered(panel(x="m", **keys), stored).series[0].counts() == {10: 2}
-    assert gathered(panel(x={"column": "m", "empty": 99}, **keys), stored).series[0].counts() == {10: 2, 99: 2}
+    assert drawing(panel(x="m", **keys), stored).series[0].counts() == {10: 2}
+    assert drawing(panel(x={"column": "m", "empty": 99}, **keys), stored).series[0].counts() == {10: 2, 99: 2}
 
 
 def test_an_axis_of_text_is_no_axis_of_a_curve():
     one = panel(kind="curve", x="baseline", metric="success", split="q")
-    content = gathered(one, results([trial(success=0.5)]))
-    assert content.series == ()
+    content = drawing(one, results([trial(success=0.5)]))
+    assert content.series == []
     assert [note.text for note in content.notes] == ["'baseline' and 'success' are not both numbers"]
 
 
 def test_costs_of_unlike_machines_are_named():
     trials = [trial(seed=seed, success=0.5, wall_seconds=60.0, device=f"gpu {seed}", lanes=1) for seed in range(2)]
     keys = {"kind": "curve", "x": "q", "split": "baseline"}
-    cost = gathered(panel(metric="wall_seconds", **keys), results(trials))
-    assert cost.merged == ("device (gpu 0, gpu 1)",)
-    assert gathered(panel(metric="success", **keys), results(trials)).merged == ()
+    cost = drawing(panel(metric="wall_seconds", **keys), results(trials))
+    assert cost.merged == ["device (gpu 0, gpu 1)"]
+    assert drawing(panel(metric="success", **keys), results(trials)).merged == []
 
 
 def test_a_value_axis_is_drawn_in_its_unit_and_from_its_limit():
@@ -687,7 +687,7 @@ def settings():
 
 
 def test_a_training_curve_is_drawn_for_the_best_setting_in_the_unit_of_its_axis():
-    content = gathered(HISTORY, settings())
+    content = drawing(HISTORY, settings())
     average, tail = content.series[0].lines
     assert average.points()["mean"].to_dict() == {50.0: 16.0, 100.0: 8.0}
     assert average.points()["count"].tolist() == [2, 2]
@@ -698,11 +698,11 @@ def test_a_training_curve_is_drawn_for_the_best_setting_in_the_unit_of_its_axis(
 
 
 def test_the_best_setting_has_the_best_mean_and_is_named():
-    (best,) = [note.text for note in gathered(HISTORY, settings()).notes if note.series == "Aq_R"]
+    (best,) = [note.text for note in drawing(HISTORY, settings()).notes if note.series == "Aq_R"]
     assert best == "best of 2 settings by reward (-8): center_learning_rate 0.01, 1 more have fewer seeds"
     assert "center_learning_rate 0.01" in said(composed(settings(), HISTORY)).replace("\n", " ")
     worst = HISTORY.model_copy(update={"best": Best(metric="reward", mode="min")})
-    assert "center_learning_rate 0.03" in gathered(worst, settings()).notes[0].text
+    assert "center_learning_rate 0.03" in drawing(worst, settings()).notes[0].text
 
 
 def test_entries_with_one_last_part_are_told_apart():
@@ -711,16 +711,16 @@ def test_entries_with_one_last_part_are_told_apart():
         spec = json.loads(each["spec"])
         spec |= {"optimizer": {"name": name}, "evaluation": {"seeds": seeds}, "objective": {"name": f"by_{name}"}}
         each["spec"] = json.dumps(spec)
-    best = gathered(HISTORY, walkers(trials)).best
-    assert best == ("Aq_R: best of 3 settings by reward (-5): objective by_pgpe, optimizer pgpe, evaluation.seeds 20",)
-    unlike = gathered(HISTORY.model_copy(update={"best": None}), walkers(trials)).merged
-    assert unlike == ("evaluation.seeds (10, 20); objective (by_pgpe, by_snes); optimizer (pgpe, snes)",)
+    best = drawing(HISTORY, walkers(trials)).best
+    assert best == ["Aq_R: best of 3 settings by reward (-5): objective by_pgpe, optimizer pgpe, evaluation.seeds 20"]
+    unlike = drawing(HISTORY.model_copy(update={"best": None}), walkers(trials)).merged
+    assert unlike == ["evaluation.seeds (10, 20); objective (by_pgpe, by_snes); optimizer (pgpe, snes)"]
 
 
 def test_a_setting_that_diverged_for_a_seed_is_not_the_best():
     rewards = {0.01: [-9.0, -7.0], 0.03: [math.inf, -12.0]}
     trials = [walker(seed=seed, rate=rate, reward=r) for rate, seeds in rewards.items() for seed, r in enumerate(seeds)]
-    (note,) = [note.text for note in gathered(HISTORY, walkers(trials)).notes if note.series == "Aq_R"]
+    (note,) = [note.text for note in drawing(HISTORY, walkers(trials)).notes if note.series == "Aq_R"]
     assert note.startswith("best of 1 settings by reward (-8): center_learning_rate 0.01")
 
 
@@ -732,12 +732,12 @@ def test_a_series_may_be_chosen_otherwise_than_its_panel():
         best={"metric": "reward"},
         series=[{"label": "a"}, {"label": "b", "best": {"metric": "reward", "mode": "min"}}],
     )
-    content = gathered(one, settings())
+    content = drawing(one, settings())
     # A setting competes with others at its own place on the axis alone, and there is one at each.
     assert [sorted(drawn.counts()) for drawn in content.series] == [[0.01, 0.03, 0.1]] * 2
-    assert content.notes == ()
+    assert content.notes == []
     by_seed = panel(**(one.model_dump(exclude={"x", "name"}) | {"x": "steps"}))
-    assert [drawn.lines[0].points()["mean"].tolist() for drawn in gathered(by_seed, settings()).series] == [
+    assert [drawn.lines[0].points()["mean"].tolist() for drawn in drawing(by_seed, settings()).series] == [
         [-8.0],
         [-9.0],
     ]
@@ -745,16 +745,16 @@ def test_a_series_may_be_chosen_otherwise_than_its_panel():
 
 def test_a_best_setting_needs_its_metric():
     missing = HISTORY.model_copy(update={"best": Best(metric="regret")})
-    (note,) = gathered(missing, settings()).notes
+    (note,) = drawing(missing, settings()).notes
     assert "no column 'regret'" in note.text
 
 
 def test_yardsticks_are_the_exact_values_of_the_task_that_is_drawn():
     stored = settings()
-    content = gathered(HISTORY, stored)
+    content = drawing(HISTORY, stored)
     assert ("none", "the task has no exact 'nothing'") in [(note.series, note.text) for note in content.notes]
     exact = tasks.gridworld.minmax.deterministic(Grid(2, 3, 4))
-    (line,) = references.exact_lines(HISTORY, content)
+    (line,) = content.exact
     assert line.value == -exact
     figure = composed(stored, HISTORY)
     assert any(list(line.get_ydata()) == [-exact, -exact] for line in figure.axes[0].lines)
@@ -770,16 +770,16 @@ def test_published_values_of_a_training_curve_stand_at_their_step():
 def test_a_curve_that_was_not_stored_is_named():
     one = HISTORY.model_copy(update={"metric": "regret", "tail": None, "published": ()})
     assert "no training curve 'regret' was stored (known: mean_loss, tail_loss)" in [
-        note.text for note in gathered(one, settings()).notes
+        note.text for note in drawing(one, settings()).notes
     ]
 
 
 def test_inputs_lie_row_by_row_from_the_first_cell():
-    content = gathered(CELLS, walkers([walker(seed=1, reward=-1.0), walker(seed=0, reward=-1.0)]))
+    content = drawing(CELLS, walkers([walker(seed=1, reward=-1.0), walker(seed=0, reward=-1.0)]))
     (one,) = content.series
     assert one.seed == 0
     assert np.array_equal(one.values, [[np.nan, 1, 2], [3, 4, 5]], equal_nan=True)
-    (other,) = gathered(CELLS.model_copy(update={"seed": 1}), walkers([walker(seed=1, reward=-1.0)])).series
+    (other,) = drawing(CELLS.model_copy(update={"seed": 1}), walkers([walker(seed=1, reward=-1.0)])).series
     assert other.values[1, 2] == 5.5
     figure = composed(walkers([walker(reward=-1.0)]), CELLS)
     assert len([patch for patch in figure.axes[0].patches if patch.get_hatch()]) == 1
@@ -795,7 +795,7 @@ def test_inputs_lie_row_by_row_from_the_first_cell():
     ],
 )
 def test_cells_that_cannot_be_laid_out_say_why(changes, reason):
-    (note,) = gathered(CELLS.model_copy(update=changes), walkers([walker(reward=-1.0)])).notes
+    (note,) = drawing(CELLS.model_copy(update=changes), walkers([walker(reward=-1.0)])).notes
     assert reason in note.text
 
 
@@ -803,18 +803,18 @@ def test_limits_of_a_map_may_be_a_column_of_its_trials():
     one = CELLS.model_copy(update={"limits": (0.0, "horizon")})
     figure = composed(walkers([walker(reward=-1.0)]), one)
     assert figure.axes[0].collections[0].get_clim() == (0, 4)
-    (note,) = gathered(CELLS.model_copy(update={"limits": (0.0, "end")}), walkers([walker(reward=-1.0)])).notes
+    (note,) = drawing(CELLS.model_copy(update={"limits": (0.0, "end")}), walkers([walker(reward=-1.0)])).notes
     assert "no column 'end'" in note.text
 
 
 def test_one_map_shows_one_training():
-    content = gathered(CELLS, settings())
-    assert content.series == ()
+    content = drawing(CELLS, settings())
+    assert content.series == []
     assert "3 trials with seed = 0 differ in center_learning_rate (" in content.notes[0].text
 
 
 def test_a_path_is_cut_where_a_walk_finds_the_target_or_is_at_its_longest():
-    ((arrived, lost),) = gathered(BOARD, walkers([walker(reward=-1.0)])).series
+    ((arrived, lost),) = drawing(BOARD, walkers([walker(reward=-1.0)])).series
     assert [walk.tolist() for walk in arrived.walks] == [
         [[0, 0], [0, 1], [0, 2], [1, 2]],
         [[0, 0], [1, 0], [1, 1], [1, 2]],
@@ -826,7 +826,7 @@ def test_a_path_is_cut_where_a_walk_finds_the_target_or_is_at_its_longest():
 
 
 def test_a_target_outside_the_grid_is_refused():
-    (note,) = gathered(BOARD.model_copy(update={"target": (1, 1)}), walkers([walker(reward=-1.0)])).notes
+    (note,) = drawing(BOARD.model_copy(update={"target": (1, 1)}), walkers([walker(reward=-1.0)])).notes
     assert note.text == "row 1, column 1 is no input of a grid of 2 x 3"
 
 
@@ -842,7 +842,7 @@ def test_every_panel_is_written_alone_and_with_its_row(tmp_path):
         f"{name}.{suffix}" for name in ("5A", "5B", "5C", "9", "figure-5") for suffix in ("png", "pdf")
     )
     assert sorted(report.paths) == sorted(tmp_path.iterdir())
-    assert report.notes == ()
+    assert report.notes == []
 
 
 def test_no_half_of_a_figure_stays(tmp_path):
@@ -925,7 +925,7 @@ def test_what_nobody_would_read_to_its_end_is_cut_and_says_so():
     found = unlike(12)
     shown = panel(kind="curve", x="q", metric="success", series=[{"label": "all"}])
     assert "merged: 12 entries differ; see the notes" in said(composed(found, shown))
-    (note,) = gathered(shown, found).notes
+    (note,) = drawing(shown, found).notes
     assert "some_long_entry_11" in note.text
     best = panel(kind="curve", x="q", metric="success", best={"metric": "success"}, series=[{"label": WORDS}])
     assert "… (see the notes)" in said(composed(unlike(60), best))
@@ -972,7 +972,7 @@ def test_zero_on_a_logarithmic_axis_is_shown_or_told(kind, qs, values, scales, r
     figure = composed(found, shown)
     (axes,) = [axes for axes in figure.axes if axes.axison]
     assert (axes.get_xscale(), axes.get_yscale()) == scales
-    notes = " ".join(note.text for note in gathered(shown, found).notes)
+    notes = " ".join(note.text for note in drawing(shown, found).notes)
     for remark in remarks:
         assert remark in said(figure).replace("\n", " ")
         assert remark in notes

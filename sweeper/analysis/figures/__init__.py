@@ -75,7 +75,7 @@ def note_lines(notes: Iterable[Note]) -> list[tuple[tuple[str, ...], str]]:
 
 def drawing(panel: Panel, results: Results) -> Drawing:
     """The panel with its numbers."""
-    return KINDS[panel.kind].of(panel, results)
+    return KINDS[panel.kind](panel, results)
 
 
 def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteName = "paper") -> FigureReport:
@@ -89,9 +89,9 @@ def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteN
         part = attempted(panel.name, notes, lambda panel=panel: drawing(panel, results))
         if part is None:
             continue
-        notes += part.content.notes
+        notes += part.notes
         comparisons += attempted(panel.name, notes, part.compare) or []
-        if part.content and (written := _written([part], panel.name, out / panel.name, palette, notes)):
+        if part.series and (written := _written([part], panel.name, out / panel.name, palette, notes)):
             paths += written
             drawn.append(part)
     for figure, row in _by_figure(drawn).items():

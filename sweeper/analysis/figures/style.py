@@ -53,11 +53,6 @@ HATCHED: dict[str, Any] = {"facecolor": "#f2f2f2", "edgecolor": "#b5b5b5", "hatc
 """The look of places without data."""
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Palettes
-# --------------------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Look:
     """A palette: the shade of every colour name, and the markers that its series take in turn."""
@@ -90,11 +85,6 @@ PALETTES: dict[PaletteName, Look] = {
         markers=("o", "s", "^", "D", "v", "P", "X"),
     ),
 }  # fmt: skip
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Text
-# --------------------------------------------------------------------------------------------------------------------
 
 
 COUNT = "count"
@@ -153,11 +143,6 @@ def scale_for(wanted: str, values: Iterable[float], name: str) -> tuple[str, str
     if lost == len(finite):
         return "linear", f"{name} is linear, as no value is above 0"
     return "log", f"{counted(lost, 'value')} of 0 or less not shown, as {name} is logarithmic"
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Axes without a canvas
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class Scale(NamedTuple):

@@ -122,7 +122,7 @@ def _figure(section: Section, drawing: Drawing, png: Path, notes: tuple[str, ...
     panel = drawing.panel
     by_series = _series_kinds(section, panel)
     kinds = frozenset().union(*by_series.values()) if by_series else _kinds(section.results, panel.where)
-    caption, trials = figures.plain(panel.title), drawing.content.trials
+    caption, trials = figures.plain(panel.title), drawing.trials
     return _shown(panel.name, caption, trials, drawing.alternative(), png, kinds, notes)
 
 
