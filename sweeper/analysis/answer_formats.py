@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from sweeper.analysis.json_values import csv_table, json_texts, json_value
 from sweeper.analysis.results import extra_metrics, names_of
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import Column, Form, Table, narrowed, terminal, texts, width
+from sweeper.analysis.views import csv_table, json_texts, json_value
 from sweeper.messages import printable
 from sweeper.store.store import TRIALS
 from sweeper.trial.columns import COLUMNS, METRICS, TIMINGS

@@ -30,10 +30,10 @@ STATUSES = ("finished", "stopped", "failed")
 
 
 class Mean(NamedTuple):
-    """A metric over the training seeds of a setting: mean, standard deviation (of a sample), lowest and highest."""
+    """A metric over the training seeds of a setting."""
 
     mean: float
-    deviation: float | None  # of several training seeds
+    deviation: float | None  # standard deviation of a sample; None of a single training seed
     lowest: float
     highest: float
     jumps: bool = False  # whether the metric is a percentile that is 0 for some training seeds and 1 for others
@@ -116,11 +116,11 @@ def settings(trials: pd.DataFrame) -> list[Setting]:
         for status, rows in every.groupby("status", sort=False)
     ]
     paths = varying([setting.entries for setting in grouped])
-    return sorted(grouped, key=lambda setting: _order(setting, paths))
 
+    def order(setting: Setting) -> list[Any]:
+        return [*(value_order(setting.entries.get(path)) for path in paths), STATUSES.index(setting.status)]
 
-def _order(setting: Setting, paths: Sequence[str]) -> tuple[Any, ...]:
-    return (*(value_order(setting.entries.get(path)) for path in paths), STATUSES.index(setting.status))
+    return sorted(grouped, key=order)
 
 
 def entry_column(name: str, values: Iterable[Any]) -> Column:
@@ -167,13 +167,13 @@ def fitting(table: Table, most: int) -> Table:
 
 def settings_table(
     listed: Sequence[Setting],
-    leading: Sequence[tuple[Column, Sequence[Any]]] = (),
+    ranks: Sequence[int] = (),
     first: str = "",
     most: int = MAX_ROWS,
 ) -> Table:
     """At least one setting as a table, in the order given; a note says how many are left out.
 
-    Before the entries stand the `leading` columns, each with a value for each setting; `first` is the first metric.
+    `ranks` are those of the settings, if they have any; `first` is the first metric.
     """
     trials = pd.concat([setting.rows for setting in listed])
     records = [setting.entries for setting in listed]
@@ -184,7 +184,7 @@ def settings_table(
         metrics = [first, *(name for name in metrics if name != first)]
     several = len({setting.status for setting in listed}) > 1
     columns = [
-        *(column for column, _ in leading),
+        *([Column("rank", VALUE)] if ranks else []),
         *(entry_column(names[path], (record.get(path) for record in records)) for path in paths[:MAX_VARYING]),
         Column("seeds", VALUE),
         *([Column("status", STATUS)] if several else []),
@@ -192,7 +192,7 @@ def settings_table(
     ]
     rows = [
         (
-            *(values[place] for _, values in leading),
+            *ranks[place : place + 1],
             *(setting.entries.get(path) for path in paths[:MAX_VARYING]),
             len(setting.rows),
             *([setting.status] if several else []),
@@ -215,11 +215,9 @@ def settings_table(
 def _title(listed: Sequence[Setting]) -> str:
     """The entries that all settings share, such as "coloring · transformer · 5,000 steps · finished"."""
 
-    def shared(path: str) -> list[Any]:
-        values = {setting.entries.get(path) for setting in listed}
-        return [value for value in values if len(values) == 1 and value is not None]
+    def values(path: str) -> set[Any]:
+        return {setting.entries.get(path) for setting in listed}
 
-    parts = [*shared("task.name"), *shared("model.name"), *shared("baseline")]
-    parts += [counted(steps, "step") for steps in shared("steps")]
-    statuses = {setting.status for setting in listed}
-    return " · ".join([*parts, *(statuses if len(statuses) == 1 else ())])
+    steps = {counted(count, "step") for count in values("steps")}
+    parts = [*map(values, ("task.name", "model.name", "baseline")), steps, {setting.status for setting in listed}]
+    return " · ".join(part for shared in parts if len(shared) == 1 for part in shared if part is not None)

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from sweeper.analysis.best_setting import ending
+from sweeper.analysis.ranking import ending
 from sweeper.analysis.table import texts
 from sweeper.space import search_space
 from sweeper.store.store import Store
