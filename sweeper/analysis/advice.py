@@ -144,14 +144,14 @@ def _seeds_row(setting: SharedEntries, rows: pd.DataFrame) -> tuple[object, ...]
     seeds, spent = by_m["seed"].nunique(), by_m[costs].mean()
     tails = measured.groupby(["m", "seed"])[tail.name].mean().groupby("m").mean()
     best = tails.idxmax() if tail.high_is_good else tails.idxmin()
-    telling = (tails != 0).any()  # else nothing tells the values of m apart
+    telling = bool((tails != 0).any())  # else nothing tells the values of m apart
     enough = next(m for m in tails.index if as_good(tail, tails[m], tails[best])) if telling else None
     both = [best] if enough is None else [enough, best]
     devices = rows["device"].nunique()
     remarks = [
         *["all tails 0"] * (not telling),
-        *["largest tried"] * (enough == tails.index[-1]),
-        *["one seed"] * (seeds[both].min() == 1),
+        *["largest tried"] * bool(enough == tails.index[-1]),
+        *["one seed"] * bool(seeds[both].min() == 1),
         *[f"{devices} devices"] * (devices > 1),
     ]
     return (

@@ -4,12 +4,9 @@ A row of the store has fixed columns, and two columns of JSON: `spec`, the speci
 `extra_metrics`, the metrics without a column of their own. This module alone turns the two into named columns. SQL,
 figures, page, advice and the table at the end of a sweep all read these columns.
 
-Names:
-    - `sweeper.trial.entry_names` has the names of entries.
-    - A metric whose name is taken is called `metrics.<name>`.
-
-Values: numbers are numbers, also the infinities and NaN that JSON spells out, and lists are tuples. An entry that a
-trial does not have is None.
+`sweeper.trial.entry_names` has the names of entries; a metric whose name is taken is called `metrics.<name>`. Numbers
+are numbers, also the infinities and NaN that JSON spells out, and lists are tuples. An entry that a trial does not have
+is None.
 """
 
 import functools
@@ -27,20 +24,15 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from sweeper.store.evaluations import IN_FILE, evaluations_table, stored_evaluations
-from sweeper.store.store import TRIALS, Store
+from sweeper.store.store import CURVES, TRIALS, Store
 from sweeper.trial import plugins, trial_spec
 from sweeper.trial.columns import METRICS
 from sweeper.trial.contracts import Task
 from sweeper.trial.entry_names import CARRIED, TAKEN, decoded, entries, entry_names, last_part
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
-CURVE_COLUMNS = ["trial_id", "step", "metric", "value"]
-
 CACHED = 2**14
 """Largest number of tasks that are cached, and of values of an outcome that are not rounded."""
-
-
-# Columns
 
 
 def current(rows: pa.Table) -> pa.Table:
@@ -158,9 +150,6 @@ def value_order(value: Any) -> tuple[int, float, str]:
     return (1, float(value), "") if is_number(value) else (2, 0.0, str(value))
 
 
-# Columns of JSON
-
-
 def extra_metrics(text: str | None) -> dict[str, float]:
     """The metrics of a row that have no column of their own."""
     return {name: decoded(value) for name, value in from_json(text).items()} if isinstance(text, str) else {}
@@ -171,14 +160,6 @@ def _spelled_out(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_spelled_out(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def trial_of(spec: str) -> TrialSpec | None:
-    """The trial of a specification; None if this checkout cannot make it, as where it lacks the task."""
-    try:
-        return TrialSpec.model_validate_json(spec)
-    except (plugins.PluginError, ValidationError):
-        return None
 
 
 def task_of(spec: str) -> Task | None:
@@ -193,9 +174,6 @@ def _task(text: str) -> Task | None:
         return plugins.load("task", fields["name"]).model_validate(fields)
     except (plugins.PluginError, ValidationError):
         return None
-
-
-# Trials
 
 
 def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> list[float] | None:
@@ -229,33 +207,29 @@ class Results:
     def of_store(cls, store: Store, rows: pa.Table | None = None) -> "Results":
         """The finished trials of the current versions; `rows` are the rows of the store, if they are read already."""
 
+        rows = current(store.trials() if rows is None else rows)
+
         @functools.lru_cache(maxsize=1)  # the steps of a walk are columns of one table
         def table(trial_id: str) -> pa.Table:
             return store.outcomes([trial_id])
 
         def outcomes(trial_id: str, name: str) -> np.ndarray | None:
             stored = table(trial_id)
-            if name not in stored.column_names or not stored.num_rows:
-                return None
-            return stored.column(name).to_numpy()
-
-        def curves(trial_ids: Sequence[str]) -> pd.DataFrame:
-            return store.curves(trial_ids).to_pandas()
-
-        table_of_trials = current(store.trials() if rows is None else rows)
+            return stored[name].to_numpy() if stored.num_rows and name in stored.column_names else None
 
         @functools.cache  # panels share it
         def evaluations() -> pd.DataFrame:
-            return named_frame(evaluation_rows(store, table_of_trials).to_pandas())
+            return named_frame(evaluation_rows(store, rows).to_pandas())
 
-        return replace(cls.of_frame(table_of_trials.to_pandas(), outcomes, curves), evaluations=evaluations)
+        made = cls.of_frame(rows.to_pandas(), outcomes, lambda trial_ids: store.curves(trial_ids).to_pandas())
+        return replace(made, evaluations=evaluations)
 
     @classmethod
     def of_frame(
         cls,
         rows: pd.DataFrame,
         outcomes: Callable[[str, str], np.ndarray | None],
-        curves: Callable[[Sequence[str]], pd.DataFrame] = lambda _: pd.DataFrame(columns=CURVE_COLUMNS),
+        curves: Callable[[Sequence[str]], pd.DataFrame] = lambda _: pd.DataFrame(columns=CURVES.names),
     ) -> "Results":
         """The finished trials among rows of a store in a pandas frame."""
         every = named_frame(rows)
@@ -270,7 +244,7 @@ class Results:
         rows = self.evaluations()
         if rows.empty:
             return replace(self, trials=self.trials[:0])
-        return replace(self, trials=rows[rows["trial_id"].isin(set(self.trials["trial_id"]))].reset_index(drop=True))
+        return replace(self, trials=rows).only(self.trials["trial_id"])
 
     def distribution(self, trial_id: str, outcome: str) -> tuple[np.ndarray, np.ndarray] | None:
         """The different values of an outcome of a trial, rising, and how many inputs have each; None if not stored.
@@ -279,20 +253,14 @@ class Results:
         """
         key = (trial_id, outcome)
         if key not in self._distributions:
-            values = self.outcomes(trial_id, outcome)
-            self._distributions[key] = None if values is None else _distribution(values)
+            stored = self.outcomes(trial_id, outcome)
+            values = np.asarray([] if stored is None else stored, float)
+            distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+            if len(distinct) > CACHED:
+                distinct, counts = np.unique(values[~np.isnan(values)].round(3), return_counts=True)
+            self._distributions[key] = (distinct, counts) if len(distinct) else None
         return self._distributions[key]
 
-
-def _distribution(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    values = np.asarray(values, float)
-    distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    if len(distinct) > CACHED:
-        distinct, counts = np.unique(values[~np.isnan(values)].round(3), return_counts=True)
-    return (distinct, counts) if len(distinct) else None
-
-
-# Evaluations
 
 OF_EVALUATION = [name for name in IN_FILE.names if name in TRIALS.names and name != "schema_version"]
 """Columns that an evaluation has under the name that they have in a row of a trial."""

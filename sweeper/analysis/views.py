@@ -110,9 +110,7 @@ VIEWS = {
     "trials": View(trials, TRIALS),
     "all_trials": View(lambda store: annotated(store, named(store.trials())), TRIALS),
     "sweeps": View(sweeps, SWEEPS),
-    "evaluations": View(
-        lambda store: annotated(store, named(evaluation_rows(store, current(store.trials())))), TRIALS.empty_table()
-    ),
+    "evaluations": View(lambda store: annotated(store, named(evaluation_rows(store, current(store.trials())))), TRIALS),
     "curves": View(Store.curves, CURVES),
     "outcomes": View(Store.outcomes, OUTCOMES),
 }
