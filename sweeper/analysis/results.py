@@ -31,8 +31,7 @@ from sweeper.trial.contracts import Task
 from sweeper.trial.entry_names import CARRIED, TAKEN, decoded, entries, entry_names, last_part
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
-CACHED = 2**14
-"""Largest number of tasks that are cached, and of values of an outcome that are not rounded."""
+CACHED = 2**14  # largest number of tasks that are cached, and of values of an outcome that are not rounded
 
 
 def current(rows: pa.Table) -> pa.Table:

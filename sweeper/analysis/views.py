@@ -41,8 +41,7 @@ ViewName = Literal["trials", "evaluations", "curves", "outcomes"]
 
 FORMATS = (".parquet", ".csv")
 
-TOGETHER = 16
-"""Trials whose outcomes are in memory at a time; those of a colouring trial take eight million bytes."""
+TOGETHER = 16  # trials whose outcomes are in memory at a time; those of a colouring trial take eight million bytes
 
 
 def trials(store: Store) -> pa.Table:

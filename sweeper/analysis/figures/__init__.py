@@ -37,8 +37,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FAILED = "could not be drawn"
-"""The beginning of a note about a figure whose drawing raised an exception."""
+FAILED = "could not be drawn"  # the beginning of a note about a figure whose drawing raised an exception
 
 KINDS: dict[str, type[Drawing]] = {
     "curve": Curves,

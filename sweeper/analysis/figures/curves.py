@@ -16,11 +16,8 @@ from sweeper.panels.kinds import CurvePanel, HistoryPanel
 from sweeper.panels.series import CurveSeries
 from sweeper.trial.columns import TIMINGS
 
-MOST_ROWS = 8
-"""Most rows of seed counts above the axes."""
-
-MARKERS = 7
-"""Markers along a training curve, where the palette tells series apart by them."""
+MOST_ROWS = 8  # most rows of seed counts above the axes
+MARKERS = 7  # markers along a training curve, where the palette tells series apart by them
 
 
 class Curves(Lines[CurvePanel]):

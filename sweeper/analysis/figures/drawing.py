@@ -20,11 +20,8 @@ from sweeper.analysis.results import Results
 from sweeper.panels.kinds import Panel
 from sweeper.panels.series import Series
 
-WIDTH = 2.75
-"""Width of axes in inches, unless a kind gives another."""
-
-MOST_DIFFERENT = 4
-"""Most entries that a footer names where trials that differ are merged; the notes name all."""
+WIDTH = 2.75  # width of axes in inches, unless a kind gives another
+MOST_DIFFERENT = 4  # most entries that a footer names where trials that differ are merged; the notes name all
 
 PanelT = TypeVar("PanelT", bound=Panel)
 SeriesT = TypeVar("SeriesT", bound=Series)

@@ -26,11 +26,8 @@ from sweeper.messages import counted
 from sweeper.panels.kinds import BoardPanel, CellsPanel
 from sweeper.panels.series import Series
 
-WIDTHS = (0.9, 4.1)
-"""Least and largest width in inches of a map, which otherwise follows from its number of cells."""
-
-NUMBERED = 8
-"""Largest number of rows and columns whose values are also written into the cells."""
+WIDTHS = (0.9, 4.1)  # least and largest width in inches of a map, which otherwise follows from its number of cells
+NUMBERED = 8  # largest number of rows and columns whose values are also written into the cells
 
 
 @dataclass(frozen=True)

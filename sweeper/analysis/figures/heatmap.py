@@ -24,11 +24,8 @@ from sweeper.panels.formulas import is_text
 from sweeper.panels.kinds import HeatmapPanel
 from sweeper.panels.series import Series
 
-COLUMN = 0.2
-"""Least width of a column, in inches."""
-
-MAP = 1.5
-"""Least width of a map, in inches."""
+COLUMN = 0.2  # least width of a column, in inches
+MAP = 1.5  # least width of a map, in inches
 
 
 @dataclass(frozen=True)

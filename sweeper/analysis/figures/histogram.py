@@ -166,8 +166,7 @@ def _peak(shares: np.ndarray, edges: np.ndarray) -> float:
 # A success is a share of seeds or of votes, so that it has few values: votes of 5 among 100 seeds reach multiples of
 # 5 % only, and leave every fifth bin of 4 % empty. Such a column gets one bin for each of its values.
 
-BINS = 25
-"""Number of equal bins, unless a panel gives another or the values cannot fill them."""
+BINS = 25  # number of equal bins, unless a panel gives another or the values cannot fill them
 
 FEWEST, MOST = 10, 50
 """Steps between 0 and 1 for which every value gets a bin: with fewer, values stand apart in any bins; with more, equal

@@ -21,8 +21,7 @@ from sweeper.panels.series import PublishedCurve, PublishedHistogram
 CLOSE = 4.0
 """Crosses nearer to each other than this number of points are set side by side, so that neither hides the other."""
 
-MARK = "published"
-"""The group id of crosses among the lines of their axes."""
+MARK = "published"  # the group id of crosses among the lines of their axes
 
 PUBLISHED_ONLY = " (published only)"
 """The addition in the legend to the label of a series that has crosses and nothing else."""

@@ -24,8 +24,7 @@ from sweeper.panels.axes import Color, PointAxis
 from sweeper.panels.kinds import ScatterPanel
 from sweeper.panels.series import ColoredSeries
 
-FEWEST = 5
-"""With fewer points than this a rank correlation says nothing."""
+FEWEST = 5  # with fewer points than this a rank correlation says nothing
 
 
 @dataclass(frozen=True)

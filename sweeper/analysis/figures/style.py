@@ -44,8 +44,7 @@ RC: dict[Any, Any] = {
     "pdf.fonttype": 42,  # text in the PDF stays text
 }
 
-SMALL = 7
-"""Font size of seed counts and footers, in points."""
+SMALL = 7  # font size of seed counts and footers, in points
 
 FAINT = "#555555"
 
@@ -87,8 +86,7 @@ PALETTES: dict[PaletteName, Look] = {
 }  # fmt: skip
 
 
-COUNT = "count"
-"""The group id of texts that are left out where they would run into their neighbour (`layout`)."""
+COUNT = "count"  # the group id of texts that are left out where they would run into their neighbour (`layout`)
 
 
 def above(axes: Axes, text: str, x: float | int, height: float | int, aside: float | int = 0, **look: Any) -> None:

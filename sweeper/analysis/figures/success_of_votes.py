@@ -27,16 +27,14 @@ from sweeper.panels.kinds import VotesPanel
 from sweeper.trial.entry_names import entries
 from sweeper.trial.metrics import estimate_of, metric_named
 
-MOST = 300
-"""Least number of votes at the end of the axis: bounds are above 0 only for many votes."""
+MOST = 300  # least number of votes at the end of the axis: bounds are above 0 only for many votes
 
 TICKS = (1, 3, 10, 30, 100, 300, 1000, 3000)
 
 DOTTED: dict[str, Any] = {"linestyle": (0, (1, 1.2)), "linewidth": 1.2}
 """The line of a bound."""
 
-ERRORS = 2.0
-"""Length of an error bar to either side, in standard errors."""
+ERRORS = 2.0  # length of an error bar to either side, in standard errors
 
 
 class VoteCurves(Lines[VotesPanel]):
