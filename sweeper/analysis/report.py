@@ -1,9 +1,7 @@
 """A report on a store: figures, advice on m and votes, and a comparison with published values.
 
-`sweeper.analysis.report_sources` chooses the panels, and the trials that they show.
-
-Of a search that draws its settings the report has parameter importance and parallel coordinates, whether the search
-declares panels or not.
+`sweeper.analysis.report_sources` chooses the panels, and the trials that they show. Of a search that draws its settings
+the report has parameter importance and parallel coordinates, whether the search declares panels or not.
 
 The figures of a sweep go to a folder of that sweep, figures of several sweeps to the folder above, and with `--compare`
 the comparison of all published numbers to `comparison.csv` and `comparison.md`. With `--html` all of these, and the
@@ -54,13 +52,11 @@ class ReportOptions:
 
 
 class Reported(NamedTuple):
-    """What came out of a report: whether anything was drawn, and what writes the page once more.
+    """What came out of a report."""
 
-    The page then has the same figures and trials, and the training curves of now. Its argument is `every` below.
-    """
-
-    drawn: bool
-    write_page: Callable[[int | None], None] | None = None
+    drawn: bool  # whether anything was
+    # Writes the page once more, with the same figures and trials, and the training curves of now; takes `every`
+    write_page: Callable[[int | None], None] | None
 
 
 def _make_folder(folder: Path, proposal: str = "") -> None:

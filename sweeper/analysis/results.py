@@ -9,6 +9,7 @@ are numbers, also the infinities and NaN that JSON spells out, and lists are tup
 is None.
 """
 
+import contextlib
 import functools
 import json
 import math
@@ -130,10 +131,8 @@ def column(values: Sequence[Any]) -> pa.Array:
     if any(isinstance(value, float) for value in present) and all(map(is_number, present)):
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     if len({type(value) for value in present}) <= 1:
-        try:
+        with contextlib.suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             return pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            pass
     return pa.array([None if value is None else json.dumps(_spelled_out(value)) for value in values])
 
 

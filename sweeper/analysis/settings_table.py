@@ -183,19 +183,20 @@ def settings_table(
     if first in trials:
         metrics = [first, *(name for name in metrics if name != first)]
     several = len({setting.status for setting in listed}) > 1
+    shown = paths[:MAX_VARYING]
     columns = [
-        *([Column("rank", VALUE)] if ranks else []),
-        *(entry_column(names[path], (record.get(path) for record in records)) for path in paths[:MAX_VARYING]),
+        *[Column("rank", VALUE)] * bool(ranks),
+        *(entry_column(names[path], (record.get(path) for record in records)) for path in shown),
         Column("seeds", VALUE),
-        *([Column("status", STATUS)] if several else []),
+        *[Column("status", STATUS)] * several,
         *(Column(name, MEAN) for name in metrics),
     ]
     rows = [
         (
             *ranks[place : place + 1],
-            *(setting.entries.get(path) for path in paths[:MAX_VARYING]),
+            *(setting.entries.get(path) for path in shown),
             len(setting.rows),
-            *([setting.status] if several else []),
+            *[setting.status] * several,
             *map(setting.mean, metrics),
         )
         for place, setting in enumerate(listed[:most])

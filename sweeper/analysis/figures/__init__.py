@@ -1,15 +1,14 @@
 """Panels drawn from a store as PNG and PDF.
 
-A kind is a subclass of `drawing.Drawing`, and `layout` puts drawings on a canvas. Kinds know no task, no paper and no
-store. A new kind is one more subclass and one more line in `KINDS`, beside its record in `sweeper.panels.kinds`.
+A kind is a subclass of `drawing.Drawing`, and `layout` puts drawings on a canvas. A new kind is one more subclass and
+one more line in `KINDS`, beside its record in `sweeper.panels.kinds`.
 
 Every panel is drawn alone; panels that name the same `figure` are drawn side by side as well, also those of several
-search spaces, and share a legend with neighbours of the same series. Series without data are named in the notes of the
-`FigureReport`; their published values are drawn all the same. Panels without data in any series are not drawn. A panel
-that cannot be drawn is a note too: no figure ends a sweep or a report.
+search spaces. Series without data are named in the notes of the `FigureReport`; their published values are drawn all
+the same. Panels without data in any series are not drawn. A panel that cannot be drawn is a note too: no figure ends a
+sweep or a report.
 """
 
-import itertools
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -118,16 +117,13 @@ def draw_together(
     not be told apart, so that a figure with two of them is left to the single reports. A figure that could not be drawn
     is a note.
     """
-    rows: dict[str, list[list[Drawing]]] = {}
-    for report in reports:
-        for figure, row in _by_figure(report.drawn).items():
-            rows.setdefault(figure, []).append(row)
     paths: list[Path] = []
     notes: list[Note] = []
-    for figure, parts in rows.items():
-        row = sorted(itertools.chain.from_iterable(parts), key=lambda part: part.panel.name)
-        if len(parts) > 1 and len({part.panel.name for part in row}) == len(row):
+    for figure, row in _by_figure(part for report in reports for part in report.drawn).items():
+        several = sum(any(part.panel.figure == figure for part in report.drawn) for report in reports) > 1
+        if several and len({part.panel.name for part in row}) == len(row):
             out.mkdir(parents=True, exist_ok=True)
+            row.sort(key=lambda part: part.panel.name)
             paths += _written(row, figure, out / f"figure-{figure}", palette, notes)
     return paths, notes
 
