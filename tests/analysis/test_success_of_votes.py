@@ -8,7 +8,6 @@ import pytest
 
 from sweeper.analysis.figures import drawing
 from sweeper.analysis.vote_bounds import success_promised
-from sweeper.panels.kinds import VotesPanel
 from tests.analysis.made_up_figures import composed, legends, panel, results, said, trial
 
 WRONG = 3**10 - (2**10 + 2)  # colourings of a cycle of ten that are not proper
@@ -21,16 +20,11 @@ def voters(seed=0, margin=0.5, **changes):
     return trial(seed=seed, extra=measured | changes)
 
 
-def test_a_votes_panel_draws_the_estimates_by_default():
-    assert isinstance(VOTES, VotesPanel)
+def test_a_votes_panel_draws_the_estimates_by_default_and_on_demand_the_votes_of_the_paper():
     (series,) = drawing(VOTES, results([voters(0), voters(1)])).series
-    average, tail = series.lines
-    assert average.points()["mean"].to_dict() == pytest.approx({1: 0.8, 3: 0.86, 30: 0.9})
-    assert tail.points()["mean"].to_dict() == pytest.approx({1: 0.6, 3: 0.65, 30: 0.7})
-    assert tail.tail
-
-
-def test_votes_of_the_paper_can_be_drawn_too():
+    average, tail = (line.points()["mean"].to_dict() for line in series.lines)
+    assert average == pytest.approx({1: 0.8, 3: 0.86, 30: 0.9})
+    assert tail == pytest.approx({1: 0.6, 3: 0.65, 30: 0.7})
     majority = panel(kind="votes", metric="majority", tail="majority_p5", split="baseline")
     (series,) = drawing(majority, results([trial(majority_5=0.7, majority_30=0.9, majority_30_p5=0.5)])).series
     assert [line.points()["mean"].to_dict() for line in series.lines] == [{5: 0.7, 30: 0.9}, {30: 0.5}]
@@ -90,12 +84,14 @@ def test_of_several_evaluations_of_a_network_the_one_with_the_most_seeds_counts(
     assert content.merged == []
 
 
-def test_without_evaluations_the_panel_says_what_makes_them():
-    content = drawing(VOTES.model_copy(update={"rows": "evaluations"}), results([voters()]))
-    assert "python -m sweeper.evaluate" in content.notes[0].text
-
-
-def test_votes_that_were_not_measured_are_named():
-    content = drawing(VOTES, results([trial(success=0.5)]))
-    assert not content.series
-    assert "'votes_<k>' was not measured for any number k of votes" in content.notes[0].text
+@pytest.mark.parametrize(
+    ("rows", "note"),
+    [
+        ("evaluations", "python -m sweeper.evaluate"),
+        ("trials", "'votes_<k>' was not measured for any number k of votes"),
+    ],
+)
+def test_what_a_panel_of_votes_lacks_is_named(rows, note):
+    content = drawing(VOTES.model_copy(update={"rows": rows}), results([trial(success=0.5)]))
+    assert content.series == []
+    assert note in content.notes[0].text
