@@ -136,31 +136,33 @@ def _seeds_row(setting: SharedEntries, rows: pd.DataFrame) -> tuple[object, ...]
     """The row of trials that differ in m and the training seed; empty of trials with one m."""
     task = task_of(rows["spec"].iloc[0])
     tail = SUCCESS.tail if task is None else task.abilities().tail_metric
-    measured = (rows.dropna(subset=[tail.name]) if tail.name in rows else rows[:0]).astype({"m": int})
-    costs = ["cpu_seconds", "steps_per_second"]
-    by_m = measured.groupby("m")
-    if len(by_m) < 2:
+    measured = rows.dropna(subset=[tail.name]) if tail.name in rows else rows[:0]
+    tried = {int(m): group for m, group in measured.groupby("m")}  # pyright: ignore[reportArgumentType]
+    if len(tried) < 2:
         return ()
-    seeds, spent = by_m["seed"].nunique(), by_m[costs].mean()
-    tails = measured.groupby(["m", "seed"])[tail.name].mean().groupby("m").mean()
-    best = tails.idxmax() if tail.high_is_good else tails.idxmin()
-    telling = bool((tails != 0).any())  # else nothing tells the values of m apart
-    enough = next(m for m in tails.index if as_good(tail, tails[m], tails[best])) if telling else None
+    seeds = {m: group["seed"].nunique() for m, group in tried.items()}
+    tails = {m: float(group.groupby("seed")[tail.name].mean().mean()) for m, group in tried.items()}
+    best = (max if tail.high_is_good else min)(tails, key=tails.__getitem__)
+    telling = any(tails.values())  # else nothing tells the values of m apart
+    enough = next(m for m, value in tails.items() if as_good(tail, value, tails[best])) if telling else None
     both = [best] if enough is None else [enough, best]
     devices = rows["device"].nunique()
     remarks = [
         *["all tails 0"] * (not telling),
-        *["largest tried"] * bool(enough == tails.index[-1]),
-        *["one seed"] * bool(seeds[both].min() == 1),
+        *["largest tried"] * (enough == max(tails)),
+        *["one seed"] * (min(seeds[m] for m in both) == 1),
         *[f"{devices} devices"] * (devices > 1),
     ]
     return (
         *setting,
-        tuple(tails.index),
+        tuple(tails),
         None if enough is None else (enough, tails[enough], tail),
         None if enough is None else (best, tails[best], tail),
-        *(None if enough is None else tuple(spent.loc[both, name]) for name in costs),
-        (seeds.min(), seeds.max()),
+        *(
+            None if enough is None else tuple(tried[m][name].mean() for m in both)
+            for name in ("cpu_seconds", "steps_per_second")
+        ),
+        (min(seeds.values()), max(seeds.values())),
         ", ".join(remarks),
     )
 

@@ -100,10 +100,11 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     if html is not None:
         shown, of_sweeps = [*settings_tables(rows, drawn_from), *tables], () if options.spaces else options.sweeps
 
-        def write_page(every: int | None) -> None:
+        def write(every: int | None) -> None:
             page.write(html, page.render(store, rows, sections, shown, of_sweeps, every))
 
-        write_page(every)
+        write_page = write
+        write(every)
         printer.line(f"page: {html}")
     if not paths:
         printer.line("nothing to draw: no panel or search of these sweeps has a finished trial")

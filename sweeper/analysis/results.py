@@ -204,8 +204,7 @@ class Results:
     @classmethod
     def of_store(cls, store: Store, rows: pa.Table | None = None) -> "Results":
         """The finished trials of the current versions; `rows` are the rows of the store, if they are read already."""
-
-        rows = current(store.trials() if rows is None else rows)
+        trials = current(store.trials() if rows is None else rows)
 
         @functools.lru_cache(maxsize=1)  # the steps of a walk are columns of one table
         def table(trial_id: str) -> pa.Table:
@@ -217,9 +216,9 @@ class Results:
 
         @functools.cache  # panels share it
         def evaluations() -> pd.DataFrame:
-            return named_frame(evaluation_rows(store, rows).to_pandas())
+            return named_frame(evaluation_rows(store, trials).to_pandas())
 
-        made = cls.of_frame(rows.to_pandas(), outcomes, lambda trial_ids: store.curves(trial_ids).to_pandas())
+        made = cls.of_frame(trials.to_pandas(), outcomes, lambda trial_ids: store.curves(trial_ids).to_pandas())
         return replace(made, evaluations=evaluations)
 
     @classmethod

@@ -129,9 +129,9 @@ def _cell(column: Column, value: Any) -> Cell:
     form, text = column.form, column.text(value)
     if isinstance(value, datetime.datetime):
         return Cell(minute(value), form.look)
-    if form.look == "range" and value is not None:
+    if value is not None and form.look == "range":
         return Cell(text, form.look, None, tuple(value))
-    if form.look == "bar":
+    if value is not None and form.look == "bar":
         whole = sum(value.values())
         return Cell(text, form.look, None, tuple((name, part / whole) for name, part in value.items()) if whole else ())
     if value is None or not form.numeric:
