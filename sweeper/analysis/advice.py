@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from sweeper.analysis.results import Results, task_of, value_order
+from sweeper.analysis.results import Results, abilities_of, value_order
 from sweeper.analysis.settings_table import by_entries
 from sweeper.analysis.table import ENTRIES, TEXT, VALUE, Column, Form, Table, attempted, without_empty_columns
 from sweeper.analysis.vote_bounds import MARGINS, rivals_of, votes_needed
@@ -134,8 +134,7 @@ def seeds_table(results: Results) -> Table:
 
 def _seeds_row(setting: SharedEntries, rows: pd.DataFrame) -> tuple[object, ...]:
     """The row of trials that differ in m and the training seed; empty of trials with one m."""
-    task = task_of(rows["spec"].iloc[0])
-    tail = SUCCESS.tail if task is None else task.abilities().tail_metric
+    tail = abilities_of(rows["spec"].iloc[0]).tail_metric
     measured = rows.dropna(subset=[tail.name]) if tail.name in rows else rows[:0]
     tried = {int(m): group for m, group in measured.groupby("m")}  # pyright: ignore[reportArgumentType]
     if len(tried) < 2:
@@ -204,8 +203,7 @@ def votes_of_networks(results: Results) -> list[Votes]:
     advice = []
     for setting, rows in _randomised(results.trials):
         spec = rows["spec"].iloc[0]
-        task = task_of(spec)
-        voting = task.abilities().voting if task else None
+        voting = abilities_of(spec).voting
         if voting is None:
             continue
         groups, evaluation_seeds = entries(spec)["evaluation.votes"], entries(spec)["evaluation.seeds"]

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from sweeper.analysis.halving_winners import finished_elsewhere, winner_lines
-from sweeper.analysis.results import current, metric_column, named_frame, task_of
+from sweeper.analysis.results import abilities_of, current, metric_column, named_frame
 from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_deviation
 from sweeper.analysis.table import Table, value_text
 from sweeper.messages import counted, redacted
@@ -28,7 +28,6 @@ from sweeper.space.search import Search
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
 from sweeper.store.store import Store, SweepRecord
-from sweeper.trial.contracts import Abilities
 from sweeper.trial.entry_names import varying_names
 from sweeper.trial.metrics import LOSS, SUCCESS
 from sweeper.trial.trial_spec import with_unwritten
@@ -139,9 +138,7 @@ def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
     """
     if search is not None and search.ranks_by_metric:
         return Goal(search.metric[0], search.mode[0])
-    task = task_of(trials["spec"].iloc[0])
-    abilities = Abilities() if task is None else task.abilities()
-    metric, steady = abilities.tail_metric, SUCCESS._replace(statistic="worst5")
+    metric, steady = abilities_of(trials["spec"].iloc[0]).tail_metric, SUCCESS._replace(statistic="worst5")
     # Rows of programs before `success_worst5` have the percentile only.
     if metric == SUCCESS.tail and trials[steady.name].notna().any():
         metric = steady

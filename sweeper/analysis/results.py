@@ -28,7 +28,7 @@ from sweeper.store.evaluations import IN_FILE, evaluations_table, stored_evaluat
 from sweeper.store.store import CURVES, TRIALS, Store
 from sweeper.trial import plugins, trial_spec
 from sweeper.trial.columns import METRICS
-from sweeper.trial.contracts import Task
+from sweeper.trial.contracts import Abilities, Task
 from sweeper.trial.entry_names import CARRIED, TAKEN, decoded, entries, entry_names, last_part
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
@@ -184,6 +184,12 @@ def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> lis
         return []
     pairs = zip(rows["status"].to_pylist(), rows[name].to_pylist(), strict=True)
     return [value for status, value in pairs if status == "finished" and value is not None and math.isfinite(value)]
+
+
+def abilities_of(spec: str) -> Abilities:
+    """What the task of a specification can do; nothing beyond every task where this checkout does not have it."""
+    task = task_of(spec)
+    return Abilities() if task is None else task.abilities()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.results import task_of, value_order
+from sweeper.analysis.results import abilities_of, value_order
 from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
 from sweeper.messages import counted
 from sweeper.trial.contracts import Abilities
@@ -132,8 +132,7 @@ def metrics_of(trials: pd.DataFrame) -> list[str]:
     """The metrics of a table of these trials, the most important first; each has a value in some trial."""
     names: list[str] = []
     for spec in trials.drop_duplicates("task")["spec"]:
-        task = task_of(spec)
-        names += _metrics(trials, Abilities() if task is None else task.abilities())
+        names += _metrics(trials, abilities_of(spec))
     return [name for name in dict.fromkeys(names) if name in trials and trials[name].notna().any()]
 
 

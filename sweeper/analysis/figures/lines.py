@@ -26,7 +26,7 @@ from sweeper.analysis.figures import references, style
 from sweeper.analysis.figures.drawing import Drawing, Note
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import Results, task_of
+from sweeper.analysis.results import Results, abilities_of, task_of
 from sweeper.messages import counted
 from sweeper.panels.kinds import LinesPanel
 from sweeper.panels.series import CurveSeries
@@ -299,15 +299,12 @@ def _measured(rows: pd.DataFrame, name: str) -> pd.Series:
 
 def _own_metrics(trial: pd.Series) -> dict[str, float]:
     """The metrics that the task derives from a row, if this checkout has the task and the row has all inputs."""
-    task = task_of(trial["spec"])
-    if task is None:
-        return {}
     numbers = {
         str(name): float(value)
         for name, value in trial.items()
         if isinstance(value, int | float | np.number) and not np.isnan(value)
     }
     try:
-        return {metric.name: value for metric, value in task.abilities().own_metrics(numbers).items()}
+        return {metric.name: value for metric, value in abilities_of(trial["spec"]).own_metrics(numbers).items()}
     except KeyError:
         return {}

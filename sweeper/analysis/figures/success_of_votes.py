@@ -20,7 +20,7 @@ from sweeper.analysis.figures import style
 from sweeper.analysis.figures.lines import Line, Lines, LineSeries, metric_by_seed
 from sweeper.analysis.figures.selection import NoData
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import Results, task_of
+from sweeper.analysis.results import Results, abilities_of
 from sweeper.analysis.vote_bounds import MARGINS, rivals_of, success_promised
 from sweeper.messages import counted
 from sweeper.panels.kinds import VotesPanel
@@ -147,8 +147,7 @@ def _margins(series: LineSeries) -> Iterator[tuple[float, int]]:
     """Of every trial of a series the margin that decides its votes, with the number of rivals."""
     votes = {metric_named(line.metric).quantity for line in series.lines}
     for _, trial in _most_seeds(series.lines[0].rows).iterrows():
-        task = task_of(str(trial["spec"]))
-        voting = task.abilities().voting if task else None
+        voting = abilities_of(str(trial["spec"])).voting
         if voting is None:
             continue
         for vote, rule in voting.rules.items():
