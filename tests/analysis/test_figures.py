@@ -768,7 +768,7 @@ def test_every_panel_is_written_alone_and_with_its_row(tmp_path):
         f"{name}.{suffix}" for name in ("5A", "5B", "5C", "9", "figure-5") for suffix in ("png", "pdf")
     )
     assert sorted(report.paths) == sorted(tmp_path.iterdir())
-    assert report.notes == []
+    assert report.notes == ()
 
 
 def test_no_half_of_a_figure_stays(tmp_path):
