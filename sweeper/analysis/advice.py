@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from sweeper.analysis.results import Results, task_of, value_order
+from sweeper.analysis.results import Results, abilities_of, value_order
 from sweeper.analysis.settings_table import by_entries
 from sweeper.analysis.table import ENTRIES, TEXT, VALUE, Column, Form, Table, attempted, without_empty_columns
 from sweeper.analysis.vote_bounds import MARGINS, rivals_of, votes_needed
@@ -39,7 +39,7 @@ FAILURE = 0.05  # probability with which a vote may be wrong
 def advice_tables(results: Results) -> list[Table]:
     """The tables of advice that the trials allow; a table that could not be made says why."""
     tables = [
-        attempted(SEEDS_TITLE, lambda: seeds_table(enough_seeds(results))),
+        attempted(SEEDS_TITLE, lambda: seeds_table(results)),
         attempted(VOTES_TITLE, lambda: votes_table(votes_of_networks(results))),
     ]
     return [table for table in tables if table.rows or not table.columns]
@@ -92,93 +92,24 @@ def _order(group: tuple[SharedEntries, pd.DataFrame]) -> tuple[Any, ...]:
 # Seeds of a training step
 
 
-class AtM(NamedTuple):
-    """Trials with one value of m: their average tail, and the average cost of a trial."""
-
-    m: int
-    seeds: int
-    tail: float
-    cpu_seconds: float
-    steps_per_second: float
-
-
-@dataclass(frozen=True)
-class EnoughSeeds:
-    """The values of m that were tried, and the smallest sufficient m; None if the data cannot decide.
-
-    `remarks` say what weakens the advice.
-    """
-
-    setting: SharedEntries
-    tail: Metric
-    tried: tuple[AtM, ...]
-    best: AtM
-    enough: AtM | None
-    remarks: tuple[str, ...]
-
-
-def enough_seeds(results: Results) -> list[EnoughSeeds]:
-    """The smallest sufficient m of every group of trials that tried several."""
-    advice = []
-    for setting, rows in _randomised(results.trials, free=["objective.m"]):
-        task = task_of(rows["spec"].iloc[0])
-        tail = SUCCESS.tail if task is None else task.abilities().tail_metric
-        if tail.name not in rows:
-            continue
-        measured = rows.dropna(subset=[tail.name])
-        tried = tuple(_at_m(int(m), group, tail.name) for m, group in measured.groupby("m"))  # pyright: ignore[reportArgumentType]
-        if len(tried) > 1:
-            sign = 1 if tail.high_is_good else -1
-            best = max(tried, key=lambda at: sign * at.tail)
-            telling = any(at.tail != 0 for at in tried)
-            enough = next(at for at in tried if as_good(tail, at.tail, best.tail)) if telling else None
-            remarks = _remarks(tried, best, enough, rows["device"].nunique())
-            advice.append(EnoughSeeds(setting, tail, tried, best, enough, remarks))
-    return advice
-
-
-def as_good(tail: Metric, value: float, best: float) -> bool:
-    sign = 1 if tail.high_is_good else -1
-    return sign * value >= sign * best - (1 - NEARLY) * abs(best)
-
-
-def _at_m(m: int, rows: pd.DataFrame, tail: str) -> AtM:
-    average = float(rows.groupby("seed")[tail].mean().mean())
-    costs = (float(rows[name].mean()) for name in ("cpu_seconds", "steps_per_second"))
-    return AtM(m, rows["seed"].nunique(), average, *costs)
-
-
-def _remarks(tried: Sequence[AtM], best: AtM, enough: AtM | None, devices: int) -> tuple[str, ...]:
-    remarks = []
-    if enough is None:
-        remarks.append("all tails 0")
-    elif enough.m == tried[-1].m:
-        remarks.append("largest tried")
-    if min(at.seeds for at in (best, enough or best)) == 1:
-        remarks.append("one seed")
-    if devices > 1:
-        remarks.append(f"{devices} devices")
-    return tuple(remarks)
-
-
-def _m_and_tail(value: tuple[AtM, Metric]) -> str:
+def _m_and_tail(value: tuple[int, float, Metric]) -> str:
     """Such as "10 (49.1 %)"; success is shown as per cent, any other metric by its name."""
-    at, metric = value
-    tail = f"{100 * at.tail:.1f} %" if metric == SUCCESS.tail else f"{metric.name} {at.tail:.2f}"
-    return f"{at.m} ({tail})"
+    m, tail, metric = value
+    return f"{m} ({100 * tail:.1f} %)" if metric == SUCCESS.tail else f"{m} ({metric.name} {tail:.2f})"
 
 
 def _listed(values: Sequence[int]) -> str:
     return f"{values[0]} ... {values[-1]} ({len(values)})" if len(values) > 4 else ", ".join(map(str, values))
 
 
-M_AND_TAIL = Form(_m_and_tail, numeric=True, order=lambda value: value[0].m)
+M_AND_TAIL = Form(_m_and_tail, numeric=True, order=lambda value: value[0])
 COSTS = Form(lambda costs: " / ".join(f"{cost:,.0f}" for cost in costs), numeric=True, order=lambda costs: costs[0])
 SPAN = Form(lambda counts: "-".join(map(str, dict.fromkeys(counts))), numeric=True, order=lambda counts: counts[0])
 SEEDS_TITLE = "How many seeds m a training step needs"
 
 
-def seeds_table(advice: Iterable[EnoughSeeds]) -> Table:
+def seeds_table(results: Results) -> Table:
+    """The smallest sufficient m of every group of trials that tried several."""
     columns = (
         *_SHARED_COLUMNS,
         Column("m tried", Form(_listed)),
@@ -197,23 +128,48 @@ def seeds_table(advice: Iterable[EnoughSeeds]) -> Table:
         f"'largest tried': a larger m may be better; 'all tails 0': nothing tells the values of m apart; "
         f"'one seed': a single training behind the tail; 'devices': costs of several kinds of device."
     )
-    return without_empty_columns(Table(SEEDS_TITLE, columns, tuple(map(_seeds_row, advice)), note))
+    rows = (_seeds_row(*group) for group in _randomised(results.trials, free=["objective.m"]))
+    return without_empty_columns(Table(SEEDS_TITLE, columns, tuple(row for row in rows if row), note))
 
 
-def _seeds_row(advice: EnoughSeeds) -> tuple[object, ...]:
-    seeds = [at.seeds for at in advice.tried]
-    both = () if advice.enough is None else (advice.enough, advice.best)
-    enough, best = [(at, advice.tail) for at in both] or (None, None)
+def _seeds_row(setting: SharedEntries, rows: pd.DataFrame) -> tuple[object, ...]:
+    """The row of trials that differ in m and the training seed; empty of trials with one m."""
+    tail = abilities_of(rows["spec"].iloc[0]).tail_metric
+    measured = rows.dropna(subset=[tail.name]) if tail.name in rows else rows[:0]
+    tried = {int(m): group for m, group in measured.groupby("m")}  # pyright: ignore[reportArgumentType]
+    if len(tried) < 2:
+        return ()
+    seeds = {m: group["seed"].nunique() for m, group in tried.items()}
+    tails = {m: float(group.groupby("seed")[tail.name].mean().mean()) for m, group in tried.items()}
+    best = (max if tail.high_is_good else min)(tails, key=tails.__getitem__)
+    telling = any(tails.values())  # else nothing tells the values of m apart
+    enough = next(m for m, value in tails.items() if as_good(tail, value, tails[best])) if telling else None
+    both = [best] if enough is None else [enough, best]
+    devices = rows["device"].nunique()
+    remarks = [
+        *["all tails 0"] * (not telling),
+        *["largest tried"] * (enough == max(tails)),
+        *["one seed"] * (min(seeds[m] for m in both) == 1),
+        *[f"{devices} devices"] * (devices > 1),
+    ]
     return (
-        *advice.setting,
-        tuple(at.m for at in advice.tried),
-        enough,
-        best,
-        tuple(at.cpu_seconds for at in both) or None,
-        tuple(at.steps_per_second for at in both) or None,
-        (min(seeds), max(seeds)),
-        ", ".join(advice.remarks),
+        *setting,
+        tuple(tails),
+        None if enough is None else (enough, tails[enough], tail),
+        None if enough is None else (best, tails[best], tail),
+        *(
+            None if enough is None else tuple(tried[m][name].mean() for m in both)
+            for name in ("cpu_seconds", "steps_per_second")
+        ),
+        (min(seeds.values()), max(seeds.values())),
+        ", ".join(remarks),
     )
+
+
+def as_good(tail: Metric, value: float, best: float) -> bool:
+    """Whether a tail is nearly the best."""
+    sign = 1 if tail.high_is_good else -1
+    return sign * value >= sign * best - (1 - NEARLY) * abs(best)
 
 
 # Votes
@@ -247,11 +203,11 @@ def votes_of_networks(results: Results) -> list[Votes]:
     advice = []
     for setting, rows in _randomised(results.trials):
         spec = rows["spec"].iloc[0]
-        task = task_of(spec)
-        voting = task.abilities().voting if task else None
+        voting = abilities_of(spec).voting
         if voting is None:
             continue
         groups, evaluation_seeds = entries(spec)["evaluation.votes"], entries(spec)["evaluation.seeds"]
+        m, seeds, entropies = int(rows["m"].iloc[0]), rows["seed"].nunique(), _values(rows, "wrong_entropy")
         for vote, rule in sorted(voting.rules.items(), key=lambda named: named[1]):  # joint first
             reached = {}
             for size in sorted({*groups, *sizes_of(evaluation_seeds, groups)}):
@@ -263,8 +219,6 @@ def votes_of_networks(results: Results) -> list[Votes]:
             margins = tuple(min(margin, 1.0) for margin in _values(rows, MARGINS[rule]))
             if margins or reached:
                 needed = tuple(votes_needed(margin, rivals_of(voting, rule), FAILURE) for margin in margins)
-                m, seeds = int(rows["m"].iloc[0]), rows["seed"].nunique()
-                entropies = _values(rows, "wrong_entropy")
                 shown = tuple(size for size in groups if size in reached)
                 advice.append(
                     Votes(setting, m, seeds, rule, margins, needed, reached, shown, entropies, evaluation_seeds)

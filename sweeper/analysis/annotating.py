@@ -2,7 +2,7 @@
 
 import collections
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 from sweeper.analysis.ready_questions import trial_with_prefix
@@ -128,11 +128,8 @@ def present(store: Store, choice: Chosen | None) -> AllAnnotations:
     sweep, trial_ids = choice.subject
     if sweep is not None:
         trial_ids = latest_starts(store.sweeps())[sweep].trial_ids
-    return AllAnnotations(_only(every.sweeps, [sweep or ""]), _only(every.trials, trial_ids))
-
-
-def _only(annotations: Mapping[str, Annotations], names: Collection[str]) -> dict[str, Annotations]:
-    return {name: annotations[name] for name in names if name in annotations}
+    of_sweep = {name: annotations for name, annotations in every.sweeps.items() if name == sweep}
+    return AllAnnotations(of_sweep, {key: every.trials[key] for key in trial_ids if key in every.trials})
 
 
 def listed(every: AllAnnotations) -> Table:
@@ -148,14 +145,7 @@ def listed(every: AllAnnotations) -> Table:
     rows = []
     for name, annotations in named:
         for place, (made, text) in enumerate(annotations.notes or [(None, None)]):
-            first = place == 0
-            rows.append(
-                (
-                    name if first else None,
-                    ", ".join(annotations.tags) if first else None,
-                    text,
-                    made and moment(made),
-                )
-            )
+            of_name = (name, ", ".join(annotations.tags)) if place == 0 else (None, None)
+            rows.append((*of_name, text, made and moment(made)))
     heads = (Column("sweep or trial"), Column("tags"), Column("note"), Column("written", MOMENT))
     return Table("", heads, tuple(rows))

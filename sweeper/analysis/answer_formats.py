@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from sweeper.analysis.json_values import csv_table, json_texts, json_value
 from sweeper.analysis.results import extra_metrics, names_of
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import Column, Form, Table, narrowed, terminal, texts, width
+from sweeper.analysis.views import csv_table, json_texts, json_value
 from sweeper.messages import printable
 from sweeper.store.store import TRIALS
 from sweeper.trial.columns import COLUMNS, METRICS, TIMINGS
@@ -81,24 +81,18 @@ def _brought(name: str, before: int, sql: str) -> bool:
 def _shortened(answer: pa.Table, brought: set[str]) -> tuple[Table, list[str]]:
     """The answer as a table without the columns that are left out, and the values that all rows share."""
     left_out = {name for name in brought if _numbered(name, answer)[0] in (*PROVENANCE, *JSON_COLUMNS)}
-    kept = [place for place, name in enumerate(answer.column_names) if name not in left_out]
-    own = _own_metrics(answer)
-    kept.sort(key=lambda place: _order(answer.column_names[place], own) if answer.column_names[place] in brought else 0)
-    values = {place: _values(answer.column(place)) for place in kept}
-    dull = [place for place in kept if answer.column_names[place] in brought and len(set(map(str, values[place]))) == 1]
-    shared: list[str] = []
+    own, names = _own_metrics(answer), [name for name in answer.column_names if name not in left_out]
+    names.sort(key=lambda name: _order(name, own) if name in brought else 0)
+    values = {name: _values(answer[name]) for name in names}
+    dull = [name for name in names if name in brought and len(set(map(str, values[name]))) == 1]
     if answer.num_rows == 1:
-        dull = [place for place in dull if values[place][0] in NOTHING]
-    if len(dull) < len(kept):
-        kept = [place for place in kept if place not in dull]
-        shared = [
-            f"{answer.column_names[place]} {_text(values[place][0])}"
-            for place in dull
-            if values[place][0] not in NOTHING
-        ]
-    fields = [answer.field(place) for place in kept]
-    heads = tuple(Column(field.name, NUMBER if _numeric(field.type) else TEXT) for field in fields)
-    rows = tuple(zip(*(values[place] for place in kept), strict=True))
+        dull = [name for name in dull if values[name][0] in NOTHING]
+    if len(dull) == len(names):
+        dull = []
+    shared = [f"{name} {_text(values[name][0])}" for name in dull if values[name][0] not in NOTHING]
+    kept = [name for name in names if name not in dull]
+    heads = tuple(Column(name, NUMBER if _numeric(answer[name].type) else TEXT) for name in kept)
+    rows = tuple(zip(*(values[name] for name in kept), strict=True))
     remarks = [f"the same in all rows: {', '.join(shared)}"] if shared else []
     if left_out:
         remarks.append("without provenance: name its columns, or take --format csv, json or parquet")
@@ -134,13 +128,8 @@ def _own_metrics(answer: pa.Table) -> set[str]:
 
 def _order(name: str, own_metrics: Collection[str]) -> int:
     """The place of a column that a `*` brought: specification first, then metrics, then costs."""
-    if name in METRICS:
-        return 2
-    if name in own_metrics:
-        return 3
-    if name in TIMINGS:
-        return 4
-    return 0 if name in TRIALS.names else 1
+    groups = (METRICS, own_metrics, TIMINGS)
+    return next((place for place, names in enumerate(groups, 2) if name in names), int(name not in TRIALS.names))
 
 
 def _numeric(kind: pa.DataType) -> bool:

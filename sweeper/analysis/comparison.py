@@ -7,11 +7,12 @@ numbers and numbers not measured yet, with the sources and a drawing of the rang
 import collections
 import csv
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sweeper.analysis.table import CODE, COUNT, VALUE, Column, Field, Form, Table, tabulated
+from sweeper.analysis.table import CODE, COUNT, TEXT, VALUE, Column, Field, Form, Table, tabulated
 
 MISS = 0.05  # a share that is further than this from its published value is a miss
 
@@ -22,28 +23,22 @@ exactly a figure can be read."""
 
 
 class Comparison(NamedTuple):
-    """One published number beside the measured number; `measured` is None while the store has no such measurement.
-
-    `measured` is the mean over training seeds, `lowest` and `highest` are single seeds. Values are in the store's
-    units (success between 0 and 1), and `percent` says whether the panel draws them as per cent. `seeds` is the number
-    of training seeds behind the number, `steps` lists the numbers of training steps, and `largest` is the largest
-    published number of the panel, without its sign. `sweep` is the sweep or search space whose panel asks for it.
-    """
+    """One published number beside the measured one, in the store's units (success between 0 and 1)."""
 
     panel: str
     series: str
     metric: str
-    at: float | None
+    at: float | None  # the value on the horizontal axis
     published: float
-    measured: float | None
-    lowest: float | None
+    measured: float | None  # mean over training seeds; None while the store has no such measurement
+    lowest: float | None  # of single seeds, as `highest`
     highest: float | None
     seeds: int
-    steps: tuple[int, ...]
-    percent: bool
+    steps: tuple[int, ...]  # numbers of training steps
+    percent: bool  # whether the panel draws per cent
     source: str
-    largest: float = 0.0
-    sweep: str = ""
+    largest: float = 0.0  # published number of the panel, without its sign
+    sweep: str = ""  # or search space, whose panel asks for it
 
     @property
     def difference(self) -> float | None:
@@ -51,10 +46,7 @@ class Comparison(NamedTuple):
 
     @property
     def tolerance(self) -> float | None:
-        """How far the measured may be from the published value without being a miss.
-
-        None if the panel gives no scale for a difference, because all its published numbers are 0.
-        """
+        """How far the measured may be from the published value; None without a scale, as where all published are 0."""
         if self.percent:
             return MISS
         largest = max(self.largest, abs(self.published))
@@ -70,39 +62,32 @@ class Comparison(NamedTuple):
         """Whether the measured number is far from the published one."""
         if self.difference is None or self.tolerance is None:
             return False
-        # 0.75 - 0.8 is a little more than 0.05 in floating point.
-        return abs(self.difference) > self.tolerance * (1 + 1e-7)
+        return abs(self.difference) > self.tolerance * (1 + 1e-7)  # 0.75 - 0.8 is a little more than 0.05
 
 
 class Agreement(NamedTuple):
-    """How many measured numbers are near their published values.
+    """How many measured numbers are near their published values."""
 
-    `near` of `compared` shares lie within `MISS`, without the `zeros` that are 0 in both. Of the numbers of other units
-    `near_others` of `compared_others` are no misses.
-    """
-
-    near: int
+    near: int  # shares within `MISS`, without those that are 0 in both
     compared: int
-    zeros: int
-    near_others: int = 0
+    zeros: int  # shares that are 0 in both
+    near_others: int = 0  # numbers of other units that are no misses
     compared_others: int = 0
 
     def sentence(self) -> str:
         """The counts in words, without a full stop."""
         zeros = f"; {self.zeros:,} more are 0 in both" if self.zeros else ""
-        others = (
-            f"; {self.near_others:,} of {self.compared_others:,} other numbers are near" if self.compared_others else ""
-        )
-        return f"{self.near:,} of {self.compared:,} percentages lie within {100 * MISS:g} points{zeros}{others}"
+        others = f"; {self.near_others:,} of {self.compared_others:,} other numbers are near"
+        shares = f"{self.near:,} of {self.compared:,} percentages lie within {100 * MISS:g} points{zeros}"
+        return shares + others * bool(self.compared_others)
 
 
 def agreement(compared: Iterable[Comparison]) -> Agreement:
     judged = [comparison for comparison in compared if comparison.judged]
-    shares = [comparison for comparison in judged if comparison.percent]
-    others = [comparison for comparison in judged if not comparison.percent]
+    shares, others = ([each for each in judged if each.percent == percent] for percent in (True, False))
     # An untrained network, too, has 0 where the published share is 0.
-    telling = [comparison for comparison in shares if not comparison.measured == 0 == comparison.published]
-    near, near_others = (sum(not comparison.missed for comparison in part) for part in (telling, others))
+    telling = [each for each in shares if not each.measured == 0 == each.published]
+    near, near_others = (sum(not each.missed for each in part) for part in (telling, others))
     return Agreement(near, len(telling), len(shares) - len(telling), near_others, len(others))
 
 
@@ -135,25 +120,22 @@ def _if_measured(shown: Comparison) -> Comparison | None:
     return None if shown.measured is None else shown
 
 
-_SWEEP: Field[Comparison] = (Column("sweep"), lambda shown: shown.sweep)
-_PANEL: Field[Comparison] = (Column("panel"), lambda shown: shown.panel)
-_SERIES: Field[Comparison] = (Column("series"), lambda shown: shown.series)
-_METRIC: Field[Comparison] = (Column("metric", CODE), lambda shown: shown.metric)
-_AT: Field[Comparison] = (Column("at", VALUE), lambda shown: shown.at)
+def _field(name: str, form: Form = TEXT) -> Field[Comparison]:
+    return Column(name, form), operator.attrgetter(name)
+
+
+_ABOUT = (_field("panel"), _field("series"), _field("metric", CODE), _field("at", VALUE))
 _PUBLISHED: Field[Comparison] = (Column("published", PUBLISHED), lambda shown: shown)
 _MEASURED: Field[Comparison] = (Column("measured", MEASURED, "-"), _if_measured)
 _DIFFERENCE: Field[Comparison] = (Column("difference", DIFFERENCE), _if_measured)
-_SEEDS: Field[Comparison] = (Column("seeds", COUNT), lambda shown: shown.seeds)
-_STEPS: Field[Comparison] = (Column("steps", STEPS), lambda shown: shown.steps)
-_SOURCE: Field[Comparison] = (Column("source"), lambda shown: shown.source)
-
+_SWEEP, _SEEDS, _STEPS, _SOURCE = _field("sweep"), _field("seeds", COUNT), _field("steps", STEPS), _field("source")
 
 TITLE = "Measured against published"
 
 
 def every_number(every: Sequence[Comparison]) -> Table:
     """All published numbers, with a dash for numbers not measured yet."""
-    fields = (_SWEEP, _PANEL, _SERIES, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE, _SEEDS, _STEPS)
+    fields = (_SWEEP, *_ABOUT, _PUBLISHED, _MEASURED, _DIFFERENCE, _SEEDS, _STEPS)
     note = (
         "Measured: mean over the training seeds, '-' where there is none yet; at: the value on the horizontal axis. "
         f"{agreement(every).sentence()}."
@@ -182,8 +164,7 @@ def measured_numbers(every: Sequence[Comparison]) -> Table:
 
     fields = (
         *[_SWEEP] * (len({shown.sweep for shown in every}) > 1),
-        *(_PANEL, _SERIES, _METRIC, _AT, _PUBLISHED, _MEASURED, _DIFFERENCE),
-        (Column("over seeds", RANGE), drawing),
+        *(*_ABOUT, _PUBLISHED, _MEASURED, _DIFFERENCE, (Column("over seeds", RANGE), drawing)),
         *(_SEEDS, _STEPS, _SOURCE),
     )
     note = (
@@ -198,7 +179,7 @@ def measured_numbers(every: Sequence[Comparison]) -> Table:
 
 def unmeasured_numbers(every: Sequence[Comparison]) -> Table:
     unmeasured = [shown for shown in every if shown.measured is None]
-    return tabulated("Not measured yet", (_SWEEP, _PANEL, _SERIES, _METRIC, _AT, _PUBLISHED, _SOURCE), unmeasured)
+    return tabulated("Not measured yet", (_SWEEP, *_ABOUT, _PUBLISHED, _SOURCE), unmeasured)
 
 
 CSV_COLUMNS = (

@@ -6,18 +6,20 @@ with the most work first, until `PATIENCE_SECONDS` have passed; the rest is esti
 shapes.
 """
 
+import contextlib
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
+from pydantic import ValidationError
 
-from sweeper.analysis.results import trial_of
 from sweeper.messages import counted, duration
 from sweeper.packs.trial_timing import Timing
 from sweeper.store.store import Store
+from sweeper.trial import plugins
 from sweeper.trial.trial_spec import TrialSpec
 
 PATIENCE_SECONDS = 20.0  # after this time no further shape is timed
@@ -53,12 +55,8 @@ def estimate(store: Store, trials: Iterable[TrialSpec], timed: Callable[[TrialSp
 
     sentence = f"about {duration(seconds)} of one worker"
     if timed and unknown:
-        parts = [
-            (by_rows, "by rows of the store"),
-            (by_timing, "by steps timed here"),
-            (rest, "taken to cost the same"),
-        ]
-        return f"{sentence} ({', '.join(f'{number(shapes)} {how}' for shapes, how in parts if shapes)})"
+        parts = {"by rows of the store": by_rows, "by steps timed here": by_timing, "taken to cost the same": rest}
+        return f"{sentence} ({', '.join(f'{number(shapes)} {how}' for how, shapes in parts.items() if shapes)})"
     return f"{sentence}, and {number(rest)} of unknown cost" if rest else sentence
 
 
@@ -72,16 +70,18 @@ def _by_timing(shapes: Mapping[Any, Sequence[TrialSpec]], timed: Callable[[Trial
     return timings
 
 
-def _of_rows(store: Store, shapes: Mapping[Any, Any]) -> dict[Any, Timing]:
+def _of_rows(store: Store, shapes: Collection[Any]) -> dict[Any, Timing]:
     rows: dict[Any, list[Timing]] = defaultdict(list)
     for row in store.trials().select(["spec", "steps_done", "train_seconds", "evaluation_seconds"]).to_pylist():
         if row["train_seconds"] and row["evaluation_seconds"] and row["steps_done"]:
-            trial = trial_of(row["spec"])
-            if trial is not None and (shape := _shape(trial)) in shapes:
+            # A plug-in may be gone, or have other fields.
+            with contextlib.suppress(plugins.PluginError, ValidationError):
+                shape = _shape(TrialSpec.model_validate_json(row["spec"]))
                 rows[shape].append(Timing(row["train_seconds"] / row["steps_done"], row["evaluation_seconds"]))
     return {
         shape: Timing(*(statistics.median(values) for values in zip(*timings, strict=True)))
         for shape, timings in rows.items()
+        if shape in shapes
     }
 
 

@@ -80,13 +80,11 @@ def shared_trials(a: Side, b: Side) -> list[str]:
 def differing_entries(a: Side, b: Side) -> Table:
     """The entries that have a value in only one of the two sides."""
     left, right = ([setting.entries for setting in settings(side.trials)] for side in (a, b))
-    every = [*left, *right]
     rows = []
-    for path, name in varying_names(every).items():
+    for path, name in varying_names([*left, *right]).items():
         in_a, in_b = _values(left, path), _values(right, path)
-        if in_a == in_b:
-            continue
-        rows.append((name, *(sorted(part, key=value_order) for part in (in_a - in_b, in_a & in_b, in_b - in_a))))
+        if in_a != in_b:
+            rows.append((name, *(sorted(part, key=value_order) for part in (in_a - in_b, in_a & in_b, in_b - in_a))))
     heads = f"only in {a.name}", "in both", f"only in {b.name}"
     columns = (Column("entry"), *(Column(head, VALUES) for head in heads))
     note = "" if rows else "every entry has the same values in both"
@@ -125,8 +123,13 @@ def moved_metrics(a: Side, b: Side) -> Table:
     in_a, in_b = ([setting.entries for setting in side] for side in (left, right))
     paths = {path for entries in (*in_a, *in_b) for path in entries}
     fixed = {path for path in paths if len(_values(in_a, path)) == 1 == len(_values(in_b, path))}
-    partners = {_key(setting, fixed): setting for setting in right}
-    partnered = [(setting, partners[key]) for setting in left if (key := _key(setting, fixed)) in partners]
+
+    def key(setting: Setting) -> frozenset[tuple[str, Any]]:
+        """The entries that two settings must share to be compared."""
+        return frozenset((path, value) for path, value in setting.entries.items() if path not in fixed)
+
+    partners = {key(setting): setting for setting in right}
+    partnered = [(setting, partners[shared]) for setting in left if (shared := key(setting)) in partners]
     pairs = [pair for pair in partnered if not _same_rows(*pair)]
     same, unpaired = len(partnered) - len(pairs), (len(left) - len(partnered), len(right) - len(partnered))
     notes = [f"{counted(same, 'setting')} with the same trials and numbers in both, left out"] if same else []
@@ -163,11 +166,6 @@ def _same_rows(first: Setting, second: Setting) -> bool:
     return left.equals(right)
 
 
-def _key(setting: Setting, fixed: set[str]) -> frozenset[tuple[str, Any]]:
-    """The entries that two settings must share to be compared."""
-    return frozenset((path, value) for path, value in setting.entries.items() if path not in fixed)
-
-
 def _moved(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Move, tuple[int, int]] | None:
     """Both means, the move, and the numbers of training seeds; None if a side has no value."""
     left, right = first.mean(metric), second.mean(metric)
@@ -177,5 +175,4 @@ def _moved(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Mo
     error = None
     if left.deviation is not None and right.deviation is not None:
         error = math.sqrt(left.deviation**2 / counts[0] + right.deviation**2 / counts[1])
-    move = Move(right.mean - left.mean, error)
-    return left, right, move, counts
+    return left, right, Move(right.mean - left.mean, error), counts

@@ -50,9 +50,8 @@ def finished_elsewhere(trials: pd.DataFrame, space: SweepSpec | None, store: Sto
     """
     if space is None or space.search.halving is None:
         return frozenset()
-    return frozenset(trials.loc[trials["status"] == "finished", "trial_id"]) - winners_of(
-        space, searches_of(space), store
-    )
+    finished = frozenset(trials.loc[trials["status"] == "finished", "trial_id"])
+    return finished - winners_of(space, searches_of(space), store)
 
 
 def elsewhere_line(trial_ids: Collection[str]) -> str:
@@ -84,10 +83,9 @@ def winner_lines(trials: pd.DataFrame, space: SweepSpec, elsewhere: Collection[s
     ]
     if elsewhere:
         lines.append(f"  {elsewhere_line(elsewhere)}, but all of that training is in the cost")
-    shown = searches[:MOST_SEARCHES]
-    records = [{**entries(rows["spec"].iloc[0]), "seed": None} for _, rows, _ in shown]
+    records = [{**entries(rows["spec"].iloc[0]), "seed": None} for _, rows, _ in searches[:MOST_SEARCHES]]
     names = varying_names(records)
-    for (number, rows, winners), record in zip(shown, records, strict=True):
+    for (number, rows, winners), record in zip(searches, records, strict=False):
         said = [f"{name} {value_text(record[path])}" for path, name in names.items() if record.get(path) is not None]
         cost = f"{rows['cpu_seconds'].sum():.0f} s of CPU for {counted(len(rows), 'trial')}"
         won = [_winner(row, winners) for _, row in winners.iterrows()] or ["no winner"]

@@ -1,32 +1,39 @@
-"""The settings of a sweep, best first.
+"""The settings of a sweep, best first; and the end of a search: its best setting, and the command that trains it again.
 
 A setting is ranked by the mean of one metric over its training seeds. A setting with fewer finished training seeds than
 others is not ranked: a mean without the failed training seeds would reward a setting for its failures, and one lucky
 training seed would beat the mean of several.
+
+The best of many is also the luckiest of many, so its mean is worth little until the setting has been trained again.
 """
 
+import json
 import math
-from typing import Literal, NamedTuple
+import operator
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.halving_winners import finished_elsewhere
-from sweeper.analysis.results import current, metric_column, named_frame, task_of
-from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table
-from sweeper.analysis.table import VALUE, Column, Table
-from sweeper.messages import counted
+from sweeper.analysis.halving_winners import finished_elsewhere, winner_lines
+from sweeper.analysis.results import abilities_of, current, metric_column, named_frame
+from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_deviation
+from sweeper.analysis.table import Table, value_text
+from sweeper.messages import counted, redacted
 from sweeper.space import search_space
+from sweeper.space.holes import Hole, holes_in
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.search import Search
 from sweeper.space.sweep_spec import SweepSpec
+from sweeper.space.yaml_tree import Node
 from sweeper.store.store import Store, SweepRecord
-from sweeper.trial.contracts import Abilities
+from sweeper.trial.entry_names import varying_names
 from sweeper.trial.metrics import LOSS, SUCCESS
+from sweeper.trial.trial_spec import with_unwritten
 
 SHOWN_SETTINGS = 20  # largest number of settings that are shown to people
-
-TIE_BREAKERS = (SUCCESS._replace(statistic="worst5"), SUCCESS, LOSS)
-"""Settings of equal metric are ordered by these metrics in turn, the better first."""
+LEAST_SEEDS = 5  # training seeds of a repetition, unless the search had more
 
 
 class Goal(NamedTuple):
@@ -38,6 +45,10 @@ class Goal(NamedTuple):
     def text(self) -> str:
         """Such as "highest success_p5"."""
         return f"{'highest' if self.mode == 'max' else 'lowest'} {self.metric}"
+
+
+TIE_BREAKERS = [Goal(each.name, each.mode) for each in (SUCCESS._replace(statistic="worst5"), SUCCESS, LOSS)]
+"""Settings of equal metric are ordered by these metrics in turn, the better first."""
 
 
 class Ranked(NamedTuple):
@@ -69,8 +80,7 @@ def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
     valued = [(setting, mean) for setting in finished if column and (mean := _complete(setting, column)) is not None]
     seeds = max((len(setting.rows) for setting, _ in valued), default=0)
     competing = [(setting, mean) for setting, mean in valued if len(setting.rows) == seeds]
-    sign = -1 if goal.mode == "max" else 1
-    competing.sort(key=lambda pair: (sign * pair[1].mean, *_tie(pair[0])))
+    competing.sort(key=lambda pair: [-_merit(pair[0], each) for each in (goal, *TIE_BREAKERS)])
     ranked: list[Ranked] = []
     for place, (setting, mean) in enumerate(competing, start=1):
         equal = ranked and ranked[-1].mean.mean == mean.mean
@@ -84,16 +94,16 @@ def _complete(setting: Setting, column: str) -> Mean | None:
     return setting.mean(column) if values.map(math.isfinite).all() else None
 
 
-def _tie(setting: Setting) -> list[float]:
-    means = [(metric.mode, setting.mean(metric.name)) for metric in TIE_BREAKERS]
-    return [math.inf if mean is None else -mean.mean if mode == "max" else mean.mean for mode, mean in means]
+def _merit(setting: Setting, goal: Goal) -> float:
+    """The mean of a metric, the larger the better."""
+    mean = setting.mean(metric_column(goal.metric, setting.rows.columns) or "")
+    return -math.inf if mean is None else mean.mean if goal.mode == "max" else -mean.mean
 
 
 def ranked_settings(sweep: str, ranked: Ranking, most: int = SHOWN_SETTINGS) -> Table:
     """At least one ranked setting of a sweep as a table, best first."""
     listed = [each.setting for each in ranked.ranked]
-    ranks = (Column("rank", VALUE), [each.rank for each in ranked.ranked])
-    table = settings_table(listed, [ranks], first=ranked.goal.metric, most=most)
+    table = settings_table(listed, [each.rank for each in ranked.ranked], first=ranked.goal.metric, most=most)
     others = f"{counted(ranked.others, 'setting')} without a rank: too few finished seeds" if ranked.others else ""
     title = f"{sweep}: {counted(len(listed), 'setting')} by {ranked.goal.text()} · {table.title}"
     return table._replace(title=title, note="; ".join(filter(None, (table.note, others))))
@@ -128,10 +138,122 @@ def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
     """
     if search is not None and search.ranks_by_metric:
         return Goal(search.metric[0], search.mode[0])
-    task = task_of(trials["spec"].iloc[0])
-    abilities = Abilities() if task is None else task.abilities()
-    metric, steady = abilities.tail_metric, SUCCESS._replace(statistic="worst5")
+    metric, steady = abilities_of(trials["spec"].iloc[0]).tail_metric, SUCCESS._replace(statistic="worst5")
     # Rows of programs before `success_worst5` have the percentile only.
     if metric == SUCCESS.tail and trials[steady.name].notna().any():
         metric = steady
     return Goal(metric.name, metric.mode)
+
+
+def ending(
+    trials: pd.DataFrame, space: SweepSpec, elsewhere: Collection[str], results: str, address: str | None
+) -> tuple[Table, list[str]]:
+    """The table at the end of a sweep, and lines about its best setting, or about the winners of its searches.
+
+    The trials are at least one row of the store, `elsewhere` are those of `halving_winners.finished_elsewhere`; store
+    and cluster are as they were typed.
+    """
+    frame = named_frame(trials)
+    if space.search.DRAWS:
+        ranked = ranking(frame, goal_of(space.search, frame))
+        if ranked.ranked:
+            lines = _best_setting(ranked, space, results, address) + _pareto_front(ranked, space.search)
+            return ranked_settings(space.name, ranked), lines
+    own = frame[~frame["trial_id"].isin(elsewhere)]
+    return settings_table(settings(own)), winner_lines(frame, space, elsewhere)
+
+
+def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> list[str]:
+    """Lines about the best setting: its mean, its rank among how many, its values, and how to train it again."""
+    best = ranked.ranked[0]
+    names = varying_names([each.setting.entries for each in ranked.ranked])
+    over = f"mean of {counted(ranked.seeds, 'seed')}" if ranked.seeds > 1 else "1 seed"
+    among = f"rank 1 of {counted(len(ranked.ranked), 'setting')}"
+    if ranked.ties:
+        among += f", equal to {counted(ranked.ties, 'other')}"
+    if ranked.others:
+        among += f"; {ranked.others:,} more without a rank"
+    value = with_deviation(best.mean.mean, best.mean.deviation)
+    written = [
+        f"  {name}: {value_text(best.setting.entries[path])}"
+        for path, name in names.items()
+        if path in best.setting.entries
+    ]
+    return [
+        f"best setting by {ranked.goal.text()} ({over}): {value} ({among})",
+        *written,
+        "the best of many is also the luckiest of many; this trains it again with other seeds:",
+        f"  {_repetition(ranked, space, results, address)}",
+    ]
+
+
+def _pareto_front(ranked: Ranking, search: Search) -> list[str]:
+    """A line with the ranks of the settings that no other beats in all metrics of the search; empty for one metric."""
+    if len(search.metric) == 1:
+        return []
+    goals = [Goal(*goal) for goal in zip(search.metric, search.mode, strict=True)]
+    merits = [[_merit(each.setting, goal) for goal in goals] for each in ranked.ranked]
+    front = [
+        each.rank
+        for each, own in zip(ranked.ranked, merits, strict=True)
+        if not any(other != own and all(map(operator.ge, other, own)) for other in merits)
+    ]
+    names = " and ".join(goal.text() for goal in goals)
+    return [f"not beaten in {names} together: ranks {', '.join(map(str, front))}"]
+
+
+def _repetition(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> str:
+    """The command that trains the best setting with other training seeds, as the sweep `<name>-best`."""
+    best = ranked.ranked[0].setting
+    trained = [int(seed) for seed in best.rows["seed"]]
+    first = max(trained) + 1
+    seeds = range(first, first + max(len(trained), LEAST_SEEDS))
+    fixed = {"name": f"{space.name}-best", "search": "{method: grid}"}
+    fixed |= _filling(space, with_unwritten(json.loads(best.rows["spec"].iloc[0])), seeds)
+    replaced = tuple(f"{path}{end}" for path in fixed for end in ("=", ".", "["))  # an entry, or one above it
+    kept = [override for override in space.overrides if not override.startswith(replaced)]
+    words = ["python", "-m", "sweeper.run", str(space.path), "--results", redacted(results)]
+    words += [] if address is None else ["--address", address]
+    for override in [*kept, *(f"{path}={value}" for path, value in fixed.items())]:
+        words += ["--set", override]
+    return shlex.join(words)
+
+
+def _filling(space: SweepSpec, trial: Mapping[str, Any], seeds: Sequence[int]) -> dict[str, str]:
+    """The overrides that make a grid of one setting with these training seeds from a space: values as YAML, by path.
+
+    `trial` is the canonical trial of the setting, with `trial_spec.with_unwritten`.
+    """
+    choice = {"choice": list(seeds)}
+    if any(node.path.startswith("variants") for variant in space.variants for node in _nodes(variant)):
+        parts = {key for variant in space.variants for key in variant.value}
+        only = {key: value for key, value in trial.items() if key in parts} | {"seed": choice}
+        return {"variants": json.dumps([only])}
+    (whole,) = space.variants
+    return dict(_holes_filled(whole, trial, "trial")) | {"trial.seed": json.dumps(choice)}
+
+
+def _holes_filled(node: Node, value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """The values in place of the holes of a tree. An entry that the trial leaves out, as it equals another, is null."""
+    if isinstance(node.value, Hole):
+        yield path, json.dumps(value)
+    elif isinstance(node.value, dict):
+        for key, entry in node.value.items():
+            yield from _holes_filled(entry, None if value is None else value.get(key), f"{path}.{key}")
+    elif any(True for _ in holes_in(node)):
+        yield path, json.dumps(value)
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    yield node
+    match node.value:
+        case dict() as entries:
+            below: Sequence[Node] = list(entries.values())
+        case list() as below:
+            pass
+        case Hole(options=below):
+            pass
+        case _:
+            return
+    for entry in below:
+        yield from _nodes(entry)

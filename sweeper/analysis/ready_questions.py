@@ -11,7 +11,7 @@ import pyarrow as pa
 from sweeper.analysis.answer_formats import JSON_COLUMNS, PROVENANCE, TEXT
 from sweeper.analysis.ranking import SHOWN_SETTINGS, goal_of, ranked_settings, ranking, recorded_space, trials_of
 from sweeper.analysis.results import column, extra_metrics, named, names_of
-from sweeper.analysis.settings_table import Mean, fitting
+from sweeper.analysis.settings_table import MEAN, fitting
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import COUNT, NUMBER, Column, Table
 from sweeper.analysis.views import TEXTS, annotated
@@ -60,11 +60,9 @@ def _columns(table: Table) -> pa.Table:
     """The values of a table of settings; a mean and its deviation are two columns."""
     columns: dict[str, pa.Array] = {}
     for head, values in zip(table.columns, zip(*table.rows, strict=True), strict=True):
-        if any(isinstance(value, Mean) for value in values):
-            columns[head.title] = column([None if value is None else value.mean for value in values])
-            columns[f"{head.title}_deviation"] = column(
-                [None if value is None else value.deviation for value in values]
-            )
+        if head.form is MEAN:
+            columns[head.title] = column([value and value.mean for value in values])
+            columns[f"{head.title}_deviation"] = column([value and value.deviation for value in values])
         else:
             columns[head.title] = column(values)
     return pa.table(columns)

@@ -1,9 +1,7 @@
 """A report on a store: figures, advice on m and votes, and a comparison with published values.
 
-`sweeper.analysis.report_sources` chooses the panels, and the trials that they show.
-
-Of a search that draws its settings the report has parameter importance and parallel coordinates, whether the search
-declares panels or not.
+`sweeper.analysis.report_sources` chooses the panels, and the trials that they show. Of a search that draws its settings
+the report has parameter importance and parallel coordinates, whether the search declares panels or not.
 
 The figures of a sweep go to a folder of that sweep, figures of several sweeps to the folder above, and with `--compare`
 the comparison of all published numbers to `comparison.csv` and `comparison.md`. With `--html` all of these, and the
@@ -20,6 +18,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
+import pandas as pd
 import pyarrow as pa
 from rich.console import Console
 
@@ -53,17 +52,15 @@ class ReportOptions:
 
 
 class Reported(NamedTuple):
-    """What came out of a report: whether anything was drawn, and what writes the page once more.
+    """What came out of a report."""
 
-    The page then has the same figures and trials, and the training curves of now. Its argument is `every` below.
-    """
-
-    drawn: bool
-    write_page: Callable[[int | None], None] | None = None
+    drawn: bool  # whether anything was
+    # Writes the page once more, with the same figures and trials, and the training curves of now; takes `every`
+    write_page: Callable[[int | None], None] | None
 
 
 def _make_folder(folder: Path, proposal: str = "") -> None:
-    """Make a folder, or raise `ReportError` with the proposal before any figure is drawn."""
+    """Make a folder, or refuse with the proposal before any figure is drawn."""
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
@@ -100,14 +97,14 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     for path in [*paths, *together]:
         printer.line(f"figure: {path}")
     write_page = None
-    if html:
+    if html is not None:
         shown, of_sweeps = [*settings_tables(rows, drawn_from), *tables], () if options.spaces else options.sweeps
 
-        def write_page_to(file: Path, every: int | None) -> None:
-            page.write(file, page.render(store, rows, sections, shown, of_sweeps, every))
+        def write(every: int | None) -> None:
+            page.write(html, page.render(store, rows, sections, shown, of_sweeps, every))
 
-        write_page = functools.partial(write_page_to, html)
-        write_page(every)
+        write_page = write
+        write(every)
         printer.line(f"page: {html}")
     if not paths:
         printer.line("nothing to draw: no panel or search of these sweeps has a finished trial")
@@ -130,10 +127,9 @@ def _section(source: Source, folder: Path, palette: figures.PaletteName) -> tupl
     paths = figures.attempted(
         "parallel coordinates", notes, lambda: parallel_coordinates.draw(ranked, space, folder / source.name, palette)
     )
-    if paths:
-        caption = f"{counted(len(ranked.ranked), 'setting')} by {ranked.goal.text()}"
-        section = section._replace(search=page.SearchFigure(caption, tuple(paths), trials))
-    section = section._replace(report=report._replace(notes=tuple(notes)))
+    caption = f"{counted(len(ranked.ranked), 'setting')} by {ranked.goal.text()}"
+    search = page.SearchFigure(caption, tuple(paths), trials) if paths else None
+    section = section._replace(search=search, report=report._replace(notes=tuple(notes)))
     return section, attempted(title, lambda: importance.importance_table(source.name, ranked, space))
 
 
@@ -159,15 +155,14 @@ def _stopped(rows: pa.Table) -> Iterator[str]:
         yield f"{store_has}; only finished trials are in figures and averages"
 
 
-def follow(results: str, report: Callable[[bool, int | None], Reported], seconds: int) -> None:
+def follow(options: ReportOptions, seconds: int) -> None:
     """Write the page every so many seconds until Ctrl-C, and a last time as a page that stays as it is.
 
     Figures and tables are made anew only if a trial or a start has been added. A store that cannot be read is tried
-    again; only an error of the first report is raised. `report` is called with the last two arguments of
-    `write_report`, first `quiet` and then `every`.
+    again; only an error of the first report is raised.
     """
-    store = Store.open(results)
-    known, write_page = _state(store), report(False, seconds).write_page
+    store = Store.open(options.results)
+    known, write_page = _state(store), write_report(options, seconds).write_page
     assert write_page is not None  # a report with a page
     spent = 0.0
     try:
@@ -177,14 +172,14 @@ def follow(results: str, report: Callable[[bool, int | None], Reported], seconds
             try:
                 now = _state(store)
                 if now != known:
-                    known, write_page = now, report(True, seconds).write_page or write_page
+                    known, write_page = now, write_report(options, seconds, quiet=True).write_page or write_page
                 else:
                     write_page(seconds)
             except (UserError, OSError) as error:
                 print(printable_lines(str(error)), file=sys.stderr)
             spent = monotonic() - begun
     except KeyboardInterrupt:
-        report(True, None)
+        write_report(options, None, quiet=True)
 
 
 def _state(store: Store) -> Any:
@@ -237,11 +232,11 @@ def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, w
 
 
 def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[Table]:
-    def table(source: Source) -> Table:
-        reached = settings(every[every["trial_id"].isin(source.trial_ids)])
-        made = settings_table(reached)
-        return made._replace(title=f"Settings of {source.name}", note="; ".join(filter(None, (made.title, made.note))))
-
     every = named_frame(current(rows).to_pandas())
-    shown = [source for source in listed if every["trial_id"].isin(source.trial_ids).any()]
-    return [attempted(f"Settings of {source.name}", functools.partial(table, source)) for source in shown]
+
+    def table(title: str, trials: pd.DataFrame) -> Table:
+        made = settings_table(settings(trials))
+        return made._replace(title=title, note="; ".join(filter(None, (made.title, made.note))))
+
+    titled = [(f"Settings of {each.name}", every[every["trial_id"].isin(each.trial_ids)]) for each in listed]
+    return [attempted(title, functools.partial(table, title, trials)) for title, trials in titled if len(trials)]

@@ -129,8 +129,7 @@ def _missing(store: Store, trial_ids: Collection[str], spec: SweepSpec) -> str:
 
 
 def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
-    """The panels of a recorded sweep, whose trials need not be legal any more; a `ReportError` if the panels
-    are not."""
+    """The panels of a recorded sweep, whose trials need not be legal any more; the panels must be."""
     try:
         tree = document_tree(record.text)
         for override in record.overrides:
@@ -160,8 +159,7 @@ def drawn_outcomes(store: Store, sweeps: Collection[str] = ()) -> dict[str, set[
     noted = replace(results, outcomes=outcomes)
     latest = latest_starts(store.sweeps(), sweeps)
     for name in sweeps or latest:
-        chosen = noted.only(latest[name].trial_ids)
         for panel in recorded_panels(latest[name]):
             if panel.SOURCE in ("outcome", "walk"):
-                figures.drawing(panel, chosen)
+                figures.drawing(panel, noted.only(latest[name].trial_ids))
     return dict(drawn)

@@ -4,14 +4,12 @@ A row of the store has fixed columns, and two columns of JSON: `spec`, the speci
 `extra_metrics`, the metrics without a column of their own. This module alone turns the two into named columns. SQL,
 figures, page, advice and the table at the end of a sweep all read these columns.
 
-Names:
-    - `sweeper.trial.entry_names` has the names of entries.
-    - A metric whose name is taken is called `metrics.<name>`.
-
-Values: numbers are numbers, also the infinities and NaN that JSON spells out, and lists are tuples. An entry that a
-trial does not have is None.
+`sweeper.trial.entry_names` has the names of entries; a metric whose name is taken is called `metrics.<name>`. Numbers
+are numbers, also the infinities and NaN that JSON spells out, and lists are tuples. An entry that a trial does not have
+is None.
 """
 
+import contextlib
 import functools
 import json
 import math
@@ -27,20 +25,14 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from sweeper.store.evaluations import IN_FILE, evaluations_table, stored_evaluations
-from sweeper.store.store import TRIALS, Store
+from sweeper.store.store import CURVES, TRIALS, Store
 from sweeper.trial import plugins, trial_spec
 from sweeper.trial.columns import METRICS
-from sweeper.trial.contracts import Task
+from sweeper.trial.contracts import Abilities, Task
 from sweeper.trial.entry_names import CARRIED, TAKEN, decoded, entries, entry_names, last_part
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
-CURVE_COLUMNS = ["trial_id", "step", "metric", "value"]
-
-CACHED = 2**14
-"""Largest number of tasks that are cached, and of values of an outcome that are not rounded."""
-
-
-# Columns
+CACHED = 2**14  # largest number of tasks that are cached, and of values of an outcome that are not rounded
 
 
 def current(rows: pa.Table) -> pa.Table:
@@ -139,10 +131,8 @@ def column(values: Sequence[Any]) -> pa.Array:
     if any(isinstance(value, float) for value in present) and all(map(is_number, present)):
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     if len({type(value) for value in present}) <= 1:
-        try:
+        with contextlib.suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             return pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            pass
     return pa.array([None if value is None else json.dumps(_spelled_out(value)) for value in values])
 
 
@@ -158,9 +148,6 @@ def value_order(value: Any) -> tuple[int, float, str]:
     return (1, float(value), "") if is_number(value) else (2, 0.0, str(value))
 
 
-# Columns of JSON
-
-
 def extra_metrics(text: str | None) -> dict[str, float]:
     """The metrics of a row that have no column of their own."""
     return {name: decoded(value) for name, value in from_json(text).items()} if isinstance(text, str) else {}
@@ -171,14 +158,6 @@ def _spelled_out(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_spelled_out(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def trial_of(spec: str) -> TrialSpec | None:
-    """The trial of a specification; None if this checkout cannot make it, as where it lacks the task."""
-    try:
-        return TrialSpec.model_validate_json(spec)
-    except (plugins.PluginError, ValidationError):
-        return None
 
 
 def task_of(spec: str) -> Task | None:
@@ -195,9 +174,6 @@ def _task(text: str) -> Task | None:
         return None
 
 
-# Trials
-
-
 def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> list[float] | None:
     """The finite values of the metric, of the finished trials among these; None if one of them was stopped early."""
     rows = named(store.trials(map(trial_id, chosen)))
@@ -208,6 +184,12 @@ def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> lis
         return []
     pairs = zip(rows["status"].to_pylist(), rows[name].to_pylist(), strict=True)
     return [value for status, value in pairs if status == "finished" and value is not None and math.isfinite(value)]
+
+
+def abilities_of(spec: str) -> Abilities:
+    """What the task of a specification can do; nothing beyond every task where this checkout does not have it."""
+    task = task_of(spec)
+    return Abilities() if task is None else task.abilities()
 
 
 @dataclass(frozen=True)
@@ -228,6 +210,7 @@ class Results:
     @classmethod
     def of_store(cls, store: Store, rows: pa.Table | None = None) -> "Results":
         """The finished trials of the current versions; `rows` are the rows of the store, if they are read already."""
+        trials = current(store.trials() if rows is None else rows)
 
         @functools.lru_cache(maxsize=1)  # the steps of a walk are columns of one table
         def table(trial_id: str) -> pa.Table:
@@ -235,27 +218,21 @@ class Results:
 
         def outcomes(trial_id: str, name: str) -> np.ndarray | None:
             stored = table(trial_id)
-            if name not in stored.column_names or not stored.num_rows:
-                return None
-            return stored.column(name).to_numpy()
-
-        def curves(trial_ids: Sequence[str]) -> pd.DataFrame:
-            return store.curves(trial_ids).to_pandas()
-
-        table_of_trials = current(store.trials() if rows is None else rows)
+            return stored[name].to_numpy() if stored.num_rows and name in stored.column_names else None
 
         @functools.cache  # panels share it
         def evaluations() -> pd.DataFrame:
-            return named_frame(evaluation_rows(store, table_of_trials).to_pandas())
+            return named_frame(evaluation_rows(store, trials).to_pandas())
 
-        return replace(cls.of_frame(table_of_trials.to_pandas(), outcomes, curves), evaluations=evaluations)
+        made = cls.of_frame(trials.to_pandas(), outcomes, lambda trial_ids: store.curves(trial_ids).to_pandas())
+        return replace(made, evaluations=evaluations)
 
     @classmethod
     def of_frame(
         cls,
         rows: pd.DataFrame,
         outcomes: Callable[[str, str], np.ndarray | None],
-        curves: Callable[[Sequence[str]], pd.DataFrame] = lambda _: pd.DataFrame(columns=CURVE_COLUMNS),
+        curves: Callable[[Sequence[str]], pd.DataFrame] = lambda _: pd.DataFrame(columns=CURVES.names),
     ) -> "Results":
         """The finished trials among rows of a store in a pandas frame."""
         every = named_frame(rows)
@@ -270,7 +247,7 @@ class Results:
         rows = self.evaluations()
         if rows.empty:
             return replace(self, trials=self.trials[:0])
-        return replace(self, trials=rows[rows["trial_id"].isin(set(self.trials["trial_id"]))].reset_index(drop=True))
+        return replace(self, trials=rows).only(self.trials["trial_id"])
 
     def distribution(self, trial_id: str, outcome: str) -> tuple[np.ndarray, np.ndarray] | None:
         """The different values of an outcome of a trial, rising, and how many inputs have each; None if not stored.
@@ -279,20 +256,14 @@ class Results:
         """
         key = (trial_id, outcome)
         if key not in self._distributions:
-            values = self.outcomes(trial_id, outcome)
-            self._distributions[key] = None if values is None else _distribution(values)
+            stored = self.outcomes(trial_id, outcome)
+            values = np.asarray([] if stored is None else stored, float)
+            distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+            if len(distinct) > CACHED:
+                distinct, counts = np.unique(values[~np.isnan(values)].round(3), return_counts=True)
+            self._distributions[key] = (distinct, counts) if len(distinct) else None
         return self._distributions[key]
 
-
-def _distribution(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    values = np.asarray(values, float)
-    distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    if len(distinct) > CACHED:
-        distinct, counts = np.unique(values[~np.isnan(values)].round(3), return_counts=True)
-    return (distinct, counts) if len(distinct) else None
-
-
-# Evaluations
 
 OF_EVALUATION = [name for name in IN_FILE.names if name in TRIALS.names and name != "schema_version"]
 """Columns that an evaluation has under the name that they have in a row of a trial."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.results import task_of, value_order
+from sweeper.analysis.results import abilities_of, value_order
 from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
 from sweeper.messages import counted
 from sweeper.trial.contracts import Abilities
@@ -30,10 +30,10 @@ STATUSES = ("finished", "stopped", "failed")
 
 
 class Mean(NamedTuple):
-    """A metric over the training seeds of a setting: mean, standard deviation (of a sample), lowest and highest."""
+    """A metric over the training seeds of a setting."""
 
     mean: float
-    deviation: float | None  # of several training seeds
+    deviation: float | None  # standard deviation of a sample; None of a single training seed
     lowest: float
     highest: float
     jumps: bool = False  # whether the metric is a percentile that is 0 for some training seeds and 1 for others
@@ -116,11 +116,11 @@ def settings(trials: pd.DataFrame) -> list[Setting]:
         for status, rows in every.groupby("status", sort=False)
     ]
     paths = varying([setting.entries for setting in grouped])
-    return sorted(grouped, key=lambda setting: _order(setting, paths))
 
+    def order(setting: Setting) -> list[Any]:
+        return [*(value_order(setting.entries.get(path)) for path in paths), STATUSES.index(setting.status)]
 
-def _order(setting: Setting, paths: Sequence[str]) -> tuple[Any, ...]:
-    return (*(value_order(setting.entries.get(path)) for path in paths), STATUSES.index(setting.status))
+    return sorted(grouped, key=order)
 
 
 def entry_column(name: str, values: Iterable[Any]) -> Column:
@@ -132,8 +132,7 @@ def metrics_of(trials: pd.DataFrame) -> list[str]:
     """The metrics of a table of these trials, the most important first; each has a value in some trial."""
     names: list[str] = []
     for spec in trials.drop_duplicates("task")["spec"]:
-        task = task_of(spec)
-        names += _metrics(trials, Abilities() if task is None else task.abilities())
+        names += _metrics(trials, abilities_of(spec))
     return [name for name in dict.fromkeys(names) if name in trials and trials[name].notna().any()]
 
 
@@ -167,13 +166,13 @@ def fitting(table: Table, most: int) -> Table:
 
 def settings_table(
     listed: Sequence[Setting],
-    leading: Sequence[tuple[Column, Sequence[Any]]] = (),
+    ranks: Sequence[int] = (),
     first: str = "",
     most: int = MAX_ROWS,
 ) -> Table:
     """At least one setting as a table, in the order given; a note says how many are left out.
 
-    Before the entries stand the `leading` columns, each with a value for each setting; `first` is the first metric.
+    `ranks` are those of the settings, if they have any; `first` is the first metric.
     """
     trials = pd.concat([setting.rows for setting in listed])
     records = [setting.entries for setting in listed]
@@ -183,19 +182,20 @@ def settings_table(
     if first in trials:
         metrics = [first, *(name for name in metrics if name != first)]
     several = len({setting.status for setting in listed}) > 1
+    shown = paths[:MAX_VARYING]
     columns = [
-        *(column for column, _ in leading),
-        *(entry_column(names[path], (record.get(path) for record in records)) for path in paths[:MAX_VARYING]),
+        *[Column("rank", VALUE)] * bool(ranks),
+        *(entry_column(names[path], (record.get(path) for record in records)) for path in shown),
         Column("seeds", VALUE),
-        *([Column("status", STATUS)] if several else []),
+        *[Column("status", STATUS)] * several,
         *(Column(name, MEAN) for name in metrics),
     ]
     rows = [
         (
-            *(values[place] for _, values in leading),
-            *(setting.entries.get(path) for path in paths[:MAX_VARYING]),
+            *ranks[place : place + 1],
+            *(setting.entries.get(path) for path in shown),
             len(setting.rows),
-            *([setting.status] if several else []),
+            *[setting.status] * several,
             *map(setting.mean, metrics),
         )
         for place, setting in enumerate(listed[:most])
@@ -215,11 +215,9 @@ def settings_table(
 def _title(listed: Sequence[Setting]) -> str:
     """The entries that all settings share, such as "coloring · transformer · 5,000 steps · finished"."""
 
-    def shared(path: str) -> list[Any]:
-        values = {setting.entries.get(path) for setting in listed}
-        return [value for value in values if len(values) == 1 and value is not None]
+    def values(path: str) -> set[Any]:
+        return {setting.entries.get(path) for setting in listed}
 
-    parts = [*shared("task.name"), *shared("model.name"), *shared("baseline")]
-    parts += [counted(steps, "step") for steps in shared("steps")]
-    statuses = {setting.status for setting in listed}
-    return " · ".join([*parts, *(statuses if len(statuses) == 1 else ())])
+    steps = {counted(count, "step") for count in values("steps")}
+    parts = [*map(values, ("task.name", "model.name", "baseline")), steps, {setting.status for setting in listed}]
+    return " · ".join(part for shared in parts if len(shared) == 1 for part in shared if part is not None)

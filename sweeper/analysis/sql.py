@@ -1,15 +1,10 @@
 """Questions to a store in SQL.
 
-Six views stand ready. `trials` has one row a trial: the columns of the store, and as further columns every entry of
-the trial's specification, every metric that has no column of its own, and the lists `tags` and `notes`. It shows the
-current versions of tasks, models and numerics; `all_trials` shows all versions. `sweeps` has one row for every trial
-that the latest start of a sweep planned, whether it is committed or not. `evaluations` has the columns of `trials` and
-one row for every evaluation of a stored network. `outcomes` are scanned where they lie, so that a query reads the files
-of the trials it asks for and no others.
-
-SQL may come from strangers: it can read these views and nothing else. The database is in memory, DuckDB's access
-to files, network, extensions and Python objects is switched off, its configuration is locked, and only a single SELECT
-is run. (DuckDB may spill an intermediate result to a temporary folder of its own, which is removed afterwards.)
+SQL may come from strangers: it can read the views of `sweeper.analysis.views` and nothing else. The database is in
+memory, DuckDB's access to files, network, extensions and Python objects is switched off, its configuration is locked,
+and only a single SELECT is run. (DuckDB may spill an intermediate result to a temporary folder of its own, which is
+removed afterwards.) `outcomes` are scanned where they lie, so that a query reads the files of the trials it asks for
+and no others.
 """
 
 import concurrent.futures
@@ -18,22 +13,16 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import duckdb
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from sweeper.analysis.halving_winners import searches_of, winners_of
-from sweeper.analysis.ranking import recorded_space
-from sweeper.analysis.views import TEXTS, all_trials, evaluations, trials
+from sweeper.analysis.views import VIEWS
 from sweeper.messages import UserError
-from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search_space import search_of
-from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
-from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store, SweepRecord
-from sweeper.store.sweep_records import latest_starts
+from sweeper.store.store import Store
 
 ResultT = TypeVar("ResultT")
 
@@ -101,7 +90,7 @@ class Questions:
                         continue
                     if used and name not in self._rows:
                         self._rows[name] = view.rows(self._store)
-                    connection.register(name, self._rows[name] if used else view.empty)
+                    connection.register(name, self._rows[name] if used else view.schema.empty_table())
                 for setting in ("TimeZone='UTC'", *_LOCKS):
                     connection.execute(f"SET {setting}")
                 # Of two columns of one name the second gets a number: pandas, polars and JSON need different names.
@@ -147,12 +136,10 @@ def condition(text: str) -> str:
 
 
 def _text(value: str) -> str:
-    """A text in SQL."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def _name(value: str) -> str:
-    """The name of a column in SQL."""
     return '"' + value.replace('"', '""') + '"'
 
 
@@ -179,64 +166,6 @@ def _narrowed(answer: pa.Table) -> pa.Table:
                 narrow = answer.column(place).cast(pa.float64())
             answer = answer.set_column(place, field.name, narrow)
     return answer
-
-
-class View(NamedTuple):
-    """A table that SQL may name: what makes it from a store, and its columns for queries that do not use it."""
-
-    rows: Callable[[Store], pa.Table]
-    empty: pa.Table
-
-
-SWEEPS = pa.schema([
-    ("sweep", pa.string()), ("trial_id", pa.string()), ("search", pa.int64()), ("winner", pa.bool_()),
-    ("sweep_tags", TEXTS), ("sweep_notes", TEXTS),
-])  # fmt: skip
-"""Columns of `sweeps`."""
-
-
-def sweeps(store: Store) -> pa.Table:
-    """The view `sweeps`: name and trial of every trial that the latest start of a sweep planned.
-
-    A trial that several sweeps plan has a row for each of them, and a trial that is not committed has rows, too. In a
-    successive halving `search` is the number of the search that the trial belongs to, from 0, and `winner` says whether
-    the trial has passed the last rung; otherwise they are null.
-    `sweep_tags` and `sweep_notes` are those of the sweep.
-    """
-    annotations = read_annotations(store.files).sweeps
-    rows = []
-    for name, record in latest_starts(store.sweeps()).items():
-        (number_of, won), of_sweep = _searches(record, store), annotations.get(name, NO_ANNOTATIONS)
-        for trial_id in record.trial_ids:
-            search = number_of.get(trial_id)
-            winner = None if search is None else trial_id in won
-            rows.append((name, trial_id, search, winner, of_sweep.tags, of_sweep.texts))
-    return pa.Table.from_pylist([dict(zip(SWEEPS.names, row, strict=True)) for row in rows], SWEEPS)
-
-
-def _searches(record: SweepRecord, store: Store) -> tuple[dict[str, int], frozenset[str]]:
-    """The number of the search of every trial of a successive halving, and the winners."""
-    try:
-        if search_of(record.text, record.overrides).halving is None:
-            return {}, frozenset()  # to expand a large space takes seconds
-    except SearchSpaceError:
-        return {}, frozenset()
-    space = recorded_space(record)
-    if space is None:
-        return {}, frozenset()
-    searches = searches_of(space)
-    numbers = {trial_id: number for number, starts in enumerate(searches) for trial_id in starts}
-    return numbers, winners_of(space, searches, store)
-
-
-VIEWS = {
-    "trials": View(trials, TRIALS.empty_table()),
-    "all_trials": View(all_trials, TRIALS.empty_table()),
-    "sweeps": View(sweeps, SWEEPS.empty_table()),
-    "evaluations": View(evaluations, TRIALS.empty_table()),
-    "curves": View(Store.curves, CURVES.empty_table()),
-    "outcomes": View(Store.outcomes, OUTCOMES.empty_table()),
-}
 
 
 def interruptible(work: Callable[[], ResultT], interrupt: Callable[[], None]) -> ResultT:

@@ -25,7 +25,7 @@ from sweeper.analysis.table import (
 )
 from sweeper.events import TrialsLost
 from sweeper.listeners.driver_process import Life, life
-from sweeper.listeners.heartbeats import PackProgress, StoredHeartbeat, heartbeats, store_clock
+from sweeper.listeners.heartbeats import Heartbeat, PackProgress, heartbeats, store_clock
 from sweeper.messages import counted, duration, one_line, printable
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import Status, Store, SweepRecord
@@ -42,36 +42,34 @@ PROGRESS = Form(
 
 
 def starts_by_name(records: Sequence[SweepRecord]) -> dict[str, list[SweepRecord]]:
-    starts: dict[str, list[SweepRecord]] = collections.defaultdict(list)
+    starts: dict[str, list[SweepRecord]] = {}
     for record in records:
-        starts[record.name].append(record)
-    return dict(starts)
-
-
-def progress(record: SweepRecord, committed: Mapping[str, Status]) -> collections.Counter[Status | str]:
-    """Number of planned trials by status, those without a row as `pending`."""
-    return collections.Counter(committed.get(trial_id, "pending") for trial_id in record.trial_ids)
+        starts.setdefault(record.name, []).append(record)
+    return starts
 
 
 def overview(
     starts: Mapping[str, Sequence[SweepRecord]], committed: Mapping[str, Status], annotations: Mapping[str, Annotations]
 ) -> Table:
     """How far the latest start of every sweep is, with the tags and notes of the sweeps if there are any."""
-    latest = [(name, records[-1], len(records)) for name, records in starts.items()]
-    counts = {name: progress(record, committed) for name, record, _ in latest}
+    latest = [records[-1] for records in starts.values()]
+    counts = {
+        record.name: collections.Counter(committed.get(trial_id, "pending") for trial_id in record.trial_ids)
+        for record in latest
+    }
 
-    def state_field(state: str) -> Field[tuple[str, SweepRecord, int]]:
-        return Column(state, COUNT), lambda sweep: counts[sweep[0]][state]
+    def state_field(state: str) -> Field[SweepRecord]:
+        return Column(state, COUNT), lambda record: counts[record.name][state]
 
-    fields: tuple[Field[tuple[str, SweepRecord, int]], ...] = (
-        (Column("sweep"), lambda sweep: sweep[0]),
-        (Column("progress", PROGRESS), lambda sweep: {state: counts[sweep[0]][state] for state in STATES}),
-        (Column("planned", COUNT), lambda sweep: len(sweep[1].trial_ids)),
+    fields: tuple[Field[SweepRecord], ...] = (
+        (Column("sweep"), lambda record: record.name),
+        (Column("progress", PROGRESS), lambda record: {state: counts[record.name][state] for state in STATES}),
+        (Column("planned", COUNT), lambda record: len(record.trial_ids)),
         *map(state_field, STATES),
-        (Column("starts", COUNT), lambda sweep: sweep[2]),
-        (Column("last start", MOMENT), lambda sweep: moment(sweep[1].provenance.captured)),
-        (Column("commit", REVISION), lambda sweep: (sweep[1].provenance.commit, sweep[1].provenance.dirty)),
-        *annotation_fields(latest, lambda sweep: annotations.get(sweep[0], NO_ANNOTATIONS)),
+        (Column("starts", COUNT), lambda record: len(starts[record.name])),
+        (Column("last start", MOMENT), lambda record: moment(record.provenance.captured)),
+        (Column("commit", REVISION), lambda record: (record.provenance.commit, record.provenance.dirty)),
+        *annotation_fields(latest, lambda record: annotations.get(record.name, NO_ANNOTATIONS)),
     )
     note = "A sweep is as far as the trials that its latest start planned. Sweeps that plan the same trial share it."
     return tabulated("Sweeps", fields, latest, note)
@@ -101,11 +99,8 @@ def moment(text: str) -> datetime.datetime | str:
 def failures(store: Store, record: SweepRecord, committed: Mapping[str, Status]) -> collections.Counter[str]:
     failed = [trial_id for trial_id in record.trial_ids if committed.get(trial_id) == "failed"]
     rows = store.trials(failed).select(["error_kind", "error_message"]).to_pylist() if failed else []
-    return collections.Counter(_reason(row["error_kind"], row["error_message"]) for row in rows)
-
-
-def _reason(kind: str | None, message: str | None) -> str:
-    return ": ".join(part for part in (kind, one_line(message or "")) if part) or "no reason given"
+    reasons = ((row["error_kind"], one_line(row["error_message"] or "")) for row in rows)
+    return collections.Counter(": ".join(filter(None, reason)) or "no reason given" for reason in reasons)
 
 
 MAX_REASONS = 20  # largest number of reasons that are printed, the most frequent first
@@ -126,9 +121,12 @@ def unfinished(
         reasons[f"{row['error_kind']}: {row['error_message']}"].append(row["trial_id"])
         explained.add(row["trial_id"])
     stopped = list(rows.loc[rows["status"] == "stopped", "trial_id"])
-    further = "not run, as nothing could be committed any more" if refused else _NO_ROW
+    further = "no row, although its worker reported the end"
+    if refused:
+        further = "not run, as nothing could be committed any more"
     losses = [(loss.trial_ids, loss.reason) for loss in lost]
-    for trial_ids, reason in (*losses, (stopped, _STOPPED), (list(planned), further)):
+    early = "stopped early by another sweep, and not run to the end"
+    for trial_ids, reason in (*losses, (stopped, early), (planned, further)):
         left = [trial_id for trial_id in trial_ids if trial_id not in explained]
         if left:
             reasons[reason] += left
@@ -136,18 +134,14 @@ def unfinished(
     return dict(reasons)
 
 
-_STOPPED = "stopped early by another sweep, and not run to the end"
-_NO_ROW = "no row, although its worker reported the end"
-
-
 def unfinished_lines(reasons: Mapping[str, Sequence[str]]) -> list[str]:
     """A line for each reason, with the number of trials and the id of the first."""
     frequent = sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]
-    return [f"{len(trial_ids):,} x {printable(reason)} ({_named(trial_ids)})" for reason, trial_ids in frequent]
-
-
-def _named(trial_ids: Sequence[str]) -> str:
-    return f"trial {trial_ids[0]}" + (f" and {len(trial_ids) - 1:,} more" if len(trial_ids) > 1 else "")
+    return [
+        f"{len(trial_ids):,} x {printable(reason)} (trial {trial_ids[0]}"
+        + (f" and {len(trial_ids) - 1:,} more)" if len(trial_ids) > 1 else ")")
+        for reason, trial_ids in frequent
+    ]
 
 
 FRESH = 4  # a driver elsewhere counts as alive until so many of its heartbeats in a row are missing
@@ -156,19 +150,16 @@ FRESH = 4  # a driver elsewhere counts as alive until so many of its heartbeats 
 class Driver(NamedTuple):
     """A driver as the store knows it, by its latest heartbeat."""
 
-    stored: StoredHeartbeat
+    sweep: str
+    heartbeat: Heartbeat
     life: Life
     age: float | None  # of the heartbeat in seconds, by the store's clock; None for a driver on this machine
-
-    @property
-    def sweep(self) -> str:
-        return self.stored.sweep
 
     @property
     def lives(self) -> bool:
         """Whether the driver runs, as far as can be known."""
         if self.life == "elsewhere":
-            return self.age is not None and abs(self.age) <= FRESH * self.stored.heartbeat.every
+            return self.age is not None and abs(self.age) <= FRESH * self.heartbeat.every
         return self.life == "alive"
 
 
@@ -178,13 +169,18 @@ def drivers(store: Store) -> list[Driver]:
     lives: list[Life] = [life(each.heartbeat.process) for each in stored]
     now = store_clock(store.files) if "elsewhere" in lives else None
     return [
-        Driver(each, alive, None if now is None or alive != "elsewhere" else (now - each.modified) / 1e9)
+        Driver(
+            each.sweep,
+            each.heartbeat,
+            alive,
+            None if now is None or alive != "elsewhere" else (now - each.modified) / 1e9,
+        )
         for each, alive in zip(stored, lives, strict=True)
     ]
 
 
 def sentence(driver: Driver) -> str:
-    heartbeat = driver.stored.heartbeat
+    heartbeat = driver.heartbeat
     where = f"on {heartbeat.process.host} (process {heartbeat.process.pid})"
     if not driver.lives:
         carry = f"what it has committed stays; this command carries on: {heartbeat.command}"
@@ -209,7 +205,7 @@ def _ago(age: float) -> str:
 
 def packs_table(drivers: Iterable[Driver]) -> Table | None:
     """The running packs of the drivers that live; None without any."""
-    rows = [(driver.sweep, pack) for driver in drivers if driver.lives for pack in driver.stored.heartbeat.packs]
+    rows = [(driver.sweep, pack) for driver in drivers if driver.lives for pack in driver.heartbeat.packs]
     if not rows:
         return None
     fields: list[Field[tuple[str, PackProgress]]] = [

@@ -6,6 +6,7 @@ aligned and sorted, and every renderer uses the form. The page has a renderer of
 """
 
 import datetime
+import itertools
 import json
 import logging
 import math
@@ -72,9 +73,7 @@ def entries_text(named: Iterable[tuple[str, Any]]) -> str:
 
 def moment_text(value: Any) -> str:
     """A moment to the minute in UTC, such as "2026-02-03 04:05 UTC"; a text that is no moment as it is."""
-    if not isinstance(value, datetime.datetime):
-        return str(value)
-    return f"{minute(value)} UTC"
+    return f"{minute(value)} UTC" if isinstance(value, datetime.datetime) else str(value)
 
 
 def minute(moment: datetime.datetime) -> str:
@@ -157,8 +156,7 @@ def without_empty_columns(table: Table) -> Table:
     """The table without columns that have no text in any of its rows, if it has rows."""
     if not table.rows:
         return table
-    rows = texts(table)
-    return _only(table, [place for place in range(len(table.columns)) if any(row[place] for row in rows)])
+    return _only(table, list(map(any, zip(*texts(table), strict=True))))
 
 
 def width(table: Table) -> int:
@@ -175,19 +173,17 @@ def narrowed(table: Table, most: int, optional: Collection[str]) -> tuple[Table,
         if width(table) <= most:
             break
         left_out.insert(0, title)
-        table = _only(table, [place for place, column in enumerate(table.columns) if column.title != title])
+        table = _only(table, [column.title != title for column in table.columns])
     return table, left_out
 
 
+def _only(table: Table, kept: Sequence[bool]) -> Table:
+    columns, *rows = (tuple(itertools.compress(row, kept)) for row in (table.columns, *table.rows))
+    return table._replace(columns=columns, rows=tuple(rows))
+
+
 def _without_drawings(table: Table) -> Table:
-    return _only(table, [place for place, column in enumerate(table.columns) if not column.form.drawn])
-
-
-def _only(table: Table, places: Sequence[int]) -> Table:
-    return table._replace(
-        columns=tuple(table.columns[place] for place in places),
-        rows=tuple(tuple(row[place] for place in places) for row in table.rows),
-    )
+    return _only(table, [not column.form.drawn for column in table.columns])
 
 
 def markdown(table: Table) -> str:

@@ -1,27 +1,39 @@
-"""The views `trials`, `all_trials` and `evaluations` that SQL and exports know: named rows with their notes and tags.
+"""The views that SQL and exports know, and a view as one file.
 
-Each row has the lists `tags` and `notes` of its trial, empty without any. A task with an entry or a metric of that name
-keeps it; the lists are then called `trial_tags` and `trial_notes`.
+`trials` has one row a trial: the columns of the store, and as further columns every entry of the trial's specification,
+every metric that has no column of its own, and the lists `tags` and `notes` (`trial_tags` and `trial_notes` where a
+task has an entry or a metric of that name). It shows the current versions of tasks, models and numerics; `all_trials`
+shows all versions. `evaluations` has the columns of `trials` and one row for every evaluation of a stored network.
+`sweeps` has one row for every trial that the latest start of a sweep planned, whether it is committed or not. `curves`
+and `outcomes` are those of the store.
 
-Other tools can read the folders of a store themselves. A view as a file has the further columns, and appears under its
-name as a whole.
+In CSV and JSON there is no NaN and no infinity: they are null, and the words that specifications use. A map is an
+object.
 """
 
 import contextlib
+import datetime
+import decimal
+import json
+import math
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from sweeper.analysis.json_values import csv_table
+from sweeper.analysis.halving_winners import searches_of, winners_of
+from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import current, evaluation_rows, named
+from sweeper.space.problems import SearchSpaceError
+from sweeper.space.search_space import search_of
 from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
-from sweeper.store.store import OUTCOMES, Store
+from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store, SweepRecord
+from sweeper.store.sweep_records import latest_starts
 
 TEXTS = pa.list_(pa.string())
 
@@ -29,26 +41,11 @@ ViewName = Literal["trials", "evaluations", "curves", "outcomes"]
 
 FORMATS = (".parquet", ".csv")
 
-TOGETHER = 16
-"""Trials whose outcomes are in memory at a time; those of a colouring trial take eight million bytes."""
+TOGETHER = 16  # trials whose outcomes are in memory at a time; those of a colouring trial take eight million bytes
 
 
 def trials(store: Store) -> pa.Table:
-    """The view `trials`: the store's columns, the entries of the specifications, the other metrics, notes and tags.
-
-    Its rows are those of the `current` versions.
-    """
     return annotated(store, named(current(store.trials())))
-
-
-def all_trials(store: Store) -> pa.Table:
-    """The view `all_trials`: as `trials`, with the rows of all versions."""
-    return annotated(store, named(store.trials()))
-
-
-def evaluations(store: Store) -> pa.Table:
-    """The view `evaluations`: as `trials`, one row for every trial and protocol by which its network was evaluated."""
-    return annotated(store, named(evaluation_rows(store, current(store.trials()))))
 
 
 def annotated(store: Store, rows: pa.Table) -> pa.Table:
@@ -60,6 +57,62 @@ def annotated(store: Store, rows: pa.Table) -> pa.Table:
     for name, values in lists.items():
         rows = rows.append_column(f"trial_{name}" if name in taken else name, pa.array(values, TEXTS))
     return rows
+
+
+class View(NamedTuple):
+    """A table that SQL may name: what makes it from a store, and its columns for queries that do not use it."""
+
+    rows: Callable[[Store], pa.Table]
+    schema: pa.Schema
+
+
+SWEEPS = pa.schema([
+    ("sweep", pa.string()), ("trial_id", pa.string()), ("search", pa.int64()), ("winner", pa.bool_()),
+    ("sweep_tags", TEXTS), ("sweep_notes", TEXTS),
+])  # fmt: skip
+"""Columns of `sweeps`."""
+
+
+def sweeps(store: Store) -> pa.Table:
+    """The view `sweeps`; a trial that several sweeps plan has a row for each of them.
+
+    In a successive halving `search` is the number of the search that the trial belongs to, from 0, and `winner` says
+    whether the trial has passed the last rung; otherwise they are null. Tags and notes are those of the sweep.
+    """
+    annotations = read_annotations(store.files).sweeps
+    rows = []
+    for name, record in latest_starts(store.sweeps()).items():
+        (number_of, won), of_sweep = _searches(record, store), annotations.get(name, NO_ANNOTATIONS)
+        for trial_id in record.trial_ids:
+            search = number_of.get(trial_id)
+            winner = None if search is None else trial_id in won
+            rows.append((name, trial_id, search, winner, of_sweep.tags, of_sweep.texts))
+    return pa.Table.from_pylist([dict(zip(SWEEPS.names, row, strict=True)) for row in rows], SWEEPS)
+
+
+def _searches(record: SweepRecord, store: Store) -> tuple[dict[str, int], frozenset[str]]:
+    """The number of the search of every trial of a successive halving, and the winners."""
+    try:
+        if search_of(record.text, record.overrides).halving is None:
+            return {}, frozenset()  # to expand a large space takes seconds
+    except SearchSpaceError:
+        return {}, frozenset()
+    space = recorded_space(record)
+    if space is None:
+        return {}, frozenset()
+    searches = searches_of(space)
+    numbers = {trial_id: number for number, starts in enumerate(searches) for trial_id in starts}
+    return numbers, winners_of(space, searches, store)
+
+
+VIEWS = {
+    "trials": View(trials, TRIALS),
+    "all_trials": View(lambda store: annotated(store, named(store.trials())), TRIALS),
+    "sweeps": View(sweeps, SWEEPS),
+    "evaluations": View(lambda store: annotated(store, named(evaluation_rows(store, current(store.trials())))), TRIALS),
+    "curves": View(Store.curves, CURVES),
+    "outcomes": View(Store.outcomes, OUTCOMES),
+}
 
 
 def write_view(store: Store, view: ViewName, path: Path) -> int:
@@ -90,7 +143,7 @@ def _tables(store: Store, view: ViewName) -> tuple[pa.Schema, Iterable[pa.Table]
         parts = [seals[start : start + TOGETHER] for start in range(0, len(seals), TOGETHER)]
         read = (store.outcomes([seal.trial_id for seal in part]) for part in parts)
         return schema, (pa.concat_tables([schema.empty_table(), each], promote_options="default") for each in read)
-    table = {"trials": trials, "evaluations": evaluations, "curves": Store.curves}[view](store)
+    table = VIEWS[view].rows(store)
     return table.schema, [table]
 
 
@@ -114,3 +167,45 @@ def replaced(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def json_value(value: Any, kind: pa.DataType) -> Any:
+    """The value of a column of a type as JSON can hold it, at every depth."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return {_key(json_value(key, kind.key_type)): json_value(item, kind.item_type) for key, item in value}
+    if pa.types.is_struct(kind):
+        return {part.name: json_value(value[part.name], part.type) for part in kind}
+    if isinstance(value, list):
+        return [json_value(item, kind.value_type) for item in value]
+    if isinstance(value, pa.MonthDayNano):  # as ISO 8601 writes a duration
+        return f"P{value.months}M{value.days}DT{value.nanoseconds / 1e9}S"
+    if isinstance(value, bytes):
+        return value.decode("ascii", errors="backslashreplace")
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return value if isinstance(value, str | bool | int | float) else str(value)
+
+
+def _key(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def json_texts(column: pa.ChunkedArray) -> list[str | None]:
+    """The values of a column as texts: JSON of lists, structs and maps."""
+    values = [json_value(value, column.type) for value in column.to_pylist()]
+    return [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+
+
+def csv_table(table: pa.Table) -> pa.Table:
+    """The table with texts where CSV has no form."""
+    of_none = (pa.types.is_nested, pa.types.is_interval, pa.types.is_binary, pa.types.is_large_binary)
+    for place, field in enumerate(table.schema):
+        if any(is_of(field.type) for is_of in of_none):
+            table = table.set_column(place, field.name, pa.array(json_texts(table.column(place)), pa.string()))
+    return table

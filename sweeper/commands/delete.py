@@ -96,5 +96,5 @@ def _refuse_while_drivers_run(store: "Store") -> None:
 
     running = [driver for driver in drivers(store) if driver.lives]
     if running:
-        sweep, host = running[0].sweep, running[0].stored.heartbeat.process.host
+        sweep, host = running[0].sweep, running[0].heartbeat.process.host
         raise StoreError(f"{sweep} runs on {host}: stop it first (python -m sweeper stop {sweep})")

@@ -76,5 +76,5 @@ def report(
         elif html is None:
             raise typer.BadParameter("--watch keeps a page fresh: name it with --html")
         else:
-            follow(results, lambda quiet, every: write_report(options, every, quiet), watch)
+            follow(options, watch)
             raise typer.Exit(130)

@@ -56,10 +56,6 @@ def panel(**keys) -> Panel:
     return one
 
 
-def gathered(panel, results):
-    return drawing(panel, results).content
-
-
 def composed(results, *panels, palette="paper"):
     """The figure of a row of panels, as `draw` writes it."""
     row = [drawing(panel, results) for panel in panels]

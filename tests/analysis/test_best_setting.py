@@ -6,12 +6,12 @@ import shlex
 
 import pytest
 
-from sweeper.analysis.best_setting import ending
+from sweeper.analysis.ranking import ending
 from sweeper.analysis.table import texts
 from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.trial.record import canonical
-from tests.results import result
+from tests.analysis.made_up_stores import commit
 
 SPACE = """
 trial:
@@ -64,8 +64,7 @@ def searched(tmp_path):
         for place, trial in enumerate(space.expand().trials):
             loss = losses[place // 2]
             if loss is not None:
-                committed = result(metrics={"loss": loss + 0.1 * (place % 2), "success": 0.5})
-                store.commit(dataclasses.replace(committed, trial=trial))
+                commit(store, trial, metrics={"loss": loss + 0.1 * (place % 2), "success": 0.5})
         return space, store.trials().to_pandas()
 
     return made

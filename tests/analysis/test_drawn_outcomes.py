@@ -5,9 +5,10 @@ import pytest
 
 from sweeper.analysis.report_sources import drawn_outcomes
 from sweeper.store.copying import copy
-from sweeper.store.store import Store, SweepRecord
+from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
-from tests.results import PROVENANCE, outcomes, result
+from tests.analysis.made_up_stores import plan
+from tests.results import outcomes, result
 
 DRAWS = """
 panels:
@@ -16,12 +17,6 @@ panels:
      series: [{label: A}]}
   - {kind: curve, name: average, x: q, metric: success, split: m}
 """
-
-
-def record(store, name, results, panels):
-    ids = tuple(trial_id(each.trial) for each in results)
-    store.record_sweep(SweepRecord(name=name, text=panels, overrides=(), trial_ids=ids, provenance=PROVENANCE))
-    return ids
 
 
 @pytest.mark.slow  # makes panels
@@ -34,8 +29,8 @@ def test_a_copy_can_keep_what_panels_draw(tmp_path):
     walks = result({"objective": {"q": 1.0, "m": 2}}, outcomes=outcomes(24, **steps))
     for each in (drawn, not_drawn, stopped, walks):
         store.commit(each)
-    ids = record(store, "drawn", [drawn, not_drawn, stopped, walks], DRAWS)
-    record(store, "plain", [drawn, not_drawn, stopped], "panels: []\n")
+    ids = plan(store, [trial_id(each.trial) for each in (drawn, not_drawn, stopped, walks)], "drawn", DRAWS)
+    plan(store, ids[:3], "plain", "panels: []\n")
     expected = {ids[0]: {"success"}, ids[3]: {"path_0_0", "path_0_1"}}
     assert drawn_outcomes(store) == drawn_outcomes(store, ["drawn"]) == expected
     assert drawn_outcomes(store, ["plain"]) == {}

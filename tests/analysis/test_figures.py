@@ -6,6 +6,7 @@ The results are made up here and are no measurements; every figure is written to
 import itertools
 import json
 import math
+from types import MappingProxyType
 
 import matplotlib.image
 import numpy as np
@@ -22,11 +23,15 @@ from sweeper.analysis.results import Results
 from sweeper.panels.kinds import Panels
 from sweeper.panels.series import Best
 from tasks.gridworld.environment import Grid
-from tests.analysis.made_up_figures import composed, gathered, legends, panel, results, said, texts, trial
+from tests.analysis.made_up_figures import composed, legends, panel, results, said, texts, trial
 
 pytestmark = pytest.mark.slow
 
 INPUTS = 400
+
+
+def curve(**keys):
+    return panel(**{"kind": "curve", "x": "q", "metric": "success"} | keys)
 
 
 def paper_like(seeds=3, qs=range(1, 11), missing=()):
@@ -114,28 +119,26 @@ PAPER = TypeAdapter(Panels).validate_python(
 )
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Which trials
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_seed_counts_once_at_a_point():
     stored = results(
         [trial("Aq_R", seed=0, success=0.0), trial("AE_R", seed=0, success=1.0), trial(seed=1, success=1.0)]
     )
-    one = panel(kind="curve", x="q", metric="success", series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
-    content = gathered(one, stored)
+    one = curve(series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
+    content = drawing(one, stored)
     points = content.series[0].lines[0].points()
     assert points.loc[1.0, "mean"] == 0.75
     assert points.loc[1.0, "count"] == 2
-    assert content.notes == ()
+    assert content.notes == []
 
 
 @pytest.mark.parametrize("status", ["failed", "stopped"])
 def test_only_finished_trials_are_drawn(status):
     stored = results([trial(seed=0, success=1.0), trial(seed=1, success=0.0, status=status)])
-    one = panel(kind="curve", x="q", metric="success", split="baseline")
-    assert gathered(one, stored).series[0].counts() == {1.0: 1}
+    one = curve(split="baseline")
+    assert drawing(one, stored).series[0].counts() == {1.0: 1}
 
 
 @pytest.mark.parametrize(
@@ -166,31 +169,22 @@ def test_conditions_that_meet_nothing_say_why(where, reason):
         selection.chosen(results([trial()]), where)
 
 
-def test_merged_trials_are_named_in_the_notes_and_on_the_figure():
+def test_merged_trials_are_named_in_the_notes_and_on_the_figure_unless_axis_or_condition_mentions_them():
     stored = results([trial(seed=0, steps=100, success=0.5), trial(seed=1, steps=200, success=0.6)])
-    one = panel(kind="curve", x="q", metric="success", split="baseline")
-    assert [note.text for note in gathered(one, stored).notes] == ["merges trials that differ in steps (100, 200)"]
+    one = curve(split="baseline")
+    assert [note.text for note in drawing(one, stored).notes] == ["merges trials that differ in steps (100, 200)"]
     assert "steps (100, 200)" in said(composed(stored, one)).replace("\n", " ")
+    mentioned = results([trial("AE_R", q=1.0, success=0.5), trial("Aq_R", q=2.0, success=0.6)])
+    one = curve(series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
+    assert drawing(one, mentioned).notes == []
 
 
-def test_what_the_axis_or_the_condition_mentions_is_not_called_merged():
-    stored = results([trial("AE_R", q=1.0, success=0.5), trial("Aq_R", q=2.0, success=0.6)])
-    one = panel(kind="curve", x="q", metric="success", series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
-    assert gathered(one, stored).notes == ()
-
-
-# --------------------------------------------------------------------------------------------------------------------
 # Which numbers
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_every_fraction_of_100_seeds_falls_into_its_bin():
-    for votes in range(101):
-        stored = results([trial()], {trial()["trial_id"]: np.float32([votes / 100])})
-        (shares,) = histogram.shares_by_seed(
-            stored, stored.trials, "success", histogram.bin_edges(np.empty(0), 25)
-        ).values()
-        assert shares.argmax() == min(votes // 4, 24)
+    votes, edges = np.arange(101), histogram.bin_edges(np.empty(0), 25)
+    np.testing.assert_array_equal(histogram.bin_index(np.float32(votes / 100), edges), np.minimum(votes // 4, 24))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +195,7 @@ def test_bins_can_be_filled_by_the_values_of_their_column(steps, count):
     edges = histogram.bin_edges(values, None)
     assert len(edges) == count + 1
     if steps >= 10:
-        assert histogram._shares(values, np.ones(steps + 1), edges).min() > 0
+        assert np.bincount(histogram.bin_index(values, edges), minlength=count).min() > 0
     assert len(histogram.bin_edges(values, 7)) == 8
 
 
@@ -214,7 +208,7 @@ def test_each_histogram_has_bins_of_its_own():
         series=[{"label": name, "metric": name} for name in outcomes],
         published=[{"series": "majority_5", "source": "f", "fractions": {1: 0.5}}],
     )
-    shares = [len(series.mean()) for series in gathered(one, stored).series]
+    shares = [len(series.mean()) for series in drawing(one, stored).series]
     assert shares == [25, 21]
     assert drawing(one, stored).compare()[0].measured == np.mean(outcomes["majority_5"] == 1)
     assert (
@@ -223,16 +217,14 @@ def test_each_histogram_has_bins_of_its_own():
     )
 
 
-def test_a_metric_that_was_not_measured_leaves_out_its_curve_alone():
-    stored = results([trial(success=0.5)])
-    one = panel(
-        kind="curve",
-        x="q",
-        series=[{"label": "seen", "metric": "success"}, {"label": "unseen", "metric": "majority_30"}],
-    )
-    content = gathered(one, stored)
+def test_a_metric_that_was_not_measured_leaves_out_its_curve_alone_and_keeps_its_published_values():
+    one = curve(series=[{"label": "seen"}, {"label": "unseen", "metric": "majority_30"}], metric="success")
+    content = drawing(one, results([trial(success=0.5)]))
     assert [drawn.label for drawn in content.series] == ["seen"]
     assert [(note.series, note.text) for note in content.notes] == [("unseen", "'majority_30' was not measured")]
+    at = [{"series": "a", "metric": "success_p5", "source": "f", "values": {1: 0.3}}]
+    tail = curve(series=[{"label": "a", "metric": "success", "tail": "success_p5"}], published=at)
+    assert len(crosses(composed(results([trial(success=0.5)]), tail))) == 1
 
 
 def test_a_metric_that_an_older_row_lacks_is_derived_by_its_task():
@@ -248,9 +240,9 @@ def test_a_metric_that_an_older_row_lacks_is_derived_by_its_task():
     unmeasured = recall(16)
     one = panel(kind="curve", x="keys", metric="stored_items", split="task")
     for trials, expected in (([old, new, unmeasured], {12: 6.0, 20: 3.0}), ([old], {12: 6.0})):
-        (series,) = gathered(one, results(trials)).series
+        (series,) = drawing(one, results(trials)).series
         assert series.lines[0].points()["mean"].to_dict() == expected
-    assert "no column 'stored_items'" in gathered(one, results([unmeasured])).notes[0].text
+    assert "no column 'stored_items'" in drawing(one, results([unmeasured])).notes[0].text
 
 
 def test_shares_that_are_zero_in_both_are_counted_apart():
@@ -291,14 +283,8 @@ def test_numbers_that_are_no_shares_can_be_misses(published, largest, measured, 
 
 def test_the_scale_of_a_panel_is_its_largest_published_number():
     references = [{"series": "A", "metric": "loss", "source": "f", "values": {1: 0.0015, 2: -0.0333}}]
-    one = panel(kind="curve", x="q", metric="loss", series=[{"label": "A"}], published=references)
+    one = curve(metric="loss", series=[{"label": "A"}], published=references)
     assert {compared.largest for compared in drawing(one, results([trial(loss=0.0045)])).compare()} == {0.0333}
-
-
-def test_a_metric_of_the_task_alone_can_be_drawn():
-    stored = results([trial(extra={"entropy": 0.25})])
-    one = panel(kind="curve", x="q", metric="entropy", split="baseline")
-    assert gathered(one, stored).series[0].lines[0].points().loc[1.0, "mean"] == 0.25
 
 
 def test_curve_and_table_show_the_same_number():
@@ -312,12 +298,6 @@ def test_curve_and_table_show_the_same_number():
     assert compared.steps == (20_000,)
     assert compared.lowest <= compared.measured <= compared.highest
     assert np.isclose(compared.difference, compared.measured - 0.695)
-
-
-def test_published_values_without_measurement_stay_in_the_table():
-    compared = drawing(PAPER[0], results([])).compare()
-    assert len(compared) == sum(len(reference.values) for reference in PAPER[0].published)
-    assert {one.measured for one in compared} == {None}
 
 
 def test_histograms_are_compared_by_share_and_by_fullest_bin():
@@ -342,44 +322,35 @@ def test_trials_without_a_value_of_the_axis_have_a_place_where_one_is_given():
     stored = results(trials)
     stored.trials["m"] = stored.trials["m"].where(stored.trials["m"] < 20)
     keys: dict = {"kind": "curve", "metric": "success", "split": "q"}
-    assert gathered(panel(x="m", **keys), stored).series[0].counts() == {10: 2}
-    assert gathered(panel(x={"column": "m", "empty": 99}, **keys), stored).series[0].counts() == {10: 2, 99: 2}
+    assert drawing(panel(x="m", **keys), stored).series[0].counts() == {10: 2}
+    assert drawing(panel(x={"column": "m", "empty": 99}, **keys), stored).series[0].counts() == {10: 2, 99: 2}
 
 
 def test_an_axis_of_text_is_no_axis_of_a_curve():
-    one = panel(kind="curve", x="baseline", metric="success", split="q")
-    content = gathered(one, results([trial(success=0.5)]))
-    assert content.series == ()
+    content = drawing(curve(x="baseline", split="q"), results([trial(success=0.5)]))
+    assert content.series == []
     assert [note.text for note in content.notes] == ["'baseline' and 'success' are not both numbers"]
 
 
 def test_costs_of_unlike_machines_are_named():
     trials = [trial(seed=seed, success=0.5, wall_seconds=60.0, device=f"gpu {seed}", lanes=1) for seed in range(2)]
     keys = {"kind": "curve", "x": "q", "split": "baseline"}
-    cost = gathered(panel(metric="wall_seconds", **keys), results(trials))
-    assert cost.merged == ("device (gpu 0, gpu 1)",)
-    assert gathered(panel(metric="success", **keys), results(trials)).merged == ()
+    cost = drawing(panel(metric="wall_seconds", **keys), results(trials))
+    assert cost.merged == ["device (gpu 0, gpu 1)"]
+    assert drawing(panel(metric="success", **keys), results(trials)).merged == []
 
 
 def test_a_value_axis_is_drawn_in_its_unit_and_from_its_limit():
     stored = results([trial(q=q, success=0.5, wall_seconds=60 * q, device="cpu", lanes=1) for q in (1.0, 3.0)])
-    minutes = panel(
-        kind="curve",
-        x="q",
-        metric="wall_seconds",
-        split="baseline",
-        y={"unit": 60, "limits": [0, None], "label": "min"},
-    )
-    axes = composed(stored, minutes).axes[0]
+    y = {"unit": 60, "limits": [0, None], "label": "min"}
+    axes = composed(stored, curve(metric="wall_seconds", split="baseline", y=y)).axes[0]
     assert any(line.get_ydata().tolist() == [1.0, 3.0] for line in axes.lines)
     low, high = axes.get_ylim()
     assert low == 0
     assert high > 3.05
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # What is seen
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def log_axis():
@@ -467,7 +438,7 @@ def published(values):
 
 
 def test_published_values_are_drawn_also_of_a_series_without_trials():
-    one = panel(kind="curve", x="q", series=TWO, published=published({"seen": {1: 0.5}, "unseen": {1: 0.9, 4: 0.8}}))
+    one = curve(series=TWO, published=published({"seen": {1: 0.5}, "unseen": {1: 0.9, 4: 0.8}}))
     figure = composed(results([trial(success=0.5)]), one)
     shades = style.PALETTES["paper"].shades
     assert [color for color, _ in crosses(figure)] == [shades["red"], shades["blue"], shades["blue"]]
@@ -489,20 +460,8 @@ def test_published_shares_and_peaks_are_drawn_also_of_a_histogram_without_trials
     assert legends(figure) == [["seen (1 seed)", "unseen (published only)", "published", "published peak"]]
 
 
-def test_a_metric_that_was_not_measured_keeps_its_published_values():
-    one = panel(
-        kind="curve",
-        x="q",
-        series=[{"label": "a", "metric": "success", "tail": "success_p5"}],
-        published=[{"series": "a", "metric": "success_p5", "source": "f", "values": {1: 0.3}}],
-    )
-    assert len(crosses(composed(results([trial(success=0.5)]), one))) == 1
-
-
 def test_crosses_that_coincide_stand_side_by_side():
-    one = panel(
-        kind="curve", x="q", series=TWO, published=published({"seen": {1: 0, 9: 0.2}, "unseen": {1: 0, 9: 0.9}})
-    )
+    one = curve(series=TWO, published=published({"seen": {1: 0, 9: 0.2}, "unseen": {1: 0, 9: 0.9}}))
     (_, left), (_, alone), (_, right), (_, other) = crosses(composed(results([trial(success=0.5)]), one))
     np.testing.assert_allclose(right - left, [references.CLOSE, 0], atol=1e-6)
     np.testing.assert_allclose(alone[0], other[0])
@@ -510,7 +469,7 @@ def test_crosses_that_coincide_stand_side_by_side():
 
 def test_bands_of_averages_are_not_covered_by_those_of_tails():
     stored = results([trial(seed=seed, success=0.5 + seed / 9, success_p5=seed / 9) for seed in range(2)])
-    both = panel(kind="curve", x="q", metric="success", tail="success_p5", split="baseline")
+    both = curve(tail="success_p5", split="baseline")
     tail = panel(kind="curve", x="q", tail="success_p5", split="baseline")
     for one, low in ((both, 50.0), (tail, 0.0)):
         one = one.model_copy(update={"y": one.y.model_copy(update={"percent": True})})
@@ -520,9 +479,9 @@ def test_bands_of_averages_are_not_covered_by_those_of_tails():
 
 def test_neighbours_of_the_same_series_share_a_legend():
     stored = results([trial(success=0.5, success_p5=0.1), trial("Aq_r0", success=0.5)])
-    left = panel(kind="curve", x="q", series=TWO, published=published({"seen": {1: 0.5}}))
+    left = curve(series=TWO, published=published({"seen": {1: 0.5}}))
     right = left.model_copy(update={"name": "R", "published": ()})
-    other = panel(kind="curve", x="q", series=TWO[:1])
+    other = curve(series=TWO[:1])
     assert legends(composed(stored, left, right)) == [["seen", "unseen", "published"]]
     assert legends(composed(stored, left, right, other)) == [["seen", "unseen", "published"], ["seen"]]
     unseen = right.model_copy(update={"where": {"baseline": "Aq_R"}})  # of which the left panel has data
@@ -543,7 +502,7 @@ def test_axes_have_the_size_that_their_kind_gives():
 
 def test_a_title_is_no_wider_than_its_panel_and_its_formulas_stay_whole():
     stored = results([trial(success=0.5)])
-    one = panel(kind="curve", x="q", metric="success", split="baseline", title="$q = 1$")
+    one = curve(split="baseline", title="$q = 1$")
     assert "$q = 1$" in said(composed(stored, one)).split("\n")
     long = one.model_copy(update={"title": "a long title with $q = 1$ " * 6})
     lines = next(text.get_text() for text in texts(composed(stored, long)) if "long" in text.get_text()).split("\n")
@@ -568,39 +527,33 @@ def test_the_legend_says_what_a_dashed_line_is(tail, unit, name):
 
 def test_titles_of_a_row_begin_at_the_same_height():
     stored = results([trial(success=0.5)])
-    one = panel(kind="curve", x="q", metric="success", split="baseline", title="short")
+    one = curve(split="baseline", title="short")
     figure = composed(stored, one, one.model_copy(update={"title": "a title of several lines " * 4}))
     tops = [text.get_window_extent().y1 for text in texts(figure) if text.get_text()[:5] in ("short", "a tit")]
     assert len(tops) == 2
     assert abs(tops[0] - tops[1]) < 2
 
 
-def test_seed_counts_are_printed_above_points_that_differ_in_them():
-    stored, panels = log_axis()
-    figure = composed(stored, panels[0])
+def test_uneven_seeds_missing_points_and_infinity_are_shown():
+    stored, (one, _, _, heat) = log_axis()
+    figure = composed(stored, one)
     counts = [text.get_text() for text in texts(figure) if text.get_fontsize() == style.SMALL]
-    assert counts.count("5") == 5 + 4
-    assert counts.count("2") == 6 + 6
+    assert (counts.count("5"), counts.count("2")) == (5 + 4, 6 + 6), "above points that differ in their seeds"
+    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert ticks == ["1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "∞"]
+    (hatched,) = [patch for axes in composed(stored, heat).axes for patch in axes.patches if patch.get_hatch()]
+    assert hatched.get_x() == 4, "q = 16, without trials, is the fifth column"
     assert "3 training seeds at every point" in said(composed(paper_like(), PAPER[0]))
 
 
-def test_seed_counts_that_all_series_share_are_printed_once():
+def test_seed_counts_that_all_series_share_are_printed_once_and_those_of_many_series_are_a_range():
     stored = paper_like(2, [1, 3], [("Aq_r0", 3, 1), ("Aq_R", 3, 1)])
     counts = [text.get_text() for text in texts(composed(stored, PAPER[0])) if text.get_fontsize() == style.SMALL]
     assert [count for count in counts if count.isdigit() or count == "seeds"] == ["seeds", "2", "1"]
-
-
-def test_infinity_has_a_place_on_the_axis():
-    stored, panels = log_axis()
-    ticks = [label.get_text() for label in composed(stored, panels[0]).axes[0].get_xticklabels()]
-    assert ticks == ["1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "∞"]
-
-
-def test_a_column_without_trials_is_hatched():
-    stored, panels = log_axis()
-    hatched = [patch for axes in composed(stored, panels[3]).axes for patch in axes.patches if patch.get_hatch()]
-    assert len(hatched) == 1
-    assert hatched[0].get_x() == 4  # q = 16 is the fifth column
+    many = [trial(m=m, q=1.0, seed=seed, success=0.5) for m in range(1, 15) for seed in range(m)]
+    shown = said(composed(results(many), curve(split="m")))
+    assert "1-14 training seeds" in shown
+    assert "Above" not in shown
 
 
 def test_colors_of_the_colorblind_palette_differ_for_every_reader():
@@ -623,9 +576,7 @@ def test_colors_of_the_colorblind_palette_differ_for_every_reader():
         assert distances.min() > 20
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # A grid world
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def walker(baseline="Aq_R", seed=0, rate=0.01, **metrics):
@@ -678,16 +629,15 @@ CELLS = panel(kind="cells", name="cells", metric="first_visit", limits=[0, 9], s
 BOARD = panel(kind="board", name="board", target=[2, 3], longest="horizon", unit=-1, split="baseline", **SIZES)
 
 
-def settings():
+def settings(rewards=MappingProxyType({0.01: [-9.0, -7.0], 0.03: [-6.0, -12.0], 0.1: [-5.0]})):
     """Two settings of two seeds each, and one that has the best seed of all, but no other."""
-    rewards = {0.01: [-9.0, -7.0], 0.03: [-6.0, -12.0], 0.1: [-5.0]}
     return walkers(
         [walker(seed=seed, rate=rate, reward=r) for rate, reached in rewards.items() for seed, r in enumerate(reached)]
     )
 
 
 def test_a_training_curve_is_drawn_for_the_best_setting_in_the_unit_of_its_axis():
-    content = gathered(HISTORY, settings())
+    content = drawing(HISTORY, settings())
     average, tail = content.series[0].lines
     assert average.points()["mean"].to_dict() == {50.0: 16.0, 100.0: 8.0}
     assert average.points()["count"].tolist() == [2, 2]
@@ -698,11 +648,17 @@ def test_a_training_curve_is_drawn_for_the_best_setting_in_the_unit_of_its_axis(
 
 
 def test_the_best_setting_has_the_best_mean_and_is_named():
-    (best,) = [note.text for note in gathered(HISTORY, settings()).notes if note.series == "Aq_R"]
-    assert best == "best of 2 settings by reward (-8): center_learning_rate 0.01, 1 more have fewer seeds"
+    def note(best, stored):
+        notes = drawing(HISTORY.model_copy(update={"best": best}), stored).notes
+        return next(note.text for note in notes if note.series == "Aq_R")
+
+    best = "best of 2 settings by reward (-8): center_learning_rate 0.01, 1 more have fewer seeds"
+    assert note(HISTORY.best, settings()) == best
     assert "center_learning_rate 0.01" in said(composed(settings(), HISTORY)).replace("\n", " ")
-    worst = HISTORY.model_copy(update={"best": Best(metric="reward", mode="min")})
-    assert "center_learning_rate 0.03" in gathered(worst, settings()).notes[0].text
+    assert "center_learning_rate 0.03" in note(Best(metric="reward", mode="min"), settings())
+    assert "no column 'regret'" in note(Best(metric="regret"), settings())
+    diverged = {0.01: [-9.0, -7.0], 0.03: [math.inf, -12.0]}
+    assert note(HISTORY.best, settings(diverged)).startswith("best of 1 settings by reward (-8): center_learning_rate")
 
 
 def test_entries_with_one_last_part_are_told_apart():
@@ -711,110 +667,87 @@ def test_entries_with_one_last_part_are_told_apart():
         spec = json.loads(each["spec"])
         spec |= {"optimizer": {"name": name}, "evaluation": {"seeds": seeds}, "objective": {"name": f"by_{name}"}}
         each["spec"] = json.dumps(spec)
-    best = gathered(HISTORY, walkers(trials)).best
-    assert best == ("Aq_R: best of 3 settings by reward (-5): objective by_pgpe, optimizer pgpe, evaluation.seeds 20",)
-    unlike = gathered(HISTORY.model_copy(update={"best": None}), walkers(trials)).merged
-    assert unlike == ("evaluation.seeds (10, 20); objective (by_pgpe, by_snes); optimizer (pgpe, snes)",)
+    best = drawing(HISTORY, walkers(trials)).best
+    assert best == ["Aq_R: best of 3 settings by reward (-5): objective by_pgpe, optimizer pgpe, evaluation.seeds 20"]
+    unlike = drawing(HISTORY.model_copy(update={"best": None}), walkers(trials)).merged
+    assert unlike == ["evaluation.seeds (10, 20); objective (by_pgpe, by_snes); optimizer (pgpe, snes)"]
 
 
-def test_a_setting_that_diverged_for_a_seed_is_not_the_best():
-    rewards = {0.01: [-9.0, -7.0], 0.03: [math.inf, -12.0]}
-    trials = [walker(seed=seed, rate=rate, reward=r) for rate, seeds in rewards.items() for seed, r in enumerate(seeds)]
-    (note,) = [note.text for note in gathered(HISTORY, walkers(trials)).notes if note.series == "Aq_R"]
-    assert note.startswith("best of 1 settings by reward (-8): center_learning_rate 0.01")
-
-
-def test_a_series_may_be_chosen_otherwise_than_its_panel():
-    one = panel(
-        kind="curve",
-        x="center_learning_rate",
-        metric="reward",
-        best={"metric": "reward"},
-        series=[{"label": "a"}, {"label": "b", "best": {"metric": "reward", "mode": "min"}}],
-    )
-    content = gathered(one, settings())
-    # A setting competes with others at its own place on the axis alone, and there is one at each.
-    assert [sorted(drawn.counts()) for drawn in content.series] == [[0.01, 0.03, 0.1]] * 2
-    assert content.notes == ()
-    by_seed = panel(**(one.model_dump(exclude={"x", "name"}) | {"x": "steps"}))
-    assert [drawn.lines[0].points()["mean"].tolist() for drawn in gathered(by_seed, settings()).series] == [
-        [-8.0],
-        [-9.0],
-    ]
-
-
-def test_a_best_setting_needs_its_metric():
-    missing = HISTORY.model_copy(update={"best": Best(metric="regret")})
-    (note,) = gathered(missing, settings()).notes
-    assert "no column 'regret'" in note.text
+@pytest.mark.parametrize(
+    ("x", "means"),
+    [
+        # A setting competes with others at its own place on the axis alone.
+        ("center_learning_rate", [[-8.0, -9.0, -5.0]] * 2),
+        ("steps", [[-8.0], [-9.0]]),
+    ],
+)
+def test_a_series_may_be_chosen_otherwise_than_its_panel(x, means):
+    series = [{"label": "a"}, {"label": "b", "best": {"metric": "reward", "mode": "min"}}]
+    content = drawing(curve(x=x, metric="reward", best={"metric": "reward"}, series=series), settings())
+    assert [drawn.lines[0].points()["mean"].tolist() for drawn in content.series] == means
+    assert bool(content.notes) == (x == "steps")
 
 
 def test_yardsticks_are_the_exact_values_of_the_task_that_is_drawn():
     stored = settings()
-    content = gathered(HISTORY, stored)
+    content = drawing(HISTORY, stored)
     assert ("none", "the task has no exact 'nothing'") in [(note.series, note.text) for note in content.notes]
     exact = tasks.gridworld.minmax.deterministic(Grid(2, 3, 4))
-    (line,) = references.exact_lines(HISTORY, content)
+    (line,) = content.exact
     assert line.value == -exact
     figure = composed(stored, HISTORY)
     assert any(list(line.get_ydata()) == [-exact, -exact] for line in figure.axes[0].lines)
     assert f"no walk is better (-{exact})" in said(figure)
 
 
-def test_published_values_of_a_training_curve_stand_at_their_step():
+def test_published_values_of_a_training_curve_stand_at_their_step_and_unstored_curves_are_named():
     at_end, beyond = drawing(HISTORY, settings()).compare()
     assert (at_end.measured, at_end.published, at_end.seeds, at_end.steps) == (16.0, 17.0, 2, (20_000,))
     assert beyond.measured is None
-
-
-def test_a_curve_that_was_not_stored_is_named():
-    one = HISTORY.model_copy(update={"metric": "regret", "tail": None, "published": ()})
-    assert "no training curve 'regret' was stored (known: mean_loss, tail_loss)" in [
-        note.text for note in gathered(one, settings()).notes
-    ]
+    notes = drawing(HISTORY.model_copy(update={"metric": "regret", "tail": None, "published": ()}), settings()).notes
+    assert "no training curve 'regret' was stored (known: mean_loss, tail_loss)" in [note.text for note in notes]
 
 
 def test_inputs_lie_row_by_row_from_the_first_cell():
-    content = gathered(CELLS, walkers([walker(seed=1, reward=-1.0), walker(seed=0, reward=-1.0)]))
+    content = drawing(CELLS, walkers([walker(seed=1, reward=-1.0), walker(seed=0, reward=-1.0)]))
     (one,) = content.series
     assert one.seed == 0
     assert np.array_equal(one.values, [[np.nan, 1, 2], [3, 4, 5]], equal_nan=True)
-    (other,) = gathered(CELLS.model_copy(update={"seed": 1}), walkers([walker(seed=1, reward=-1.0)])).series
+    (other,) = drawing(CELLS.model_copy(update={"seed": 1}), walkers([walker(seed=1, reward=-1.0)])).series
     assert other.values[1, 2] == 5.5
     figure = composed(walkers([walker(reward=-1.0)]), CELLS)
     assert len([patch for patch in figure.axes[0].patches if patch.get_hatch()]) == 1
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("one", "changes", "reason"),
     [
-        ({"first": 2}, "5 inputs from cell 2 on do not fit 2 x 3"),
-        ({"rows": "depth"}, "no column 'depth'"),
-        ({"rows": "center_learning_rate"}, "not a whole number"),
-        ({"seed": 7}, "no finished trial with seed = 7"),
+        (CELLS, {"first": 2}, "5 inputs from cell 2 on do not fit 2 x 3"),
+        (CELLS, {"rows": "depth"}, "no column 'depth'"),
+        (CELLS, {"rows": "center_learning_rate"}, "not a whole number"),
+        (CELLS, {"seed": 7}, "no finished trial with seed = 7"),
+        (CELLS, {"limits": (0.0, "end")}, "no column 'end'"),
+        (BOARD, {"target": (1, 1)}, "row 1, column 1 is no input of a grid of 2 x 3"),
     ],
 )
-def test_cells_that_cannot_be_laid_out_say_why(changes, reason):
-    (note,) = gathered(CELLS.model_copy(update=changes), walkers([walker(reward=-1.0)])).notes
+def test_grids_that_cannot_be_laid_out_say_why(one, changes, reason):
+    (note,) = drawing(one.model_copy(update=changes), walkers([walker(reward=-1.0)])).notes
     assert reason in note.text
 
 
 def test_limits_of_a_map_may_be_a_column_of_its_trials():
-    one = CELLS.model_copy(update={"limits": (0.0, "horizon")})
-    figure = composed(walkers([walker(reward=-1.0)]), one)
+    figure = composed(walkers([walker(reward=-1.0)]), CELLS.model_copy(update={"limits": (0.0, "horizon")}))
     assert figure.axes[0].collections[0].get_clim() == (0, 4)
-    (note,) = gathered(CELLS.model_copy(update={"limits": (0.0, "end")}), walkers([walker(reward=-1.0)])).notes
-    assert "no column 'end'" in note.text
 
 
 def test_one_map_shows_one_training():
-    content = gathered(CELLS, settings())
-    assert content.series == ()
+    content = drawing(CELLS, settings())
+    assert content.series == []
     assert "3 trials with seed = 0 differ in center_learning_rate (" in content.notes[0].text
 
 
 def test_a_path_is_cut_where_a_walk_finds_the_target_or_is_at_its_longest():
-    ((arrived, lost),) = gathered(BOARD, walkers([walker(reward=-1.0)])).series
+    ((arrived, lost),) = drawing(BOARD, walkers([walker(reward=-1.0)])).series
     assert [walk.tolist() for walk in arrived.walks] == [
         [[0, 0], [0, 1], [0, 2], [1, 2]],
         [[0, 0], [1, 0], [1, 1], [1, 2]],
@@ -825,14 +758,7 @@ def test_a_path_is_cut_where_a_walk_finds_the_target_or_is_at_its_longest():
     assert {"-6", "-8", "seed 0", "seed 1"} <= set(shown.split("\n"))
 
 
-def test_a_target_outside_the_grid_is_refused():
-    (note,) = gathered(BOARD.model_copy(update={"target": (1, 1)}), walkers([walker(reward=-1.0)])).notes
-    assert note.text == "row 1, column 1 is no input of a grid of 2 x 3"
-
-
-# --------------------------------------------------------------------------------------------------------------------
 # Files
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_every_panel_is_written_alone_and_with_its_row(tmp_path):
@@ -874,11 +800,12 @@ def test_an_empty_store_draws_nothing_and_says_so(tmp_path):
     report = figures.draw(results([]), PAPER, tmp_path)
     assert report.paths == ()
     assert {note.text for note in report.notes} == {"no trial is finished"}
+    published = [one for one in report.comparisons if one.panel == PAPER[0].name]
+    assert len(published) == sum(len(reference.values) for reference in PAPER[0].published)
+    assert {one.measured for one in published} == {None}
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Texts that are larger than the axes, axes without a place for 0, labels that are no formulas
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def many(count, label="series {}"):
@@ -923,14 +850,14 @@ def test_the_canvas_grows_with_its_texts(shown, keys):
 
 def test_what_nobody_would_read_to_its_end_is_cut_and_says_so():
     found = unlike(12)
-    shown = panel(kind="curve", x="q", metric="success", series=[{"label": "all"}])
+    shown = curve(series=[{"label": "all"}])
     assert "merged: 12 entries differ; see the notes" in said(composed(found, shown))
-    (note,) = gathered(shown, found).notes
+    (note,) = drawing(shown, found).notes
     assert "some_long_entry_11" in note.text
-    best = panel(kind="curve", x="q", metric="success", best={"metric": "success"}, series=[{"label": WORDS}])
+    best = curve(best={"metric": "success"}, series=[{"label": WORDS}])
     assert "… (see the notes)" in said(composed(unlike(60), best))
     found, series = many(160)
-    (legend,) = legends(composed(found, panel(kind="curve", x="q", metric="success", series=series)))
+    (legend,) = legends(composed(found, curve(series=series)))
     assert len(legend) == layout.MOST_ENTRIES + 1
     assert (legend[0], legend[-7], legend[-1]) == ("series 0", "… 130 more", "series 159")
 
@@ -940,15 +867,8 @@ def test_a_legend_is_made_no_oftener_for_many_entries(monkeypatch):
     add = layout.Axes.legend
     monkeypatch.setattr(layout.Axes, "legend", lambda *arguments, **keys: made.append(1) or add(*arguments, **keys))
     found, series = many(29, "a name that takes a row: {}")
-    composed(found, panel(kind="curve", x="q", metric="success", series=series))
+    composed(found, curve(series=series))
     assert len(made) == 2
-
-
-def test_seed_counts_of_many_series_are_a_range():
-    trials = [trial(m=m, q=1.0, seed=seed, success=0.5) for m in range(1, 15) for seed in range(m)]
-    shown = said(composed(results(trials), panel(kind="curve", x="q", metric="success", split="m")))
-    assert "1-14 training seeds" in shown
-    assert "Above" not in shown
 
 
 LOGARITHMIC = {"kind": "curve", "x": {"column": "q", "scale": "log"}, "y": {"scale": "log"}, "metric": "success"}
@@ -972,7 +892,7 @@ def test_zero_on_a_logarithmic_axis_is_shown_or_told(kind, qs, values, scales, r
     figure = composed(found, shown)
     (axes,) = [axes for axes in figure.axes if axes.axison]
     assert (axes.get_xscale(), axes.get_yscale()) == scales
-    notes = " ".join(note.text for note in gathered(shown, found).notes)
+    notes = " ".join(note.text for note in drawing(shown, found).notes)
     for remark in remarks:
         assert remark in said(figure).replace("\n", " ")
         assert remark in notes

@@ -5,11 +5,12 @@ import dataclasses
 import pytest
 
 from sweeper.analysis import halving_winners, ranking, report_sources, sql
-from sweeper.analysis.best_setting import ending
+from sweeper.analysis.ranking import ending
 from sweeper.analysis.results import Results
 from sweeper.space import search_space
-from sweeper.store.store import Store, SweepRecord
-from tests.results import PROVENANCE, failure, result
+from sweeper.store.store import Store
+from tests.analysis.made_up_stores import commit, plan
+from tests.results import failure, result
 
 SPACE = """
 trial:
@@ -44,8 +45,7 @@ def halved(tmp_path):
     trials = space.expand().trials
     for trial in trials[:7]:
         store.commit(ended(trial, "finished" if trial.seed in (1, 5) else "stopped"))
-    ids = space.expand().trial_ids
-    store.record_sweep(SweepRecord(name="basins", text=SPACE, overrides=(), trial_ids=ids, provenance=PROVENANCE))
+    plan(store, space.expand().trial_ids, "basins", SPACE)
     return space, store
 
 
@@ -75,9 +75,7 @@ def test_sql_sums_what_a_search_costs(halved):
 
 def test_trials_of_other_sweeps_have_no_search(halved):
     _, store = halved
-    text = SPACE.replace("search: {method: halving, starts: 3, rungs: [{steps: 500, keep: 1}]}", "")
-    record = SweepRecord(name="grid", text=text, overrides=(), trial_ids=("0" * 20,), provenance=PROVENANCE)
-    store.record_sweep(record)
+    plan(store, ["0" * 20], "grid", SPACE[: SPACE.index("search:")])
     assert sql.frame("select search from sweeps where sweep = 'grid'", store)["search"].isna().all()
 
 
@@ -129,7 +127,7 @@ def test_a_trial_that_failed_before_the_rung_gives_way(halved):
     trials, ids = space.expand().trials, space.expand().trial_ids
     for trial, step in ((trials[7], 400), (trials[8], 700)):
         curves = [(step // 500 * 500 or 400, "train_loss", 0.01)]
-        store.commit(dataclasses.replace(failure(), trial=trial, curves=curves, timings={"steps_done": step}))
+        commit(store, trial, failure(), curves=curves, timings={"steps_done": step})
     assert halving_winners.winners_of(space, halving_winners.searches_of(space), store) == {ids[1], ids[5], ids[8]}
 
 

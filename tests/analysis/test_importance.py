@@ -1,6 +1,5 @@
 """What decided how good the settings of a search are: importances that find the entry that mattered, and the figure."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -14,9 +13,9 @@ from sweeper.analysis.report import ReportOptions, write_report
 from sweeper.analysis.results import named_frame
 from sweeper.analysis.table import texts
 from sweeper.space import search_space
-from sweeper.store.store import Store, SweepRecord
+from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
-from tests.results import PROVENANCE, result
+from tests.analysis.made_up_stores import commit, plan
 
 SPACE = """
 trial:
@@ -43,9 +42,8 @@ def searched(tmp_path_factory):
     trials = space.expand().trials
     for trial in trials:
         distance = abs(math.log10(trial.optimizer.learning_rate) + 3)
-        store.commit(dataclasses.replace(result(metrics={"success": 1 - distance / 5, "loss": 0.1}), trial=trial))
-    ids = tuple(trial_id(trial) for trial in trials)
-    store.record_sweep(SweepRecord(name="rates", text=SPACE, overrides=(), trial_ids=ids, provenance=PROVENANCE))
+        commit(store, trial, metrics={"success": 1 - distance / 5, "loss": 0.1})
+    plan(store, map(trial_id, trials), "rates", SPACE)
     frame = named_frame(store.trials().to_pandas())
     return store, space, frame, ranking(frame, Goal("success", "max"))
 

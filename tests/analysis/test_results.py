@@ -37,20 +37,13 @@ def test_figures_have_the_columns_of_the_sql_view(store):
 
 @pytest.mark.parametrize(
     ("name", "column"),
-    [
-        ("vertices", "vertices"),
-        ("task.vertices", "vertices"),
-        ("objective.q", "q"),
-        ("task.name", "task"),
-        ("evaluation.seeds", "evaluation.seeds"),
-        ("seed", "seed"),
-    ],
-)
-def test_a_dotted_path_names_the_column_of_its_entry(store, name, column):
+    {
+        "vertices": "vertices", "task.vertices": "vertices", "objective.q": "q", "task.name": "task",
+        "evaluation.seeds": "evaluation.seeds", "seed": "seed",
+    }.items(),
+)  # fmt: skip
+def test_a_dotted_path_names_the_column_of_its_entry_and_of_no_other(store, name, column):
     assert selection.column(Results.of_store(store).trials, name) == column
-
-
-def test_a_path_of_another_record_is_not_taken_for_it(store):
     with pytest.raises(selection.NoData, match=r"no column 'model\.vertices'"):
         selection.column(Results.of_store(store).trials, "model.vertices")
 
@@ -64,18 +57,14 @@ def test_two_entries_of_one_name_keep_their_paths():
         selection.column(frame, "size")
 
 
-def test_a_value_for_the_search_is_a_finite_metric_of_a_finished_trial(store):
+def test_a_value_for_the_search_is_a_finite_metric_of_a_finished_trial(store, tmp_path):
     trials = [coloring_trial(seed=seed) for seed in (0, 2, 3)]
-    assert results.finite_values(store, trials, "success") == [0.5]
-    assert results.finite_values(store, trials, "seeds") == [7.0]  # the metric, not the entry of that name
-    assert results.finite_values(store, trials, "ratio") == []
-    assert results.finite_values(store, trials, "nothing") == []
-
-
-def test_a_stopped_trial_has_no_value_for_the_search(tmp_path):
-    store = Store.open(tmp_path)
-    store.commit(result(status="stopped"))
-    assert results.finite_values(store, [coloring_trial()], "success") is None
+    # `seeds` is the metric, not the entry of that name
+    for metric, values in {"success": [0.5], "seeds": [7.0], "ratio": [], "nothing": []}.items():
+        assert results.finite_values(store, trials, metric) == values
+    early = Store.open(tmp_path)
+    early.commit(result(status="stopped"))
+    assert results.finite_values(early, [coloring_trial()], "success") is None
 
 
 def test_the_cost_is_told_by_rows_of_the_same_structure(tmp_path):

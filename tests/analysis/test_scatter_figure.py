@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sweeper.analysis.figures import drawing
 from sweeper.analysis.results import Results
-from tests.analysis.made_up_figures import composed, gathered, legends, panel, results, said, trial
+from tests.analysis.made_up_figures import composed, legends, panel, results, said, trial
 
 EARLY = {"curve": "train_loss", "step": 45}
 SUCCESS = {"label": "Success (%)", "percent": True}
@@ -53,7 +54,7 @@ def test_the_legend_has_the_rank_correlation_of_five_points_or_more():
 
 def test_the_axis_may_be_a_column():
     scatter = panel(kind="scatter", x="m", metric="success", split="baseline")
-    (points,) = gathered(scatter, results([trial(m=5, success=0.25), trial(m=20, success=0.75)])).series
+    (points,) = drawing(scatter, results([trial(m=5, success=0.25), trial(m=20, success=0.75)])).series
     assert points.values.to_numpy().tolist() == [[20.0, 0.75], [5.0, 0.25]]
 
 
@@ -80,6 +81,6 @@ def test_labels_of_a_logarithmic_axis_do_not_overlap():
     ],
 )
 def test_what_no_trial_has_is_a_note(x, note):
-    content = gathered(panel(kind="scatter", x=x, metric="success", split="baseline"), trained([0.1, 0.2]))
-    assert not content
+    content = drawing(panel(kind="scatter", x=x, metric="success", split="baseline"), trained([0.1, 0.2]))
+    assert not content.series
     assert [missing.text for missing in content.notes] == [note]

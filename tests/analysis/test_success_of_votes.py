@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sweeper.analysis.figures import drawing
 from sweeper.analysis.vote_bounds import success_promised
-from sweeper.panels.kinds import VotesPanel
-from tests.analysis.made_up_figures import composed, gathered, legends, panel, results, said, trial
+from tests.analysis.made_up_figures import composed, legends, panel, results, said, trial
 
 WRONG = 3**10 - (2**10 + 2)  # colourings of a cycle of ten that are not proper
 VOTES = panel(kind="votes", series=[{"label": "A", "where": {"baseline": "Aq_R"}}])
@@ -20,18 +20,13 @@ def voters(seed=0, margin=0.5, **changes):
     return trial(seed=seed, extra=measured | changes)
 
 
-def test_a_votes_panel_draws_the_estimates_by_default():
-    assert isinstance(VOTES, VotesPanel)
-    (series,) = gathered(VOTES, results([voters(0), voters(1)])).series
-    average, tail = series.lines
-    assert average.points()["mean"].to_dict() == pytest.approx({1: 0.8, 3: 0.86, 30: 0.9})
-    assert tail.points()["mean"].to_dict() == pytest.approx({1: 0.6, 3: 0.65, 30: 0.7})
-    assert tail.tail
-
-
-def test_votes_of_the_paper_can_be_drawn_too():
+def test_a_votes_panel_draws_the_estimates_by_default_and_on_demand_the_votes_of_the_paper():
+    (series,) = drawing(VOTES, results([voters(0), voters(1)])).series
+    average, tail = (line.points()["mean"].to_dict() for line in series.lines)
+    assert average == pytest.approx({1: 0.8, 3: 0.86, 30: 0.9})
+    assert tail == pytest.approx({1: 0.6, 3: 0.65, 30: 0.7})
     majority = panel(kind="votes", metric="majority", tail="majority_p5", split="baseline")
-    (series,) = gathered(majority, results([trial(majority_5=0.7, majority_30=0.9, majority_30_p5=0.5)])).series
+    (series,) = drawing(majority, results([trial(majority_5=0.7, majority_30=0.9, majority_30_p5=0.5)])).series
     assert [line.points()["mean"].to_dict() for line in series.lines] == [{5: 0.7, 30: 0.9}, {30: 0.5}]
 
 
@@ -82,19 +77,21 @@ def test_of_several_evaluations_of_a_network_the_one_with_the_most_seeds_counts(
     """For every number of votes by itself: few seeds may have been evaluated for numbers that many were not."""
     rows = [evaluated(100, votes_30=0.5, votes_7=0.6), evaluated(1000, votes_30=0.7, votes_300=1.0), evaluated(500)]
     every = replace(results([voters()]), evaluations=lambda: results(rows).trials)
-    content = gathered(VOTES.model_copy(update={"rows": "evaluations"}), every)
+    content = drawing(VOTES.model_copy(update={"rows": "evaluations"}), every)
     points = content.series[0].lines[0].points()
     assert points["mean"].to_dict() == pytest.approx({1: 0.8, 3: 0.85, 7: 0.6, 30: 0.7, 300: 1.0})
     assert set(points["count"]) == {1}
-    assert content.merged == ()
+    assert content.merged == []
 
 
-def test_without_evaluations_the_panel_says_what_makes_them():
-    content = gathered(VOTES.model_copy(update={"rows": "evaluations"}), results([voters()]))
-    assert "python -m sweeper.evaluate" in content.notes[0].text
-
-
-def test_votes_that_were_not_measured_are_named():
-    content = gathered(VOTES, results([trial(success=0.5)]))
-    assert not content
-    assert "'votes_<k>' was not measured for any number k of votes" in content.notes[0].text
+@pytest.mark.parametrize(
+    ("rows", "note"),
+    [
+        ("evaluations", "python -m sweeper.evaluate"),
+        ("trials", "'votes_<k>' was not measured for any number k of votes"),
+    ],
+)
+def test_what_a_panel_of_votes_lacks_is_named(rows, note):
+    content = drawing(VOTES.model_copy(update={"rows": rows}), results([trial(success=0.5)]))
+    assert content.series == []
+    assert note in content.notes[0].text

@@ -1,6 +1,5 @@
 """The training curves of the page: from rows and from checkpoints, with bands, labels, scales and limits."""
 
-import dataclasses
 import math
 import re
 
@@ -14,10 +13,11 @@ from sweeper.analysis.page.training_curves import charts
 from sweeper.packs import checkpoint
 from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.space.search_space import read
-from sweeper.store.store import Store, SweepRecord
+from sweeper.store.store import Store
 from sweeper.training import gradient
 from sweeper.trial.trial_spec import trial_id
-from tests.results import PROVENANCE, failure, result
+from tests.analysis.made_up_stores import commit, plan
+from tests.results import failure, result
 from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
 
@@ -35,29 +35,24 @@ def planned(tmp_path):
 @pytest.fixture
 def store(tmp_path, planned):
     """Trials with q = 3 and seeds 0, 1 are done, q = 10 and seed 0 has failed, and seed 1 trains."""
-    store = Store.open(tmp_path / "store")
-    ids, trials = list(planned), list(planned.values())
+    store, trials = Store.open(tmp_path / "store"), list(planned.values())
     for seed in (0, 1):
         points = [(step, "train_loss", (seed + 1) / step) for step in (100, 200, 300, 400)]
-        store.commit(dataclasses.replace(result(curves=[*points, (100, "accuracy", 1.0)]), trial=trials[seed]))
-    points = [(100, "train_loss", 1.0), (200, "train_loss", math.nan)]
-    store.commit(dataclasses.replace(failure(), curves=points, trial=trials[2]))
-    start = SweepRecord(name="ours", text=SPACE, overrides=(), trial_ids=tuple(ids), provenance=PROVENANCE)
-    store.record_sweep(start)
+        commit(store, trials[seed], curves=[*points, (100, "accuracy", 1.0)])
+    commit(store, trials[2], failure(), curves=[(100, "train_loss", 1.0), (200, "train_loss", math.nan)])
+    plan(store, planned, text=SPACE)
     return store
 
 
 SECONDS = {"train_seconds": 0.0, "compile_seconds": 0.0, "cpu_seconds": 0.0}
 
 
-def trains(store, trial_ids, notes=None):
-    """A pack has a checkpoint after 200 steps."""
-    points = [[[value] * len(trial_ids)] * len(gradient.TRAINER.curves) for value in (0.5, 0.25)]
-    so_far = {"step": 200, "curves": points, "strides": []}
-    lanes = {"seconds": SECONDS, "lane_steps": [200] * len(trial_ids)}
-    checkpoint.save(
-        store, "0123456789", trial_ids, None, {"weights": np.zeros(3)}, so_far | lanes if notes is None else notes
-    )
+def trains(store, trial_ids, step=200, losses=(0.5, 0.25), notes=None):
+    """A pack has a checkpoint after these steps, with a loss at every hundredth."""
+    points = [[[loss] * len(trial_ids)] * len(gradient.TRAINER.curves) for loss in losses]
+    sound = {"step": step, "curves": points, "strides": [], "seconds": SECONDS, "lane_steps": [step] * len(trial_ids)}
+    weights = {"weights": np.zeros(3)}
+    checkpoint.save(store, "0123456789", trial_ids, None, weights, sound if notes is None else notes)
 
 
 def shown(store):
@@ -86,22 +81,18 @@ def test_a_setting_has_a_line_a_band_and_a_line_for_each_trial(store, planned):
 def test_a_point_between_those_of_other_trials_moves_neither_line_nor_band(tmp_path, planned):
     store, trials = Store.open(tmp_path / "store"), list(planned.values())
     for seed, losses in enumerate(({100: 3.0, 200: 2.0, 300: 1.0}, {100: 5.0, 150: 9.0})):
-        points = [(step, "train_loss", loss) for step, loss in losses.items()]
-        store.commit(dataclasses.replace(result(curves=points), trial=trials[seed]))
-    store.record_sweep(
-        SweepRecord(name="ours", text=SPACE, overrides=(), trial_ids=tuple(planned), provenance=PROVENANCE)
-    )
+        commit(store, trials[seed], curves=[(step, "train_loss", loss) for step, loss in losses.items()])
+    plan(store, planned, text=SPACE)
     (chart,) = shown(store)
     (series,) = chart.series
     assert series.steps == [100, 150, 200, 300]
     assert series.means == pytest.approx([4.0, math.nan, 2.0, 1.0], nan_ok=True)
 
     def path(*points):
-        x, y = (
-            scale.place(np.array(at))
-            for scale, at in zip((chart.across, chart.up), zip(*points, strict=True), strict=True)
+        across, up = (
+            scale.place(np.array(at)) for scale, at in zip(chart[1:3], zip(*points, strict=True), strict=True)
         )
-        return "M" + "L".join(f"{across:.1f},{up:.1f}" for across, up in zip(x, y, strict=True))
+        return "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, up, strict=True))
 
     assert series.line == path((100, 4), (200, 2), (300, 1))
     assert series.band == path((100, 5), (200, 2), (300, 1), (300, 1), (200, 2), (100, 3)) + "Z"
@@ -112,9 +103,8 @@ def test_settings_of_two_models_are_called_by_their_models(tmp_path):
     """Entries that only one of the models has are not named."""
     store, trials = Store.open(tmp_path), [coloring_trial(), coloring_trial(model={"name": "deep_sets", "width": 4})]
     for trial in trials:
-        store.commit(dataclasses.replace(result(), trial=trial))
-    ids = tuple(map(trial_id, trials))
-    store.record_sweep(SweepRecord(name="models", text="", overrides=(), trial_ids=ids, provenance=PROVENANCE))
+        commit(store, trial)
+    plan(store, map(trial_id, trials))
     (chart,) = shown(store)
     assert {series.label for series in chart.series} == {"transformer", "deep_sets"}
 
@@ -135,35 +125,31 @@ def test_what_trains_is_shown_up_to_its_checkpoint(store, planned):
 
 def test_the_points_of_a_checkpoint_are_those_of_the_finished_curve(store, planned):
     key, trial = list(planned.items())[3]
-    points = [[[value]] * len(gradient.TRAINER.curves) for value in (0.5, 0.4, 0.3, 9.0)]
-    notes = {"step": 350, "curves": points, "strides": [], "seconds": SECONDS, "lane_steps": [350]}
-    checkpoint.save(store, "0123456789", [key], None, {"weights": np.zeros(3)}, notes)
+    trains(store, [key], 350, (0.5, 0.4, 0.3, 9.0))
     curve = [step for step, name, _ in unfinished_curves(store, {key: trial})[key] if name == "train_loss"]
     assert curve == [100, 200, 300]
 
 
 @pytest.mark.parametrize("notes", [{}, {"step": 1, "curves": "x", "strides": [], "seconds": {}, "lane_steps": [1]}, 3])
 def test_a_checkpoint_that_makes_no_sense_is_passed_over(store, planned, notes):
-    trains(store, list(planned)[3:], notes)
+    trains(store, list(planned)[3:], notes=notes)
     (chart,) = shown(store)
     assert all(trial.status != "unfinished" for series in chart.series for trial in series.trials)
 
 
 def test_a_chart_has_limits(store, planned, monkeypatch):
-    monkeypatch.setattr(training_curves, "MAX_SETTINGS", 1)
-    monkeypatch.setattr(training_curves, "MAX_TRIALS", 1)
-    monkeypatch.setattr(training_curves, "MAX_POINTS", 3)
+    for limit, value in {"MAX_SETTINGS": 1, "MAX_TRIALS": 1, "MAX_POINTS": 3}.items():
+        monkeypatch.setattr(training_curves, limit, value)
     trains(store, list(planned)[3:])
     (chart,) = shown(store)
     (series,) = chart.series
     assert [trial.status for trial in series.trials] == ["unfinished"]
     assert series.steps == [100, 200]
-    unfinished, newest = (
-        "1 trial is unfinished: dashed, up to the last checkpoint.",
-        "has the unfinished ones and then the newest.",
+    newest = "has the unfinished ones and then the newest."
+    assert chart.note == (
+        "1 trial is unfinished: dashed, up to the last checkpoint. "
+        f"Of more than 1 settings, the chart {newest} Of more than 1 trials of a setting, it {newest}"
     )
-    left_out = f"Of more than 1 settings, the chart {newest} Of more than 1 trials of a setting, it {newest}"
-    assert chart.note == f"{unfinished} {left_out}"
 
 
 def test_an_adaptive_search_shows_what_is_committed(store, planned):
@@ -192,11 +178,9 @@ def test_curves_that_cannot_be_drawn_are_a_sentence(store, monkeypatch):
 
 def test_a_long_curve_keeps_its_ends_and_points_that_are_evenly_spread(store, planned, monkeypatch):
     monkeypatch.setattr(training_curves, "MAX_POINTS", 4)
-    points = [(step, "train_loss", 1.0) for step in range(10, 80, 10)]
-    store.commit(dataclasses.replace(result(curves=points), trial=list(planned.values())[3]))
+    commit(store, list(planned.values())[3], curves=[(step, "train_loss", 1.0) for step in range(10, 80, 10)])
     (chart,) = shown(store)
-    assert chart.series[0].steps == [100, 200, 300, 400]
-    assert chart.series[1].steps == [10, 30, 60, 100]
+    assert [series.steps for series in chart.series] == [[100, 200, 300, 400], [10, 30, 60, 100]]
 
 
 @pytest.mark.parametrize(
@@ -225,8 +209,5 @@ def test_ticks_of_a_chart_are_written_as_people_do(store, monkeypatch):
     chart = chart._replace(across=chart.across._replace(high=3e6), up=chart.up._replace(low=1e-9, high=2e3))
     monkeypatch.setattr(training_curves, "charts", lambda *arguments: [chart])
     (drawing,) = re.findall('class="chart".*?</svg>', page.render(store, store.trials(), []), re.S)
-    up, across = (
-        ["1e-9", "1e-7", "1e-5", "0.001", "0.1", "10", "1,000"],
-        ["0", "600,000", "1.2e6", "1.8e6", "2.4e6", "3e6"],
-    )
-    assert re.findall("<text[^>]*>([^<]*)</text>", drawing) == [*up, *across, "step"]
+    up, across = "1e-9 1e-7 1e-5 0.001 0.1 10 1,000", "0 600,000 1.2e6 1.8e6 2.4e6 3e6"
+    assert re.findall("<text[^>]*>([^<]*)</text>", drawing) == [*up.split(), *across.split(), "step"]

@@ -33,9 +33,10 @@ def test_so_many_votes_fail_no_more_often_than_promised(right, wrong, failure):
     assert _failures(right, wrong, voters) <= failure
 
 
-def test_the_bound_has_the_right_order():
-    """A tenth of the votes fails more often than promised where two answers are close: the bound is not idle."""
+def test_the_bounds_have_the_right_order():
+    """A tenth of the votes fails more often than promised where two answers are close: no bound is idle."""
     assert _failures(0.55, [0.45], int(votes_needed(0.1, 1) / 10)) > 0.05
+    assert _partwise_failures(_independent(*[0.6] * 5), int(votes_needed(0.2, 5) / 10)) > 0.05
 
 
 def _partwise_failures(answers: dict[tuple[int, ...], float], voters: int) -> float:
@@ -78,15 +79,8 @@ def test_a_vote_bit_by_bit_can_win_where_no_number_of_whole_answers_does_and_the
     assert _partwise_failures(first_bit_mostly_wrong, 1001) > 0.99
 
 
-def test_the_bound_on_parts_has_the_right_order():
-    assert _partwise_failures(_independent(*[0.6] * 5), int(votes_needed(0.2, 5) / 10)) > 0.05
-
-
-def test_without_a_margin_no_number_of_votes_suffices():
-    assert votes_needed(0.0, 31) == votes_needed(-0.1, 31) == math.inf
-
-
 def test_more_is_asked_for_the_closer_the_rival_and_the_more_of_them():
+    assert votes_needed(0.0, 31) == votes_needed(-0.1, 31) == math.inf
     assert votes_needed(0.1, 31) > votes_needed(0.2, 31) > votes_needed(0.2, 3)
     assert votes_needed(1.0, 1, failure=0.9) == 1
 

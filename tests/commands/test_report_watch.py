@@ -42,7 +42,7 @@ def test_the_page_follows_the_store(store, monkeypatch, tmp_path):
     path = tmp_path / "store" / "page.html"
     seen, drawn = [], []
     whole = report.write_report
-    monkeypatch.setattr(report, "write_report", lambda *arguments: drawn.append(arguments) or whole(*arguments))
+    monkeypatch.setattr(report, "write_report", lambda *given, **keys: drawn.append(given) or whole(*given, **keys))
 
     def look():
         text = path.read_text()

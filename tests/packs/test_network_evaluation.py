@@ -262,10 +262,10 @@ PANEL = {"kind": "curve", "name": "seeds", "rows": "evaluations", "x": "seeds", 
 def test_panels_draw_evaluations_like_trials(store):
     (panel,) = TypeAdapter(Panels).validate_python([PANEL])
     without = figures.drawing(panel, Results.of_store(store))
-    assert not without.content
-    assert "no network is evaluated" in without.content.notes[0].text
+    assert not without.series
+    assert "no network is evaluated" in without.notes[0].text
     for seeds in (10, 20):
         evaluate(store, protocol=ProtocolChanges(seeds=seeds, votes=(1,)))
     drawn = figures.drawing(panel, Results.of_store(store).only(IDS[:2]))
-    (series,) = drawn.content.series
+    (series,) = drawn.series
     assert series.counts() == {10: 2, 20: 2}

@@ -1,15 +1,14 @@
 """Panels drawn from a store as PNG and PDF.
 
-A kind is a subclass of `drawing.Drawing`, and `layout` puts drawings on a canvas. Kinds know no task, no paper and no
-store. A new kind is one more subclass and one more line in `KINDS`, beside its record in `sweeper.panels.kinds`.
+A kind is a subclass of `drawing.Drawing`, and `layout` puts drawings on a canvas. A new kind is one more subclass and
+one more line in `KINDS`, beside its record in `sweeper.panels.kinds`.
 
 Every panel is drawn alone; panels that name the same `figure` are drawn side by side as well, also those of several
-search spaces, and share a legend with neighbours of the same series. Series without data are named in the notes of the
-`FigureReport`; their published values are drawn all the same. Panels without data in any series are not drawn. A panel
-that cannot be drawn is a note too: no figure ends a sweep or a report.
+search spaces. Series without data are named in the notes of the `FigureReport`; their published values are drawn all
+the same. Panels without data in any series are not drawn. A panel that cannot be drawn is a note too: no figure ends a
+sweep or a report.
 """
 
-import itertools
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -37,8 +36,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FAILED = "could not be drawn"
-"""The beginning of a note about a figure whose drawing raised an exception."""
+FAILED = "could not be drawn"  # the beginning of a note about a figure whose drawing raised an exception
 
 KINDS: dict[str, type[Drawing]] = {
     "curve": Curves,
@@ -75,7 +73,7 @@ def note_lines(notes: Iterable[Note]) -> list[tuple[tuple[str, ...], str]]:
 
 def drawing(panel: Panel, results: Results) -> Drawing:
     """The panel with its numbers."""
-    return KINDS[panel.kind].of(panel, results)
+    return KINDS[panel.kind](panel, results)
 
 
 def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteName = "paper") -> FigureReport:
@@ -89,9 +87,9 @@ def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteN
         part = attempted(panel.name, notes, lambda panel=panel: drawing(panel, results))
         if part is None:
             continue
-        notes += part.content.notes
+        notes += part.notes
         comparisons += attempted(panel.name, notes, part.compare) or []
-        if part.content and (written := _written([part], panel.name, out / panel.name, palette, notes)):
+        if part.series and (written := _written([part], panel.name, out / panel.name, palette, notes)):
             paths += written
             drawn.append(part)
     for figure, row in _by_figure(drawn).items():
@@ -119,16 +117,13 @@ def draw_together(
     not be told apart, so that a figure with two of them is left to the single reports. A figure that could not be drawn
     is a note.
     """
-    rows: dict[str, list[list[Drawing]]] = {}
-    for report in reports:
-        for figure, row in _by_figure(report.drawn).items():
-            rows.setdefault(figure, []).append(row)
     paths: list[Path] = []
     notes: list[Note] = []
-    for figure, parts in rows.items():
-        row = sorted(itertools.chain.from_iterable(parts), key=lambda part: part.panel.name)
-        if len(parts) > 1 and len({part.panel.name for part in row}) == len(row):
+    for figure, row in _by_figure(part for report in reports for part in report.drawn).items():
+        several = sum(any(part.panel.figure == figure for part in report.drawn) for report in reports) > 1
+        if several and len({part.panel.name for part in row}) == len(row):
             out.mkdir(parents=True, exist_ok=True)
+            row.sort(key=lambda part: part.panel.name)
             paths += _written(row, figure, out / f"figure-{figure}", palette, notes)
     return paths, notes
 

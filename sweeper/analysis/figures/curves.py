@@ -1,16 +1,14 @@
 """Curves against a column of the trials, and training curves against the step: averages solid, tails dashed."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from sweeper.analysis.figures import lines, selection, style
-from sweeper.analysis.figures.lines import Line, LineSeries
+from sweeper.analysis.figures import selection, style
+from sweeper.analysis.figures.lines import Line, Lines, LineSeries, mean_by_seed, metric_by_seed
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
@@ -18,11 +16,11 @@ from sweeper.panels.kinds import CurvePanel, HistoryPanel
 from sweeper.panels.series import CurveSeries
 from sweeper.trial.columns import TIMINGS
 
-MOST_ROWS = 8
-"""Most rows of seed counts above the axes."""
+MOST_ROWS = 8  # most rows of seed counts above the axes
+MARKERS = 7  # markers along a training curve, where the palette tells series apart by them
 
 
-class Curves(lines.Lines[CurvePanel]):
+class Curves(Lines[CurvePanel]):
     """Lines against a column of the trials.
 
     Where a point has several training seeds, each stands as a faint marker, because runs differ by seed and a mean
@@ -32,26 +30,18 @@ class Curves(lines.Lines[CurvePanel]):
 
     NAME = "Curves"
 
-    @classmethod
-    def drawn(
-        cls, panel: CurvePanel, results: Results, index: int, series: CurveSeries, rows: pd.DataFrame
-    ) -> LineSeries:
-        if panel.x.empty is not None:
-            x = selection.column(rows, panel.x.column)
-            rows = rows.assign(**{x: rows[x].astype(float).fillna(panel.x.empty)})
-        return super().drawn(panel, results, index, series, rows)
+    def drawn(self, results: Results, index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
+        if self.panel.x.empty is not None:
+            x = selection.column(rows, self.panel.x.column)
+            rows = rows.assign(**{x: rows[x].astype(float).fillna(self.panel.x.empty)})
+        return super().drawn(results, index, series, rows)
 
-    @classmethod
-    def values(cls, panel: CurvePanel, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-        return lines.metric_by_seed(rows, metric, selection.column(rows, panel.x.column))
+    def values(self, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+        return metric_by_seed(rows, metric, selection.column(rows, self.panel.x.column))
 
-    @classmethod
-    def mentioned(cls, panel: CurvePanel) -> Sequence[str]:
-        return [panel.x.column]
-
-    @classmethod
-    def alike(cls, panel: CurvePanel) -> Sequence[str]:
+    def alike(self) -> Sequence[str]:
         # The cost of a trial depends on the machine and on other work there; its metrics do not.
+        panel = self.panel
         metrics = {panel.metric, panel.tail, *(metric for series in panel.series for metric in panel.metrics(series))}
         return ("device", "lanes") if metrics & set(TIMINGS) else ()
 
@@ -71,12 +61,10 @@ class Curves(lines.Lines[CurvePanel]):
                 return before
             return float(x) if np.isfinite(x) else beyond
 
-        for series in self.content.series:
-            shade, marker = look.shade(series.color, series.index), look.marker(series.index)
+        for series in self.series:
             for line in series.lines:
                 # The bands of averages and tails, one upon the other, could not be told apart.
-                banded = not (line.tail and len(series.lines) > 1)
-                self.paint_points(ax, line, place, shade, marker, banded)
+                self.paint_points(ax, series, line, place, look, banded=not (line.tail and len(series.lines) > 1))
         self.paint_references(ax, look, place)
         self._dress(ax, {place(x): style.number(x) for x in values})
         rows = self._count_rows()
@@ -93,7 +81,7 @@ class Curves(lines.Lines[CurvePanel]):
 
     def _values(self) -> list[float]:
         """All x, measured or published."""
-        measured = {float(x) for series in self.content.series for x in series.counts()}
+        measured = {float(x) for series in self.series for x in series.counts()}
         return sorted(measured | {x for reference in self.panel.published for x in reference.values})
 
     def _x_scale(self) -> str:
@@ -124,29 +112,25 @@ class Curves(lines.Lines[CurvePanel]):
     def _count_rows(self) -> list[tuple[list[LineSeries], dict[float, int]]]:
         """Seed counts to print above the axes, a row for the series that share them; none if all are equal or many."""
         rows: list[tuple[list[LineSeries], dict[float, int]]] = []
-        for series in self.content.series:
+        for series in self.series:
             counts = series.counts()
-            for members, shared in rows:
-                if shared == counts:
-                    members.append(series)
-                    break
-            else:
+            members = next((members for members, shared in rows if shared == counts), None)
+            if members is None:
                 rows.append(([series], counts))
+            else:
+                members.append(series)
         differ = len({count for _, counts in rows for count in counts.values()}) > 1
         return rows if differ and len(rows) <= MOST_ROWS else []
 
-    def against(self) -> str:
-        return f"against {self.panel.x.column}"
-
     def remarks(self) -> list[str]:
-        counts = {count for series in self.content.series for count in series.counts().values()}
+        counts = {count for series in self.series for count in series.counts().values()}
         equal = f"{counted(max(counts), 'training seed')} at every point"
         above = "Above: training seeds at each point" if self._count_rows() else self.seeds_remark()[0]
         parts = [equal if len(counts) == 1 else above]
         if max(counts) > 1:
-            both = any(len(series.lines) > 1 for series in self.content.series)
+            both = any(len(series.lines) > 1 for series in self.series)
             parts.append(f"band{' of averages' * both}: {self.spread_name()}; faint markers: single seeds")
-        return [*parts, *self.scale_remarks(), *self.content.remarks()]
+        return [*parts, *self.scale_remarks(), *self.choice_remarks()]
 
 
 def _beyond(finite: Sequence[float], log: bool) -> float:
@@ -157,26 +141,27 @@ def _beyond(finite: Sequence[float], log: bool) -> float:
     return finite[-1] + 0.12 * ((finite[-1] - finite[0]) or 1.0)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Training curves
-# --------------------------------------------------------------------------------------------------------------------
-
-MARKERS = 7
-"""Markers along a line, where the palette tells series apart by them."""
-
-
-class Histories(lines.Lines[HistoryPanel]):
+class Histories(Lines[HistoryPanel]):
     """Lines against the training step, measured on the batches of the training; the band is the spread over seeds."""
 
     NAME = "Training curves"
 
-    @classmethod
-    def values(cls, panel: HistoryPanel, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-        return lines.curve_by_seed(results, rows, metric)
+    def values(self, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+        stored = results.curves(rows["trial_id"].tolist())
+        points = stored[stored["metric"] == metric]
+        if points.empty:
+            known = ", ".join(sorted(set(stored["metric"])))
+            raise selection.NoData(f"no training curve '{metric}' was stored" + f" (known: {known})" * bool(known))
+        seeds = dict(zip(rows["trial_id"], rows["seed"], strict=True))
+        points = pd.DataFrame({"x": points["step"], "seed": points["trial_id"].map(seeds), "value": points["value"]})
+        return mean_by_seed(points.astype({"x": float, "value": float}))
+
+    def marker(self, series: LineSeries, look: Look) -> str:
+        return look.marker(series.index) if len(look.markers) > 1 else ""
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
-        for series in self.content.series:
+        for series in self.series:
             for line in series.lines:
                 self._paint_line(ax, series, line, look)
         self.paint_references(ax, look, float)
@@ -194,11 +179,7 @@ class Histories(lines.Lines[HistoryPanel]):
         # Lines that coincide must not hide each other's markers.
         every = max(1, len(x) // MARKERS)
         apart = series.index * every // 3 % every, every
-        self.paint_means(ax, x, line, shade, linewidth=1.2, marker=_marker(series, look), markevery=apart)
-
-    def handle(self, series: LineSeries, look: Look, **line: Any) -> Line2D:
-        shade = look.shade(series.color, series.index)
-        return Line2D([], [], color=shade, marker=_marker(series, look), markersize=3.6, linewidth=1.4, **line)
+        self.paint_means(ax, x, line, shade, linewidth=1.2, marker=self.marker(series, look), markevery=apart)
 
     def against(self) -> str:
         return "against the step"
@@ -206,8 +187,4 @@ class Histories(lines.Lines[HistoryPanel]):
     def remarks(self) -> list[str]:
         seeds, several = self.seeds_remark()
         parts = [seeds, f"band: {self.spread_name()}"] if several else [seeds]
-        return [*parts, "on training batches", *self.scale_remarks(), *self.content.remarks()]
-
-
-def _marker(series: LineSeries, look: Look) -> str:
-    return look.marker(series.index) if len(look.markers) > 1 else ""
+        return [*parts, "on training batches", *self.scale_remarks(), *self.choice_remarks()]

@@ -7,8 +7,7 @@ explains them in a legend and in remarks. It knows nothing of other panels, of t
 
 import abc
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import pandas as pd
 from matplotlib.artist import Artist
@@ -21,11 +20,8 @@ from sweeper.analysis.results import Results
 from sweeper.panels.kinds import Panel
 from sweeper.panels.series import Series
 
-WIDTH = 2.75
-"""Width of axes in inches, unless a kind gives another."""
-
-MOST_DIFFERENT = 4
-"""Most entries that a footer names where trials that differ are merged; the notes name all."""
+WIDTH = 2.75  # width of axes in inches, unless a kind gives another
+MOST_DIFFERENT = 4  # most entries that a footer names where trials that differ are merged; the notes name all
 
 PanelT = TypeVar("PanelT", bound=Panel)
 SeriesT = TypeVar("SeriesT", bound=Series)
@@ -40,30 +36,8 @@ class Note(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class Content(Generic[DrawnT]):
-    """The content of a panel. It is false if no series has data."""
-
-    series: tuple[DrawnT, ...]  # those with data, as their kind draws them
-    notes: tuple[Note, ...]
-    merged: tuple[str, ...] = ()  # entries in which trials of a series differ that are not alike
-    best: tuple[str, ...] = ()  # the drawn setting of each series that shows the best of several
-    trials: pd.DataFrame = field(default_factory=pd.DataFrame)
-
-    def __bool__(self) -> bool:
-        return bool(self.series)
-
-    def remarks(self) -> list[str]:
-        """Remarks for the footer of a figure on its choice of trials."""
-        return [*self.best, *(f"merged: {different}" for different in self.merged)]
-
-
-@dataclass(frozen=True)
 class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
     """One panel, as the search space declares it, with the numbers that it shows."""
-
-    panel: PanelT
-    content: Content[DrawnT]
 
     NAME: ClassVar[str]
     """The name of the kind in prose, in the plural."""
@@ -71,54 +45,61 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
     SERIES: ClassVar[type[Series]] = Series
     """The record of its series."""
 
-    @classmethod
-    def of(cls, panel: PanelT, results: Results) -> Self:
+    def __init__(self, panel: PanelT, results: Results) -> None:
         """The panel with its numbers taken from the results; a note for every series that has none."""
+        self.panel = panel
+        self.series: list[DrawnT] = []  # those with data, as their kind draws them
+        self.notes: list[Note] = []
+        self.merged: list[str] = []  # entries in which trials of a series differ that are not alike
+        self.best: list[str] = []  # the drawn setting of each series that shows the best of several
+        results = results.of_evaluations() if panel.draws_evaluations else results
+        self.trials = results.trials[:0]  # that are drawn
         try:
             if results.trials.empty:  # the same of all series, so said once
-                raise NoData("no trial is finished")
-            declared = series_of(panel, cls.SERIES, results)
+                evaluations = "no network is evaluated (python -m sweeper.evaluate)"
+                raise NoData(evaluations if panel.draws_evaluations else "no trial is finished")
+            declared = series_of(panel, self.SERIES, results)
         except NoData as reason:
-            return cls(panel, Content((), (Note(panel.name, "", str(reason)),)))
-        axes = cls.mentioned(panel)
-        series, notes, merged, best, trials = [], [], [], [], []
+            self.notes.append(Note(panel.name, "", str(reason)))
+            return
+        axes, trials = self.axis_columns(), []
         for index, declaration in enumerate(declared):
+            label = declaration.label
             try:
                 rows = chosen(results, panel.where, declaration.where)
                 choice = declaration.best or panel.best
                 rows, settings = (rows, "") if choice is None else best_settings(rows, choice, axes)
-                series.append(cls.drawn(panel, results, index, declaration, rows))  # pyright: ignore[reportArgumentType]
+                self.series.append(self.drawn(results, index, declaration, rows))  # pyright: ignore[reportArgumentType]
             except NoData as reason:
-                notes.append(Note(panel.name, declaration.label, str(reason)))
+                self.notes.append(Note(panel.name, label, str(reason)))
                 continue
             trials.append(rows)
             if settings:
-                notes.append(Note(panel.name, declaration.label, settings))
-                best.append(f"{plain(declaration.label)}: {settings}")
-            if different := mixed(rows, [*axes, *panel.where, *declaration.where], cls.alike(panel)):
+                self.notes.append(Note(panel.name, label, settings))
+                self.best.append(f"{plain(label)}: {settings}")
+            if different := mixed(rows, [*axes, *panel.where, *declaration.where], self.alike()):
                 named = "; ".join(different)
-                notes.append(Note(panel.name, declaration.label, f"merges trials that differ in {named}"))
+                self.notes.append(Note(panel.name, label, f"merges trials that differ in {named}"))
                 many = len(different) > MOST_DIFFERENT
-                merged.append(f"{len(different)} entries differ; see the notes" if many else named)
-        shown = pd.concat(trials).drop_duplicates("trial_id") if trials else results.trials[:0]
-        return cls(panel, Content(tuple(series), tuple(notes), tuple(dict.fromkeys(merged)), tuple(best), shown))
+                self.merged.append(f"{len(different)} entries differ; see the notes" if many else named)
+        self.merged = list(dict.fromkeys(self.merged))
+        if trials:
+            self.trials = pd.concat(trials).drop_duplicates("trial_id")
 
-    @classmethod
     @abc.abstractmethod
-    def drawn(cls, panel: PanelT, results: Results, index: int, series: SeriesT, rows: pd.DataFrame) -> DrawnT:
+    def drawn(self, results: Results, index: int, series: SeriesT, rows: pd.DataFrame) -> DrawnT:
         """A series of its place in the panel, its declaration and its trials.
 
         Raises:
             NoData: the trials lack what is drawn of them.
         """
 
-    @classmethod
-    def mentioned(cls, panel: PanelT) -> Sequence[str]:
+    def axis_columns(self) -> Sequence[str]:
         """Columns of the panel's axes; together with its conditions they may differ within a series."""
-        return ()
+        column = getattr(getattr(self.panel, "x", None), "column", None)
+        return [column] if column else []
 
-    @classmethod
-    def alike(cls, panel: PanelT) -> Sequence[str]:
+    def alike(self) -> Sequence[str]:
         """Columns that are not entries of a trial, and that should be equal within a series."""
         return ()
 
@@ -134,6 +115,10 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
     def remarks(self) -> list[str]:
         """Remarks for the footer of the figure, in half-sentences."""
 
+    def choice_remarks(self) -> list[str]:
+        """Remarks on the choice of trials."""
+        return [*self.best, *(f"merged: {different}" for different in self.merged)]
+
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
         """Labels and handles of what is drawn; none where the drawing explains itself."""
         return []
@@ -148,7 +133,7 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
 
     def against(self) -> str:
         """The horizontal axis, in words."""
-        return "over inputs"
+        return " ".join(["against", *self.axis_columns()]) if self.axis_columns() else "over inputs"
 
     def alternative(self) -> str:
         """A description of the figure for readers who cannot see it."""
@@ -158,7 +143,7 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
             for part in (panel, *panel.series)
             for metric in (part.metric, getattr(part, "tail", None))
             if metric is not None
-        )  # fmt: skip
+        )
         labels = ", ".join(series.label for series in panel.series)
         series = f"one for every value of {panel.split}" if panel.split else labels
         title = f" ({panel.title})" if panel.title else ""

@@ -26,24 +26,18 @@ from sweeper.messages import counted
 from sweeper.panels.kinds import BoardPanel, CellsPanel
 from sweeper.panels.series import Series
 
-WIDTHS = (0.9, 4.1)
-"""Least and largest width in inches of a map, which otherwise follows from its number of cells."""
-
-NUMBERED = 8
-"""Largest number of rows and columns whose values are also written into the cells."""
+WIDTHS = (0.9, 4.1)  # least and largest width in inches of a map, which otherwise follows from its number of cells
+NUMBERED = 8  # largest number of rows and columns whose values are also written into the cells
 
 
 @dataclass(frozen=True)
 class Cells:
-    """One map: the value of every cell, NaN where there is no input, and the training seed that it is of.
-
-    `limits` are those of the colours, as far as the panel gives them.
-    """
+    """One map."""
 
     label: str
-    values: np.ndarray
-    seed: int
-    limits: tuple[float | None, float | None]
+    values: np.ndarray  # by row and column; NaN where there is no input
+    seed: int  # of its training
+    limits: tuple[float | None, float | None]  # of the colours, as far as the panel gives them
 
 
 class CellMaps(Drawing[CellsPanel, Series, Cells]):
@@ -51,9 +45,8 @@ class CellMaps(Drawing[CellsPanel, Series, Cells]):
 
     NAME = "Maps of cells"
 
-    @classmethod
-    def drawn(cls, panel: CellsPanel, results: Results, index: int, series: Series, rows: pd.DataFrame) -> Cells:
-        trial = _one_training(rows, panel.seed)
+    def drawn(self, results: Results, index: int, series: Series, rows: pd.DataFrame) -> Cells:
+        panel, trial = self.panel, _one_training(rows, self.panel.seed)
         shape = _whole_number(trial, panel.rows), _whole_number(trial, panel.columns)
         metric = series.metric or panel.metric or ""
         values = results.outcomes(str(trial["trial_id"]), metric)
@@ -69,10 +62,10 @@ class CellMaps(Drawing[CellsPanel, Series, Cells]):
         return Cells(series.label, cells.reshape(shape), int(trial["seed"]), (low, high))
 
     def widths(self) -> Sequence[float]:
-        return [map_width(cells.values.shape) for cells in self.content.series]
+        return [map_width(cells.values.shape) for cells in self.series]
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
-        drawn = self.content.series
+        drawn = self.series
         low = min(np.nanmin(cells.values) if cells.limits[0] is None else cells.limits[0] for cells in drawn)
         high = max(np.nanmax(cells.values) if cells.limits[1] is None else cells.limits[1] for cells in drawn)
         norm = Normalize(low, high, clip=True)
@@ -81,11 +74,11 @@ class CellMaps(Drawing[CellsPanel, Series, Cells]):
         style.color_bar(axes, meshes[0], self.panel.label or self.panel.metric or "")
 
     def remarks(self) -> list[str]:
-        seeds = sorted({cells.seed for cells in self.content.series})
+        seeds = sorted({cells.seed for cells in self.series})
         parts = [f"One training each, training seed {' and '.join(map(str, seeds))}"]
-        if any(np.isnan(cells.values).any() for cells in self.content.series):
+        if any(np.isnan(cells.values).any() for cells in self.series):
             parts.append("hatched: no input")
-        return [*parts, *self.content.best]
+        return [*parts, *self.best]
 
 
 def map_width(shape: tuple[int, ...]) -> float:
@@ -116,9 +109,7 @@ def _paint_map(ax: Axes, cells: Cells, norm: Normalize) -> QuadMesh:
     return mesh
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Boards
-# --------------------------------------------------------------------------------------------------------------------
 
 FIRST, SECOND = "#1b2a6b", "#35d0e6"
 """Colours of the two walks: as far apart in lightness as in hue, so that no reader needs the hue."""
@@ -128,14 +119,14 @@ TARGET = "#e3000f"
 
 @dataclass(frozen=True)
 class Board:
-    """One board: the cells (row, column) that each walk visits, its start included, and how many steps both have."""
+    """One board."""
 
     label: str
     training_seed: int
     seed: int
     shape: tuple[int, int]
-    walks: tuple[np.ndarray, ...]
-    steps: int
+    walks: tuple[np.ndarray, ...]  # the cells (row, column) that each walk visits, its start included
+    steps: int  # of both walks
 
 
 class Boards(Drawing[BoardPanel, Series, tuple[Board, ...]]):
@@ -147,11 +138,8 @@ class Boards(Drawing[BoardPanel, Series, tuple[Board, ...]]):
 
     NAME = "Boards"
 
-    @classmethod
-    def drawn(
-        cls, panel: BoardPanel, results: Results, index: int, series: Series, rows: pd.DataFrame
-    ) -> tuple[Board, ...]:
-        trial = _one_training(rows, panel.seed)
+    def drawn(self, results: Results, index: int, series: Series, rows: pd.DataFrame) -> tuple[Board, ...]:
+        panel, trial = self.panel, _one_training(rows, self.panel.seed)
         shape = _whole_number(trial, panel.rows), _whole_number(trial, panel.columns)
         longest = _whole_number(trial, panel.longest)
         row, column = panel.target
@@ -170,7 +158,7 @@ class Boards(Drawing[BoardPanel, Series, tuple[Board, ...]]):
         return tuple(boards)
 
     def _boards(self) -> list[Board]:
-        return [board for boards in self.content.series for board in boards]
+        return [board for boards in self.series for board in boards]
 
     def widths(self) -> Sequence[float]:
         return [map_width(board.shape) for board in self._boards()]
@@ -179,7 +167,7 @@ class Boards(Drawing[BoardPanel, Series, tuple[Board, ...]]):
         for ax, board in zip(axes, self._boards(), strict=True):
             _paint_board(ax, board, self.panel.target)
             steps = style.number(board.steps / self.panel.unit)
-            text = f"{board.label}\n{steps}" if len(self.content.series) > 1 else steps
+            text = f"{board.label}\n{steps}" if len(self.series) > 1 else steps
             style.above(ax, text, 0.5, 4, fontsize=9, color="black")
             ax.set_xlabel(f"seed {board.seed}")
 
@@ -197,7 +185,7 @@ class Boards(Drawing[BoardPanel, Series, tuple[Board, ...]]):
     def remarks(self) -> list[str]:
         seeds = sorted({board.training_seed for board in self._boards()})
         training = f"one training, training seed {' and '.join(map(str, seeds))}"
-        return ["Above: steps of both episodes", training, *self.content.best]
+        return ["Above: steps of both episodes", training, *self.best]
 
 
 def _path(results: Results, trial_id: str, name: str, position: int) -> np.ndarray | None:

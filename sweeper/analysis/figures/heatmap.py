@@ -24,21 +24,17 @@ from sweeper.panels.formulas import is_text
 from sweeper.panels.kinds import HeatmapPanel
 from sweeper.panels.series import Series
 
-COLUMN = 0.2
-"""Least width of a column, in inches."""
-
-MAP = 1.5
-"""Least width of a map, in inches."""
+COLUMN = 0.2  # least width of a column, in inches
+MAP = 1.5  # least width of a map, in inches
 
 
 @dataclass(frozen=True)
 class Map:
-    """One map: the edges of its bins in 0..1, and for every value of the column the shares of inputs in each bin, for
-    each training seed."""
+    """One map."""
 
     label: str
-    edges: np.ndarray
-    shares: dict[float | str, dict[int, np.ndarray]]
+    edges: np.ndarray  # of its bins in 0..1
+    shares: dict[float | str, dict[int, np.ndarray]]  # of inputs in each bin, by the column's value and training seed
 
 
 class HeatMaps(Drawing[HeatmapPanel, Series, Map]):
@@ -46,11 +42,10 @@ class HeatMaps(Drawing[HeatmapPanel, Series, Map]):
 
     NAME = "Heat maps"
 
-    @classmethod
-    def drawn(cls, panel: HeatmapPanel, results: Results, index: int, series: Series, rows: pd.DataFrame) -> Map:
-        x = selection.column(rows, panel.x.column)
-        metric = series.metric or panel.metric or ""
-        edges = edges_of(results, rows, metric, panel.bins)
+    def drawn(self, results: Results, index: int, series: Series, rows: pd.DataFrame) -> Map:
+        x = selection.column(rows, self.panel.x.column)
+        metric = series.metric or self.panel.metric or ""
+        edges = edges_of(results, rows, metric, self.panel.bins)
         columns, reason = {}, selection.NoData(f"no trial has a value of '{x}'")
         for value, group in rows.groupby(x):
             try:
@@ -61,13 +56,9 @@ class HeatMaps(Drawing[HeatmapPanel, Series, Map]):
             raise reason
         return Map(series.label, edges, columns)
 
-    @classmethod
-    def mentioned(cls, panel: HeatmapPanel) -> Sequence[str]:
-        return [panel.x.column]
-
     def _values(self) -> list[float | str]:
         """The columns that all maps have, in order."""
-        values = {value for part in self.content.series for value in part.shares}
+        values = {value for part in self.series for value in part.shares}
         return sorted(values, key=lambda value: (isinstance(value, str), value))
 
     def _ticks(self) -> list[str]:
@@ -77,11 +68,11 @@ class HeatMaps(Drawing[HeatmapPanel, Series, Map]):
         size = style.RC["xtick.labelsize"]
         ticks = [tick if is_text(tick) else tick.replace("$", r"\$") for tick in self._ticks()]
         longest = max(TextPath((0, 0), tick, size).get_extents().width for tick in ticks)
-        return [max(MAP, len(self._ticks()) * max(COLUMN, (longest + size / 2) / 72))] * len(self.content.series)
+        return [max(MAP, len(self._ticks()) * max(COLUMN, (longest + size / 2) / 72))] * len(self.series)
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
-        meshes = [self._paint_map(ax, part) for ax, part in zip(axes, self.content.series, strict=True)]
-        for ax, part in zip(axes, self.content.series, strict=True):
+        meshes = [self._paint_map(ax, part) for ax, part in zip(axes, self.series, strict=True)]
+        for ax, part in zip(axes, self.series, strict=True):
             style.above(ax, part.label, 0.5, 12, fontsize=9, color="black")
             ax.tick_params(labelleft=ax is axes[0])
         style.above(axes[0], "seeds", 0, 3, -3, ha="right")
@@ -105,13 +96,10 @@ class HeatMaps(Drawing[HeatmapPanel, Series, Map]):
         ax.spines[["top", "right"]].set_visible(True)
         return mesh
 
-    def against(self) -> str:
-        return f"against {self.panel.x.column}"
-
     def remarks(self) -> list[str]:
-        parts = list(dict.fromkeys(bins_text(part.edges) for part in self.content.series))
+        parts = list(dict.fromkeys(bins_text(part.edges) for part in self.series))
         parts.append("above: training seeds averaged in each column")
         parts.append(f"white: less than {style.number(self.panel.lowest)}")
-        if any(value not in part.shares for part in self.content.series for value in self._values()):
+        if any(value not in part.shares for part in self.series for value in self._values()):
             parts.append("hatched: no trial")
-        return [parts[0][0].upper() + parts[0][1:], *parts[1:], *self.content.remarks()]
+        return [parts[0][0].upper() + parts[0][1:], *parts[1:], *self.choice_remarks()]

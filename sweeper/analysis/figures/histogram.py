@@ -13,7 +13,6 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from sweeper.analysis.comparison import Comparison
@@ -30,14 +29,13 @@ from sweeper.panels.series import ColoredSeries
 
 @dataclass(frozen=True)
 class Bars:
-    """One histogram: the edges of its bins in 0..1, the shares of inputs in each bin for each training seed, and the
-    trials behind it."""
+    """One histogram, and the trials behind it."""
 
     index: int
     label: str
     color: Color | None
-    edges: np.ndarray
-    shares: dict[int, np.ndarray]
+    edges: np.ndarray  # of its bins in 0..1
+    shares: dict[int, np.ndarray]  # of the inputs in each bin, for each training seed
     rows: pd.DataFrame
 
     def mean(self) -> np.ndarray:
@@ -50,18 +48,15 @@ class Histograms(Drawing[HistogramPanel, ColoredSeries, Bars]):
     NAME = "Histograms"
     SERIES = ColoredSeries
 
-    @classmethod
-    def drawn(
-        cls, panel: HistogramPanel, results: Results, index: int, series: ColoredSeries, rows: pd.DataFrame
-    ) -> Bars:
-        metric = series.metric or panel.metric or ""
-        edges = edges_of(results, rows, metric, panel.bins)
+    def drawn(self, results: Results, index: int, series: ColoredSeries, rows: pd.DataFrame) -> Bars:
+        metric = series.metric or self.panel.metric or ""
+        edges = edges_of(results, rows, metric, self.panel.bins)
         shares = shares_by_seed(results, rows, metric, edges)
         return Bars(index, series.label, series.color, edges, shares, rows)
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
-        for bars in self.content.series:
+        for bars in self.series:
             self._paint_bars(ax, bars, look)
         self._paint_published(ax, look)
         ax.set_xlim(-2, 102)
@@ -87,11 +82,12 @@ class Histograms(Drawing[HistogramPanel, ColoredSeries, Bars]):
             style.dots(ax, centres[seen], shares[seen] * factor, shade, marker, 2.6, alpha=0.45, zorder=4)
 
     def _paint_published(self, ax: Axes, look: Look) -> None:
-        shades = references.shades(self.panel, self.content.series, look)
+        shades = references.shades(self.panel, self.series, look)
         for reference in self.panel.published:
-            shade = shades[reference.series]
+            shade, edges = shades[reference.series], self._edges(reference.series)
             for at, value in reference.fractions.items():
-                references.paint_cross(ax, self._place(reference.series, at), value * self.panel.y.factor, shade)
+                place = 100 * float(_centres(edges)[_bin(at, edges)])
+                references.paint_cross(ax, place, value * self.panel.y.factor, shade)
             if reference.peak is not None:
                 on_axis = {"transform": ax.get_xaxis_transform(), "clip_on": False, "zorder": 7}
                 edge = {"markeredgecolor": "white", "markeredgewidth": 0.6}
@@ -100,47 +96,40 @@ class Histograms(Drawing[HistogramPanel, ColoredSeries, Bars]):
     def _edges(self, label: str) -> np.ndarray:
         """Edges of the bins of a series; of a series without trials, the edges of default bins."""
         return next(
-            (bars.edges for bars in self.content.series if bars.label == label),
+            (bars.edges for bars in self.series if bars.label == label),
             bin_edges(np.empty(0), self.panel.bins or BINS),
         )
 
-    def _place(self, label: str, at: float) -> float:
-        """Where a published share stands: in the middle of the bin that holds the success `at`, in per cent."""
-        edges = self._edges(label)
-        return 100 * float(_centres(edges)[_bin(at, edges)])
-
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
         entries: list[tuple[str, Artist]] = []
-        for bars in self.content.series:
+        for bars in self.series:
             shade = look.shade(bars.color, bars.index)
             patch = Patch(facecolor=to_rgba(shade, 0.3), edgecolor=shade, linewidth=1.1)
             entries.append((f"{bars.label} ({counted(len(bars.shares), 'seed')})", patch))
-        shades = references.shades(self.panel, self.content.series, look)
+        shades = references.shades(self.panel, self.series, look)
         published = {reference.series: reference for reference in self.panel.published}
-        for label in published.keys() - {bars.label for bars in self.content.series}:
+        for label in published.keys() - {bars.label for bars in self.series}:
             marker = "x" if published[label].fractions else "v"
-            handle = Line2D([], [], color=shades[label], linestyle="none", marker=marker, markersize=5)
-            entries.append((f"{label}{references.PUBLISHED_ONLY}", handle))
+            entries.append((f"{label}{references.PUBLISHED_ONLY}", references.handle(marker, shades[label])))
         if any(reference.fractions for reference in self.panel.published):
-            entries.append(("published", references.cross_handle()))
+            entries.append(("published", references.handle("x")))
         if any(reference.peak is not None for reference in self.panel.published):
-            peak = Line2D([], [], color=style.FAINT, linestyle="none", marker="v", markersize=5)
-            entries.append(("published peak", peak))
+            entries.append(("published peak", references.handle("v")))
         return entries
 
     def remarks(self) -> list[str]:
         described: dict[str, list[str]] = {}
-        for bars in self.content.series:
+        for bars in self.series:
             described.setdefault(bins_text(bars.edges), []).append(style.plain(bars.label))
         texts = [f"{', '.join(labels)}: {text}" if len(described) > 1 else text for text, labels in described.items()]
-        parts = ["; ".join(texts)]
-        parts[0] = parts[0][0].upper() + parts[0][1:]
-        if any(len(bars.shares) > 1 for bars in self.content.series):
+        bins = "; ".join(texts)
+        parts = [bins[0].upper() + bins[1:]]
+        if any(len(bars.shares) > 1 for bars in self.series):
             parts.append("bars: mean over training seeds; faint markers: single seeds")
-        return [*parts, *self.content.remarks()]
+        return [*parts, *self.choice_remarks()]
 
     def compare(self) -> list[Comparison]:
-        measured = {bars.label: bars for bars in self.content.series}
+        measured = {bars.label: bars for bars in self.series}
         compared = []
         for reference in self.panel.published:
             bars = measured.get(reference.series)
@@ -172,15 +161,12 @@ def _peak(shares: np.ndarray, edges: np.ndarray) -> float:
     return float(_centres(edges)[shares.argmax()])
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Bins that the values of a column can fill
-# --------------------------------------------------------------------------------------------------------------------
 
 # A success is a share of seeds or of votes, so that it has few values: votes of 5 among 100 seeds reach multiples of
 # 5 % only, and leave every fifth bin of 4 % empty. Such a column gets one bin for each of its values.
 
-BINS = 25
-"""Number of equal bins, unless a panel gives another or the values cannot fill them."""
+BINS = 25  # number of equal bins, unless a panel gives another or the values cannot fill them
 
 FEWEST, MOST = 10, 50
 """Steps between 0 and 1 for which every value gets a bin: with fewer, values stand apart in any bins; with more, equal
@@ -192,29 +178,20 @@ SLACK = 4e-6
 
 def bin_edges(values: np.ndarray, bins: int | None) -> np.ndarray:
     """The edges of the bins of [0, 1] for a column with these different values; `bins` equal ones if that is given."""
-    if bins is None:
-        steps = _steps(values)
-        if steps is not None and steps >= FEWEST and steps % BINS:
-            return np.concatenate([[0.0], (np.arange(steps) + 0.5) / steps, [1.0]])
+
+    def fit(steps: int) -> bool:
+        """Whether all values lie on so many equal steps from 0 to 1."""
+        return bool(np.all(np.abs(values * steps - np.round(values * steps)) < 1e-4))
+
+    steps = next(filter(fit, range(1, MOST + 1)), 0)
+    if bins is None and steps >= FEWEST and steps % BINS:
+        return np.concatenate([[0.0], (np.arange(steps) + 0.5) / steps, [1.0]])
     return np.linspace(0, 1, (bins or BINS) + 1)
-
-
-def _steps(values: np.ndarray) -> int | None:
-    """The smallest number of equal steps from 0 to 1 on which all values lie, if it is not larger than `MOST`."""
-    for steps in range(1, MOST + 1):
-        if np.all(np.abs(values * steps - np.round(values * steps)) < 1e-4):
-            return steps
-    return None
 
 
 def bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """The bin of each value; the value 1 is in the last bin."""
     return np.searchsorted(edges[1:-1], np.asarray(values) + SLACK, side="right")
-
-
-def _shares(values: np.ndarray, counts: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Share of the inputs in each bin, where `counts` inputs have each of the `values`."""
-    return np.bincount(bin_index(values, edges), weights=counts, minlength=len(edges) - 1) / counts.sum()
 
 
 def edges_of(results: Results, rows: pd.DataFrame, name: str, count: int | None) -> np.ndarray:
@@ -232,7 +209,9 @@ def shares_by_seed(results: Results, rows: pd.DataFrame, name: str, edges: np.nd
     for trial_id, seed in zip(rows["trial_id"], rows["seed"], strict=True):
         distribution = results.distribution(str(trial_id), name)
         if distribution is not None:
-            by_seed.setdefault(int(seed), []).append(_shares(*distribution, edges))
+            values, counts = distribution
+            filled = np.bincount(bin_index(values, edges), weights=counts, minlength=len(edges) - 1)
+            by_seed.setdefault(int(seed), []).append(filled / counts.sum())
     if not by_seed:
         raise NoData(f"the outcome '{name}' of its inputs was not stored")
     return {seed: np.mean(histograms, axis=0) for seed, histograms in sorted(by_seed.items())}

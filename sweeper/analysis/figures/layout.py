@@ -33,31 +33,20 @@ from sweeper.analysis.figures import references, style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.panels.formulas import is_text
 
-HEIGHT = 2.05
-"""Height of all axes, in inches."""
+HEIGHT = 2.05  # height of all axes, in inches
 
 DOTS_PER_INCH = 200
 
-FLAT = 0.01
-"""Height in inches of the row of the grid on which titles stand, and of that from which legends hang."""
-
-MARGIN = 0.08
-"""Room around all axes and their labels, in inches."""
+FLAT = 0.01  # height in inches of the row of the grid on which titles stand, and of that from which legends hang
+MARGIN = 0.08  # room around all axes and their labels, in inches
 
 ATTEMPTS, CLOSE_ENOUGH = 8, 0.005
 """How often the size of the canvas is improved, and the error of the axes that is left, in inches."""
 
-LARGEST = 60
-"""Largest width and height of a canvas before it takes its size, in inches."""
-
-GAP = 6
-"""Points between the name of a panel and its title."""
-
-APART = 4
-"""Room on either side of tick labels and seed counts, in pixels."""
-
-SHORTEST = 8
-"""Least number of characters of a line of a broken text."""
+LARGEST = 60  # largest width and height of a canvas before it takes its size, in inches
+GAP = 6  # points between the name of a panel and its title
+APART = 4  # room on either side of tick labels and seed counts, in pixels
+SHORTEST = 8  # least number of characters of a line of a broken text
 
 MOST_ENTRIES, LAST_ENTRIES = 30, 6
 """Most entries of a legend; of more entries the first are shown and the last, which are no series in many kinds."""

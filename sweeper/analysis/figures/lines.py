@@ -3,12 +3,17 @@
 A point is the mean over training seeds, and a band shows their spread. A training seed counts once at a point, however
 many trials of it are merged there: trials are averaged within their seed first. Published values are crosses in the
 series' colour, also of series of which nothing is measured yet.
+
+Exact values, such as what no agent can beat, are known to the task (`Abilities.exact_values`) and horizontal lines.
+They are those of the very trials that a panel draws, so a line can never stand beside curves of another size of the
+task. If the trials of a panel have tasks of several sizes, each exact value gets a line.
 """
 
 import abc
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -18,18 +23,21 @@ from matplotlib.lines import Line2D
 
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import references, style
-from sweeper.analysis.figures.drawing import Content, Drawing, Note
+from sweeper.analysis.figures.drawing import Drawing, Note
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import Results, task_of
+from sweeper.analysis.results import Results, abilities_of, task_of
 from sweeper.messages import counted
 from sweeper.panels.kinds import LinesPanel
 from sweeper.panels.series import CurveSeries
-from sweeper.trial.entry_names import entries
+from sweeper.trial.contracts import Task
 from sweeper.trial.metrics import metric_named
 
 DASHED = (0, (3.2, 1.6))
 """Line style of a tail."""
+
+EXACT_DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
+"""Line styles of the exact values of a panel, in turn; the dashes of a bad tail are not among them."""
 
 LinesT = TypeVar("LinesT", bound=LinesPanel)
 
@@ -50,16 +58,12 @@ class Line:
 
 @dataclass(frozen=True)
 class LineSeries:
-    """A series with data: its place in the panel decides the colour where none is given.
-
-    `missing` says why one of its two lines is not there.
-    """
+    """A series with data: its place in the panel decides the colour where none is given."""
 
     index: int
     label: str
     color: Any
     lines: tuple[Line, ...]
-    missing: tuple[str, ...]
 
     def counts(self) -> dict[float, int]:
         """Number of training seeds at every value of x."""
@@ -67,40 +71,55 @@ class LineSeries:
         return {float(x): int(group["seed"].nunique()) for x, group in merged.groupby("x")}  # pyright: ignore[reportArgumentType]
 
 
+class ExactLine(NamedTuple):
+    """A horizontal line, in the units that the panel draws; `place` is its index in the panel."""
+
+    place: int
+    label: str
+    value: float
+
+
 class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
     """A panel of lines; its kinds differ in their horizontal axis."""
 
     SERIES = CurveSeries
 
-    @classmethod
-    def of(cls, panel: LinesT, results: Results) -> Self:
-        """As of every kind, and with a note for every line and every exact value that is missing."""
-        results = results.of_evaluations() if panel.draws_evaluations else results
-        if panel.draws_evaluations and results.trials.empty:
-            note = Note(panel.name, "", "no network is evaluated (python -m sweeper.evaluate)")
-            return cls(panel, Content((), (note,)))
-        content = super().of(panel, results).content
-        missing = [Note(panel.name, series.label, reason) for series in content.series for reason in series.missing]
-        lost = [Note(panel.name, "", remark) for remark in cls(panel, content).scale_remarks()]
-        exact = references.exact_notes(panel, content)
-        return cls(panel, replace(content, notes=(*content.notes, *missing, *lost, *exact)))
+    def __init__(self, panel: LinesT, results: Results) -> None:
+        """As of every kind, and with a note on every exact value that is missing, and values that no axis can show."""
+        super().__init__(panel, results)
+        self.exact = list(self._exact_lines())
+        self.notes += [Note(panel.name, "", remark) for remark in self.scale_remarks()]
+        known = {line.place for line in self.exact}
+        self.notes += [
+            Note(panel.name, exact.label, f"the task has no exact '{exact.value}'")
+            for place, exact in enumerate(panel.yardsticks)
+            if self.series and place not in known
+        ]
 
-    @classmethod
-    def drawn(cls, panel: LinesT, results: Results, index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
+    def _exact_lines(self) -> Iterator[ExactLine]:
+        """The exact values that the tasks of the trials know."""
+        tasks = dict.fromkeys(map(task_of, self.trials["spec"])) if self.panel.yardsticks else ()
+        known = [_exact_values(task) for task in tasks if task is not None]  # pyright: ignore[reportArgumentType]
+        for place, exact in enumerate(self.panel.yardsticks):
+            for value in dict.fromkeys(values[exact.value] for values in known if exact.value in values):
+                drawn = value * self.panel.y.factor if exact.unit is None else value / exact.unit
+                yield ExactLine(place, f"{exact.label} ({drawn:.4g})", drawn)
+
+    def drawn(self, results: Results, index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
         found, missing = [], []
-        for metric, tail in zip(panel.metrics(series), (False, True), strict=True):
+        for metric, tail in zip(self.panel.metrics(series), (False, True), strict=True):
             try:
                 if metric is not None:
-                    found.append(Line(metric, tail, cls.values(panel, results, rows, metric), rows))
+                    found.append(Line(metric, tail, self.values(results, rows, metric), rows))
             except NoData as reason:
                 missing.append(str(reason))
         if not found:
             raise NoData("; ".join(dict.fromkeys(missing)))
-        return LineSeries(index, series.label, series.color, tuple(found), tuple(missing))
+        self.notes += [Note(self.panel.name, series.label, reason) for reason in missing]
+        return LineSeries(index, series.label, series.color, tuple(found))
 
-    @classmethod
     @abc.abstractmethod
-    def values(cls, panel: LinesT, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    def values(self, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         """A metric of the trials for each training seed (`x`, `seed`, `value`).
 
         Raises:
@@ -111,34 +130,30 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
         """The trials behind a point of a line."""
         return line.rows
 
-    def handle(self, series: LineSeries, look: Look, **line: Any) -> Line2D:
-        """The handle of a series in the legend."""
-        shade, marker = look.shade(series.color, series.index), look.marker(series.index)
-        return Line2D([], [], color=shade, marker=marker, markersize=3.6, linewidth=1.4, **line)
+    def marker(self, series: LineSeries, look: Look) -> str:
+        """The marker of a series on its lines and in the legend; empty for none."""
+        return look.marker(series.index)
+
+    def all_lines(self) -> list[Line]:
+        return [line for series in self.series for line in series.lines]
 
     def shared_legend(self) -> object:
         return [(series.label, series.color) for series in self.panel.series]
 
     def compare(self) -> list[Comparison]:
-        lines = {(series.label, line.metric): line for series in self.content.series for line in series.lines}
-        compared = []
+        lines = {(series.label, line.metric): line for series in self.series for line in series.lines}
         largest = max((abs(x) for part in self.panel.published for x in part.values.values()), default=0.0)
+        compared = []
         for reference in self.panel.published:
             line = lines.get((reference.series, reference.metric))
             for x, published in sorted(reference.values.items()):
-                point = None if line is None else line.values[np.isclose(line.values["x"], x, rtol=1e-9)]
-                by_seed = {} if point is None else dict(zip(point["seed"], point["value"], strict=True))
-                rows = None if line is None else self.trials_behind(line, x)
-                scale = {"percent": self.panel.y.percent, "largest": largest}
-                compared.append(
-                    references.compared(self.panel, reference, reference.metric, x, published, by_seed, rows, **scale)
-                )
+                by_seed, rows = {}, None
+                if line is not None:
+                    point = line.values[np.isclose(line.values["x"], x, rtol=1e-9)]
+                    by_seed, rows = dict(zip(point["seed"], point["value"], strict=True)), self.trials_behind(line, x)
+                about = self.panel, reference, reference.metric, x, published, by_seed, rows
+                compared.append(references.compared(*about, percent=self.panel.y.percent, largest=largest))
         return compared
-
-    def value_label(self) -> str:
-        """The label of the vertical axis."""
-        metric = self.panel.metric or self.panel.tail or ""
-        return self.panel.y.label or metric + " (%)" * self.panel.y.percent
 
     def spread(self, points: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper edge of the band around the points of a line, in the unit that is drawn."""
@@ -148,22 +163,20 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
         mean, deviation = points["mean"].to_numpy() * factor, points["std"].fillna(0).to_numpy() * abs(factor)
         return mean - deviation, mean + deviation
 
-    def seeds_remark(self) -> tuple[str, bool]:
-        """How many training seeds the points have, and whether any has several."""
-        counts = {
-            int(count) for series in self.content.series for line in series.lines for count in line.points()["count"]
-        }
-        low, high = min(counts), max(counts)
-        return counted(high, "training seed") if low == high else f"{low}-{high} training seeds", high > 1
-
     def spread_name(self) -> str:
         return "lowest to highest seed" if self.panel.band == "range" else "one standard deviation over seeds"
 
+    def seeds_remark(self) -> tuple[str, bool]:
+        """How many training seeds the points have, and whether any has several."""
+        counts = {int(count) for line in self.all_lines() for count in line.points()["count"]}
+        low, high = min(counts), max(counts)
+        return counted(high, "training seed") if low == high else f"{low}-{high} training seeds", high > 1
+
     def paint_points(
-        self, axes: Axes, line: Line, place: Callable[[float], float], shade: str, marker: str, banded: bool
+        self, axes: Axes, series: LineSeries, line: Line, place: Callable[[float], float], look: Look, banded: bool
     ) -> None:
         """A line with a marker at each point, its single seeds, and with `banded` the band of their spread."""
-        points = line.points()
+        points, shade, marker = line.points(), look.shade(series.color, series.index), look.marker(series.index)
         x = np.array([place(value) for value in points.index])
         if points["count"].max() > 1:
             if banded:
@@ -182,7 +195,7 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
 
     def _scale(self) -> tuple[str, str]:
         """The scale of the vertical axis for means and published values, and a remark on values that it cannot show."""
-        means = [mean for series in self.content.series for line in series.lines for mean in line.points()["mean"]]
+        means = [mean for line in self.all_lines() for mean in line.points()["mean"]]
         published = [value for reference in self.panel.published for value in reference.values.values()]
         return style.scale_for(self.panel.y.scale, [*means, *published], "the vertical axis")
 
@@ -192,9 +205,10 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
 
     def dress(self, axes: Axes, x_label: str) -> None:
         """Scale, labels and grid."""
+        metric = self.panel.metric or self.panel.tail or ""
         axes.set_yscale(self._scale()[0])
         axes.set_xlabel(x_label)
-        axes.set_ylabel(self.value_label())
+        axes.set_ylabel(self.panel.y.label or metric + " (%)" * self.panel.y.percent)
         axes.grid(True)
 
     def set_limits(self, axes: Axes) -> None:
@@ -210,45 +224,44 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
 
     def paint_references(self, axes: Axes, look: Look, place: Callable[[float], float]) -> None:
         """Published values of all series, whether measured or not, at `place` of their x; and exact values."""
-        shades = references.shades(self.panel, self.content.series, look)
+        shades, logarithmic = references.shades(self.panel, self.series, look), self._scale()[0] == "log"
         for reference in self.panel.published:
             for x, value in sorted(reference.values.items()):
-                if value <= 0 and self._scale()[0] == "log":
-                    continue
-                references.paint_cross(axes, place(x), value * self.panel.y.factor, shades[reference.series])
-        references.paint_exact(axes, self.panel, self.content, look)
+                if value > 0 or not logarithmic:
+                    references.paint_cross(axes, place(x), value * self.panel.y.factor, shades[reference.series])
+        for line in self.exact:
+            axes.axhline(line.value, zorder=1.5, **self._exact_style(line, look))
+
+    def _exact_style(self, line: ExactLine, look: Look) -> dict[str, Any]:
+        shade = look.shades[self.panel.yardsticks[line.place].color]
+        return {"color": shade, "linewidth": 0.9, "linestyle": EXACT_DASHES[line.place % len(EXACT_DASHES)]}
 
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
-        drawn = self.content.series
-        entries: list[tuple[str, Artist]] = [
-            (
-                series.label,
-                self.handle(series, look, linestyle=DASHED if all(line.tail for line in series.lines) else "-"),
-            )
-            for series in drawn
-        ]
-        labels = {series.label for series in drawn}
+        entries: list[tuple[str, Artist]] = []
+        for series in self.series:
+            shade, dashes = look.shade(series.color, series.index), DASHED if all(x.tail for x in series.lines) else "-"
+            line = {"marker": self.marker(series, look), "markersize": 3.6, "linewidth": 1.4, "linestyle": dashes}
+            entries.append((series.label, Line2D([], [], color=shade, **line)))
+        seen, published = {series.label for series in self.series}, {part.series for part in self.panel.published}
         entries += [
-            (f"{label}{references.PUBLISHED_ONLY}", references.cross_handle(shade))
-            for label, shade in references.shades(self.panel, drawn, look).items()
-            if label not in labels and any(reference.series == label for reference in self.panel.published)
+            (f"{label}{references.PUBLISHED_ONLY}", references.handle("x", shade))
+            for label, shade in references.shades(self.panel, self.series, look).items()
+            if label in published - seen
         ]
-        lines = [line for series in drawn for line in series.lines]
-        flipped = self.panel.y.factor < 0
-        tails = dict.fromkeys(metric_named(line.metric).label(flipped) for line in lines if line.tail)
-        if tails and not all(line.tail for line in lines):
-            entries.append(("average", Line2D([], [], color=style.FAINT, linewidth=1.2)))
+        flipped, faint = self.panel.y.factor < 0, {"color": style.FAINT, "linewidth": 1.2}
+        tails = dict.fromkeys(metric_named(line.metric).label(flipped) for line in self.all_lines() if line.tail)
+        if tails and not all(line.tail for line in self.all_lines()):
+            entries.append(("average", Line2D([], [], **faint)))
         if tails:
-            dashed = Line2D([], [], color=style.FAINT, linewidth=1.2, linestyle=DASHED)
-            entries.append((", ".join(tails), dashed))
+            entries.append((", ".join(tails), Line2D([], [], linestyle=DASHED, **faint)))
         if self.panel.published:
-            entries.append(("published", references.cross_handle()))
-        return [*entries, *references.exact_legend(self.panel, self.content, look)]
+            entries.append(("published", references.handle("x")))
+        return [*entries, *((line.label, Line2D([], [], **self._exact_style(line, look))) for line in self.exact)]
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Numbers of a series for each training seed
-# --------------------------------------------------------------------------------------------------------------------
+@functools.cache  # solving a task may take seconds, and many panels ask for the same task
+def _exact_values(task: Task) -> dict[str, float]:
+    return task.abilities().exact_values()
 
 
 def metric_by_seed(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
@@ -266,35 +279,12 @@ def metric_by_seed(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
         values = values.astype({"x": float, "value": float})
     except ValueError:
         raise NoData(f"'{x}' and '{name}' are not both numbers") from None
+    return mean_by_seed(values)
+
+
+def mean_by_seed(values: pd.DataFrame) -> pd.DataFrame:
+    """The mean for each training seed at each x (`x`, `seed`, `value`)."""
     return values.groupby(["x", "seed"])["value"].mean().reset_index()
-
-
-def votes_by_seed(rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    """As `metric_by_seed`, of votes at each number k of them, such as `votes_p5` for the columns `votes_<k>_p5`.
-
-    Of several evaluations of one network the evaluation with the most seeds r counts, for every k by itself.
-
-    Raises:
-        NoData: no trial has the metric for any number of votes.
-    """
-    wanted, measured = metric_named(name), dict[int, str]()
-    for named in rows.columns:
-        size = metric_named(named).votes
-        if size is not None and wanted._replace(votes=size).name == named and rows[named].notna().any():
-            measured[size] = named
-    if not measured:
-        numbered = wanted._replace(quantity=f"{wanted.quantity}_<k>").name
-        raise NoData(f"'{numbered}' was not measured for any number k of votes")
-    return pd.concat(
-        metric_by_seed(most_seeds(rows[rows[named].notna()]).assign(votes=size), named, "votes")
-        for size, named in sorted(measured.items())
-    )
-
-
-def most_seeds(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row of every trial: of several evaluations of its network that with the most evaluation seeds."""
-    seeds = pd.Series([entries(spec)["evaluation.seeds"] for spec in rows["spec"]], rows.index, dtype=int)
-    return rows.loc[seeds.sort_values(ascending=False, kind="stable").index].drop_duplicates("trial_id")
 
 
 def _measured(rows: pd.DataFrame, name: str) -> pd.Series:
@@ -309,31 +299,12 @@ def _measured(rows: pd.DataFrame, name: str) -> pd.Series:
 
 def _own_metrics(trial: pd.Series) -> dict[str, float]:
     """The metrics that the task derives from a row, if this checkout has the task and the row has all inputs."""
-    task = task_of(trial["spec"])
-    if task is None:
-        return {}
     numbers = {
         str(name): float(value)
         for name, value in trial.items()
         if isinstance(value, int | float | np.number) and not np.isnan(value)
     }
     try:
-        return {metric.name: value for metric, value in task.abilities().own_metrics(numbers).items()}
+        return {metric.name: value for metric, value in abilities_of(trial["spec"]).own_metrics(numbers).items()}
     except KeyError:
         return {}
-
-
-def curve_by_seed(results: Results, rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    """As `metric_by_seed`, of a training curve at each step.
-
-    Raises:
-        NoData: no trial has the curve.
-    """
-    stored = results.curves(rows["trial_id"].tolist())
-    points = stored[stored["metric"] == name]
-    if points.empty:
-        known = sorted(set(stored["metric"]))
-        raise NoData(f"no training curve '{name}' was stored" + f" (known: {', '.join(known)})" * bool(known))
-    seeds = dict(zip(rows["trial_id"], rows["seed"], strict=True))
-    points = pd.DataFrame({"x": points["step"], "seed": points["trial_id"].map(seeds), "value": points["value"]})
-    return points.astype({"x": float, "value": float}).groupby(["x", "seed"])["value"].mean().reset_index()

@@ -23,17 +23,10 @@ from sweeper.messages import counted
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.entry_names import entry_names
 
-MAX_AXES = 12
-"""Largest number of axes that a reader can distinguish on one canvas."""
-
-WIDTH, HEIGHT = 1.35, 3.4
-"""Inches from one axis to the next, and of the canvas."""
-
-NONE = -0.12
-"""Where a setting stands on the axis of an entry that it does not use."""
-
-DECADES = 2
-"""A positive metric that spans at least this number of powers of ten has a logarithmic axis."""
+MAX_AXES = 12  # largest number of axes that a reader can distinguish on one canvas
+WIDTH, HEIGHT = 1.35, 3.4  # inches from one axis to the next, and of the canvas
+NONE = -0.12  # where a setting stands on the axis of an entry that it does not use
+DECADES = 2  # A positive metric that spans at least this number of powers of ten has a logarithmic axis
 
 
 class ParallelAxis(NamedTuple):

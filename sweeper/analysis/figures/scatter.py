@@ -5,8 +5,7 @@ The legend has the rank correlation of each series (Spearman's, ties share their
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -25,19 +24,17 @@ from sweeper.panels.axes import Color, PointAxis
 from sweeper.panels.kinds import ScatterPanel
 from sweeper.panels.series import ColoredSeries
 
-FEWEST = 5
-"""With fewer points than this a rank correlation says nothing."""
+FEWEST = 5  # with fewer points than this a rank correlation says nothing
 
 
 @dataclass(frozen=True)
 class SeriesPoints:
-    """The points of a series, one a trial (columns `x` and `y`), and the trials behind them."""
+    """The points of a series, one a trial (columns `x` and `y`)."""
 
     index: int
     label: str
     color: Color | None
     values: pd.DataFrame
-    rows: pd.DataFrame
 
     def rank_correlation(self) -> float | None:
         """Spearman's correlation of x and y; None of few points, or where x or y is the same for all."""
@@ -52,34 +49,25 @@ class Scatters(Drawing[ScatterPanel, ColoredSeries, SeriesPoints]):
     NAME = "Points"
     SERIES = ColoredSeries
 
-    @classmethod
-    def drawn(
-        cls, panel: ScatterPanel, results: Results, index: int, series: ColoredSeries, rows: pd.DataFrame
-    ) -> SeriesPoints:
-        metric = series.metric or panel.metric or ""
-        x = numbers(rows, panel.x.column) if panel.x.column else curve_values(results, rows, panel.x)
-        values = pd.DataFrame({"x": x, "y": numbers(rows, metric)}).dropna()
-        if values.empty:
-            raise NoData(f"no trial has both '{metric}' and {panel.x.text()}")
-        return SeriesPoints(index, series.label, series.color, values, rows.loc[values.index])
-
-    @classmethod
-    def mentioned(cls, panel: ScatterPanel) -> Sequence[str]:
-        return [panel.x.column] if panel.x.column else []
-
-    @classmethod
-    def of(cls, panel: ScatterPanel, results: Results) -> Self:
+    def __init__(self, panel: ScatterPanel, results: Results) -> None:
         """As of every kind, and with a note on points that a logarithmic axis cannot show."""
-        content = super().of(panel, results).content
-        lost = [Note(panel.name, "", remark) for _, remark in cls(panel, content)._scales() if remark]
-        return cls(panel, replace(content, notes=(*content.notes, *lost)))
+        super().__init__(panel, results)
+        self.notes += [Note(panel.name, "", remark) for _, remark in self._scales() if remark]
+
+    def drawn(self, results: Results, index: int, series: ColoredSeries, rows: pd.DataFrame) -> SeriesPoints:
+        metric, axis = series.metric or self.panel.metric or "", self.panel.x
+        x = _numbers(rows, axis.column) if axis.column else _curve_values(results, rows, axis)
+        values = pd.DataFrame({"x": x, "y": _numbers(rows, metric)}).dropna()
+        if values.empty:
+            raise NoData(f"no trial has both '{metric}' and {axis.text()}")
+        return SeriesPoints(index, series.label, series.color, values)
 
     def _drawn(self, points: SeriesPoints) -> tuple[pd.Series, pd.Series]:
         return points.values["x"] * (100 if self.panel.x.percent else 1), points.values["y"] * self.panel.y.factor
 
     def _scales(self) -> list[tuple[str, str]]:
         """The scales of both axes, and remarks."""
-        drawn = [self._drawn(points) for points in self.content.series]
+        drawn = [self._drawn(points) for points in self.series]
         axes = zip((self.panel.x, self.panel.y), ("the horizontal axis", "the vertical axis"), strict=True)
         return [
             style.scale_for(axis.scale, (value for both in drawn for value in both[place]), name)
@@ -88,7 +76,7 @@ class Scatters(Drawing[ScatterPanel, ColoredSeries, SeriesPoints]):
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
-        for points in self.content.series:
+        for points in self.series:
             x, y = self._drawn(points)
             shade, marker = look.shade(points.color, points.index), look.marker(points.index)
             style.dots(ax, x, y, shade, marker, 4, alpha=0.6, zorder=3)
@@ -108,7 +96,7 @@ class Scatters(Drawing[ScatterPanel, ColoredSeries, SeriesPoints]):
 
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
         entries: list[tuple[str, Artist]] = []
-        for points in self.content.series:
+        for points in self.series:
             correlation = points.rank_correlation()
             ranks = "" if correlation is None else f", rank correlation {correlation:.2f}"
             shade, marker = look.shade(points.color, points.index), look.marker(points.index)
@@ -121,10 +109,10 @@ class Scatters(Drawing[ScatterPanel, ColoredSeries, SeriesPoints]):
 
     def remarks(self) -> list[str]:
         lost = [remark for _, remark in self._scales() if remark]
-        return ["Each point is a trial", *lost, *self.content.remarks()]
+        return ["Each point is a trial", *lost, *self.choice_remarks()]
 
 
-def numbers(rows: pd.DataFrame, name: str) -> pd.Series:
+def _numbers(rows: pd.DataFrame, name: str) -> pd.Series:
     """A column of the trials as numbers."""
     try:
         return rows[column(rows, name)].astype(float)
@@ -132,7 +120,7 @@ def numbers(rows: pd.DataFrame, name: str) -> pd.Series:
         raise NoData(f"'{name}' is not a number") from None
 
 
-def curve_values(results: Results, rows: pd.DataFrame, at: PointAxis) -> pd.Series:
+def _curve_values(results: Results, rows: pd.DataFrame, at: PointAxis) -> pd.Series:
     """The value of a training curve at a step, for each trial: that of its last point up to there."""
     stored = results.curves(rows["trial_id"].tolist())
     points = stored[(stored["metric"] == at.curve) & (stored["step"] <= at.step)].sort_values("step")

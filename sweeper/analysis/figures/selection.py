@@ -1,16 +1,13 @@
 """Which trials a series of a panel shows.
 
 All kinds of panel choose their trials here, so that a figure, its seed counts and the comparison table cannot disagree
-about which trials they show.
-
-Invariants:
-    - Only finished trials are chosen, as `Results` has no others.
-    - Nothing is left out or merged in silence: a series without data raises `NoData` with the reason, and `mixed`
-      names what differs between the trials of a series although neither its filter nor its axis mentions it.
+about which trials they show. Nothing is left out or merged in silence: a series without data raises `NoData` with the
+reason, and `mixed` names what differs between the trials of a series although neither its filter nor its axis mentions
+it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 
@@ -23,16 +20,9 @@ from sweeper.panels.kinds import Panel
 from sweeper.panels.series import Best, Series, Where
 from sweeper.trial.entry_names import entries, entry_names, last_part, varying
 
-DrawnT = TypeVar("DrawnT")
-
 
 class NoData(Exception):
     """Why a series cannot be drawn; written for the author of its panel."""
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Columns and conditions
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def column(trials: pd.DataFrame, name: str) -> str:
@@ -43,7 +33,7 @@ def column(trials: pd.DataFrame, name: str) -> str:
     """
     if name in trials.columns:
         return name
-    paths = _paths(trials)
+    paths = list(dict.fromkeys(path for spec in trials["spec"] for path in entries(spec)))
     if name in paths:
         return column_of(name, trials.columns)
     ends = [path for path in paths if path.endswith(f".{name}")]
@@ -54,11 +44,6 @@ def column(trials: pd.DataFrame, name: str) -> str:
     known = {*trials.columns, *paths, *map(last_part, paths)}
     hint = did_you_mean(nearest_name(name, sorted(known)))
     raise NoData(f"the trials have no column '{name}'{hint}")
-
-
-def _paths(trials: pd.DataFrame) -> list[str]:
-    """The dotted paths of all entries of the trials."""
-    return list(dict.fromkeys(path for spec in trials["spec"] for path in entries(spec)))
 
 
 def chosen(results: Results, *conditions: Where) -> pd.DataFrame:
@@ -83,11 +68,6 @@ def chosen(results: Results, *conditions: Where) -> pd.DataFrame:
 
 def _met(trials: pd.DataFrame, name: str, wanted: Any) -> pd.Series:
     return trials[column(trials, name)].isin(wanted if isinstance(wanted, list) else [wanted])
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# The series of a panel
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def best_settings(rows: pd.DataFrame, best: Best, axes: Sequence[str] = ()) -> tuple[pd.DataFrame, str]:
@@ -171,11 +151,6 @@ def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = (
 def _covers(name: str, entry: str) -> bool:
     # `task` and `optimizer` are columns that hold the name of a nested record.
     return entry == name or entry.endswith(f".{name}") or entry == f"{name}.name"
-
-
-def steps(rows: pd.DataFrame) -> tuple[int, ...]:
-    """The numbers of training steps among the trials, in order."""
-    return tuple(sorted(int(count) for count in rows["steps"].unique()))
 
 
 def _value(value: Any) -> str:

@@ -44,18 +44,12 @@ RC: dict[Any, Any] = {
     "pdf.fonttype": 42,  # text in the PDF stays text
 }
 
-SMALL = 7
-"""Font size of seed counts and footers, in points."""
+SMALL = 7  # font size of seed counts and footers, in points
 
 FAINT = "#555555"
 
 HATCHED: dict[str, Any] = {"facecolor": "#f2f2f2", "edgecolor": "#b5b5b5", "hatch": "////", "linewidth": 0}
 """The look of places without data."""
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Palettes
-# --------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -92,13 +86,7 @@ PALETTES: dict[PaletteName, Look] = {
 }  # fmt: skip
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Text
-# --------------------------------------------------------------------------------------------------------------------
-
-
-COUNT = "count"
-"""The group id of texts that are left out where they would run into their neighbour (`layout`)."""
+COUNT = "count"  # the group id of texts that are left out where they would run into their neighbour (`layout`)
 
 
 def above(axes: Axes, text: str, x: float | int, height: float | int, aside: float | int = 0, **look: Any) -> None:
@@ -153,11 +141,6 @@ def scale_for(wanted: str, values: Iterable[float], name: str) -> tuple[str, str
     if lost == len(finite):
         return "linear", f"{name} is linear, as no value is above 0"
     return "log", f"{counted(lost, 'value')} of 0 or less not shown, as {name} is logarithmic"
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Axes without a canvas
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class Scale(NamedTuple):

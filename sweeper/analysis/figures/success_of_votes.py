@@ -16,54 +16,52 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from sweeper.analysis.figures import lines, selection, style
-from sweeper.analysis.figures.lines import Line, LineSeries
+from sweeper.analysis.figures import style
+from sweeper.analysis.figures.lines import Line, Lines, LineSeries, metric_by_seed
+from sweeper.analysis.figures.selection import NoData
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import Results, task_of
+from sweeper.analysis.results import Results, abilities_of
 from sweeper.analysis.vote_bounds import MARGINS, rivals_of, success_promised
 from sweeper.messages import counted
 from sweeper.panels.kinds import VotesPanel
+from sweeper.trial.entry_names import entries
 from sweeper.trial.metrics import estimate_of, metric_named
 
-MOST = 300
-"""Least number of votes at the end of the axis: bounds are above 0 only for many votes."""
+MOST = 300  # least number of votes at the end of the axis: bounds are above 0 only for many votes
 
 TICKS = (1, 3, 10, 30, 100, 300, 1000, 3000)
 
-DOTTED = (0, (1, 1.2))
-"""Line style of a bound."""
+DOTTED: dict[str, Any] = {"linestyle": (0, (1, 1.2)), "linewidth": 1.2}
+"""The line of a bound."""
 
-ERRORS = 2.0
-"""Length of an error bar to either side, in standard errors."""
+ERRORS = 2.0  # length of an error bar to either side, in standard errors
 
 
-class VoteCurves(lines.Lines[VotesPanel]):
+class VoteCurves(Lines[VotesPanel]):
     """Lines against the number of votes."""
 
     NAME = "Success of votes"
 
-    @classmethod
-    def values(cls, panel: VotesPanel, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-        return lines.votes_by_seed(rows, metric)
+    def values(self, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+        return _votes_by_seed(rows, metric)
 
-    @classmethod
-    def mentioned(cls, panel: VotesPanel) -> Sequence[str]:
+    def axis_columns(self) -> Sequence[str]:
         # Of several protocols of one network the protocol with the most seeds r counts, so none are merged.
         return ["evaluation.seeds", "evaluation.votes"]
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes
         votes = np.geomspace(1, self._most(), 120)
-        for series in self.content.series:
-            shade, marker = look.shade(series.color, series.index), look.marker(series.index)
+        for series in self.series:
+            shade = look.shade(series.color, series.index)
             for line in series.lines:
-                self.paint_points(ax, line, float, shade, marker, banded=not line.tail)
+                self.paint_points(ax, series, line, float, look, banded=not line.tail)
                 self._paint_errors(ax, line, shade)
             for margin, rivals in _margins(series):
                 promised = np.array([success_promised(k, margin, rivals) for k in votes])
                 something = promised > 0
                 drawn = votes[something], promised[something] * self.panel.y.factor
-                ax.plot(*drawn, color=shade, linestyle=DOTTED, linewidth=1.2, zorder=4)
+                ax.plot(*drawn, color=shade, zorder=4, **DOTTED)
         self.paint_references(ax, look, float)
         ax.set_xscale("log")
         self.dress(ax, self.panel.x)
@@ -74,7 +72,7 @@ class VoteCurves(lines.Lines[VotesPanel]):
         self.set_limits(ax)
 
     def _most(self) -> float:
-        return max(MOST, *(x for series in self.content.series for x in series.counts()))
+        return max(MOST, *(x for series in self.series for x in series.counts()))
 
     def _paint_errors(self, ax: Axes, line: Line, shade: str) -> None:
         """Error bars of an average, for the draw of the seeds r."""
@@ -85,34 +83,53 @@ class VoteCurves(lines.Lines[VotesPanel]):
                 ax.errorbar([votes], [place], [reach], color=shade, linewidth=0.9, capsize=1.8, zorder=5)  # pyright: ignore[reportArgumentType]
 
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
-        entries = list(super().legend(look))
-        if any(self._promises()):
-            dotted = Line2D([], [], color=style.FAINT, linestyle=DOTTED, linewidth=1.2)
-            entries.append(("bound on the 5th percentile", dotted))
-        return entries
+        bound = ("bound on the 5th percentile", Line2D([], [], color=style.FAINT, **DOTTED))
+        return [*super().legend(look), *[bound] * any(self._promises())]
 
     def _promises(self) -> list[bool]:
         """Whether the bound says anything up to the end of the axis, for every trial with a margin."""
-        margins = [margin for series in self.content.series for margin in _margins(series)]
+        margins = [margin for series in self.series for margin in _margins(series)]
         return [success_promised(self._most(), margin, rivals) > 0 for margin, rivals in margins]
 
     def against(self) -> str:
         return "against the number of votes"
 
     def remarks(self) -> list[str]:
-        drawn = [line for series in self.content.series for line in series.lines]
         seeds, several = self.seeds_remark()
         parts = [seeds]
         if several:
             parts.append(f"band of averages: {self.spread_name()}; faint markers: single seeds")
-        if any(_standard_errors(line) for line in drawn):
+        if any(map(_standard_errors, self.all_lines())):
             parts.append(f"bars: {ERRORS:g} standard errors, for the draw of the seeds r")
-        if promises := self._promises():
-            silent = len(promises) - sum(promises)
-            parts.append(
-                f"no bound up to {self._most():g} votes: {silent} of {counted(len(promises), 'trial')}" * bool(silent)
-            )
-        return [*filter(None, parts), *self.scale_remarks(), *self.content.remarks()]
+        promises = self._promises()
+        if silent := len(promises) - sum(promises):
+            parts.append(f"no bound up to {self._most():g} votes: {silent} of {counted(len(promises), 'trial')}")
+        return [*parts, *self.scale_remarks(), *self.choice_remarks()]
+
+
+def _votes_by_seed(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """As `metric_by_seed`, of votes at each number k of them, such as `votes_p5` for the columns `votes_<k>_p5`.
+
+    Of several evaluations of one network the evaluation with the most seeds r counts, for every k by itself.
+    """
+    wanted, measured = metric_named(name), dict[int, str]()
+    for named in rows.columns:
+        size = metric_named(named).votes
+        if size is not None and wanted._replace(votes=size).name == named and rows[named].notna().any():
+            measured[size] = named
+    if not measured:
+        numbered = wanted._replace(quantity=f"{wanted.quantity}_<k>").name
+        raise NoData(f"'{numbered}' was not measured for any number k of votes")
+    return pd.concat(
+        metric_by_seed(_most_seeds(rows[rows[named].notna()]).assign(votes=size), named, "votes")
+        for size, named in sorted(measured.items())
+    )
+
+
+def _most_seeds(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row of every trial: of several evaluations of its network that with the most evaluation seeds."""
+    seeds = pd.Series([entries(spec)["evaluation.seeds"] for spec in rows["spec"]], rows.index, dtype=int)
+    return rows.loc[seeds.sort_values(ascending=False, kind="stable").index].drop_duplicates("trial_id")
 
 
 def _standard_errors(line: Line) -> dict[Any, float]:
@@ -120,9 +137,8 @@ def _standard_errors(line: Line) -> dict[Any, float]:
     if line.tail:
         return {}
     try:
-        errors = metric_named(line.metric)._replace(statistic="error")
-        squares = lines.votes_by_seed(line.rows, errors.name)
-    except selection.NoData:
+        squares = _votes_by_seed(line.rows, metric_named(line.metric)._replace(statistic="error").name)
+    except NoData:
         return {}
     return {votes: float(np.sqrt((group["value"] ** 2).sum()) / len(group)) for votes, group in squares.groupby("x")}
 
@@ -130,9 +146,8 @@ def _standard_errors(line: Line) -> dict[Any, float]:
 def _margins(series: LineSeries) -> Iterator[tuple[float, int]]:
     """Of every trial of a series the margin that decides its votes, with the number of rivals."""
     votes = {metric_named(line.metric).quantity for line in series.lines}
-    for _, trial in lines.most_seeds(series.lines[0].rows).iterrows():
-        task = task_of(str(trial["spec"]))
-        voting = task.abilities().voting if task else None
+    for _, trial in _most_seeds(series.lines[0].rows).iterrows():
+        voting = abilities_of(str(trial["spec"])).voting
         if voting is None:
             continue
         for vote, rule in voting.rules.items():

@@ -31,11 +31,10 @@ from markupsafe import Markup
 
 from sweeper.analysis import comparison
 from sweeper.analysis.page import training_curves
-from sweeper.analysis.page.chapters import Chapter, SearchFigure, Section, chapter, published
+from sweeper.analysis.page.chapters import SearchFigure, Section, chapter, published
 from sweeper.analysis.page.listings import failed_trials, launches, trial_origins, trials
 from sweeper.analysis.page.page_table import (
     EVERYTHING,
-    PageTable,
     Row,
     TrialKind,
     TrialKinds,
@@ -53,6 +52,8 @@ from sweeper.store.store import Store, SweepRecord
 from sweeper.trial import provenance
 
 logger = logging.getLogger(__name__)
+
+HERE = Path(__file__).parent
 
 NOTHING_RUNS = Table("Running packs", (Column("sweep"),), ())
 
@@ -107,9 +108,12 @@ def render(
     known = [] if every is None else drivers(store)
 
     # Kinds of trials get numbers, so that the script compares numbers and no name of the store is ever part of a rule.
-    numbers = {
-        kind: number for number, kind in enumerate(sorted(_kinds_shown(chapters, drawn, [*filtered.values(), *others])))
-    }
+    shown = EVERYTHING.union(
+        *(figure.kinds for chapter in chapters for figure in chapter.figures),
+        (TrialKind(*series.kind) for chart in drawn for series in chart.series),
+        *(kinds for table in (*filtered.values(), *others) for _, kinds in table.lines),
+    )
+    numbers = {kind: number for number, kind in enumerate(sorted(shown))}
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sweeper.analysis.page", ""),
@@ -122,7 +126,7 @@ def render(
     environment.globals |= {"counted": counted, "inflected": inflected}
     environment.filters["precise"] = lambda value: "-" if math.isnan(value) else f"{value:.5g}"
     environment.filters["tick"] = lambda value: re.sub(r"e([-+])0", r"e\1", f"{value:,.6g}").replace("e+", "e")
-    style, script = (_asset(name) for name in ("style.css", "script.js"))
+    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("style.css", "script.js"))
     return environment.get_template("template.html").render(
         style=Markup(style),  # noqa: S704  a file of this package
         script=Markup(script),  # noqa: S704  a file of this package
@@ -141,7 +145,7 @@ def render(
         tables=others,
         sweeps=attempted("Sweeps", lambda: (overview(starts, committed, annotations.sweeps), None)),
         launches=attempted("Starts of sweeps", lambda: (launches(starts), None)),
-        texts={name: (records[-1].text, records[-1].overrides) for name, records in starts.items()},
+        starts=starts,
         choices=choices(list(numbers)),
         numbers=lambda kinds: " ".join(str(number) for number in sorted(numbers[kind] for kind in kinds)),
         revision=lambda commit, dirty: revision_text((commit, dirty)),
@@ -154,10 +158,6 @@ def _shown(value: Any) -> Any:
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     return printable_lines(value.replace("\r\n", "\n"))
-
-
-def _asset(name: str) -> str:
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:
@@ -185,26 +185,14 @@ def _charts(
         return [], f"The training curves could not be drawn: {type(error).__name__}: {error}"
 
 
-def _kinds_shown(
-    chapters: Sequence[Chapter], charts: Sequence[training_curves.Chart], tables: Sequence[PageTable]
-) -> set[TrialKind]:
-    figures = [figure.kinds for chapter in chapters for figure in chapter.figures]
-    return set(EVERYTHING).union(
-        *figures,
-        (TrialKind(*series.kind) for chart in charts for series in chart.series),
-        *(line.kinds for table in tables for line in table.lines),
-    )
-
-
 def _facts(
     rows: Sequence[Row], planned: set[str], comparisons: Sequence[comparison.Comparison]
 ) -> list[tuple[str, str]]:
     """Numbers for the top of the page, each with what it counts."""
     states = collections.Counter(row["status"] for row in rows)
-    pending = len(planned - {row["trial_id"] for row in rows})
+    states["pending"] = len(planned - {row["trial_id"] for row in rows})
     facts = [(f"{states['finished']:,}", "trials finished")]
-    facts += [(f"{states[state]:,}", state) for state in ("stopped", "failed") if states[state]]
-    facts += [(f"{pending:,}", "pending")] if pending else []
+    facts += [(f"{states[state]:,}", state) for state in ("stopped", "failed", "pending") if states[state]]
     if seconds := sum(row["wall_seconds"] or 0.0 for row in rows):
         facts.append((duration(seconds), "of trial time"))
     if comparisons:

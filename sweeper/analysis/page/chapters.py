@@ -2,6 +2,7 @@
 
 import base64
 import collections
+import functools
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,7 +48,7 @@ class Section(NamedTuple):
 class Figure(NamedTuple):
     title: str
     caption: str
-    behind: str
+    behind: str  # trials, training seeds and steps
     alternative: str
     notes: tuple[str, ...]
     source: str
@@ -75,18 +76,14 @@ def chapter(section: Section) -> Chapter:
         if absent := [panel for panel in panels if panel not in drawn]:
             left_out.append(f"{', '.join(absent)} {inflected(len(absent), 'is', 'are')} not drawn: {text}")
     failed: list[figures.Note] = []
-    attempts = [
-        figures.attempted(
-            drawing.panel.name,
-            failed,
-            lambda drawing=drawing, name=drawing.panel.name: _figure(section, drawing, drawn[name], tuple(notes[name])),
-        )
-        for drawing in section.report.drawn
-    ]
-    shown = [figure for figure in attempts if figure is not None]
+    shown = []
+    for drawing in section.report.drawn:
+        name = drawing.panel.name
+        make = functools.partial(_figure, section, drawing, drawn[name], tuple(notes[name]))
+        shown.append(figures.attempted(name, failed, make))
     left_out += [f"{note.panel} is not shown: {note.text}" for note in failed]
-    searched = () if section.search is None else (_search_figure(section.search),)
-    return Chapter(section.name, (*shown, *searched), tuple(left_out))
+    searched = [] if section.search is None else [_search_figure(section.search)]
+    return Chapter(section.name, (*filter(None, shown), *searched), tuple(left_out))
 
 
 def published(section: Section) -> list[tuple[Comparison, TrialKinds]]:
@@ -102,10 +99,9 @@ def published(section: Section) -> list[tuple[Comparison, TrialKinds]]:
 def _kinds(results: Results, *conditions: Where) -> TrialKinds:
     """The kinds of the trials that meet the conditions; without such trials, the kinds that the conditions name."""
     try:
-        rows = chosen(results, *conditions)
+        return _kinds_of(chosen(results, *conditions))
     except NoData:
         return kinds_where(*conditions)
-    return _kinds_of(rows)
 
 
 def _kinds_of(rows: pd.DataFrame) -> TrialKinds:
@@ -122,8 +118,7 @@ def _figure(section: Section, drawing: Drawing, png: Path, notes: tuple[str, ...
     panel = drawing.panel
     by_series = _series_kinds(section, panel)
     kinds = frozenset().union(*by_series.values()) if by_series else _kinds(section.results, panel.where)
-    caption, trials = figures.plain(panel.title), drawing.content.trials
-    return _shown(panel.name, caption, trials, drawing.alternative(), png, kinds, notes)
+    return _shown(panel.name, figures.plain(panel.title), drawing.trials, drawing.alternative(), png, kinds, notes)
 
 
 def _search_figure(search: SearchFigure) -> Figure:

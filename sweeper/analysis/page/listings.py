@@ -19,6 +19,7 @@ from sweeper.analysis.table import (
     REVISION,
     SECONDS,
     STATUS,
+    TEXT,
     VALUE,
     Column,
     Field,
@@ -55,11 +56,7 @@ def _column(name: str, title: str | None = None, form: Form = VALUE) -> Field[Ro
     return Column(title or name, form), lambda row: row[name]
 
 
-_KIND: tuple[Field[Row], ...] = (
-    (Column("task"), lambda row: row["task"]),
-    (Column("baseline"), lambda row: row["baseline"]),
-    (Column("model"), lambda row: row["model"]),
-)
+_KIND = (_column("task", form=TEXT), _column("baseline", form=TEXT), _column("model", form=TEXT))
 
 
 def failed_trials(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
@@ -73,7 +70,7 @@ def failed_trials(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
         _column("m", form=COUNT),
         _column("seed"),
         _column("error_step", "step", COUNT),
-        (Column("kind"), lambda row: row["error_kind"]),
+        _column("error_kind", "kind", TEXT),
         (Column("message", LONG), lambda row: _clipped(row["error_message"] or "no reason given")),
     )
     note = f"The latest {MAX_FAILURES:,} of {len(failed):,} failed trials." if len(failed) > MAX_FAILURES else ""
@@ -103,13 +100,16 @@ def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple
         *_KIND,
         _column("q"),
         _column("m"),
-        *(_entry(path, names.entries[path]) for path in differing[:MAX_VARYING]),
+        *(
+            (Column(names.entries[path], VALUE), lambda row, path=path: entries(row["spec"]).get(path))
+            for path in differing[:MAX_VARYING]
+        ),
         _column("seed"),
         _column("steps", form=COUNT),
         *_metrics(listed, names.metrics),
         _column("wall_seconds", "time", SECONDS),
         _column("steps_per_second", "steps/s", SPEED),
-        (Column("device"), lambda row: row["device"]),
+        _column("device", form=TEXT),
         _column("finished", "ended", MOMENT),
         (Column("commit", REVISION), lambda row: (row["commit"], row["dirty"])),
         *annotation_fields(listed, lambda row: annotations.get(row["trial_id"], NO_ANNOTATIONS)),
@@ -125,10 +125,6 @@ def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple
     return tabulated("Trials", fields, listed, " ".join(notes)), [kinds_of([row]) for row in listed]
 
 
-def _entry(path: str, name: str) -> Field[Row]:
-    return Column(name, VALUE), lambda row: entries(row["spec"]).get(path)
-
-
 def _metrics(rows: Sequence[Row], names: Mapping[str, str]) -> list[Field[Row]]:
     """The metrics that any trial has; a task may have measured nothing but metrics of its own."""
     fields = [
@@ -136,12 +132,11 @@ def _metrics(rows: Sequence[Row], names: Mapping[str, str]) -> list[Field[Row]]:
         for name in METRICS
         if any(row[name] is not None for row in rows)
     ]
-    own = () if fields else sorted({name for row in rows for name in extra_metrics(row["extra_metrics"])})
-    return fields or [_own_metric(metric, names[metric]) for metric in own[: len(METRICS)]]
-
-
-def _own_metric(metric: str, name: str) -> Field[Row]:
-    return Column(name, VALUE), lambda row: extra_metrics(row["extra_metrics"]).get(metric)
+    own = sorted({name for row in rows for name in extra_metrics(row["extra_metrics"])})[: len(METRICS)]
+    return fields or [
+        (Column(names[metric], VALUE), lambda row, metric=metric: extra_metrics(row["extra_metrics"]).get(metric))
+        for metric in own
+    ]
 
 
 _ALWAYS = {"baseline", "objective.q", "objective.m", "task.name", "model.name", "seed", "steps"}

@@ -68,20 +68,13 @@ def kinds_named(table: Table, known: Iterable[TrialKind]) -> list[TrialKinds]:
     return [frozenset({TrialKind(**kind)}) for kind in named]
 
 
-class Choice(NamedTuple):
-    """A value to filter by, and the numbers of the kinds that it leaves visible."""
-
-    value: str
-    kinds: tuple[int, ...]
-
-
-def choices(kinds: Sequence[TrialKind]) -> dict[str, tuple[Choice, ...]]:
-    """The values to filter by, for each of task, baseline and model; numbers are places in `kinds`."""
+def choices(kinds: Sequence[TrialKind]) -> dict[str, dict[str, list[int]]]:
+    """For each of task, baseline and model the values to filter by, with the places in `kinds` that stay visible."""
     return {
-        part: tuple(
-            Choice(value, tuple(i for i, kind in enumerate(kinds) if getattr(kind, part) in ("", value)))
+        part: {
+            value: [place for place, kind in enumerate(kinds) if getattr(kind, part) in ("", value)]
             for value in sorted({getattr(kind, part) for kind in kinds} - {""})
-        )
+        }
         for part in TrialKind._fields
     }
 
@@ -104,19 +97,12 @@ class Cell(NamedTuple):
     shape: tuple[Any, ...] = ()
 
 
-class TableRow(NamedTuple):
-    """A row of cells, and the kinds of trials that it is about."""
-
-    cells: tuple[Cell, ...]
-    kinds: TrialKinds
-
-
 class PageTable(NamedTuple):
     """A table of the page. A table that could not be made has no heads, and its note gives the reason."""
 
     title: str
     heads: tuple[Column, ...]
-    lines: tuple[TableRow, ...]
+    lines: tuple[tuple[list[Cell], TrialKinds], ...]  # the cells of each row, and the kinds of trials it is about
     note: str = ""
 
     @property
@@ -126,10 +112,8 @@ class PageTable(NamedTuple):
 
 def page_table(table: Table, kinds: Sequence[TrialKinds] | None = None) -> PageTable:
     """The table for the template, with the kinds of each row; without them all rows are about everything."""
-    lines = tuple(
-        TableRow(tuple(_cell(column, value) for column, value in zip(table.columns, row, strict=True)), row_kinds)
-        for row, row_kinds in zip(table.rows, kinds or [EVERYTHING] * len(table.rows), strict=True)
-    )
+    cells = [[_cell(column, value) for column, value in zip(table.columns, row, strict=True)] for row in table.rows]
+    lines = tuple(zip(cells, kinds or [EVERYTHING] * len(cells), strict=True))
     return PageTable(table.title, table.columns, lines, table.note)
 
 
@@ -142,18 +126,15 @@ def attempted(title: str, make: Callable[[], tuple[Table, Sequence[TrialKinds] |
 
 
 def _cell(column: Column, value: Any) -> Cell:
-    form = column.form
-    text = column.text(value)
-    if value is None:
-        return Cell(text, form.look)
+    form, text = column.form, column.text(value)
     if isinstance(value, datetime.datetime):
         return Cell(minute(value), form.look)
-    if form.look == "range":
+    if value is not None and form.look == "range":
         return Cell(text, form.look, None, tuple(value))
-    if form.look == "bar":
+    if value is not None and form.look == "bar":
         whole = sum(value.values())
         return Cell(text, form.look, None, tuple((name, part / whole) for name, part in value.items()) if whole else ())
-    if not form.numeric:
+    if value is None or not form.numeric:
         return Cell(text, form.look)
     if isinstance(value, float) and math.isinf(value):
         text = "∞" if value > 0 else f"{MINUS}∞"
