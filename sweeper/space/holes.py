@@ -109,7 +109,7 @@ def with_holes(node: Node, location: tuple[Any, ...], problems: list[Problem]) -
                 beside = {key: entry for key, entry in entries.items() if key != kind}
                 _refuse_beside(node, kind, beside)
                 if kind == "formula":
-                    return replace(entries[kind], value=formulas.parsed(entries[kind]))
+                    return formulas.parsed(entries[kind])
                 return replace(node, value=_hole(kind, entries[kind], beside, location, problems))
             except Refused as refused:
                 problems.append(refused.problem)

@@ -29,7 +29,6 @@ from sweeper.panels.kinds import Panels
 from sweeper.space import formulas, holes, validation_messages
 from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
-from sweeper.space.formulas import Exclusion
 from sweeper.space.holes import MAX_SETTINGS
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
 from sweeper.space.resources import Resources
@@ -40,9 +39,9 @@ from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import (
     RESERVED,
     Node,
-    contains,
     descendant,
     document_tree,
+    entry_at,
     joined,
     merged,
     overridden,
@@ -203,18 +202,18 @@ def _ill_formed(trial: Node, patches: Sequence[Node]) -> list[Problem]:
     return problems
 
 
-def _exclusions(root: Node, problems: list[Problem]) -> tuple[Exclusion, ...]:
+def _exclusions(root: Node, problems: list[Problem]) -> tuple[Node, ...]:
     """The conditions of a document."""
     exclusions = []
     for node in root.value["exclude"].value if "exclude" in root.value else ():
         try:
-            exclusions.append(Exclusion(formulas.parsed(node), node))
+            exclusions.append(formulas.parsed(node))
         except Refused as refused:
             problems.append(refused.problem)
     return tuple(exclusions)
 
 
-def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Exclusion]) -> list[Problem]:
+def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Node]) -> list[Problem]:
     """Constants, entries of choices and ends of ranges that do not fit their fields, and formulas without a value.
 
     Values that meet only in probes that are left out are checked when the space is expanded.
@@ -239,13 +238,13 @@ def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Exclusion]) -
     return problems
 
 
-def _unknown_entries(variants: Sequence[Node], exclusions: Sequence[Exclusion]) -> list[Problem]:
+def _unknown_entries(variants: Sequence[Node], exclusions: Sequence[Node]) -> list[Problem]:
     """A problem for each condition with an entry that no setting has."""
-    unseen = [(location, each.node) for each in exclusions for location in each.formula.entries]
+    unseen = [(location, node) for node in exclusions for location in node.value.entries]
     for probe in _probes(variants):
         if not unseen:
             return []
-        unseen = [(location, node) for location, node in unseen if not formulas.has_entry(probe, location)]
+        unseen = [(location, node) for location, node in unseen if entry_at(probe, location) is None]
     message = "no setting has {}; a condition names what the space writes"
     return [Problem(node.path, message.format(formulas.path_of(location)), node.where) for location, node in unseen]
 
@@ -365,7 +364,7 @@ def _unrepresentable(trial: TrialSpec, tree: Node, checked: set[tuple[Any, ...]]
     leaves = [(tuple(key.name for key in path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(trial)]
     problems = []
     for location, leaf in [(("steps",), trial.steps), *leaves]:
-        if not contains(tree, location):
+        if entry_at(tree, location) is None:
             continue
         # The value as written: a baseline may replace it, but another baseline of the space uses it.
         at = descendant(tree, location)

@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from sweeper.messages import counted, inflected
 from sweeper.panels.kinds import Panel
 from sweeper.space import formulas, holes, validation_messages
-from sweeper.space.formulas import Exclusion
 from sweeper.space.problems import Problem, Refused, SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, Resources
 from sweeper.space.search import Search
@@ -90,7 +89,7 @@ class SweepSpec:
     overrides: tuple[str, ...]
     document: Node = field(repr=False)
     variants: tuple[Node, ...] = field(repr=False)
-    exclusions: tuple[Exclusion, ...] = field(repr=False)
+    exclusions: tuple[Node, ...] = field(repr=False)
 
     @property
     def pack_lanes(self) -> int | None:

@@ -328,7 +328,7 @@ def test_formulas_have_the_precedence_and_the_values_of_python(text, a, b):
     except (ZeroDivisionError, OverflowError):
         expected = None
     try:
-        found = formulas.Resolution(trial).value(formulas.parsed(Node(text, "x", 1)), Node(text, "x", 1))
+        found = formulas.Resolution(trial).value(formulas.parsed(Node(text, "x", 1)))
     except Refused:
         found = None
     if found is None:
@@ -412,10 +412,10 @@ def test_a_space_has_the_settings_of_a_plain_second_implementation(data, exclude
     problems: list[Any] = []
     tree = holes.with_holes(document_tree(yaml.safe_dump(data)), (), problems)
     assert not problems
-    exclusion = formulas.Exclusion(formulas.parsed(Node(excluded, "exclude[0]", 1)), Node(excluded, "exclude[0]", 1))
+    condition = formulas.parsed(Node(excluded, "exclude[0]", 1))
     trees = list(map(formulas.resolved, holes.grid(tree)))
     assert len(trees) == holes.grid_size(tree) == len(list(naive(data)))
-    found = [plain(each) for each in trees if not exclusion.holds(each)]
+    found = [plain(each) for each in trees if not formulas.exclusion_in(each, [condition])]
     assert sorted(map(_canonical, found)) == sorted(map(_canonical, naive_settings(data, excluded)))
     if not any("each" in str(value) for value in data.values()):
         return
