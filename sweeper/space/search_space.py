@@ -167,7 +167,7 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     stop_at(_ill_formed(trial, patches))
     problems: list[Problem] = []
     whole = [merged(trial, patch) for patch in patches]
-    variants = tuple(holes.with_holes(tree, (), problems) for tree in whole)
+    variants = tuple(holes.with_holes(tree, problems) for tree in whole)
     exclusions = _exclusions(root, problems)
     stop_at(problems + _without_effect(overrides, whole))
     stop_at(_too_many(top.search, root, variants) + _undrawable(top.search, variants))

@@ -104,6 +104,11 @@ def entry_at(node: Node, location: Iterable[Any]) -> Node | None:
     return node
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is a number; true and false, which Python counts among them, are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def signature(node: Node) -> Any:
     """Something hashable that is equal for equal values; 1 and 1.0 are, 1 and true are not."""
     match node.value:
@@ -177,6 +182,14 @@ _Dumper.yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
 def text_of(root: Node) -> str:
     """The YAML text of a tree without holes; `document_tree` reads the same data from it."""
     return yaml.dump(plain(root), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def on_one_line(value: Any) -> str:
+    """Plain data as YAML on one line."""
+    text = yaml.dump(
+        value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf, default_flow_style=True
+    )
+    return text.removesuffix("\n").removesuffix("\n...")
 
 
 def document_tree(text: str, path: str = "", override: str | None = None) -> Node:

@@ -410,7 +410,7 @@ _SPACES = st.fixed_dictionaries(
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_a_space_has_the_settings_of_a_plain_second_implementation(data, excluded):
     problems: list[Any] = []
-    tree = holes.with_holes(document_tree(yaml.safe_dump(data)), (), problems)
+    tree = holes.with_holes(document_tree(yaml.safe_dump(data)), problems)
     assert not problems
     condition = formulas.parsed(Node(excluded, "exclude[0]", 1))
     trees = list(map(formulas.resolved, holes.grid(tree)))
