@@ -26,11 +26,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Sampler(Spec):
-    """What all samplers have; the fields of each are arguments of Optuna's class, with its names and defaults.
-
-    Attributes:
-        name: Of the sampler.
-    """
+    """What all samplers have; the fields of each are arguments of Optuna's class, with its names and defaults."""
 
     OPTUNA: ClassVar[str]
     """Optuna's class."""
@@ -142,11 +138,7 @@ AnySampler = Annotated[Tpe | Gp | CmaEs | NsgaII | Qmc, Field(discriminator="nam
 
 
 class OptunaSearch(Search):
-    """Asks an Optuna study for `trials` settings.
-
-    Attributes:
-        sampler: What proposes the settings.
-    """
+    """Asks an Optuna study for `trials` settings."""
 
     DRAWS = True
     ADAPTS = True
