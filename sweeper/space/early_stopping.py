@@ -11,7 +11,7 @@ The methods are asynchronous successive halving (ASHA) and Optuna's pruners. Non
 import abc
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
@@ -248,13 +248,9 @@ class Threshold(Pruner):
         return self
 
 
-def _asha_by_default(value: Any) -> Any:
-    return {"name": "asha", **value} if isinstance(value, dict) else value
-
-
 AnyEarlyStopping = Annotated[
     Asha | Median | Percentile | SuccessiveHalving | Hyperband | Threshold,
     Field(discriminator="name"),
-    BeforeValidator(_asha_by_default),
+    BeforeValidator(lambda value: {"name": "asha", **value} if isinstance(value, dict) else value),
 ]
 """A method by its name, with its options; ASHA where no name is given."""

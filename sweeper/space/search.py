@@ -136,10 +136,9 @@ def open_holes(variants: Sequence[Node]) -> dict[str, Hole]:
     holes = {node.path: node.value for variant in variants for node in holes_in(variant) if node.value.drawn}
     if len(variants) > 1:
         holes["variants"] = Hole("choice", variants)
-    return {path: holes[path] for path in sorted(holes)}
+    return dict(sorted(holes.items()))
 
 
 def holes_by_path(node: Node) -> dict[str, Hole]:
     """The holes of a tree that are drawn whatever is chosen in others, by path, in the order of paths."""
-    holes = {hole.path: hole.value for hole in holes_in(node, chosen=False) if hole.value.drawn}
-    return {path: holes[path] for path in sorted(holes)}
+    return dict(sorted((hole.path, hole.value) for hole in holes_in(node, chosen=False) if hole.value.drawn))
