@@ -6,11 +6,12 @@ meant. The words are those of SEML, W&B, Hydra, Optuna, Ray Tune, Determined, NN
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sweeper.space.problems import Refused
 from sweeper.space.yaml_tree import Node, document_tree, is_number, on_one_line, plain
+from sweeper.trial.trial_spec import leaf_values
 
 _MOST = 200
 """Longest text of values in a message."""
@@ -18,7 +19,7 @@ _MOST = 200
 
 def advice(node: Node) -> str | None:
     """How this language writes a value that another tool's language seems to have; None for any other value."""
-    words = _words(node.value if not isinstance(node.value, dict | list) else plain(node))
+    words = _words(plain(node))
     return f"here this is written {words}" if words else None
 
 
@@ -54,13 +55,7 @@ def listed(content: Node, kind: str) -> str:
 
 
 def key(name: Any, value: Node, path: str) -> str | None:
-    """What to write for a key that a record does not know.
-
-    Args:
-        name: The key.
-        value: What it holds.
-        path: Path of the mapping that has the key; empty at the top.
-    """
+    """What to write for a key that a record does not know; `path` is that of the record, empty at the top."""
     if not path:
         if words := _TOP.get(name):
             return words
@@ -102,17 +97,8 @@ def condition(value: Node) -> str:
     """The end of a message on what is no condition."""
     if not isinstance(value.value, dict):
         return ""
-    parts = [f"{path} == {_flow(entry)}" for path, entry in _leaves(plain(value), "trial")]
-    return f"; write {' and '.join(parts)}"
-
-
-def _leaves(value: Mapping[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
-    for key, entry in value.items():
-        below = str(key) if str(key).startswith("trial") and path == "trial" else f"{path}.{key}"
-        if isinstance(entry, dict):
-            yield from _leaves(entry, below)
-        else:
-            yield below, entry
+    leaves = [(f"trial.{path}".replace("trial.trial", "trial"), leaf) for path, leaf in leaf_values(plain(value))]
+    return f"; write {' and '.join(f'{path} == {_flow(leaf)}' for path, leaf in leaves)}"
 
 
 def conditions(node: Node) -> str:
@@ -133,7 +119,6 @@ _TOP: Mapping[Any, str] = {
     "grid": "a grid is trial with {choice: […]} for its values",
     "random": "values that are drawn stand in trial, with search: {method: random, trials: …}",
     "fixed": "values that are fixed stand in trial",
-    "zip": "values that change together are variants: a list of partial trials, variants: [{…}, {…}]",
     "constraints": "conditions that leave settings out are a list, exclude: ['trial.model.width > 64']",
     "early_terminate": "belongs under search: {early_stopping: {grace_steps: …}}",
     "seml": "how packs are executed stands under resources",
@@ -300,10 +285,7 @@ _NAMES = {
 def _hole(name: str, arguments: Sequence[Any], exclusive: bool) -> str | None:
     """The hole of this language for a distribution that another tool calls `name`.
 
-    Args:
-        name: Its name there.
-        arguments: Its arguments there, in order: two ends, then a step or a number.
-        exclusive: Whether the upper end of integers is not one of them.
+    `arguments` are those there: two ends, then a step or a number; `exclusive`: the upper end of integers is left out.
     """
     folded = _folded(name)
     kind = _NAMES.get(folded)
