@@ -13,111 +13,70 @@ Invariants:
       that asks a server, does its work in a thread of its own.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 Status = Literal["finished", "stopped", "failed"]  # status of a committed row
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class SweepPlanned:
-    """The planned trials. Comes again whenever an adaptive search has asked for more.
-
-    Attributes:
-        name: The sweep.
-        trials: Number of trials, those with a row included.
-        done: Number of trials that earlier starts have finished or stopped early.
-        failed: Number of trials that failed in earlier starts and are not run again.
-        steps: Training steps of all trials that this start runs, together.
-    """
+    """The planned trials. Comes again whenever an adaptive search has asked for more."""
 
     name: str
-    trials: int
-    done: int
-    failed: int
-    steps: int
+    trials: int  # those with a row included
+    done: int  # trials that earlier starts have finished or stopped early
+    failed: int  # trials that failed in earlier starts and are not run again
+    steps: int  # of all trials that this start runs, together
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class SweepStarted:
-    """The start is connected to a cluster.
+    """The start is connected to a cluster."""
 
-    Attributes:
-        address: Host and port of its head; None for a local cluster that belongs to this start.
-    """
-
-    address: str | None
+    address: str | None  # host and port of its head; None for a local cluster that belongs to this start
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class ResourcesAwaited:
-    """No node of the cluster has the resources of a pack; a cluster that grows may have them later.
+    """No node of the cluster has the resources of a pack; a cluster that grows may have them later."""
 
-    Attributes:
-        bundle: The resources that no node has, such as {"CPU": 1.0, "GPU": 0.5}.
-    """
-
-    bundle: Mapping[str, float]
+    bundle: Mapping[str, float]  # the resources that no node has, such as {"CPU": 1.0, "GPU": 0.5}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class PackStarted:
-    """A worker has taken up a pack, for the first time or after the death of an earlier worker.
-
-    Attributes:
-        pack_id: The pack.
-        label: Its task, its baseline, and what varies in the sweep, in a few words for people.
-        pending: Ids of its trials that have no row yet.
-        steps: Training steps of each of its trials.
-    """
+    """A worker has taken up a pack, for the first time or after the death of an earlier worker."""
 
     pack_id: str
-    label: str
-    pending: tuple[str, ...]
-    steps: int
+    label: str  # its task, its baseline, and what varies in the sweep, in a few words for people
+    pending: tuple[str, ...]  # ids of its trials that have no row yet
+    steps: int  # training steps of each of its trials
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class PackPlaced:
-    """The worker of a pack has said where it is; comes again when another worker takes the pack up.
-
-    Attributes:
-        pack_id: The pack.
-        node: Name of the machine.
-    """
+    """The worker of a pack has said where it is; comes again when another worker takes the pack up."""
 
     pack_id: str
-    node: str
+    node: str  # the machine
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class PackProgressed:
-    """How far a pack is; comes about once a second while a worker has it.
-
-    Attributes:
-        pack_id: The pack.
-        phase: What its worker does. The first steps, in which a program is compiled, are `compiling`.
-        step: Training steps done of each trial, those of earlier workers included.
-        steps: Training steps of each trial.
-        lanes: Trials that are trained at once.
-        rows: Status of every trial that this worker has committed, by id.
-        train_loss: Mean over the sound lanes at the last point of the curve; NaN before the first point.
-        steps_per_second: Training steps a second of all lanes together.
-        lanes_reason: Why so many lanes, in a few words, if the worker has chosen the number.
-        evaluated: Step and value of the latest evaluation for early stopping; None if there was none.
-    """
+    """How far a pack is; comes about once a second while a worker has it."""
 
     pack_id: str
-    phase: Literal["compiling", "training", "evaluating", "done"]
-    step: int
-    steps: int
-    lanes: int
-    rows: Mapping[str, Status]
-    train_loss: float
-    steps_per_second: float
-    lanes_reason: str | None = None
-    evaluated: tuple[int, float] | None = None
+    phase: Literal["compiling", "training", "evaluating", "done"]  # compiling: the first steps, which need a program
+    step: int  # training steps done of each trial, those of earlier workers included
+    steps: int  # training steps of each trial
+    lanes: int  # trials that are trained at once
+    rows: Mapping[str, Status]  # status of every trial that this worker has committed, by id
+    train_loss: float  # mean over the sound lanes at the last point of the curve; NaN before the first point
+    steps_per_second: float  # training steps a second of all lanes together
+    lanes_reason: str | None = None  # why so many lanes, in a few words, if the worker has chosen the number
+    evaluated: tuple[int, float] | None = None  # step and value of the latest, for early stopping
 
     @property
     def news(self) -> tuple[str, int, Mapping[str, Status]]:
@@ -125,173 +84,109 @@ class PackProgressed:
         return self.phase, self.step, self.rows
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class LanesChosen:
-    """A worker has chosen how many trials of a pack it trains at once; after a lack of memory it chooses again.
-
-    Attributes:
-        pack_id: The pack.
-        lanes: The number.
-        trial_ids: The trials of the pack that are to be trained.
-        reason: Why so many, in a few words.
-    """
+    """A worker has chosen how many trials of a pack it trains at once; after a lack of memory it chooses again."""
 
     pack_id: str
     lanes: int
-    trial_ids: tuple[str, ...]
-    reason: str
+    trial_ids: tuple[str, ...]  # those that are to be trained
+    reason: str  # why so many, in a few words
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class CheckpointRefused:
-    """A pack has a checkpoint that its worker does not continue, and its training starts anew.
-
-    Attributes:
-        pack_id: The pack.
-        trial_ids: Its trials.
-        reason: The reason, in a few words.
-    """
+    """A pack has a checkpoint that its worker does not continue, and its training starts anew."""
 
     pack_id: str
     trial_ids: tuple[str, ...]
-    reason: str
+    reason: str  # one line
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class PluginPrinted:
-    """A task, a model or an objective has printed in a worker.
+    """A task, a model or an objective has printed in a worker."""
 
-    Attributes:
-        pack_id: The pack that the worker was at.
-        lines: The lines; of many the last.
-    """
-
-    pack_id: str
-    lines: tuple[str, ...]
+    pack_id: str  # the pack that the worker was at
+    lines: tuple[str, ...]  # of many the last
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class TrialCommitted:
-    """A trial has its row in the store. Comes once for each trial of a start.
-
-    Attributes:
-        pack_id: Its pack.
-        trial_id: The trial.
-        status: The status in its row.
-    """
+    """A trial has its row in the store. Comes once for each trial of a start."""
 
     pack_id: str
     trial_id: str
-    status: Status
+    status: Status  # in its row
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class PackFailed:
-    """Pending trials of a pack became failed rows: a task or model raised, or workers died too often.
-
-    Attributes:
-        pack_id: The pack.
-        trial_ids: The trials.
-        reason: One line.
-        log: Host and file with the traceback; None where no worker is left that could have written one.
-    """
+    """Pending trials of a pack became failed rows: a task or model raised, or workers died too often."""
 
     pack_id: str
     trial_ids: tuple[str, ...]
-    reason: str
-    log: str | None
+    reason: str  # one line
+    log: str | None  # host and file with the traceback; None where no worker is left that could have written one
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class TrialsLost:
-    """Trials stay without a row for a reason that is not their own, such as a full disk; the next start runs them.
-
-    Attributes:
-        pack_id: Their pack.
-        trial_ids: The trials.
-        reason: One line.
-    """
+    """Trials stay without a row for a reason that is not their own, such as a full disk; the next start runs them."""
 
     pack_id: str
     trial_ids: tuple[str, ...]
-    reason: str
+    reason: str  # one line
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class WorkerDied:
-    """The process of a worker is gone; its pack goes on elsewhere, from its last checkpoint.
-
-    Attributes:
-        pack_id: The pack.
-        trial_ids: Those of its trials that had no row when the worker took it up.
-        started: Whether the worker had taken up the pack, or died before.
-    """
+    """The process of a worker is gone; its pack goes on elsewhere, from its last checkpoint."""
 
     pack_id: str
-    trial_ids: tuple[str, ...]
-    started: bool
+    trial_ids: tuple[str, ...]  # those of its trials that had no row when the worker took it up
+    started: bool  # whether the worker had taken up the pack, or died before
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class WorkerStuck:
-    """A worker has reported nothing new of its pack for too long, and is ended; the pack is tried in another worker.
-
-    Attributes:
-        pack_id: The pack.
-        trial_ids: Those of its trials that had no row when the worker took it up.
-        seconds: For so long.
-    """
+    """A worker has reported nothing new of its pack for too long, and is ended; the pack is tried in another worker."""
 
     pack_id: str
-    trial_ids: tuple[str, ...]
+    trial_ids: tuple[str, ...]  # those of its trials that had no row when the worker took it up
     seconds: float
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class PackEnded:
-    """No worker has the pack any more.
-
-    Attributes:
-        pack_id: The pack.
-    """
+    """No worker has the pack any more."""
 
     pack_id: str
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class SweepStopping:
-    """No more packs are started, and running packs are asked to leave a checkpoint.
+    """No more packs are started, and running packs are asked to leave a checkpoint."""
 
-    Attributes:
-        cause: A signal, or a store to which nothing can be committed.
-        packs: How many packs are running.
-    """
-
-    cause: Literal["interrupted", "store refuses"]
-    packs: int
+    cause: Literal["interrupted", "store refuses"]  # by a signal, or as nothing can be committed
+    packs: int  # how many packs are running
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class SweepStopped:
-    """The packs that were asked to leave a checkpoint have ended, or had their time to.
+    """The packs that were asked to leave a checkpoint have ended, or had their time to."""
 
-    Attributes:
-        packs: How many were asked.
-        checkpoints: How many of them have a checkpoint in the store.
-        finished: How many of them were done before they left.
-    """
-
-    packs: int
-    checkpoints: int
-    finished: int
+    packs: int  # how many were asked
+    checkpoints: int  # how many of them have a checkpoint in the store
+    finished: int  # how many of them were done before they left
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Ticked:
     """Time has passed; comes about ten times a second while packs run, for periodic work of listeners."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class SweepEnded:
     """Everything has ended; the last event."""
 

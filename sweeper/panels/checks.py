@@ -4,20 +4,20 @@ A panel is drawn when all trials are done, which is too late to learn that a nam
 the start of a sweep. A report does not check names: it draws what the rows of the store have.
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from sweeper.messages import did_you_mean, nearest_name
-from sweeper.panels.axes import Declaration
-from sweeper.panels.formulas import is_text
+from sweeper.panels.axes import Declaration, Points
 from sweeper.panels.kinds import MetricSource, Panel
-from sweeper.panels.series import Best, Where
+from sweeper.panels.series import Series
 from sweeper.trial.columns import COLUMNS, METRICS
 from sweeper.trial.metrics import metric_named
 
 _OF_SOME_TRIALS = {*METRICS, "extra_metrics", *(name for name in COLUMNS if name.startswith("error_"))} - {"train_loss"}
 
-ROW_COLUMNS = tuple(name for name in COLUMNS if name not in _OF_SOME_TRIALS)
+_ROW_COLUMNS = tuple(name for name in COLUMNS if name not in _OF_SOME_TRIALS)
 """Columns that every finished row of a store has, beside the metrics of the evaluation."""
 
 Location = tuple[str | int, ...]  # keys and places from the list of panels down to a name
@@ -59,75 +59,62 @@ def mistakes(panels: Sequence[Panel], declared: Sequence[str], names: Names) -> 
 
 
 def _mistake(names: Names, name: str, source: MetricSource) -> str | None:
+    listed = None
     match source:
         case "column":
             return _mistake_in_column(names, name)
         case "votes":
             metrics = map(metric_named, names.metrics)
-            known = [metric._replace(votes=None).name for metric in metrics if metric.votes is not None]
-            return _unknown("votes", name, known, known)
+            what, known = "votes", [metric._replace(votes=None).name for metric in metrics if metric.votes is not None]
         case "curve":
-            return _unknown("training curve", name, names.curves, names.curves)
+            what, known = "training curve", names.curves
         case "outcome":
-            return _unknown("outcome", name, names.outcomes, names.outcomes)
+            what, known = "outcome", names.outcomes
         case "walk":
-            walks = [outcome for outcome in names.outcomes if outcome.endswith("_0_0")]
-            known = [*names.outcomes, *(walk.removesuffix("_0_0") for walk in walks)]
-            return _unknown("outcome", name, known, walks)
-
-
-def _unknown(what: str, name: str, known: Sequence[str], listed: Sequence[str]) -> str | None:
+            listed = [outcome for outcome in names.outcomes if outcome.endswith("_0_0")]
+            what, known = "outcome", [*names.outcomes, *(walk.removesuffix("_0_0") for walk in listed)]
     if name in known:
         return None
     hint = did_you_mean(nearest_name(name, known))
-    return f"unknown {what} '{name}'{hint} (known: {', '.join(dict.fromkeys(listed))})"
+    return f"unknown {what} '{name}'{hint} (known: {', '.join(dict.fromkeys(known if listed is None else listed))})"
 
 
 def _mistake_in_column(names: Names, name: str) -> str | None:
-    if name in ROW_COLUMNS or name in names.paths:
+    if name in _ROW_COLUMNS or name in names.paths:
         return None
     ends = [path for path in names.paths if path.endswith(f".{name}")]
     if len(ends) == 1 or name in names.metrics:
         return None
     if ends:
         return f"'{name}' could be {' or '.join(sorted(ends))}"
-    known = [*ROW_COLUMNS, *names.metrics, *names.paths, *(path.rpartition(".")[2] for path in names.paths)]
+    known = [*_ROW_COLUMNS, *names.metrics, *names.paths, *(path.rpartition(".")[2] for path in names.paths)]
     return f"unknown column '{name}'{did_you_mean(nearest_name(name, known))}"
 
 
-_Reference = tuple[Location, str, MetricSource]
-"""A name in a panel: its place there, the name, and where its values come from."""
+def _parts(panel: Panel) -> Iterator[tuple[Location, Panel | Series]]:
+    """A panel and its series, with their places."""
+    yield (), panel
+    yield from ((("series", place), series) for place, series in enumerate(panel.series))
 
 
-def _references(panel: Panel) -> Iterator[_Reference]:
-    yield from _choice((), panel.where, panel.best)
-    # The metrics of evaluations depend on protocols that are not chosen yet.
-    known = not panel.draws_evaluations
-    yield from _drawn((), panel, panel.SOURCE) if known else ()
-    for place, series in enumerate(panel.series):
-        yield from _choice(("series", place), series.where, series.best)
-        yield from _drawn(("series", place), series, panel.SOURCE) if known else ()
-    for field in panel.CURVES:
-        if name := getattr(panel, field).curve:
-            yield (field, "curve"), name, "curve"
+def _references(panel: Panel) -> Iterator[tuple[Location, str, MetricSource]]:
+    """The names in a panel, with their places and where the values come from."""
+    for location, part in _parts(panel):
+        for name in part.where:
+            yield (*location, "where", name), name, "column"
+        if part.best is not None:
+            yield (*location, "best", "metric"), part.best.metric, "column"
+        # The metrics of evaluations depend on protocols that are not chosen yet.
+        for field in () if panel.draws_evaluations else ("metric", "tail"):
+            if name := getattr(part, field, None):
+                yield (*location, field), name, panel.SOURCE
     for field in ("split", *panel.COLUMNS):
         value = getattr(panel, field)
+        if isinstance(value, Points) and value.curve:
+            yield (field, "curve"), value.curve, "curve"
         for name in value if isinstance(value, tuple) else (getattr(value, "column", value),):
             if isinstance(name, str):
                 yield (field,), name, "column"
-
-
-def _drawn(location: Location, part: Any, source: MetricSource) -> Iterator[_Reference]:
-    for field in ("metric", "tail"):
-        if name := getattr(part, field, None):
-            yield (*location, field), name, source
-
-
-def _choice(location: Location, where: Where, best: Best | None) -> Iterator[_Reference]:
-    for name in where:
-        yield (*location, "where", name), name, "column"
-    if best is not None:
-        yield (*location, "best", "metric"), best.metric, "column"
 
 
 def _labels(record: Declaration) -> Iterator[tuple[Location, str]]:
@@ -135,17 +122,32 @@ def _labels(record: Declaration) -> Iterator[tuple[Location, str]]:
     for name, value in record:
         if isinstance(value, str) and name in ("title", "label", "x"):
             yield (name,), value
-        parts = value if isinstance(value, tuple) else (value,)
-        for place, part in enumerate(parts):
+        places = enumerate(value) if isinstance(value, tuple) else [(None, value)]
+        for place, part in places:
             if isinstance(part, Declaration):
-                at = (name, place) if isinstance(value, tuple) else (name,)
+                at = (name,) if place is None else (name, place)
                 yield from (((*at, *location), label) for location, label in _labels(part))
 
 
 def _tasks(panel: Panel) -> Iterator[tuple[Location, Any]]:
     """The tasks that conditions ask for, with their places."""
-    for location, where in ((), panel.where), *((("series", i), part.where) for i, part in enumerate(panel.series)):
-        for key in {"task", "task.name"} & where.keys():
-            value = where[key]
+    for location, part in _parts(panel):
+        for key in {"task", "task.name"} & part.where.keys():
+            value = part.where[key]
             for task in value if isinstance(value, list) else [value]:
                 yield (*location, "where", key), task
+
+
+@functools.cache
+def is_text(label: str) -> bool:
+    """Whether matplotlib can draw a label: between two $ stands a valid formula."""
+    signs = label.count("$") - label.count(r"\$")
+    if signs == 0 or signs % 2:  # then no formula is meant
+        return True
+    from matplotlib.mathtext import MathTextParser  # takes a third of a second to import
+
+    try:
+        MathTextParser("path").parse(label)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -60,9 +60,6 @@ class Panel(Declaration):
     COLUMNS: ClassVar[tuple[str, ...]] = ()
     """The fields of the kind that name columns of the trials."""
 
-    CURVES: ClassVar[tuple[str, ...]] = ()
-    """The axes of the kind on which values of training curves may lie."""
-
     kind: str
     name: _FileName
     title: str = ""
@@ -214,7 +211,6 @@ class ScatterPanel(Panel):
 
     SOURCE = "column"
     COLUMNS = ("x",)
-    CURVES = ("x",)
 
     kind: Literal["scatter"]
     x: PointAxis
@@ -330,20 +326,17 @@ KINDS = (
 """What may stand under `panels:`."""
 
 
-def _written_out(panels: tuple[Panel | CostPanel, ...]) -> tuple[Panel, ...]:
-    return tuple(curve for panel in panels for curve in (panel.curves() if isinstance(panel, CostPanel) else (panel,)))
-
-
-def _names_differ(panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
+def _written_out(declared: tuple[Panel | CostPanel, ...]) -> tuple[Panel, ...]:
+    panels: list[Panel] = []
+    for each in declared:
+        panels += each.curves() if isinstance(each, CostPanel) else (each,)
     taken: dict[str, str] = {}
-    for panel in panels:
+    for name in (panel.name for panel in panels):
         # Names become file names, and not every file system tells 5a from 5A.
-        if (key := panel.name.lower()) in taken:
-            raise ValueError(
-                f"two panels are called '{panel.name}'" + f" ('{taken[key]}')" * (taken[key] != panel.name)
-            )
-        taken[key] = panel.name
-    return panels
+        if other := taken.get(name.lower()):
+            raise ValueError(f"two panels are called '{name}'" + f" ('{other}')" * (other != name))
+        taken[name.lower()] = name
+    return tuple(panels)
 
 
 if TYPE_CHECKING:
@@ -352,6 +345,5 @@ else:
     Panels = Annotated[
         ListOf[Annotated[Union[KINDS], Field(discriminator="kind")]],  # noqa: UP007
         AfterValidator(_written_out),
-        AfterValidator(_names_differ),
     ]
 """The type of `panels:` in a search space."""

@@ -11,7 +11,7 @@ The methods are asynchronous successive halving (ASHA) and Optuna's pruners. Non
 import abc
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
@@ -21,26 +21,18 @@ from sweeper.trial.record import Spec
 from sweeper.trial.trial_spec import Count
 
 if TYPE_CHECKING:
-    from optuna.pruners import BasePruner
     from optuna.trial import Trial
 
 TRAIN_LOSS = "train_loss"
 
 
 class EarlyStopping(Spec):
-    """How packs that fall behind are stopped.
-
-    Attributes:
-        name: The method.
-        metric: What packs are compared by: the training loss, or a metric of the evaluation.
-        mode: Whether the metric is to become small or large.
-        every: Training steps between two comparisons; None compares the training loss about once a second.
-    """
+    """How packs that fall behind are stopped."""
 
     name: str
-    metric: str = TRAIN_LOSS
+    metric: str = TRAIN_LOSS  # or a metric of the evaluation
     mode: Literal["min", "max"] = "min"
-    every: Count | None = None
+    every: Count | None = None  # training steps between comparisons; None: of the loss, about once a second
 
     @model_validator(mode="after")
     def _complete(self) -> "EarlyStopping":
@@ -71,7 +63,8 @@ class StoppingRule(abc.ABC):
         """Whether a pack that has come so far is behind the others."""
         if progress.phase != "training":
             return False
-        step, value = (progress.step, progress.train_loss) if self._every is None else progress.evaluated or (0, 0.0)
+        compared = (progress.step, progress.train_loss) if self._every is None else progress.evaluated
+        step, value = compared or (0, 0.0)
         # A pack whose worker died comes to its steps again.
         if step <= self._seen.get(progress.pack_id, 0) or not math.isfinite(value):
             return False
@@ -87,22 +80,12 @@ class StoppingRule(abc.ABC):
         self._seen.pop(pack_id, None)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# ASHA
-# --------------------------------------------------------------------------------------------------------------------
-
-
 class Asha(EarlyStopping):
-    """Asynchronous successive halving (Li et al., arXiv 1810.05934).
-
-    Attributes:
-        grace_steps: No trial is stopped before this step.
-        reduction_factor: One trial of this many goes on at each rung, and each rung is this many times further on.
-    """
+    """Asynchronous successive halving (Li et al., arXiv 1810.05934)."""
 
     name: Literal["asha"] = "asha"
-    grace_steps: Count
-    reduction_factor: Annotated[int, Field(ge=2)] = 4
+    grace_steps: Count  # no trial is stopped before this step
+    reduction_factor: Annotated[int, Field(ge=2)] = 4  # one of so many goes on at a rung; rungs are as many times apart
 
     def rule(self) -> "StoppingRule":
         return _Rungs(self)
@@ -118,15 +101,15 @@ class _Rungs(StoppingRule):
     def __init__(self, asha: Asha):
         super().__init__(asha)
         self._asha = asha
-        self._rungs: dict[int, dict[str, float]] = defaultdict(dict)
+        self._rungs: dict[int, dict[str, float]] = defaultdict(dict)  # by step, what each pack had there
 
     def _behind(self, pack_id: str, step: int, value: float) -> bool:
-        if step < self._asha.grace_steps:
+        rung_step, factor = self._asha.grace_steps, self._asha.reduction_factor
+        if step < rung_step:
             return False
-        factor, number = self._asha.reduction_factor, 0
-        while self._asha.grace_steps * factor ** (number + 1) <= step:
-            number += 1
-        rung, merit = self._rungs[number], value if self._asha.mode == "max" else -value
+        while rung_step * factor <= step:
+            rung_step *= factor
+        rung, merit = self._rungs[rung_step], value if self._asha.mode == "max" else -value
         if pack_id in rung:
             return False
         behind = bool(rung) and merit < np.percentile(list(rung.values()), 100 * (1 - 1 / factor))
@@ -152,13 +135,6 @@ class Pruner(EarlyStopping):
             raise ValueError(f"the pruner {self.name} compares packs at equal steps: write 'every: 1000'")
         return self
 
-    def pruner(self) -> "BasePruner":
-        """Optuna's pruner."""
-        import optuna  # a second of import
-
-        options = self.model_dump(exclude={*EarlyStopping.model_fields})
-        return getattr(optuna.pruners, self.OPTUNA)(**options)
-
     def rule(self) -> "StoppingRule":
         return _Study(self)
 
@@ -167,12 +143,15 @@ class _Study(StoppingRule):
     """A study of Optuna, in which every pack is a trial."""
 
     def __init__(self, pruner: Pruner):
-        import optuna
+        import optuna  # a second of import
 
         super().__init__(pruner)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        direction = "maximize" if pruner.mode == "max" else "minimize"
-        self._study = optuna.create_study(pruner=pruner.pruner(), direction=direction)
+        options = pruner.model_dump(exclude={*EarlyStopping.model_fields})
+        self._study = optuna.create_study(
+            pruner=getattr(optuna.pruners, pruner.OPTUNA)(**options),
+            direction="maximize" if pruner.mode == "max" else "minimize",
+        )
         self._pruned = optuna.trial.TrialState.PRUNED
         self._trials: dict[str, Trial] = {}
         self._latest: dict[str, float] = {}
@@ -269,13 +248,9 @@ class Threshold(Pruner):
         return self
 
 
-def _asha_by_default(value: Any) -> Any:
-    return {"name": "asha", **value} if isinstance(value, dict) else value
-
-
 AnyEarlyStopping = Annotated[
     Asha | Median | Percentile | SuccessiveHalving | Hyperband | Threshold,
     Field(discriminator="name"),
-    BeforeValidator(_asha_by_default),
+    BeforeValidator(lambda value: {"name": "asha", **value} if isinstance(value, dict) else value),
 ]
 """A method by its name, with its options; ASHA where no name is given."""

@@ -30,62 +30,53 @@ def document(path: Path) -> tuple[Node, str]:
     """
     text = _file_text(path)
     root = document_tree(text)
-    joined = _joined(root, path, (path,))
+    joined = _joined(root, (path,))
     return (root, text) if joined is root else (joined, text_of(joined))
 
 
-def _joined(root: Node, path: Path, files: tuple[Path, ...]) -> Node:
+def _joined(root: Node, files: tuple[Path, ...]) -> Node:
     """The document with the entries of all files that it extends, directly or through another file.
 
-    Args:
-        root: Tree of the file at `path`.
-        path: The file.
-        files: The files that led here by `extends`; a repeated file is a circle.
+    `files` led here by `extends`, the last of them holds `root`; a repeated file is a circle.
     """
     if not isinstance(root.value, dict) or "extends" not in root.value:
         return root
     named = root.value["extends"]
-    own = replace(root, value={key: entry for key, entry in root.value.items() if key != "extends"})
+
+    def refused(message: str) -> Refused:
+        return Refused("extends", message, named.where)
+
     if not isinstance(named.value, str):
-        raise Refused("extends", f"expected the path of a search space, got {shown(named.value)}", named.where)
-    other = path.parent / named.value
+        raise refused(f"expected the path of a search space, got {shown(named.value)}")
+    other = files[-1].parent / named.value
     try:
         circle = len(files) > MAX_BASES or other.resolve() in {file.resolve() for file in files}
     except (OSError, ValueError, RuntimeError) as error:  # NUL, or links in a circle
-        raise Refused("extends", f"{shown(named.value)} cannot be read: {error}", named.where) from None
+        raise refused(f"{shown(named.value)} cannot be read: {error}") from None
     if circle:
-        raise Refused("extends", f"{shown(named.value)} extends this space in its turn", named.where)
+        raise refused(f"{shown(named.value)} extends this space in its turn")
     try:
         base = _located(document_tree(_file_text(other)), str(other))
-    except Refused as refused:
-        reason = refused.problem.line(str(other))
-        raise Refused("extends", reason, named.where) from None
+    except Refused as error:
+        raise refused(error.problem.line(str(other))) from None
     if not isinstance(base.value, dict):
-        raise Refused("extends", f"{shown(named.value)} is no search space", named.where)
-    base = _joined(base, other, (*files, other))
+        raise refused(f"{shown(named.value)} is no search space")
+    base = _joined(base, (*files, other))
     # The name of a sweep is its own: two sweeps of one name would be one.
-    return merged(replace(base, value={key: entry for key, entry in base.value.items() if key != "name"}), own)
+    return merged(_without(base, "name"), _without(root, "extends"))
+
+
+def _without(node: Node, key: str) -> Node:
+    return replace(node, value={other: entry for other, entry in node.value.items() if other != key})
 
 
 def _located(node: Node, source: str) -> Node:
     """The tree with the file `source` as the place of every node."""
-    match node.value:
-        case dict() as entries:
-            value = {key: _located(entry, source) for key, entry in entries.items()}
-        case list() as items:
-            value = [_located(item, source) for item in items]
-        case value:
-            pass
     where = Elsewhere(source, node.where) if isinstance(node.where, int) else node.where
-    return replace(node, value=value, where=where)
+    return replace(node.with_children([_located(child, source) for child in node.children]), where=where)
 
 
 def _file_text(path: Path) -> str:
-    """The text of a file.
-
-    Raises:
-        Refused: there is no such file, or it cannot be text of a search space.
-    """
     try:
         content = _content(path)
     except FileNotFoundError:
@@ -103,11 +94,7 @@ def _file_text(path: Path) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """What a regular file holds, one byte more than is allowed at most; a pipe or a device might never end.
-
-    Raises:
-        OSError, ValueError: it cannot be read, or is no regular file.
-    """
+    """What a regular file holds, one byte more than is allowed at most; a pipe or a device might never end."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is no regular file")

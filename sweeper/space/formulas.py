@@ -13,14 +13,14 @@ Invariants:
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.other_languages import condition
 from sweeper.space.problems import Refused, shown
-from sweeper.space.yaml_tree import MAX_DEPTH, Node, joined
+from sweeper.space.yaml_tree import MAX_DEPTH, Node, entry_at, joined
 from sweeper.trial.field_types import infinity
 
 MAX_TOKENS = 200
@@ -34,14 +34,9 @@ Tree = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A value that follows from others of its trial.
+    """A value that follows from others of its trial."""
 
-    Attributes:
-        text: As written.
-        tree: What it computes.
-    """
-
-    text: str
+    text: str  # as written
     tree: Tree
 
     @property
@@ -51,26 +46,26 @@ class Formula:
 
 
 def _entries(tree: Any) -> Iterator[tuple[str | int, ...]]:
-    if isinstance(tree, tuple) and tree:
-        if tree[0] == "entry":
-            yield tree[1]
-        elif tree[0] != "value":
-            for operand in tree[1:]:
+    match tree:
+        case ("entry", location):
+            yield location
+        case (name, *operands) if name != "value":
+            for operand in operands:
                 yield from _entries(operand)
 
 
-def parsed(node: Node) -> Formula:
-    """The formula that a node holds.
+def parsed(node: Node) -> Node:
+    """The node with the formula that it holds as its value.
 
     Raises:
-        Refused: it is none; the message says where in the text.
+        Refused: it holds none; the message says where in the text.
     """
     if isinstance(node.value, bool | int | float):
-        return Formula(str(node.value), ("value", node.value))
+        return replace(node, value=Formula(str(node.value), ("value", node.value)))
     if not isinstance(node.value, str):
         raise Refused(node.path, f"expected a formula, got {shown(node.value)}{condition(node)}", node.where)
     try:
-        return Formula(node.value, _Parser(node.value).whole())
+        return replace(node, value=Formula(node.value, _Parser(node.value).whole()))
     except _NoValue as error:
         raise Refused(node.path, str(error), node.where) from None
 
@@ -152,17 +147,15 @@ class _Parser:
         self._depth -= 1
         return tree
 
-    def _either(self) -> Tree:
-        tree = self._both()
-        while self._taken("or"):
-            tree = "or", tree, self._both()
+    def _from_left(self, signs: Sequence[str], operand: Callable[[], Tree]) -> Tree:
+        """Operators of one precedence between operands, from the left."""
+        tree = operand()
+        while sign := self._taken(*signs):
+            tree = sign, tree, operand()
         return tree
 
-    def _both(self) -> Tree:
-        tree = self._negated()
-        while self._taken("and"):
-            tree = "and", tree, self._negated()
-        return tree
+    def _either(self) -> Tree:
+        return self._from_left(("or",), lambda: self._from_left(("and",), self._negated))
 
     def _negated(self) -> Tree:
         return ("not", self._deeper(self._negated)) if self._taken("not") else self._compared()
@@ -197,16 +190,7 @@ class _Parser:
         return items
 
     def _sum(self) -> Tree:
-        tree = self._product()
-        while sign := self._taken("+", "-"):
-            tree = sign, tree, self._product()
-        return tree
-
-    def _product(self) -> Tree:
-        tree = self._signed()
-        while sign := self._taken("*", "/", "//", "%"):
-            tree = sign, tree, self._signed()
-        return tree
+        return self._from_left("+-", lambda: self._from_left(("*", "/", "//", "%"), self._signed))
 
     def _signed(self) -> Tree:
         if self._taken("-"):
@@ -400,35 +384,25 @@ class Resolution:
         Raises:
             Refused: a formula has no value; path and place are the formula's.
         """
-        match node.value:
-            case Formula():
-                return replace(node, value=self._of(node))
-            case dict() as entries:
-                return replace(node, value={key: self.resolved(entry) for key, entry in entries.items()})
-            case list() as items:
-                return replace(node, value=[self.resolved(item) for item in items])
-            case _:
-                return node
+        if isinstance(node.value, Formula):
+            return replace(node, value=self._kept(node))
+        return node.with_children(map(self.resolved, node.children))
 
-    def _of(self, node: Node) -> Any:
+    def _kept(self, node: Node) -> Any:
         if node.path not in self._values:
             if node.path in self._open:
                 circle = " → ".join([*self._open[self._open.index(node.path) :], node.path])
                 raise Refused(node.path, f"the formula needs its own value: {circle}", node.where)
             self._open.append(node.path)
-            value = self.value(node.value, node)
+            value = self.value(node)
             self._open.pop()
             if isinstance(value, float) and math.isfinite(value):
                 value = float(f"{value:.{SIGNIFICANT_DIGITS}g}")
             self._values[node.path] = value
         return self._values[node.path]
 
-    def value(self, formula: Formula, node: Node) -> Any:
+    def value(self, node: Node) -> Any:
         """The value of a formula in this trial: a number, a word, true, false or None.
-
-        Args:
-            formula: The formula.
-            node: Has the path and the place that a message names.
 
         Raises:
             MissingEntry: it names an entry that the trial does not have.
@@ -436,45 +410,31 @@ class Resolution:
         """
 
         def entry(location: tuple[str | int, ...]) -> Any:
-            found = self._trial
-            for depth, part in enumerate(location):
-                below = _below(found, part)
-                if below is None:
-                    known = map(str, found.value) if isinstance(found.value, dict) else ()
-                    hint = did_you_mean(nearest_name(part, known)) or "; a formula names what the space writes"
-                    message = f"this trial has no {path_of(location[: depth + 1])}{hint}"
-                    raise MissingEntry(node.path, message, node.where)
-                found = below
+            found = entry_at(self._trial, location)
+            if found is None:
+                raise MissingEntry(node.path, self._missing(location), node.where)
             if isinstance(found.value, Formula):
-                return self._of(found)
+                return self._kept(found)
             if isinstance(found.value, dict | list):
                 raise _NoValue(f"{path_of(location)} is {shown(found.value)}, no single value")
             return found.value
 
         try:
-            return _computed(formula.tree, entry)
+            return _computed(node.value.tree, entry)
         except _NoValue as error:
-            raise Refused(node.path, f"{shown(formula.text)}: {error}", node.where) from None
+            raise Refused(node.path, f"{shown(node.value.text)}: {error}", node.where) from None
         except RecursionError:
             raise Refused(node.path, "too many formulas need each other", node.where) from None
 
-
-def has_entry(trial: Node, location: Sequence[str | int]) -> bool:
-    """Whether a trial has a value at a place that a formula names."""
-    found: Node | None = trial
-    for part in location:
-        found = None if found is None else _below(found, part)
-    return found is not None
-
-
-def _below(node: Node, part: str | int) -> Node | None:
-    match node.value:
-        case dict() as entries:
-            return entries.get(part)
-        case list() as items if isinstance(part, int) and part < len(items):
-            return items[part]
-        case _:
-            return None
+    def _missing(self, location: tuple[str | int, ...]) -> str:
+        above = self._trial
+        for depth, part in enumerate(location, start=1):
+            if (below := entry_at(above, (part,))) is None:
+                known = map(str, above.value) if isinstance(above.value, dict) else ()
+                hint = did_you_mean(nearest_name(part, known)) or "; a formula names what the space writes"
+                return f"this trial has no {path_of(location[:depth])}{hint}"
+            above = below
+        raise AssertionError(location)
 
 
 def resolved(trial: Node) -> Node:
@@ -486,46 +446,26 @@ def resolved(trial: Node) -> Node:
     return Resolution(trial).resolved(trial)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Conditions
-# --------------------------------------------------------------------------------------------------------------------
+def exclusion_in(trial: Node, conditions: Iterable[Node]) -> str | None:
+    """The text of the first condition that leaves a trial out.
 
+    A condition on an entry that the trial does not have leaves it in.
 
-@dataclass(frozen=True, slots=True)
-class Exclusion:
-    """A condition that leaves settings out.
-
-    Attributes:
-        formula: The condition.
-        node: Where it is written.
-    """
-
-    formula: Formula
-    node: Node
-
-    def holds(self, trial: Node) -> bool:
-        """Whether the setting is left out; a condition on an entry that the trial does not have leaves it in.
-
-        Args:
-            trial: A trial without holes and formulas.
-
-        Raises:
-            Refused: the condition is neither true nor false.
-        """
-        try:
-            value = Resolution(trial).value(self.formula, self.node)
-        except MissingEntry:
-            return False
-        if isinstance(value, bool):
-            return value
-        advice = f"; write {self.formula.text} != 0" if isinstance(value, int | float) else ""
-        raise Refused(self.node.path, f"a condition is true or false, got {shown(value)}{advice}", self.node.where)
-
-
-def exclusion_in(trial: Node, exclusions: Sequence[Exclusion]) -> str | None:
-    """The first condition that leaves a trial out, as written.
+    Args:
+        trial: A trial without holes and formulas.
+        conditions: Formulas.
 
     Raises:
-        Refused: see `Exclusion.holds`.
+        Refused: a condition is neither true nor false.
     """
-    return next((each.formula.text for each in exclusions if each.holds(trial)), None)
+    for node in conditions:
+        try:
+            value = Resolution(trial).value(node)
+        except MissingEntry:
+            continue
+        if not isinstance(value, bool):
+            advice = f"; write {node.value.text} != 0" if isinstance(value, int | float) else ""
+            raise Refused(node.path, f"a condition is true or false, got {shown(value)}{advice}", node.where)
+        if value:
+            return node.value.text
+    return None

@@ -21,42 +21,26 @@ from sweeper.trial.trial_spec import Count, TrialSpec
 
 
 class Rung(Spec):
-    """A step at which the trials of a search are compared.
+    """A step at which the trials of a search are compared."""
 
-    Attributes:
-        steps: Training steps done.
-        keep: How many trials of a search go on, those with the lowest training loss.
-    """
-
-    steps: Count
-    keep: Count
+    steps: Count  # training steps done
+    keep: Count  # how many trials of a search go on, those with the lowest training loss
 
 
 class Decided(NamedTuple):
-    """The rungs of a search that are decided.
+    """The rungs of a search that are decided."""
 
-    Attributes:
-        stopped: For each decided rung the trials that have a loss there and do not go on.
-        alive: The trials that go on from the last decided rung; all of the search if none is decided.
-        missing: Those of `alive` for which the next rung waits; if there are none, `alive` are the winners.
-    """
-
-    stopped: tuple[tuple[str, ...], ...]
-    alive: tuple[str, ...]
-    missing: tuple[str, ...]
+    stopped: tuple[tuple[str, ...], ...]  # for each decided rung the trials that have a loss there and do not go on
+    alive: tuple[str, ...]  # the trials that go on from the last decided rung; all of the search if none is decided
+    missing: tuple[str, ...]  # those of `alive` for which the next rung waits; without any, `alive` are the winners
 
 
 @dataclass(frozen=True)
 class Halving:
-    """The rules of a successive halving.
+    """The rules of a successive halving."""
 
-    Attributes:
-        starts: Trials of a search.
-        rungs: At which steps trials are compared, and how many go on.
-    """
-
-    starts: int
-    rungs: tuple[Rung, ...]
+    starts: int  # trials of a search
+    rungs: tuple[Rung, ...]  # at which steps trials are compared, and how many go on
 
     def searches(self, trials: Iterable[TrialSpec]) -> list[tuple[TrialSpec, ...]]:
         """The groups of trials that compete with each other, in order of first appearance."""
@@ -70,11 +54,8 @@ class Halving:
         """The training losses of a trial at the rungs that it has reached.
 
         The loss at a rung is the last point of the curve until the rung, rounded to 12 digits, so that it does not
-        depend on the order of a sum.
-
-        Args:
-            curve: Steps and values of the stored training curve, in any order.
-            done: Sound training steps. A trial that failed before a rung has no loss there.
+        depend on the order of a sum. `curve` has steps and values in any order, `done` counts sound training steps: a
+        trial that failed before a rung has no loss there.
         """
         points = sorted(curve)
         reached = [[value for step, value in points if step <= rung.steps] for rung in self.rungs if rung.steps <= done]
@@ -85,12 +66,7 @@ class Halving:
     ) -> Decided:
         """The decided rungs of a search: all up to the first at which a trial has no loss and has not failed before.
 
-        Of equal losses the trial listed first goes on.
-
-        Args:
-            trial_ids: The trials of the search, in the order of their seeds.
-            losses: See `losses`; trials may be left out.
-            failed: Trials that have failed.
+        Of equal losses the trial listed first goes on; `losses` need not have every trial.
         """
         alive, stopped = tuple(trial_ids), ()
         for number, rung in enumerate(self.rungs):

@@ -14,7 +14,7 @@ Invariants:
 import itertools
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from typing import Any, Literal
 from sweeper.space import formulas, other_languages
 from sweeper.space.formulas import Formula
 from sweeper.space.problems import Problem, Refused, shown
-from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Node, signature
+from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Node, is_number, signature
 
 MAX_SETTINGS = 1_000_000
 SIGNIFICANT_DIGITS = 6
@@ -49,18 +49,14 @@ Kind = Literal[
 class Hole:
     """A value that is left open.
 
-    Attributes:
-        kind: The key that opened it.
-        options: The entries of a choice, which may have holes themselves; the numbers of a spaced hole; the two ends of
-            a range; mean and standard deviation; the number of seeds.
-        step: Distance of the values of a range; None if every value of the range is possible.
-        log: Whether integers are drawn uniformly in their logarithm.
+    `options` are the entries of a choice, which may have holes themselves; the numbers of a spaced hole; the two ends
+    of a range; mean and standard deviation; the number of seeds.
     """
 
     kind: Kind
     options: Sequence[Node]
-    step: int | float | None = None
-    log: bool = False
+    step: int | float | None = None  # between the values of a range; None if every value of the range is possible
+    log: bool = False  # whether integers are drawn uniformly in their logarithm
 
     @property
     def indexed(self) -> bool:
@@ -95,29 +91,28 @@ def _rounded(value: Any) -> float:
     return float(f"{float(value):.{SIGNIFICANT_DIGITS}g}")
 
 
-def with_holes(node: Node, location: tuple[Any, ...], problems: list[Problem]) -> Node:
-    """The node with a `Hole` or a `Formula` for every mapping that opens one; `location` is its place in the trial."""
-    match node.value:
-        case dict() as entries:
-            kinds = RESERVED + (("seeds",) if location == ("seed",) else ())
-            opening = [key for key in entries if key in kinds]
-            if not opening:
-                below = {key: with_holes(entry, (*location, key), problems) for key, entry in entries.items()}
-                return replace(node, value=below)
-            try:
-                kind = opening[0]
-                beside = {key: entry for key, entry in entries.items() if key != kind}
-                _refuse_beside(node, kind, beside)
-                if kind == "formula":
-                    return replace(entries[kind], value=formulas.parsed(entries[kind]))
-                return replace(node, value=_hole(kind, entries[kind], beside, location, problems))
-            except Refused as refused:
-                problems.append(refused.problem)
-                return node
-        case list() as items:
-            return replace(node, value=[with_holes(item, (*location, i), problems) for i, item in enumerate(items)])
-        case _:
-            return node
+def with_holes(trial: Node, problems: list[Problem]) -> Node:
+    """The trial with a `Hole` or a `Formula` for every mapping that opens one; `problems` gets those that cannot."""
+    kinds = {"seed": (*RESERVED, "seeds")}
+    entries = trial.value.items()
+    return trial.with_children([_opened(entry, kinds.get(key, RESERVED), problems) for key, entry in entries])
+
+
+def _opened(node: Node, kinds: Sequence[str], problems: list[Problem]) -> Node:
+    """The node with holes; `kinds` may open one at its top, those of `RESERVED` anywhere."""
+    opening = [key for key in node.value if key in kinds] if isinstance(node.value, dict) else []
+    if not opening:
+        return node.with_children([_opened(child, RESERVED, problems) for child in node.children])
+    kind = opening[0]
+    content, beside = node.value[kind], {key: entry for key, entry in node.value.items() if key != kind}
+    try:
+        _refuse_beside(node, kind, beside)
+        if kind == "formula":
+            return formulas.parsed(content)
+        return replace(node, value=_hole(kind, content, beside, kinds, problems))
+    except Refused as refused:
+        problems.append(refused.problem)
+        return node
 
 
 def _refuse_beside(node: Node, kind: str, beside: Mapping[Any, Node]) -> None:
@@ -132,9 +127,7 @@ def _refuse_beside(node: Node, kind: str, beside: Mapping[Any, Node]) -> None:
             raise Refused(node.path, words or f"{default}, not {names}", entry.where)
 
 
-def _hole(
-    kind: Any, content: Node, beside: Mapping[Any, Node], location: tuple[Any, ...], problems: list[Problem]
-) -> Hole:
+def _hole(kind: Any, content: Node, beside: Mapping[Any, Node], kinds: Sequence[str], problems: list[Problem]) -> Hole:
     value = content.value
     if kind == "seeds":
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -143,11 +136,10 @@ def _hole(
             raise _refused(content, f"must be at most {MAX_SETTINGS:,} training seeds, got {value:,}")
         return Hole("seeds", [content])
     if kind == "each" and isinstance(value, dict) and any(key in SPACED for key in value):
-        inner = with_holes(content, location, problems).value
+        inner = _opened(content, kinds, problems).value
         return Hole("each", inner.options if isinstance(inner, Hole) else [content])
     if not isinstance(value, list):
-        what = {"linspace": " [first, last, number]", "logspace": " [first, last, number]"}.get(kind, "")
-        what = " of two ends" if kind in RANGES else what
+        what = " of two ends" if kind in RANGES else " [first, last, number]" if kind in SPACED else ""
         raise _refused(content, f"expected a list{what}, got {shown(value)}{other_languages.listed(content, kind)}")
     if kind in ("choice", "each"):
         if not value:
@@ -156,31 +148,58 @@ def _hole(
         for option in value:
             if (earlier := seen.setdefault(signature(option), option)) is not option:
                 raise _refused(option, f"repeats {earlier.path} ({shown(option.value)})")
-        return Hole(kind, [with_holes(option, location, problems) for option in value])
+        return Hole(kind, [_opened(option, kinds, problems) for option in value])
+    _require_ends(kind, content)
     if kind in SPACED:
         return Hole(kind, _spaced(kind, content))
-    return _range(kind, content, beside)
+    step, log = _step_and_scale(kind, content, beside)
+    ends = value if kind == "int" else [replace(end, value=float(end.value)) for end in value]
+    return Hole(kind, ends, step, log)
 
 
 def _refused(node: Node, message: str) -> Refused:
     return Refused(node.path, message, node.where)
 
 
-def _range(kind: Any, content: Node, beside: Mapping[Any, Node]) -> Hole:
+def _require_ends(kind: str, content: Node) -> None:
+    """Refuse a list that does not hold what a range, a normal distribution or a spaced hole needs."""
     bell = kind in ("normal", "log_normal")
-    _require_numbers(content, kind, "a mean and a standard deviation" if bell else "two ends", 2)
+    what = "a mean and a standard deviation" if bell else "two ends"
+    what, count = ("first, last and number of values", 3) if kind in SPACED else (what, 2)
+    if len(content.value) != count:
+        raise _refused(content, f"expected a list of {what}, got {len(content.value)}")
+    low, high = content.value[:2]
+    for end in (low, high):
+        if not is_number(end.value) or not math.isfinite(end.value):
+            name = "a mean or a standard deviation" if bell else "the end of a range"
+            advice = "; a formula is no end: draw the entry alone, and use it in the formula of another"
+            hint = advice if isinstance(end.value, dict) and "formula" in end.value else ""
+            raise _refused(end, f"{name} must be a finite number, got {shown(end.value)}{hint}")
+        if kind == "int" and not isinstance(end.value, int):
+            raise _refused(end, f"expected an integer, got {shown(end.value)}")
+        if kind == "int" and abs(end.value) > 2**53:
+            raise _refused(end, f"the end of a range must be at most 2^53, got {shown(end.value)}")
+        if kind in ("log_uniform", "logspace") and end.value <= 0:
+            advice = "; ends are the values themselves, not exponents" if kind == "logspace" else ""
+            raise _refused(end, f"must be above 0 on a logarithmic scale, got {shown(end.value)}{advice}")
+    if bell and high.value <= 0:
+        raise _refused(high, f"the standard deviation must be above 0, got {shown(high.value)}")
+    if kind == "log_normal" and abs(low.value) + 10 * high.value > math.log(float(2**1000)):
+        raise _refused(content, "is mean and standard deviation of the logarithm, which cannot be so large")
+    if not bell and low.value == high.value:
+        raise _refused(content, f"both ends are {shown(low.value)}; write the value itself")
+    if not bell and low.value > high.value and kind not in SPACED:
+        raise _refused(content, f"the range is upside down: {shown(low.value)} is above {shown(high.value)}")
+
+
+def _step_and_scale(kind: str, content: Node, beside: Mapping[Any, Node]) -> tuple[Any, bool]:
+    """What stands beside a range: its step, or None, and whether it is logarithmic."""
     low, high = content.value
-    if bell:
-        if high.value <= 0:
-            raise _refused(high, f"the standard deviation must be above 0, got {shown(high.value)}")
-        if kind == "log_normal" and abs(low.value) + 10 * high.value > math.log(float(2**1000)):
-            raise _refused(content, "is mean and standard deviation of the logarithm, which cannot be so large")
-        return Hole(kind, [replace(end, value=float(end.value)) for end in content.value])
     step, log = None, False
     if "step" in beside:
         step = beside["step"].value
-        fits = isinstance(step, int) if kind == "int" else isinstance(step, int | float)
-        if not fits or isinstance(step, bool) or not 0 < step < math.inf:
+        fits = is_number(step) and (kind != "int" or isinstance(step, int))
+        if not fits or not 0 < step < math.inf:
             number = "an integer" if kind == "int" else "a number"
             raise _refused(beside["step"], f"expected {number} above 0, got {shown(step)}")
         if step > high.value - low.value:
@@ -193,60 +212,25 @@ def _range(kind: Any, content: Node, beside: Mapping[Any, Node]) -> Hole:
             raise _refused(beside["log"], "integers have a step or a logarithmic scale; for both write logspace")
         if log and low.value < 1:
             raise _refused(low, f"must be above 0 on a logarithmic scale, got {shown(low.value)}")
-    if kind == "int":
-        return Hole(kind, content.value, step, log)
-    return Hole(kind, [replace(end, value=float(end.value)) for end in content.value], step)
-
-
-def _require_numbers(content: Node, kind: str, what: str, count: int) -> None:
-    """Refuse a list that does not hold two ends in order, and whatever else belongs to the hole."""
-    numbers = content.value
-    if len(numbers) != count:
-        raise _refused(content, f"expected a list of {what}, got {len(numbers)}")
-    bell = kind in ("normal", "log_normal")
-    for end in numbers[:2]:
-        name = "the end of a range" if not bell else "a mean or a standard deviation"
-        if isinstance(end.value, bool) or not isinstance(end.value, int | float) or not math.isfinite(end.value):
-            advice = "; a formula is no end: draw the entry alone, and use it in the formula of another"
-            hint = advice if isinstance(end.value, dict) and "formula" in end.value else ""
-            raise _refused(end, f"{name} must be a finite number, got {shown(end.value)}{hint}")
-        if kind == "int" and not isinstance(end.value, int):
-            raise _refused(end, f"expected an integer, got {shown(end.value)}")
-        if kind == "int" and abs(end.value) > 2**53:
-            raise _refused(end, f"the end of a range must be at most 2^53, got {shown(end.value)}")
-        if kind in ("log_uniform", "logspace") and end.value <= 0:
-            advice = "; ends are the values themselves, not exponents" if kind == "logspace" else ""
-            raise _refused(end, f"must be above 0 on a logarithmic scale, got {shown(end.value)}{advice}")
-    low, high = numbers[:2]
-    if bell:
-        return
-    if low.value == high.value:
-        raise _refused(content, f"both ends are {shown(low.value)}; write the value itself")
-    if low.value > high.value and kind not in SPACED:
-        raise _refused(content, f"the range is upside down: {shown(low.value)} is above {shown(high.value)}")
+    return step, log
 
 
 def _spaced(kind: str, content: Node) -> list[Node]:
     """The numbers of a `linspace` or `logspace`, both ends included; integers if all of them are whole."""
-    _require_numbers(content, kind, "first, last and number of values", 3)
     first, last, number = content.value
-    count = number.value
-    if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= MAX_NODES:
+    low, high, count = first.value, last.value, number.value
+    if not isinstance(count, int) or isinstance(count, bool) or not 2 <= count <= MAX_NODES:
         raise _refused(number, f"expected how many values there are, 2 to {MAX_NODES:,}, got {shown(count)}")
-    low, high = first.value, last.value
     if kind == "linspace":
-        exact = [
-            Fraction(repr(low)) + (Fraction(repr(high)) - Fraction(repr(low))) * i / (count - 1) for i in range(count)
-        ]
-        middle = [int(value) if value.denominator == 1 else _rounded(value) for value in exact]
+        start, length = Fraction(repr(low)), Fraction(repr(high)) - Fraction(repr(low))
+        exact = [start + length * i / (count - 1) for i in range(1, count - 1)]
+        inner = [int(value) if value.denominator == 1 else _rounded(value) for value in exact]
     else:
-        logs = math.log(low), math.log(high)
-        middle = [_rounded(math.exp(logs[0] + (logs[1] - logs[0]) * i / (count - 1))) for i in range(count)]
-    values = [low, *middle[1:-1], high]
-    if all(float(value).is_integer() for value in values) and isinstance(low, int) and isinstance(high, int):
-        values = [int(value) for value in values]
-    else:
-        values = [float(value) for value in values]
+        start, length = math.log(low), math.log(high) - math.log(low)
+        inner = [_rounded(math.exp(start + length * i / (count - 1))) for i in range(1, count - 1)]
+    values = [low, *inner, high]
+    whole = isinstance(low, int) and isinstance(high, int) and all(float(value).is_integer() for value in values)
+    values = list(map(int if whole else float, values))
     if len(set(values)) < count:
         raise _refused(number, f"{count:,} values between {shown(low)} and {shown(high)} are not all different")
     return [Node(value, f"{content.path}[{i}]", number.where) for i, value in enumerate(values)]
@@ -254,33 +238,18 @@ def _spaced(kind: str, content: Node) -> list[Node]:
 
 def holes_in(node: Node, chosen: bool = True) -> Iterator[Node]:
     """Every hole; `chosen` says whether those inside the entries of choices are included."""
-    match node.value:
-        case Hole(kind="choice" | "each" as kind, options=options):
-            yield node
-            if chosen or kind == "each":
-                for option in options:
-                    yield from holes_in(option, chosen)
-        case Hole():
-            yield node
-        case dict() as entries:
-            for entry in entries.values():
-                yield from holes_in(entry, chosen)
-        case list() as items:
-            for item in items:
-                yield from holes_in(item, chosen)
+    below: Iterable[Node] = node.children
+    if isinstance(node.value, Hole):
+        yield node
+        below = node.value.options if node.value.kind == "each" or (chosen and node.value.kind == "choice") else ()
+    for each in below:
+        yield from holes_in(each, chosen)
 
 
 def has_formula(node: Node) -> bool:
     """Whether a value of the tree is a formula."""
-    match node.value:
-        case Formula():
-            return True
-        case Hole(options=below) | list(below):
-            return any(map(has_formula, below))
-        case dict() as entries:
-            return any(map(has_formula, entries.values()))
-        case _:
-            return False
+    below = node.value.options if isinstance(node.value, Hole) else node.children
+    return isinstance(node.value, Formula) or any(map(has_formula, below))
 
 
 def grid_size(node: Node, draws: bool = False) -> int:
@@ -298,12 +267,8 @@ def grid_size(node: Node, draws: bool = False) -> int:
             return hole.last + 1
         case Hole(options=options):
             return len(options)
-        case dict() as entries:
-            return math.prod(grid_size(entry, draws) for entry in entries.values())
-        case list() as items:
-            return math.prod(grid_size(item, draws) for item in items)
         case _:
-            return 1
+            return math.prod(grid_size(child, draws) for child in node.children)
 
 
 def probes(node: Node) -> Iterator[Node]:
@@ -324,28 +289,17 @@ def probes(node: Node) -> Iterator[Node]:
             yield from (hole.at(0), hole.at(hole.last))
         case Hole(options=options):
             yield from options
-        case dict() as entries:
-            first = {key: next(probes(entry)) for key, entry in entries.items()}
-            yield replace(node, value=first)
-            for key, entry in entries.items():
-                for probe in itertools.islice(probes(entry), 1, None):
-                    yield replace(node, value=first | {key: probe})
-        case list() as items:
-            below = [next(probes(item)) for item in items]
-            yield replace(node, value=below)
-            for i, item in enumerate(items):
-                for probe in itertools.islice(probes(item), 1, None):
-                    yield replace(node, value=[*below[:i], probe, *below[i + 1 :]])
         case _:
-            yield node
+            first = [next(probes(child)) for child in node.children]
+            yield node.with_children(first)
+            for i, child in enumerate(node.children):
+                for probe in itertools.islice(probes(child), 1, None):
+                    yield node.with_children([*first[:i], probe, *first[i + 1 :]])
 
 
 def grid(node: Node) -> Iterator[Node]:
     """Every filled tree, the last axis of the document fastest."""
     match node.value:
-        case dict() as entries:
-            for values in itertools.product(*map(_axis, entries.values())):
-                yield replace(node, value=dict(zip(entries, values, strict=True)))
         case Hole(kind="choice" | "each", options=options):
             for option in options:
                 yield from grid(option)
@@ -358,22 +312,13 @@ def grid(node: Node) -> Iterator[Node]:
             yield from map(hole.at, range(hole.last + 1))
         case Hole(kind=kind):
             raise ValueError(f"{node.path}: {kind} has no grid")
-        case list() as items:
-            for values in itertools.product(*map(_axis, items)):
-                yield replace(node, value=list(values))
         case _:
-            yield node
-
-
-def _axis(node: Node) -> list[Node]:
-    return list(grid(node))
+            yield from map(node.with_children, itertools.product(*map(grid, node.children)))
 
 
 def filled(node: Node, setting: Mapping[str, Any]) -> Node:
     """The tree with every hole that is drawn filled: by an option's index if it is indexed, else by a value."""
     match node.value:
-        case dict() as entries:
-            return replace(node, value={key: filled(entry, setting) for key, entry in entries.items()})
         case Hole(kind="each", options=options) as hole:
             return replace(node, value=replace(hole, options=[filled(option, setting) for option in options]))
         case Hole(kind="seeds"):
@@ -386,10 +331,8 @@ def filled(node: Node, setting: Mapping[str, Any]) -> Node:
             return replace(node, value=_rounded(setting[node.path]))
         case Hole(options=(low, high)):
             return replace(node, value=min(max(_rounded(setting[node.path]), low.value), high.value))
-        case list() as items:
-            return replace(node, value=[filled(item, setting) for item in items])
         case _:
-            return node
+            return node.with_children([filled(child, setting) for child in node.children])
 
 
 def drawn(hole: Hole, u: float) -> Any:

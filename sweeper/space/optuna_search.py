@@ -26,11 +26,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Sampler(Spec):
-    """What all samplers have; the fields of each are arguments of Optuna's class, with its names and defaults.
-
-    Attributes:
-        name: Of the sampler.
-    """
+    """What all samplers have; the fields of each are arguments of Optuna's class, with its names and defaults."""
 
     OPTUNA: ClassVar[str]
     """Optuna's class."""
@@ -142,11 +138,7 @@ AnySampler = Annotated[Tpe | Gp | CmaEs | NsgaII | Qmc, Field(discriminator="nam
 
 
 class OptunaSearch(Search):
-    """Asks an Optuna study for `trials` settings.
-
-    Attributes:
-        sampler: What proposes the settings.
-    """
+    """Asks an Optuna study for `trials` settings."""
 
     DRAWS = True
     ADAPTS = True
@@ -167,9 +159,6 @@ class OptunaSearch(Search):
         return f"an Optuna search of {counted(self.draws, 'setting')}, {counted(trials, 'trial')} so far"
 
 
-_DIRECTIONS = {"min": "MINIMIZE", "max": "MAXIMIZE"}
-
-
 class OptunaStudy(Study):
     """A study with a seeded sampler."""
 
@@ -178,8 +167,10 @@ class OptunaStudy(Study):
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._states = optuna.trial.TrialState
-        directions = [optuna.study.StudyDirection[_DIRECTIONS[mode]] for mode in search.mode]
-        self._study = optuna.create_study(sampler=search.sampler.sampler(search.seed), directions=directions)
+        self._study = optuna.create_study(
+            sampler=search.sampler.sampler(search.seed),
+            directions=["maximize" if mode == "max" else "minimize" for mode in search.mode],
+        )
         self._variants = variants
         self._own_numbers = _in_turn(search.trials or ()) if len(search.trials or ()) > 1 else None
         self._asked: list[Trial] = []
@@ -198,7 +189,9 @@ class OptunaStudy(Study):
     def _suggest(self, trial: "Trial", node: Node, setting: dict[str, Any]) -> None:
         """Suggest a value for every open hole of a tree, and of the entries that are chosen."""
         for path, hole in holes_by_path(node).items():
-            setting[path] = _value(hole, _suggested(trial, path, hole))
+            suggested = _suggested(trial, path, hole)
+            quantile = hole.kind in ("normal", "log_normal")
+            setting[path] = drawn(hole, min(suggested, 1 - 2**-53)) if quantile else suggested
             if hole.kind == "choice":
                 self._suggest(trial, hole.options[setting[path]], setting)
 
@@ -230,20 +223,17 @@ def distribution(hole: Hole) -> "BaseDistribution":
     """
     from optuna import distributions
 
-    low, high = (end.value for end in hole.options[:2]) if not hole.indexed else (0, 1)
-    match hole.kind:
-        case "choice":
-            return distributions.CategoricalDistribution(range(len(hole.options)))
-        case "linspace" | "logspace":
-            return distributions.IntDistribution(0, len(hole.options) - 1)
-        case "normal" | "log_normal":
-            return distributions.FloatDistribution(0.0, 1.0)
-        case "int":
-            last = high if hole.step is None else hole.at(hole.last).value
-            return distributions.IntDistribution(low, last, log=hole.log, step=int(hole.step or 1))
-        case kind:
-            last = high if hole.step is None else hole.at(hole.last).value
-            return distributions.FloatDistribution(low, last, log=kind == "log_uniform", step=hole.step)
+    if hole.kind == "choice":
+        return distributions.CategoricalDistribution(range(len(hole.options)))
+    if hole.indexed:
+        return distributions.IntDistribution(0, len(hole.options) - 1)
+    if hole.kind in ("normal", "log_normal"):
+        return distributions.FloatDistribution(0.0, 1.0)
+    low, high = (end.value for end in hole.options)
+    last = high if hole.step is None else hole.at(hole.last).value
+    if hole.kind == "int":
+        return distributions.IntDistribution(low, last, log=hole.log, step=int(hole.step or 1))
+    return distributions.FloatDistribution(low, last, log=hole.logarithmic, step=hole.step)
 
 
 def _suggested(trial: "Trial", path: str, hole: Hole) -> Any:
@@ -257,8 +247,3 @@ def _suggested(trial: "Trial", path: str, hole: Hole) -> Any:
         case distributions.FloatDistribution() as real:
             return trial.suggest_float(path, real.low, real.high, step=real.step, log=real.log)
     raise AssertionError(hole)
-
-
-def _value(hole: Hole, suggested: Any) -> Any:
-    """The value that a suggestion stands for."""
-    return drawn(hole, min(suggested, 1 - 2**-53)) if hole.kind in ("normal", "log_normal") else suggested

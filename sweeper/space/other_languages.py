@@ -6,10 +6,12 @@ meant. The words are those of SEML, W&B, Hydra, Optuna, Ray Tune, Determined, NN
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sweeper.space.yaml_tree import SCALARS, Node, plain
+from sweeper.space.problems import Refused
+from sweeper.space.yaml_tree import Node, document_tree, is_number, on_one_line, plain
+from sweeper.trial.trial_spec import leaf_values
 
 _MOST = 200
 """Longest text of values in a message."""
@@ -17,7 +19,7 @@ _MOST = 200
 
 def advice(node: Node) -> str | None:
     """How this language writes a value that another tool's language seems to have; None for any other value."""
-    words = _words(node.value if not isinstance(node.value, dict | list) else plain(node))
+    words = _words(plain(node))
     return f"here this is written {words}" if words else None
 
 
@@ -53,13 +55,7 @@ def listed(content: Node, kind: str) -> str:
 
 
 def key(name: Any, value: Node, path: str) -> str | None:
-    """What to write for a key that a record does not know.
-
-    Args:
-        name: The key.
-        value: What it holds.
-        path: Path of the mapping that has the key; empty at the top.
-    """
+    """What to write for a key that a record does not know; `path` is that of the record, empty at the top."""
     if not path:
         if words := _TOP.get(name):
             return words
@@ -101,22 +97,13 @@ def condition(value: Node) -> str:
     """The end of a message on what is no condition."""
     if not isinstance(value.value, dict):
         return ""
-    parts = [f"{path} == {_flow(entry)}" for path, entry in _leaves(plain(value), "trial")]
-    return f"; write {' and '.join(parts)}"
-
-
-def _leaves(value: Mapping[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
-    for key, entry in value.items():
-        below = str(key) if str(key).startswith("trial") and path == "trial" else f"{path}.{key}"
-        if isinstance(entry, dict):
-            yield from _leaves(entry, below)
-        else:
-            yield below, entry
+    leaves = [(f"trial.{path}".replace("trial.trial", "trial"), leaf) for path, leaf in leaf_values(plain(value))]
+    return f"; write {' and '.join(f'{path} == {_flow(leaf)}' for path, leaf in leaves)}"
 
 
 def conditions(node: Node) -> str:
     """The end of a message on conditions that are no list."""
-    return f"; write [{_flow(node.value)}]" if isinstance(node.value, str) else condition(node)
+    return f"; write ['{node.value}']" if isinstance(node.value, str) else condition(node)
 
 
 def variants_instead(node: Node) -> str:
@@ -132,7 +119,6 @@ _TOP: Mapping[Any, str] = {
     "grid": "a grid is trial with {choice: […]} for its values",
     "random": "values that are drawn stand in trial, with search: {method: random, trials: …}",
     "fixed": "values that are fixed stand in trial",
-    "zip": "values that change together are variants: a list of partial trials, variants: [{…}, {…}]",
     "constraints": "conditions that leave settings out are a list, exclude: ['trial.model.width > 64']",
     "early_terminate": "belongs under search: {early_stopping: {grace_steps: …}}",
     "seml": "how packs are executed stands under resources",
@@ -167,102 +153,114 @@ def _folded(name: Any) -> str:
 # Values
 # --------------------------------------------------------------------------------------------------------------------
 
+_KINDS = ("distribution", "type", "_type", "sampler")
+"""Keys under which a mapping names its distribution."""
+
+_LISTS = ("values", "grid_search", "options", "choices", "vals", "categorical")
+"""Keys under which a mapping lists its values."""
+
+_KEYS = {
+    *(*_KINDS, *_LISTS, "_value", "value", "val", "base", "count", "num", "step", "q", "log", "mu", "sigma", "seed"),
+    *("min", "max", "low", "high", "lower", "upper", "minval", "maxval", "probabilities", "ordered", "samples"),
+}
+
+_EXAMPLE = "{formula: 4 * trial.model.width}, with the entries that it needs"
+
 
 def _words(value: Any) -> str | None:
+    """The hole of this language that another tool's value means."""
     if isinstance(value, str):
         return _of_text(value)
     if not isinstance(value, dict) or not value:
         return None
-    keys = {str(key).lower() for key in value}
     content = {str(key).lower(): entry for key, entry in value.items()}
-    for name in ("values", "grid_search", "options", "choices", "vals", "categorical"):
-        if name in keys and isinstance(content[name], list) and keys <= _KEYS:
-            unequal = ", whose entries are equally likely" if "probabilities" in keys else ""
-            full = f", or {_flow({'each': content[name]})} for every draw" if name == "grid_search" else ""
-            return _flow({"choice": content[name]}) + unequal + full
+    keys = content.keys()
     if keys in ({"value"}, {"val"}, {"type", "val"}):
         return _flow(content.get("value", content.get("val")))
-    for name in ("distribution", "type", "_type", "sampler"):
-        kind = content.get(name)
-        if isinstance(kind, str) and keys <= _KEYS:
-            values = content.get("_value")
-            if isinstance(values, list):
-                return _hole(kind, values, exclusive=True)
-            if ends := _ends(content):
-                base = content.get("base", 10) if "minval" in keys else math.e
-                exponents = kind == "log" or (name == "distribution" and kind in ("log_uniform", "q_log_uniform"))
-                if exponents and isinstance(base, int | float):
-                    ends = tuple(float(f"{base**end:.6g}") for end in ends if abs(end) < 100)
-                arguments = [*ends, *(content[key] for key in ("step", "q", "num", "count") if key in keys)]
-                logs = "log" if content.get("log") is True and kind not in ("log", "log_uniform") else ""
-                if keys & {"num", "count"} and _NAMES.get(_folded(kind)) in ("uniform", "log_uniform"):
-                    logs, kind = "", "geomspace" if "log" in logs + kind else "linspace"
-                return _hole(logs + kind, arguments, exclusive="min" in keys and name == "type")
-            if {"mu", "sigma"} <= keys:
-                return _hole(kind, [content["mu"], content["sigma"]], exclusive=False)
-    if keys >= {"of"} and isinstance(content["of"], str) and keys <= {"of", "times", "plus"}:
+    if isinstance(content.get("of"), str) and keys <= {"of", "times", "plus"}:
         times = f"{_flow(content['times'])} * " if "times" in keys else ""
         return f"{{formula: {times}{content['of']}{f' + {plus}' if (plus := content.get('plus')) else ''}}}"
     if keys <= {"eval", "expr", "expression", "lambda", "derived"}:
         return _EXAMPLE
-    for name in ("range", "interval", "randint", "quniform", "loguniform", "q_uniform", "sample_from"):
-        if keys == {name}:
-            content_of = content[name]
-            return _hole(name, content_of if isinstance(content_of, list) else [content_of], exclusive=True)
-    if ends := _ends(content) if keys <= _KEYS - {"type"} and keys & {"step", "q", "log", "num"} else None:
-        arguments = [*ends, *(content[key] for key in ("step", "q", "num") if key in keys)]
-        whole = all(isinstance(end, int) for end in ends)
-        return _hole(("log" if content.get("log") is True else "") + ("int" if whole else "uniform"), arguments, False)
-    return None
+    if len(keys) == 1 and keys <= {
+        "range",
+        "interval",
+        "randint",
+        "quniform",
+        "loguniform",
+        "q_uniform",
+        "sample_from",
+    }:
+        ((name, arguments),) = content.items()
+        return _hole(name, arguments if isinstance(arguments, list) else [arguments], exclusive=True)
+    if not keys <= _KEYS:
+        return None
+    for name in _LISTS:
+        if isinstance(values := content.get(name), list):
+            unequal = ", whose entries are equally likely" if "probabilities" in keys else ""
+            full = f", or {_flow({'each': values})} for every draw" if name == "grid_search" else ""
+            return _flow({"choice": values}) + unequal + full
+    return _distribution(content)
 
 
-_KEYS = {
-    *("type", "_type", "_value", "distribution", "sampler", "values", "value", "val", "vals", "options", "choices"),
-    *("min", "max", "low", "high", "lower", "upper", "minval", "maxval", "base", "count", "num", "step", "q", "log"),
-    *("mu", "sigma", "seed", "probabilities", "grid_search", "ordered", "categorical", "samples"),
-}
+def _distribution(content: Mapping[str, Any]) -> str | None:
+    """The hole that means a mapping with two ends, or with a mean and a deviation, and the name of a distribution."""
+    keys = content.keys()
+    key, kind = next(((key, content[key]) for key in _KINDS if isinstance(content.get(key), str)), ("", ""))
+    if isinstance(arguments := content.get("_value"), list):
+        return _hole(kind, arguments, exclusive=True)
+    if keys >= {"mu", "sigma"}:
+        return _hole(kind, [content["mu"], content["sigma"]], exclusive=False)
+    ends = _ends(content)
+    if ends is None or not (kind or keys & {"step", "q", "log", "num"}):
+        return None
+    kind = kind or ("int" if all(isinstance(end, int) for end in ends) else "uniform")
+    base = content.get("base", 10) if "minval" in keys else math.e
+    if (kind == "log" or (key == "distribution" and kind in ("log_uniform", "q_log_uniform"))) and is_number(base):
+        ends = tuple(float(f"{base**end:.6g}") for end in ends if abs(end) < 100)  # they were exponents
+    logarithmic = content.get("log") is True
+    if keys & {"num", "count"} and _NAMES.get(_folded(kind)) in ("uniform", "log_uniform"):
+        kind = "geomspace" if logarithmic or "log" in kind else "linspace"
+    elif logarithmic and kind not in ("log", "log_uniform"):
+        kind = f"log{kind}"
+    further = [content[key] for key in ("step", "q", "num", "count") if key in keys]
+    return _hole(kind, [*ends, *further], exclusive="min" in keys and key == "type")
 
 
 def _ends(content: Mapping[str, Any]) -> tuple[Any, ...] | None:
     for low, high in (("min", "max"), ("low", "high"), ("lower", "upper"), ("minval", "maxval")):
-        ends = content.get(low), content.get(high)
-        if all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends):
-            return ends
+        if is_number(content.get(low)) and is_number(content.get(high)):
+            return content[low], content[high]
     return None
 
 
-_EXAMPLE = "{formula: 4 * trial.model.width}, with the entries that it needs"
-
 _CALL = re.compile(r"\s*(?:[a-z]+\.)*([A-Za-z_]\w*)\s*[(\[](.*)[)\]]\s*", re.DOTALL)
+_LOGARITHM = re.compile(r"\s*(?:tag\s*\(\s*log\s*,|log\s*\()(.*\(.*)\)\s*", re.DOTALL)
 
 
 def _of_text(text: str) -> str | None:
+    """The hole that means a call such as `tune.uniform(1, 2)`, or the formula that means `${path}`."""
     if match := re.fullmatch(r"\$\{\s*(?:eval:\s*)?['\"]?([^{}'\"]+?)['\"]?\s*\}", text):
-        entry = re.fullmatch(r"[\w.]+", match[1])
-        path = match[1] if not entry or match[1].startswith("trial.") else f"trial.{match[1]}"
-        return f"{{formula: {path if entry else '4 * trial.model.width'}}}"
+        if not re.fullmatch(r"[\w.]+", match[1]):
+            return "{formula: 4 * trial.model.width}"
+        return f"{{formula: {match[1] if match[1].startswith('trial.') else f'trial.{match[1]}'}}}"
     if "${" in text or text.startswith("lambda "):
         return _EXAMPLE
+    if match := _LOGARITHM.fullmatch(text):
+        words = _of_text(match[1])
+        return words and words.replace("{uniform:", "{log_uniform:")
     match = _CALL.fullmatch(text)
-    if match is None:
+    if match is None or "(" in (inside := match[2].strip("[]() \n")):
         return None
-    name, inside = match[1], match[2].strip().strip("[]()")
-    if _folded(name) in ("log", "tag") and (inner := _CALL.search(inside + ")" if "(" in inside else inside)):
-        words = _of_text(re.sub(r"^\s*log\s*,", "", inside) + (")" if inside.count("(") > inside.count(")") else ""))
-        if inner and words:
-            return words.replace("{uniform:", "{log_uniform:")
-        return None
-    if _folded(name) not in _NAMES or "(" in inside:
-        return None
-    arguments = [_scalar(part) for part in re.split(r"[,:]", inside) if part.strip()]
-    return _hole(name, arguments, exclusive=True)
+    arguments = [_scalar(part.rpartition("=")[2].strip(" \n'\"")) for part in re.split("[,:]", inside) if part.strip()]
+    return _hole(match[1], arguments, exclusive=True)
 
 
 def _scalar(text: str) -> Any:
-    text = text.rpartition("=")[2].strip().strip("'\"")
-    if re.fullmatch(SCALARS["int"], text) and len(text) < 20:
-        return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
-    return float(text) if re.fullmatch(r"[-+.\deE]+", text) and re.fullmatch(SCALARS["float"], text) else text
+    try:
+        return document_tree(text).value
+    except Refused:
+        return text
 
 
 _NAMES = {
@@ -278,72 +276,47 @@ _NAMES = {
     **dict.fromkeys(("normal", "randn", "qnormal", "qrandn"), "normal"),
     **dict.fromkeys(("lognormal", "qlognormal"), "log_normal"),
     "linspace": "linspace",
-    "logspace": "logspace",
-    "geomspace": "logspace",
+    **dict.fromkeys(("logspace", "geomspace"), "logspace"),
     "samplefrom": "formula",
 }
+"""Other tools' names of distributions, folded, with the hole that each of them is here."""
 
 
 def _hole(name: str, arguments: Sequence[Any], exclusive: bool) -> str | None:
     """The hole of this language for a distribution that another tool calls `name`.
 
-    Args:
-        name: Its name there.
-        arguments: Its arguments there, in order: two ends, then a step or a number.
-        exclusive: Whether the upper end of integers is not one of them.
+    `arguments` are those there: two ends, then a step or a number; `exclusive`: the upper end of integers is left out.
     """
-    kind = _NAMES.get(_folded(name))
-    numbers = [each for each in arguments if isinstance(each, int | float) and not isinstance(each, bool)]
-    if kind is None:
-        return None
+    folded = _folded(name)
+    kind = _NAMES.get(folded)
     if kind == "choice":
         return _flow({"choice": list(arguments)})
     if kind == "formula":
         return _EXAMPLE
-    if len(numbers) != len(arguments):
+    arguments = [0, *arguments] if kind == "range" and len(arguments) == 1 else arguments
+    if kind is None or len(arguments) < 2 or not all(map(is_number, arguments)):
         return None
-    if len(numbers) == 1 and kind == "range":
-        numbers = [0, *numbers]
-    if len(numbers) < 2:
-        return None
-    low, high, *rest = numbers
-    if kind == "range" and all(isinstance(number, int) for number in numbers):
-        last = high - 1 if exclusive else high
-        if _folded(name) == "range":
-            step = rest[0] if rest else 1
-            last = low + (last - low) // step * step if step else last
-            return _flow({"int": [low, last], "step": step})
-        return _flow({"int": [low, last], **({"step": rest[0]} if rest else {})})
-    if kind == "range":
-        return _flow({"uniform": [low, high], **({"step": rest[0]} if rest else {})})
-    if kind == "logint":
-        return _flow({"int": [low, high], "log": True})
-    if kind == "logspace" and _folded(name) == "logspace":
-        low, high = (float(f"{10.0**end:.6g}") if abs(end) < 100 else end for end in (low, high))
-    if kind in ("linspace", "logspace"):
-        return _flow({kind: [low, high, *(rest or [5])[:1]]})
-    step = {"step": rest[0]} if rest and kind in ("uniform", "int") else {}
-    return _flow({kind: [low, high]} | step)
+    low, high, *rest = arguments
+    step = {"step": rest[0]} if rest else {}
+    match kind:
+        case "range" if not all(isinstance(number, int) for number in arguments):
+            return _flow({"uniform": [low, high], **step})
+        case "range":
+            last = high - 1 if exclusive else high
+            if folded == "range":  # a range of Python's, which ends at its last step
+                step = {"step": rest[0] if rest else 1}
+                last = low + (last - low) // step["step"] * step["step"] if step["step"] else last
+            return _flow({"int": [low, last], **step})
+        case "logint":
+            return _flow({"int": [low, high], "log": True})
+        case "linspace" | "logspace":
+            if folded == "logspace":  # numpy's, of exponents
+                low, high = (float(f"{10.0**end:.6g}") if abs(end) < 100 else end for end in (low, high))
+            return _flow({kind: [low, high, *(rest or [5])[:1]]})
+        case _:
+            return _flow({kind: [low, high], **(step if kind in ("uniform", "int") else {})})
 
 
 def _flow(value: Any) -> str:
-    """The value as YAML on one line."""
-    match value:
-        case None:
-            text = "~"
-        case bool():
-            text = str(value).lower()
-        case dict():
-            text = "{" + ", ".join(f"{key}: {_flow(entry)}" for key, entry in value.items()) + "}"
-        case list():
-            text = "[" + ", ".join(map(_flow, value)) + "]"
-        case float():
-            text = f"{value:g}" if float(f"{value:g}") == value else repr(value)
-            text = text.replace("inf", ".inf").replace("nan", ".nan")
-        case str() if not re.fullmatch(r"[\w][\w ./-]*", value) or any(
-            re.fullmatch(pattern, value) for pattern in SCALARS.values()
-        ):
-            text = "'" + value.replace("'", "''") + "'"
-        case _:
-            text = str(value)
+    text = on_one_line(value)
     return text if len(text) <= _MOST else text[: _MOST - 1] + "…"

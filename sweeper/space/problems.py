@@ -22,15 +22,9 @@ Where = int | str | Elsewhere | None
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake.
+    """One mistake."""
 
-    Attributes:
-        path: Dotted path in the document, the hole included (`trial.objective.q.choice[2]`); empty for the whole file.
-        message: The mistake in words, with the nearest valid name if there is any.
-        where: The place at which the mistake is written.
-    """
-
-    path: str
+    path: str  # dotted, the hole included (`trial.objective.q.choice[2]`); empty for the whole file
     message: str
     where: Where = None
 

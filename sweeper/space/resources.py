@@ -12,31 +12,19 @@ ACCELERATOR_LANES = 512
 
 
 class Resources(Spec):
-    """How a sweep is executed; nothing of it is part of a trial's identity.
+    """The entries under `resources:`; docs/search-space.md says what each means.
 
-    Attributes:
-        lanes: Largest number of trials in a pack, which may then mix settings of one structure; None makes a pack of
-            the training seeds of one setting; with a GPU of up to `ACCELERATOR_LANES` trials of one structure, of
-            which the worker trains as many at once as fit into the memory of the GPU.
-        cpus: Cores of a pack.
-        gpus: Share of a GPU for a pack, which trains on one GPU; a share below 1 puts several packs on one GPU.
-        population_workers: Processes of one core each that evaluate the population of a pack that evolution trains. The
-            pack's own process works while they wait, so that its `cpus` are not reserved in addition. With 0 the pack's
-            own process evaluates the population.
-        checkpoint_seconds: Time between two checkpoints of a pack.
-        progress_seconds: Longest time in which a worker may report nothing new of its pack, before the worker is ended
-            and the pack tried once more in another; a large program may compile, and a large evaluation last, for
-            many minutes.
-        outcomes: Whether the results of every single evaluation input are kept.
-        networks: Whether the trained networks are kept.
+    A pack without `lanes` has the training seeds of one setting; with a GPU it has up to `ACCELERATOR_LANES` trials of
+    one structure, of which the worker trains as many at once as fit into the GPU's memory. While population workers
+    evaluate, the pack's own process waits, so that its `cpus` are not reserved in addition.
     """
 
-    lanes: Count | None = None
+    lanes: Count | None = None  # most trials in a pack, which then may mix settings of one structure
     cpus: Count = 1
-    gpus: Annotated[float, Field(ge=0, le=1)] = 0.0
-    population_workers: Annotated[int, Field(ge=0)] = 0
+    gpus: Annotated[float, Field(ge=0, le=1)] = 0.0  # share of a GPU for a pack
+    population_workers: Annotated[int, Field(ge=0)] = 0  # processes of one core; 0: the pack's own process evaluates
     checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0
-    progress_seconds: Annotated[float, Field(gt=0)] = 3600.0
+    progress_seconds: Annotated[float, Field(gt=0)] = 3600.0  # without news of a pack, until its worker is ended
     outcomes: bool = True
     networks: bool = True
 

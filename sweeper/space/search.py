@@ -57,16 +57,6 @@ class Search(Spec):
     """How settings are taken from the space.
 
     A method overrides `settings`, or sets `ADAPTS` and overrides `study` and `title`.
-
-    Attributes:
-        method: Name of the method.
-        trials: Number of settings to draw, each with all of its training seeds, or one number for each variant; None
-            for a method that takes all.
-        seed: Seed of the draws.
-        metric: What an adaptive search improves, averaged over training seeds; given together with `mode`. A search
-            for a Pareto front has several.
-        mode: Whether each metric is to become small or large.
-        early_stopping: Stops trials that fall behind.
     """
 
     DRAWS: ClassVar[bool]
@@ -76,9 +66,9 @@ class Search(Spec):
     """Whether settings depend on the values of earlier settings, so that they are not known before the search runs."""
 
     method: str
-    trials: Annotated[OneOrMore[Draws], Field(min_length=1)] | None = None
+    trials: Annotated[OneOrMore[Draws], Field(min_length=1)] | None = None  # settings to draw, in all or by variant
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
-    metric: Annotated[OneOrMore[str], Field(min_length=1)] = (SUCCESS.tail.name,)
+    metric: Annotated[OneOrMore[str], Field(min_length=1)] = (SUCCESS.tail.name,)  # several for a Pareto front
     mode: Annotated[OneOrMore[Literal["min", "max"]], Field(min_length=1)] = ("max",)
     early_stopping: AnyEarlyStopping | None = None
 
@@ -104,9 +94,6 @@ class Search(Spec):
     def settings(self, variants: Sequence[Node]) -> Iterator[Node]:
         """The filled tree of every setting and training seed, in order.
 
-        Args:
-            variants: The whole trial of each variant, with its holes.
-
         Raises:
             ValueError: the search adapts.
         """
@@ -114,9 +101,6 @@ class Search(Spec):
 
     def study(self, variants: Sequence[Node]) -> Study:
         """A study that has no values yet; equal values make it propose equal settings.
-
-        Args:
-            variants: The whole trial of each variant, with its holes.
 
         Raises:
             ValueError: the search does not adapt.
@@ -152,10 +136,9 @@ def open_holes(variants: Sequence[Node]) -> dict[str, Hole]:
     holes = {node.path: node.value for variant in variants for node in holes_in(variant) if node.value.drawn}
     if len(variants) > 1:
         holes["variants"] = Hole("choice", variants)
-    return {path: holes[path] for path in sorted(holes)}
+    return dict(sorted(holes.items()))
 
 
 def holes_by_path(node: Node) -> dict[str, Hole]:
     """The holes of a tree that are drawn whatever is chosen in others, by path, in the order of paths."""
-    holes = {hole.path: hole.value for hole in holes_in(node, chosen=False) if hole.value.drawn}
-    return {path: holes[path] for path in sorted(holes)}
+    return dict(sorted((hole.path, hole.value) for hole in holes_in(node, chosen=False) if hole.value.drawn))

@@ -7,7 +7,7 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -53,10 +53,10 @@ class RandomSearch(Search):
         )
 
     def _drawn(self, variants: Sequence[Node], draws: int, stream: str) -> Iterator[Node]:
-        open_to_draw = open_holes(variants)
+        open_to_draw = open_holes(variants).items()
         for index in range(draws):
-            streams = {path: random.Random(f"{stream}/{index}/{path}") for path in open_to_draw}
-            setting = {path: holes.drawn(hole, streams[path].random()) for path, hole in open_to_draw.items()}
+            uniform = {path: random.Random(f"{stream}/{index}/{path}").random() for path, _ in open_to_draw}
+            setting = {path: holes.drawn(hole, uniform[path]) for path, hole in open_to_draw}
             yield from holes.grid(holes.filled(variants[setting.get("variants", 0)], setting))
 
 
@@ -73,12 +73,13 @@ class HalvingSearch(Search):
     def _narrowing(self) -> "HalvingSearch":
         if self.early_stopping is not None:
             raise ValueError("early_stopping: a halving stops trials at its rungs, and nothing else")
-        kept = [self.starts, *(rung.keep for rung in self.rungs)]
-        for number, (rung, (before, keep)) in enumerate(zip(self.rungs, itertools.pairwise(kept), strict=True)):
-            if keep >= before:
-                raise ValueError(f"rungs: rung {number} keeps {keep} of {before} trials; it must keep fewer")
-            if number and rung.steps <= self.rungs[number - 1].steps:
+        before, step = self.starts, 0
+        for number, rung in enumerate(self.rungs):
+            if rung.keep >= before:
+                raise ValueError(f"rungs: rung {number} keeps {rung.keep} of {before} trials; it must keep fewer")
+            if rung.steps <= step:
                 raise ValueError(f"rungs: rung {number} is at step {rung.steps:,}, not after the rung before it")
+            before, step = rung.keep, rung.steps
         return self
 
     @property
@@ -98,10 +99,9 @@ class HalvingSearch(Search):
 
 Method = GridSearch | RandomSearch | OptunaSearch | HalvingSearch
 
-
-def _grid_by_default(value: Any) -> Any:
-    return {"method": "grid", **value} if isinstance(value, dict) else value
-
-
-SearchMethod = Annotated[Method, Field(discriminator="method"), BeforeValidator(_grid_by_default)]
+SearchMethod = Annotated[
+    Method,
+    Field(discriminator="method"),
+    BeforeValidator(lambda value: {"method": "grid", **value} if isinstance(value, dict) else value),
+]
 """The record under `search:`; a grid where no method is given."""

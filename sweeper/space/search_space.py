@@ -11,10 +11,12 @@ Invariants:
     - The set of trials does not depend on the order of keys.
 """
 
+import contextlib
+import functools
 import itertools
 import math
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +31,6 @@ from sweeper.panels.kinds import Panels
 from sweeper.space import formulas, holes, validation_messages
 from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
-from sweeper.space.formulas import Exclusion
 from sweeper.space.holes import MAX_SETTINGS
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
 from sweeper.space.resources import Resources
@@ -40,9 +41,9 @@ from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import (
     RESERVED,
     Node,
-    contains,
     descendant,
     document_tree,
+    entry_at,
     joined,
     merged,
     overridden,
@@ -82,19 +83,15 @@ class _Document(BaseModel):
 def read(path: str | Path, overrides: Sequence[str] = ()) -> SweepSpec:
     """The search space in a YAML file.
 
-    Args:
-        path: The file.
-        overrides: Texts `path=value`, written into the document before anything is checked; the value is YAML.
+    `overrides` are texts `path=value`, written into the document before anything is checked; the value is YAML.
 
     Raises:
         SearchSpaceError: the space cannot be run. The error lists all mistakes of the document; if the document has
             none, all mistakes of the values.
     """
-    try:
+    with _refusals(path):
         root, text = document(Path(path))
         return _sweep(Path(path), text, tuple(overrides), root)
-    except Refused as refused:
-        raise SearchSpaceError(str(path), [refused.problem]) from None
 
 
 def of_text(path: str | Path, text: str, overrides: Sequence[str] = ()) -> SweepSpec:
@@ -102,10 +99,16 @@ def of_text(path: str | Path, text: str, overrides: Sequence[str] = ()) -> Sweep
 
     The text has the entries of all files, and comes from anybody: it extends nothing, and no file is read.
     """
-    try:
+    with _refusals(path):
         return _sweep(Path(path), text, tuple(overrides), document_tree(text))
+
+
+@contextlib.contextmanager
+def _refusals(source: str | Path) -> Iterator[None]:
+    try:
+        yield
     except Refused as refused:
-        raise SearchSpaceError(str(path), [refused.problem]) from None
+        raise SearchSpaceError(str(source), [refused.problem]) from None
 
 
 def check_panels(spec: SweepSpec) -> None:
@@ -131,28 +134,22 @@ def search_of(text: str, overrides: Sequence[str] = ()) -> Search:
     Raises:
         SearchSpaceError: there is no such search.
     """
+    with _refusals("space.yaml"):
+        data = plain(functools.reduce(overridden, overrides, document_tree(text)))
     try:
-        return _Searched.model_validate(plain(_overridden(document_tree(text), overrides))).search
-    except Refused as refused:
-        raise SearchSpaceError("space.yaml", [refused.problem]) from None
+        return _Searched.model_validate(data).search
     except ValidationError as error:
         raise SearchSpaceError("space.yaml", [Problem("search", str(error), None)]) from None
 
 
-def _overridden(root: Node, overrides: Sequence[str]) -> Node:
-    for override in overrides:
-        root = overridden(root, override)
-    return root
-
-
 def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> SweepSpec:
     """The space of a document without its overrides; each check presumes that those before it had no problem."""
-    root = _overridden(root, overrides)
 
-    def stop_at(problems: list[Problem]) -> None:
-        if problems:
+    def stop_at(*checks: Iterable[Problem]) -> None:
+        if problems := list(itertools.chain(*checks)):
             raise SearchSpaceError(str(path), problems)
 
+    root = functools.reduce(overridden, overrides, root)
     if root.value is None:
         raise Refused("", "the file is empty", None)
     if isinstance(root.value, dict):
@@ -168,10 +165,10 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     stop_at(_ill_formed(trial, patches))
     problems: list[Problem] = []
     whole = [merged(trial, patch) for patch in patches]
-    variants = tuple(holes.with_holes(tree, (), problems) for tree in whole)
+    variants = tuple(holes.with_holes(tree, problems) for tree in whole)
     exclusions = _exclusions(root, problems)
-    stop_at(problems + _without_effect(overrides, whole))
-    stop_at(_too_many(top.search, root, variants) + _undrawable(top.search, variants))
+    stop_at(problems, _without_effect(overrides, whole))
+    stop_at(_too_many(top.search, root, variants), _undrawable(top.search, variants))
     stop_at(_illegal_values(variants, exclusions))
     stop_at(_wrong_metric(top.search, root, variants))
     return SweepSpec(
@@ -189,32 +186,29 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     )
 
 
-def _ill_formed(trial: Node, patches: Sequence[Node]) -> list[Problem]:
+def _ill_formed(trial: Node, patches: Sequence[Node]) -> Iterator[Problem]:
     """Variants that repeat another variant, and holes that stand for a whole trial."""
-    problems = []
     seen: dict[Any, Node] = {}
     for patch in patches:
         if (earlier := seen.setdefault(signature(patch), patch)) is not patch:
-            problems.append(Problem(patch.path, f"repeats {earlier.path}", patch.where))
+            yield Problem(patch.path, f"repeats {earlier.path}", patch.where)
     for tree in (trial, *patches):
         for key in filter(RESERVED.__contains__, tree.value):
-            message = "a hole cannot stand for a whole trial; use variants"
-            problems.append(Problem(joined(tree.path, key), message, tree.where))
-    return problems
+            yield Problem(joined(tree.path, key), "a hole cannot stand for a whole trial; use variants", tree.where)
 
 
-def _exclusions(root: Node, problems: list[Problem]) -> tuple[Exclusion, ...]:
-    """The conditions of a document."""
+def _exclusions(root: Node, problems: list[Problem]) -> tuple[Node, ...]:
+    """The conditions of a document; `problems` gets those that are none."""
     exclusions = []
     for node in root.value["exclude"].value if "exclude" in root.value else ():
         try:
-            exclusions.append(Exclusion(formulas.parsed(node), node))
+            exclusions.append(formulas.parsed(node))
         except Refused as refused:
             problems.append(refused.problem)
     return tuple(exclusions)
 
 
-def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Exclusion]) -> list[Problem]:
+def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Node]) -> list[Problem]:
     """Constants, entries of choices and ends of ranges that do not fit their fields, and formulas without a value.
 
     Values that meet only in probes that are left out are checked when the space is expanded.
@@ -239,13 +233,11 @@ def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Exclusion]) -
     return problems
 
 
-def _unknown_entries(variants: Sequence[Node], exclusions: Sequence[Exclusion]) -> list[Problem]:
+def _unknown_entries(variants: Sequence[Node], exclusions: Sequence[Node]) -> list[Problem]:
     """A problem for each condition with an entry that no setting has."""
-    unseen = [(location, each.node) for each in exclusions for location in each.formula.entries]
-    for probe in _probes(variants):
-        if not unseen:
-            return []
-        unseen = [(location, node) for location, node in unseen if not formulas.has_entry(probe, location)]
+    unseen = [(location, node) for node in exclusions for location in node.value.entries]
+    for probe in _probes(variants) if unseen else ():
+        unseen = [(location, node) for location, node in unseen if entry_at(probe, location) is None]
     message = "no setting has {}; a condition names what the space writes"
     return [Problem(node.path, message.format(formulas.path_of(location)), node.where) for location, node in unseen]
 
@@ -254,7 +246,7 @@ def _probes(variants: Sequence[Node]) -> Iterator[Node]:
     return itertools.chain.from_iterable(map(holes.probes, variants))
 
 
-def _without_effect(overrides: Sequence[str], trials: Sequence[Node]) -> list[Problem]:
+def _without_effect(overrides: Sequence[str], trials: Sequence[Node]) -> Iterator[Problem]:
     """Overrides of the trial that a later override, or every variant, overrides again.
 
     Args:
@@ -264,35 +256,25 @@ def _without_effect(overrides: Sequence[str], trials: Sequence[Node]) -> list[Pr
 
     def origins(node: Node) -> Iterator[Where]:
         yield node.where
-        match node.value:
-            case list(below):
-                pass
-            case dict() as entries:
-                below = entries.values()
-            case _:
-                return
-        for entry in below:
-            yield from origins(entry)
+        for child in node.children:
+            yield from origins(child)
 
-    if not overrides:
-        return []
-    anchors = "has no effect: aliases are written out before a --set"
-    problems = [Problem(text.partition("=")[0], anchors, text) for text in overrides if text.startswith(ANCHORS)]
-    effective = {origin for trial in trials for origin in origins(trial)}
-    message = "has no effect: every variant, or a later --set, says otherwise"
-    return problems + [
-        Problem(override.partition("=")[0], message, override)
-        for override in overrides
-        if override.startswith(("trial", "variants")) and override not in effective
-    ]
+    effective = {origin for trial in trials for origin in origins(trial)} if overrides else set()
+    for override in overrides:
+        path = override.partition("=")[0]
+        if path.startswith(ANCHORS):
+            yield Problem(path, "has no effect: aliases are written out before a --set", override)
+        if override.startswith(("trial", "variants")) and override not in effective:
+            yield Problem(path, "has no effect: every variant, or a later --set, says otherwise", override)
 
 
-def _too_many(search: Search, root: Node, variants: Sequence[Node]) -> list[Problem]:
+def _too_many(search: Search, root: Node, variants: Sequence[Node]) -> Iterator[Problem]:
     """More settings or values than a space may have, and numbers of draws that do not fit the variants."""
     if search.trials is not None and len(search.trials) not in (1, len(variants)):
         at = descendant(root, ("search", "trials"))
         found = f"{len(search.trials)} numbers for {counted(len(variants), 'variant')}"
-        return [Problem(at.path, f"{found}; write one number for all, or one for each", at.where)]
+        yield Problem(at.path, f"{found}; write one number for all, or one for each", at.where)
+        return
     values = sum(len(hole.value.options) for variant in variants for hole in holes.holes_in(variant))
     starts = 1 if search.halving is None else search.halving.starts
     draws = search.draws * max(holes.grid_size(variant, draws=True) for variant in variants)
@@ -301,56 +283,46 @@ def _too_many(search: Search, root: Node, variants: Sequence[Node]) -> list[Prob
         if count > MAX_SETTINGS:
             # The product of many axes may have more digits than Python likes to print.
             shown = f"{count:,}" if count < 10**15 else f"about 10^{math.log10(count):.0f}"
-            return [Problem("trial", f"{shown} {what} are too many; at most {MAX_SETTINGS:,}", variants[0].where)]
-    return []
+            yield Problem("trial", f"{shown} {what} are too many; at most {MAX_SETTINGS:,}", variants[0].where)
+            return
 
 
-def _undrawable(search: Search, variants: Sequence[Node]) -> list[Problem]:
+def _undrawable(search: Search, variants: Sequence[Node]) -> Iterator[Problem]:
     """Ranges in a search that takes every entry of every choice."""
-    if search.DRAWS:
-        return []
     methods = [record.model_fields["method"].annotation for record in typing.get_args(Method) if record.DRAWS]
     names = " or ".join(typing.get_args(method)[0] for method in methods)
     message = f"needs search.method {names}; a {search.method} takes choice, linspace, logspace and ranges with a step"
-    return [
-        Problem(node.path, f"'{node.value.kind}' {message}", node.where)
-        for variant in variants
-        for node in holes.holes_in(variant)
-        if node.value.kind in holes.RANGES and node.value.step is None
-    ]
+    for node in itertools.chain(*map(holes.holes_in, variants)):
+        if not search.DRAWS and node.value.kind in holes.RANGES and node.value.step is None:
+            yield Problem(node.path, f"'{node.value.kind}' {message}", node.where)
 
 
-def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> list[Problem]:
+def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> Iterator[Problem]:
     """A metric that no trial will have, and a metric without a `mode`."""
-    stopping = search.early_stopping
-    named = [(metric, ("metric", number)) for number, metric in enumerate(search.metric)]
-    named = named if "metric" in search.model_fields_set else []
+    stopping, written = search.early_stopping, search.model_fields_set
+    named = [(metric, ("metric", number)) for number, metric in enumerate(search.metric) if "metric" in written]
     named += [(stopping.metric, ("early_stopping", "metric"))] if stopping and stopping.every is not None else []
-    if not named:
-        return []
-    known = [TRAIN_LOSS, *TrialNames(variants).metrics]
-    problems = []
+    known = [TRAIN_LOSS, *TrialNames(variants).metrics] if named else []
     for metric, location in named:
-        at = descendant(root, ("search", *location))
         if metric not in known:
+            at = descendant(root, ("search", *location))
             # Tails and errors of a listed metric would make the list three times as long.
             plain_names = [name for name in dict.fromkeys(known) if metric_named(name).statistic in ("mean", "failed")]
             names = f"{', '.join(plain_names)}; most of them also with _p5 or _p95"
             hint = did_you_mean(nearest_name(metric, known))
-            problems.append(Problem(at.path, f"unknown metric {shown(metric)}{hint} (known: {names})", at.where))
-    if "metric" in search.model_fields_set and "mode" not in search.model_fields_set:
+            yield Problem(at.path, f"unknown metric {shown(metric)}{hint} (known: {names})", at.where)
+    if "metric" in written and "mode" not in written:
         at = descendant(root, ("search", "metric"))
         large = f"is missing: write 'mode: max' if {shown(search.metric[0])} is to become large, 'mode: min' if small"
         message = large if len(search.metric) == 1 else "is missing: write a direction, min or max, for each metric"
-        problems.append(Problem("search.mode", message, at.where))
-    return problems
+        yield Problem("search.mode", message, at.where)
 
 
 _MAX_INTEGER = int(np.iinfo(np.int32).max)
 _MAX_FLOAT, _MIN_FLOAT = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
 
 
-def _unrepresentable(trial: TrialSpec, tree: Node, checked: set[tuple[Any, ...]]) -> list[Problem]:
+def _unrepresentable(trial: TrialSpec, tree: Node, checked: set[tuple[Any, ...]]) -> Iterator[Problem]:
     """The values written in `tree` that the float32 and int32 of a compiled program cannot hold.
 
     `Traced` values are inputs of the program. In float32 a learning rate of 1e-50 is 0, which trains nothing, and in
@@ -363,21 +335,17 @@ def _unrepresentable(trial: TrialSpec, tree: Node, checked: set[tuple[Any, ...]]
     """
     records = type(trial.task), type(trial.model), type(trial.objective), type(trial.optimizer)
     leaves = [(tuple(key.name for key in path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(trial)]
-    problems = []
     for location, leaf in [(("steps",), trial.steps), *leaves]:
-        if not contains(tree, location):
-            continue
         # The value as written: a baseline may replace it, but another baseline of the space uses it.
-        at = descendant(tree, location)
-        if not isinstance(at.value, int | float) or (records, location, at.value) in checked:
+        at = entry_at(tree, location)
+        if at is None or not isinstance(at.value, int | float) or (records, location, at.value) in checked:
             continue
         checked.add((records, location, at.value))
         if message := _mistake(trial, location, type(leaf)(at.value)):
-            problems.append(Problem(at.path, message, at.where))
-    return problems
+            yield Problem(at.path, message, at.where)
 
 
-def _mistake(trial: TrialSpec, location: tuple[Any, ...], value: int | float) -> str | None:
+def _mistake(trial: TrialSpec, location: tuple[str, ...], value: int | float) -> str | None:
     if isinstance(value, int):
         return f"must be at most {_MAX_INTEGER:,}, got {shown(value)}" if value > _MAX_INTEGER else None
     if math.isinf(value):
@@ -388,14 +356,10 @@ def _mistake(trial: TrialSpec, location: tuple[Any, ...], value: int | float) ->
     if 0 < abs(value) < _MIN_FLOAT:
         return f"is 0 in single precision, got {shown(value)}; the smallest number above 0 is {_MIN_FLOAT:.3g}"
     rounded = float(np.float32(value))
+    data = trial.model_dump()
+    functools.reduce(dict.__getitem__, location[:-1], data)[location[-1]] = rounded
     try:
-        TrialSpec.model_validate(_with(trial.model_dump(), location, rounded))
+        TrialSpec.model_validate(data)
     except ValidationError:
         return f"is {rounded:g} in single precision, which is out of bounds, got {shown(value)}"
     return None
-
-
-def _with(data: dict[str, Any], location: tuple[Any, ...], value: int | float) -> dict[str, Any]:
-    """The data of a record with another value at a location."""
-    key, *rest = location
-    return data | {key: _with(data[key], tuple(rest), value) if rest else value}

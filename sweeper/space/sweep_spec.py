@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from sweeper.messages import counted, inflected
 from sweeper.panels.kinds import Panel
 from sweeper.space import formulas, holes, validation_messages
-from sweeper.space.formulas import Exclusion
 from sweeper.space.problems import Problem, Refused, SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, Resources
 from sweeper.space.search import Search
@@ -31,19 +30,12 @@ MAX_FAILURES = 1000
 
 @dataclass(frozen=True)
 class Expansion:
-    """The trials of a space.
+    """The trials of a space."""
 
-    Attributes:
-        trials: Each once, in the order of the document.
-        trial_ids: Their ids, in the same order.
-        settings: Number of settings before equal ones were merged and others left out.
-        left_out: How many settings a condition leaves out, by condition; the first that holds counts.
-    """
-
-    trials: tuple[TrialSpec, ...]
+    trials: tuple[TrialSpec, ...]  # each once, in the order of the document
     trial_ids: tuple[str, ...]
-    settings: int
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    settings: int  # before equal ones were merged and others left out
+    left_out: Mapping[str, int] = field(default_factory=dict)  # settings, by the first condition that leaves them out
 
     @property
     def merged(self) -> int:
@@ -64,21 +56,7 @@ class Expansion:
 
 @dataclass(frozen=True)
 class SweepSpec:
-    """A search space that has been read.
-
-    Attributes:
-        name: The name given, or the file's.
-        description: For people.
-        panels: Figures to draw from its results.
-        search: How settings are taken.
-        resources: How packs are executed.
-        path: The file.
-        text: Its content; of a space that extends others, the text of all files joined.
-        overrides: What `--set` changed in it.
-        document: The tree of the text with the overrides.
-        variants: For every variant the whole trial with its holes.
-        exclusions: The conditions that leave settings out.
-    """
+    """A search space that has been read."""
 
     name: str
     description: str
@@ -86,11 +64,11 @@ class SweepSpec:
     search: Search
     resources: Resources
     path: Path
-    text: str = field(repr=False)
-    overrides: tuple[str, ...]
-    document: Node = field(repr=False)
-    variants: tuple[Node, ...] = field(repr=False)
-    exclusions: tuple[Exclusion, ...] = field(repr=False)
+    text: str = field(repr=False)  # of the file, joined with those that it extends
+    overrides: tuple[str, ...]  # what `--set` changed in it
+    document: Node = field(repr=False)  # with the overrides
+    variants: tuple[Node, ...] = field(repr=False)  # each a whole trial with its holes
+    exclusions: tuple[Node, ...] = field(repr=False)  # conditions that leave settings out
 
     @property
     def pack_lanes(self) -> int | None:
@@ -121,8 +99,8 @@ class SweepSpec:
         """The trials of one setting: one for each of its training seeds and each entry of the axes taken in full.
 
         Args:
-            setting: What `Study.ask` gives: for every hole that it has drawn a value, or the index of an option. Real
-                numbers are rounded to six digits.
+            setting: What `Study.ask` gives: for every hole that is drawn a value, of which real numbers are rounded to
+                six digits, or the index of an option.
 
         Raises:
             SearchSpaceError: values that are legal one by one exclude each other.
@@ -162,52 +140,33 @@ class SweepSpec:
 def _validated(tree: Node, records: dict[tuple[str, str], Spec]) -> TrialSpec:
     """The trial of a filled tree.
 
-    Args:
-        tree: A tree without holes.
-        records: Tasks and models of earlier trees by their text, because loading them for every trial is slow; those of
-            this tree are added.
+    `records` has the tasks and models of earlier trees by their text, because loading them for every trial is slow;
+    those of this tree are added.
     """
     data = plain(tree)
     keys = [(part, repr(data[part])) for part in ("task", "model")]
-    trial = TrialSpec.model_validate(
-        data | {part: records[part, text] for part, text in keys if (part, text) in records}
-    )
+    known = {part: records[part, text] for part, text in keys if (part, text) in records}
+    trial = TrialSpec.model_validate(data | known)
     records |= {(part, text): getattr(trial, part) for part, text in keys}
     return trial
 
 
 def remarks(trials: Collection[TrialSpec], search: Search) -> list[str]:
-    """A line for each kind of doubtful trial, with the path of the value.
-
-    Args:
-        trials: The planned trials.
-        search: How their settings are taken.
-    """
-    return [*_never_warm(trials), *_never_stopped(trials, search)]
-
-
-def _never_warm(trials: Collection[TrialSpec]) -> list[str]:
-    never_warm = [
-        (trial.optimizer.warmup_steps, trial.steps) for trial in trials if trial.optimizer.warmup_steps > trial.steps
-    ]
-    if not never_warm:
-        return []
-    warmup, steps = never_warm[0]
-    return [
-        f"  trial.optimizer.warmup_steps: longer than the training of {counted(len(never_warm), 'trial')} "
-        f"({warmup:,} of {steps:,} steps), whose learning rate never reaches its peak"
-    ]
-
-
-def _never_stopped(trials: Collection[TrialSpec], search: Search) -> list[str]:
-    if search.early_stopping is None:
-        return []
-    name, first = search.early_stopping.first_step
+    """A line for each kind of doubtful trial among those planned, with the path of the value."""
+    lines = []
+    cold = [trial for trial in trials if trial.optimizer.warmup_steps > trial.steps]
+    if cold:
+        steps = f"{cold[0].optimizer.warmup_steps:,} of {cold[0].steps:,} steps"
+        lines.append(
+            f"  trial.optimizer.warmup_steps: longer than the training of {counted(len(cold), 'trial')} ({steps}), "
+            "whose learning rate never reaches its peak"
+        )
+    name, first = search.early_stopping.first_step if search.early_stopping else ("", 0)
     short = [trial.steps for trial in trials if trial.steps <= first]
-    if not short:
-        return []
-    subject = f"{counted(len(short), 'trial')} {inflected(len(short), 'is', 'are')}"
-    return [
-        f"  search.early_stopping.{name}: {subject} never stopped early, as a training of {max(short):,} steps "
-        f"ends before step {first + 1:,}"
-    ]
+    if short:
+        subject = f"{counted(len(short), 'trial')} {inflected(len(short), 'is', 'are')}"
+        lines.append(
+            f"  search.early_stopping.{name}: {subject} never stopped early, as a training of {max(short):,} steps "
+            f"ends before step {first + 1:,}"
+        )
+    return lines

@@ -23,13 +23,7 @@ _NAMED = ("task", "model", "objective", "optimizer")
 
 
 class TrialNames:
-    """The names that the trials of a space will have; an evaluation is traced when its names are first needed.
-
-    Attributes:
-        trials: A trial of every combination of plug-ins and optimiser.
-        tasks: Names of the tasks.
-        paths: Paths of the entries of a trial, such as `optimizer.learning_rate`.
-    """
+    """The names that the trials of a space will have; an evaluation is traced when its names are first needed."""
 
     def __init__(self, variants: Sequence[Node]):
         first_of_kind: dict[tuple[str | None, ...], TrialSpec] = {}
@@ -47,9 +41,9 @@ class TrialNames:
                 paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
                 named = [part.get("name") if isinstance(part := data.get(key), dict) else None for key in _NAMED]
                 first_of_kind.setdefault(tuple(named), trial)
-        self.trials = list(first_of_kind.values())
+        self.trials = list(first_of_kind.values())  # one of every combination of plug-ins and optimiser
         self.tasks = list(dict.fromkeys(trial.task.name for trial in self.trials))
-        self.paths = list(paths)
+        self.paths = list(paths)  # of entries, such as `optimizer.learning_rate`
 
     @property
     def metrics(self) -> list[str]:

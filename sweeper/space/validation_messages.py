@@ -8,16 +8,17 @@ and the message on a mapping that was meant as a hole says which holes there are
 import re
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space import other_languages
-from sweeper.space.problems import Problem, Where, shortened, shown
+from sweeper.space.problems import Problem, shortened, shown
 from sweeper.space.resources import Resources
 from sweeper.space.search_methods import SearchMethod
-from sweeper.space.yaml_tree import RESERVED, SCALARS, Node, descendant, joined
+from sweeper.space.yaml_tree import RESERVED, SCALARS, Node, descendant, is_number, joined
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Task
 from sweeper.trial.objective_contract import Objective
@@ -52,13 +53,7 @@ _ROOTS: Mapping[str, Any] = {"trial": TrialSpec, "search": SearchMethod, "resour
 
 
 def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel]) -> list[Problem]:
-    """The problems of the tree `node`: at most one for each path.
-
-    Args:
-        error: Pydantic's error about the tree's data.
-        node: The tree, without holes.
-        annotation: The type of record for the data.
-    """
+    """The problems of the tree `node`, whose data pydantic has refused as a record: at most one for each path."""
     expected: dict[str, tuple[Node, list[str]]] = {}
     problems: list[Problem] = []
     missing: list[tuple[tuple[Any, ...], Problem]] = []
@@ -68,8 +63,7 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
         at = descendant(node, location)
         value = at.value
         context = detail.get("ctx", {})
-        if words := _other_language(node, location, detail["type"], annotation):
-            problem = Problem(*words)
+        if problem := _other_language(node, location, detail["type"], annotation):
             if problem not in problems:
                 problems.append(problem)
                 meant |= {location, *[location[:depth] for depth in range(len(location))]}
@@ -79,12 +73,14 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 missing.append((location, Problem(joined(at.path, location[-1]), "is missing", at.where)))
             case "extra_forbidden":
                 record = _record_at(annotation, node, location[:-1])
-                nearest = _nearest_key(location[-1], record, node)
-                known = f" (known: {', '.join(record.model_fields)})" if record else ""
+                names, key = list(record.model_fields) if record else [], location[-1]
+                nearest = nearest_name(key, names, cutoff=0.75) or _elsewhere(key, node)
+                nearest = nearest or nearest_name(key, [*names, *RESERVED])
+                known = f" (known: {', '.join(names)})" if record else ""
                 if len(location) == 1 and annotation is not TrialSpec and not nearest:
                     known += "; a key that only holds an anchor begins with x-"
-                message = f"unknown key {shown(location[-1])}{did_you_mean(nearest)}{known}"
-                problems.append(Problem(_key_path(at.path, location[-1]), message, at.where))
+                message = f"unknown key {shown(key)}{did_you_mean(nearest)}{known}"
+                problems.append(Problem(_key_path(at.path, key), message, at.where))
                 meant.add((*location[:-1], nearest))
             case kind if kind in _SINGLE and (message := _failed_hole(value, annotation, kind)):
                 problems.append(Problem(at.path, message, at.where))
@@ -120,12 +116,14 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 at = descendant(at, (key,))
                 known = re.findall(r"'([^']*)'", context["expected_tags"])
                 hint = did_you_mean(other_languages.name_instead(at.value, known) or nearest_name(at.value, known))
-                message = f"expected {_alternatives(known)}, got {shown(at.value)}{hint}"
+                names = _either([f"'{name}'" for name in known])
+                message = f"expected {names}, got {shown(at.value)}{hint}"
                 problems.append(Problem(at.path, message, at.where))
             case "value_error":
                 problems.append(_raised(context["error"], at, annotation))
             case _:
-                problems.append(Problem(at.path, f"{_lowered(detail['msg'])}, got {shown(value)}", at.where))
+                message = detail["msg"][:1].lower() + detail["msg"][1:]
+                problems.append(Problem(at.path, f"{message}, got {shown(value)}", at.where))
     for at, words in expected.values():
         choices = " or ".join(dict.fromkeys(words))
         message = f"expected {choices}, got {shown(at.value)}{_advice(at, choices, annotation)}"
@@ -140,19 +138,10 @@ def _key_path(path: str, key: Any) -> str:
     return match[0] if match else path
 
 
-def _alternatives(names: Sequence[str]) -> str:
-    """Such as "'grid', 'random' or 'optuna'"."""
-    return _listed([f"'{name}'" for name in names])
-
-
-def _listed(texts: Sequence[str]) -> str:
+def _either(texts: Sequence[str]) -> str:
     """Such as "a, b or c"."""
     *others, last = texts
     return f"{', '.join(others)} or {last}" if others else last
-
-
-def _lowered(message: str) -> str:
-    return message[:1].lower() + message[1:]
 
 
 def _no_file_name(value: str, pattern: str) -> str:
@@ -164,13 +153,7 @@ def _no_file_name(value: str, pattern: str) -> str:
 
 
 def _failed_hole(value: Any, annotation: Any, expected: str) -> str | None:
-    """The message about a mapping that stands where a single value belongs.
-
-    Args:
-        value: The mapping.
-        annotation: The type of the record.
-        expected: The type of pydantic's error.
-    """
+    """The message about a mapping that stands where a single value belongs; `expected` is the type of the error."""
     if not isinstance(value, dict) or not value:
         return None
     key = next(iter(value))
@@ -180,18 +163,13 @@ def _failed_hole(value: Any, annotation: Any, expected: str) -> str | None:
         return "'seeds' fits trial.seed only; elsewhere write {choice: [...]}"
     if annotation is not TrialSpec:
         return None  # where no hole fits, nobody is told the names of holes
-    if len(value) == 2 and (ends := _numbers(value.values())):
+    ends = [entry.value for entry in value.values()]
+    if len(ends) == 2 and all(map(is_number, ends)):
         kinds = ("int",) if expected == "int_type" else ("uniform", "log_uniform", "int")
-        return f"a range is written {_listed([f'{{{kind}: [{ends[0]}, {ends[1]}]}}' for kind in kinds])}"
+        return f"a range is written {_either([f'{{{kind}: [{ends[0]}, {ends[1]}]}}' for kind in kinds])}"
     nearest = nearest_name(key, RESERVED)
     known = f"(known: {', '.join(RESERVED)})"
     return f"a single value belongs here, and {shown(key)} opens no hole{did_you_mean(nearest)} {known}"
-
-
-def _numbers(values: Iterable[Any]) -> list[int | float] | None:
-    """The values, if all of them are numbers; of nodes the values that they hold."""
-    numbers = [value.value if isinstance(value, Node) else value for value in values]
-    return numbers if all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers) else None
 
 
 def _advice(at: Node, expected: str, annotation: Any) -> str:
@@ -241,21 +219,16 @@ def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
             return plugins.load(kind, name) if name in plugins.names(kind) else None
         except plugins.PluginError:  # another problem reports this
             return None
-    for record in records:
-        tags = {
-            key: typing.get_args(entry.annotation)
-            for key, entry in record.model_fields.items()
-            if typing.get_origin(entry.annotation) is Literal and key in node.value
-        }
-        if len(records) == 1 or any(node.value[key].value in values for key, values in tags.items()):
-            return record
-    # A tag with a default may be left out, and then its record is meant.
-    for record in records:
-        for key, entry in record.model_fields.items():
-            tagged = typing.get_origin(entry.annotation) is Literal and len(typing.get_args(entry.annotation)) == 1
-            if tagged and key not in node.value and not entry.is_required():
-                return record
-    return None
+    return next((record for record in records if len(records) == 1 or _has_tag(record, node)), None)
+
+
+def _has_tag(record: type[BaseModel], node: Node) -> bool:
+    """Whether a mapping has the tag of a record, such as its `kind`; a tag with a default may be left out."""
+    for key, entry in record.model_fields.items():
+        if typing.get_origin(entry.annotation) is Literal and len(values := typing.get_args(entry.annotation)) == 1:
+            written = node.value[key].value if key in node.value else entry.default
+            return written == values[0]
+    return False
 
 
 def _record_at(annotation: Any, node: Node, location: Iterable[Any]) -> type[BaseModel] | None:
@@ -266,12 +239,6 @@ def _record_at(annotation: Any, node: Node, location: Iterable[Any]) -> type[Bas
         below = descendant(node, (part,))
         node, record = below, _record(annotation, below)
     return record
-
-
-def _nearest_key(key: Any, record: type[BaseModel] | None, node: Node) -> str | None:
-    """The key of the record that was meant, a key's full path if it belongs elsewhere, or a hole."""
-    known = list(record.model_fields) if record else []
-    return nearest_name(key, known, cutoff=0.75) or _elsewhere(key, node) or nearest_name(key, [*known, *RESERVED])
 
 
 def _elsewhere(key: Any, node: Node) -> str | None:
@@ -294,23 +261,18 @@ def _elsewhere(key: Any, node: Node) -> str | None:
     return places[0] if len(places) == 1 else None
 
 
-def _other_language(root: Node, location: tuple[Any, ...], kind: str, annotation: Any) -> tuple[str, str, Where] | None:
-    """Path, message and place, if a value or key that was refused is written as another tool has it."""
-    if kind == "missing":
-        return None
-    at = descendant(root, location)
+def _other_language(root: Node, location: tuple[Any, ...], kind: str, annotation: Any) -> Problem | None:
+    """The problem, if a value or key that was refused is written as another tool has it."""
+    at, words = descendant(root, location), None
     if kind == "extra_forbidden":
         above = descendant(root, location[:-1])
         top = annotation is not TrialSpec and len(location) == 1
-        words = other_languages.key(location[-1], at, "" if top else above.path) or other_languages.advice(above)
-        if words is not None:
-            named = words if words.startswith("here ") else f"unknown key {shown(location[-1])}: {words}"
-            return (above.path if words.startswith("here ") else at.path), named, at.where
-        return None
-    words = None
-    if annotation is TrialSpec:
+        if words := other_languages.key(location[-1], at, "" if top else above.path):
+            return Problem(at.path, f"unknown key {shown(location[-1])}: {words}", at.where)
+        words, at = other_languages.advice(above), replace(at, path=above.path)
+    elif annotation is TrialSpec and kind != "missing":
         words = other_languages.advice(at)
     elif re.fullmatch(r"search\.metric(\[\d+\])?", at.path):
         at = descendant(root, ("search", "metric"))
         words = other_languages.metric(at)
-    return None if words is None else (at.path, words, at.where)
+    return Problem(at.path, words, at.where) if words else None

@@ -39,17 +39,32 @@ RESERVED = (
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value of the document that remembers where it was written.
+    """A value of the document that remembers where it was written."""
 
-    Attributes:
-        value: A scalar, a dictionary or list of nodes, or a `sweeper.space.holes.Hole`.
-        path: Dotted path in the document.
-        where: Line of its key, or the text of the `--set` that holds it.
-    """
+    value: Any  # a scalar, a dictionary or list of nodes, a `Hole` or a `Formula`
+    path: str  # dotted, from the top of the document
+    where: Where  # line of its key, or the text of the `--set` that holds it
 
-    value: Any
-    path: str
-    where: Where
+    @property
+    def children(self) -> list["Node"]:
+        """The entries of a mapping or a list, in order; empty for any other value."""
+        match self.value:
+            case dict() as entries:
+                return list(entries.values())
+            case list() as items:
+                return items
+            case _:
+                return []
+
+    def with_children(self, children: Iterable["Node"]) -> "Node":
+        """The same mapping or list with other entries; any other value as it is."""
+        match self.value:
+            case dict() as entries:
+                return replace(self, value=dict(zip(entries, children, strict=True)))
+            case list():
+                return replace(self, value=list(children))
+            case _:
+                return self
 
 
 def plain(node: Node) -> Any:
@@ -76,13 +91,22 @@ def descendant(node: Node, location: Iterable[Any]) -> Node:
     return node
 
 
-def contains(node: Node, location: Iterable[Any]) -> bool:
-    """Whether a value is written at this place, by keys of mappings from the top."""
+def entry_at(node: Node, location: Iterable[Any]) -> Node | None:
+    """The node at this place, by keys of mappings and places in lists; None if nothing is written there."""
     for part in location:
-        if not isinstance(node.value, dict) or part not in node.value:
-            return False
-        node = node.value[part]
-    return True
+        match node.value:
+            case dict() as entries if part in entries:
+                node = entries[part]
+            case list() as items if isinstance(part, int) and part < len(items):
+                node = items[part]
+            case _:
+                return None
+    return node
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number; true and false, which Python counts among them, are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def signature(node: Node) -> Any:
@@ -91,7 +115,7 @@ def signature(node: Node) -> Any:
         case dict() as entries:
             return frozenset((key, signature(entry)) for key, entry in entries.items())
         case list() as items:
-            return tuple(signature(item) for item in items)
+            return tuple(map(signature, items))
         case value:
             return isinstance(value, bool), isinstance(value, str), value
 
@@ -160,6 +184,14 @@ def text_of(root: Node) -> str:
     return yaml.dump(plain(root), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
+def on_one_line(value: Any) -> str:
+    """Plain data as YAML on one line."""
+    text = yaml.dump(
+        value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf, default_flow_style=True
+    )
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
 def document_tree(text: str, path: str = "", override: str | None = None) -> Node:
     """The one YAML document in `text`, all aliases written out.
 
@@ -195,28 +227,27 @@ def document_tree(text: str, path: str = "", override: str | None = None) -> Nod
                 entries: dict[Any, Node] = {}
                 for key_tree, value_tree in tree.value:
                     key_line = key_tree.start_mark.line + 1
+                    at = override or key_line
                     if not isinstance(key_tree, yaml.ScalarNode):
-                        raise Refused(path, "a key must be a word or a number", override or key_line)
-                    key = _scalar(key_tree, path, override)
+                        raise Refused(path, "a key must be a word or a number", at)
+                    key = _scalar(key_tree, path, at)
                     if key == "<<" and key_tree.style is None:
-                        raise Refused(path, _NO_MERGE_KEYS, override or key_line)
+                        raise Refused(path, _NO_MERGE_KEYS, at)
                     if isinstance(key, int | float) and tree.flow_style and _is_absent(value_tree):
-                        raise Refused(*_cut_by_commas(tree, entries, path), override or key_line)
+                        raise Refused(*_cut_by_commas(tree, entries, path), at)
                     if key is None or isinstance(key, bool):
-                        raise Refused(path, f"a key must be a word or a number, not {shown(key)}", override or key_line)
-                    entry_path = joined(path, key)
+                        raise Refused(path, f"a key must be a word or a number, not {shown(key)}", at)
                     if key in entries:
                         first = "" if override else f" (first on line {entries[key].where})"
-                        raise Refused(entry_path, f"the key appears twice{first}", override or key_line)
-                    entries[key] = node(value_tree, entry_path, key_line, depth + 1)
+                        raise Refused(joined(path, key), f"the key appears twice{first}", at)
+                    entries[key] = node(value_tree, joined(path, key), key_line, depth + 1)
                 return Node(entries, path, where)
             case yaml.SequenceNode(tag="tag:yaml.org,2002:seq"):
-                items = enumerate(tree.value)
-                return Node(
-                    [node(item, f"{path}[{i}]", item.start_mark.line + 1, depth + 1) for i, item in items], path, where
-                )
+                lines = [item.start_mark.line + 1 for item in tree.value]
+                items = [node(item, f"{path}[{i}]", lines[i], depth + 1) for i, item in enumerate(tree.value)]
+                return Node(items, path, where)
             case yaml.ScalarNode():
-                return Node(_scalar(tree, path, override), path, where)
+                return Node(_scalar(tree, path, override or tree.start_mark.line + 1), path, where)
             case _:
                 raise Refused(path, f"the tag {shortened(tree.tag)} is not supported", where)
 
@@ -252,8 +283,7 @@ def joined(path: str, key: Any) -> str:
     return f"{path}.{text}" if path else text
 
 
-def _scalar(tree: yaml.ScalarNode, path: str, override: str | None) -> Any:
-    where = override or tree.start_mark.line + 1
+def _scalar(tree: yaml.ScalarNode, path: str, where: Where) -> Any:
     kind = tree.tag.removeprefix(_TAG)
     if kind == "str":
         if any("\ud800" <= character <= "\udfff" for character in tree.value):

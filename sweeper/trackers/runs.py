@@ -34,21 +34,17 @@ class Run:
     """A trial as trackers know it."""
 
     trial_id: str
-    row: str  # which row of the trial this is: its status, and when it was made. Another row has another text.
-    label: str  # the trial in a few words: task, model, baseline, and what varies in the sweep
-    status: Status  # what the row says
-    # Every entry of the specification by its dotted path; an infinite value is the text "inf"
-    entries: Mapping[str, Any]
-    # The finite metrics of the trained network by the name of their column in SQL, without those that are also
-    # curves
-    metrics: Mapping[str, float]
+    row: str  # which row of the trial this is: its status, and when it was made
+    label: str  # task, model, baseline, and what varies in the sweep
+    status: Status
+    entries: Mapping[str, Any]  # of the specification by dotted path; an infinite value is the text "inf"
+    metrics: Mapping[str, float]  # finite ones by the name of their column in SQL, without those that are also curves
     costs: Mapping[str, float]  # seconds, steps a second and bytes, by the name of their column
-    origin: Mapping[str, str]  # text by name: commit, fingerprint, device, command, and why a failed trial failed
-    started: datetime.datetime  # when the work on the trial began
-    finished: datetime.datetime  # when it ended
+    origin: Mapping[str, str]  # the columns `ORIGIN`
+    started: datetime.datetime
+    finished: datetime.datetime
     steps: int  # training steps done
-    # Finite points of the training curves, (step, value), by name; empty until they are read
-    curves: Mapping[str, Curve] = field(default_factory=dict)
+    curves: Mapping[str, Curve] = field(default_factory=dict)  # finite points by name; empty until they are read
 
     @property
     def final(self) -> dict[str, float]:

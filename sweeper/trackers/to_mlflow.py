@@ -8,9 +8,9 @@ import contextlib
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy
 from sqlalchemy.exc import SQLAlchemyError
@@ -35,9 +35,6 @@ STATUS = {"finished": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
 PARAMS, METRICS = 100, 1000  # most parameters and metrics of one call
 LONGEST_VALUE = 5000  # characters of a tag or a parameter
 ANSWER_SECONDS = 10  # within which a server answers
-
-
-T = TypeVar("T")
 
 
 class MlflowTracker(Tracker):
@@ -81,12 +78,12 @@ class MlflowTracker(Tracker):
             tags |= {f"sweeper.{name}": text[:LONGEST_VALUE] for name, text in run.origin.items()}
             run_id = self._client.create_run(self._experiment, start_time=begun, tags=tags).info.run_id
             params = [Param(path, str(value)[:LONGEST_VALUE]) for path, value in run.entries.items()]
-            last = [Metric(name, value, ended, run.steps) for name, value in run.final.items()]
             points = [Metric(name, value, begun, step) for name, curve in run.curves.items() for step, value in curve]
-            for batch in _batches(params, PARAMS):
-                self._client.log_batch(run_id, params=batch)
-            for batch in _batches([*points, *last], METRICS):
-                self._client.log_batch(run_id, metrics=batch)
+            points += [Metric(name, value, ended, run.steps) for name, value in run.final.items()]
+            for start in range(0, len(params), PARAMS):
+                self._client.log_batch(run_id, params=params[start : start + PARAMS])
+            for start in range(0, len(points), METRICS):
+                self._client.log_batch(run_id, metrics=points[start : start + METRICS])
             self._client.set_terminated(run_id, STATUS[run.status], end_time=ended)
             # Last, as it says that the run is complete.
             self._client.log_batch(run_id, tags=[RunTag(ROW, run.row)])
@@ -115,11 +112,6 @@ def _require_answer(destination: str) -> None:
             Path(engine.url.database).parent.mkdir(parents=True, exist_ok=True)
         sqlalchemy.inspect(engine).get_table_names()
         engine.dispose()
-
-
-def _batches(items: Sequence[T], most: int) -> Iterator[list[T]]:
-    for start in range(0, len(items), most):
-        yield list(items[start : start + most])
 
 
 @contextlib.contextmanager

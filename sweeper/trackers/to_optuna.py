@@ -20,12 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import FrozenTrial, TrialState
@@ -63,17 +58,13 @@ class _Journal(JournalFileBackend):
                 data = file.read()
                 end = data.rfind(b"\n") + 1
                 begin = data.rfind(b"\n", 0, max(end - 1, 0)) + 1
-                file.truncate(end if _is_json(data[begin:end]) else begin)
+                try:
+                    json.loads(data[begin:end])
+                except ValueError:
+                    end = begin
+                file.truncate(end)
         finally:
             self._own_lock.release()
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
 
 
 class OptunaTracker(Tracker):
@@ -119,11 +110,9 @@ class OptunaTracker(Tracker):
         self._study.add_trial(self._trial(run))
 
     def _trial(self, run: Run) -> FrozenTrial:
-        value = run.metrics.get(self._metric)
-        if run.status == "failed" or value is None:
-            state, value = TrialState.FAIL, None
-        else:
-            state = TrialState.PRUNED if run.status == "stopped" else TrialState.COMPLETE
+        value = run.metrics.get(self._metric) if run.status != "failed" else None
+        state = TrialState.PRUNED if run.status == "stopped" else TrialState.COMPLETE
+        state = TrialState.FAIL if value is None else state
         return FrozenTrial(
             number=-1,  # Optuna counts
             trial_id=-1,
@@ -144,12 +133,11 @@ class OptunaTracker(Tracker):
 
 def _distribution(values: list[Any]) -> BaseDistribution:
     """The narrowest distribution that holds all values of a parameter."""
-    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-    if len(numbers) < len(values):
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
         return CategoricalDistribution(sorted(set(values), key=repr))
-    low, high = min(numbers), max(numbers)
+    low, high = min(values), max(values)
     wide = low > 0 and high / low >= WIDE
-    if all(isinstance(number, int) for number in numbers):
+    if all(isinstance(value, int) for value in values):
         return IntDistribution(int(low), int(high), log=wide)
     return FloatDistribution(float(low), float(high), log=wide)
 

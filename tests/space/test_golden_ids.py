@@ -21,8 +21,15 @@ GOLDEN = json.loads((Path(__file__).parent / "golden_ids.json").read_text())
 SPACES = sorted((plugins.ROOT / "search_spaces").glob("*.yaml"))
 
 
-@pytest.mark.parametrize("space", SPACES, ids=lambda path: path.stem)
-def test_ids_of_a_shipped_space(space):
-    ids = search_space.read(space).expand().trial_ids
+@pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
+def test_a_shipped_space_has_its_ids_and_says_its_command_and_its_size(path):
+    space = search_space.read(path)
+    expansion = space.expand()
+    ids = expansion.trial_ids
     digest = hashlib.sha256("\n".join(ids).encode()).hexdigest()[:20]
-    assert GOLDEN[space.stem] == {"trials": len(ids), "first": ids[0], "digest": digest}
+    assert GOLDEN[path.stem] == {"trials": len(ids), "first": ids[0], "digest": digest}
+    comment = "".join(line for line in path.read_text().splitlines(keepends=True) if line.startswith("#"))
+    assert f"python -m sweeper.run search_spaces/{path.name}" in comment
+    assert f"Size: {expansion.summary}." in comment
+    assert space.name == path.stem
+    assert space.description

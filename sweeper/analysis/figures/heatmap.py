@@ -20,7 +20,7 @@ from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.histogram import bins_text, edges_of, shares_by_seed
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
-from sweeper.panels.formulas import is_text
+from sweeper.panels.checks import is_text
 from sweeper.panels.kinds import HeatmapPanel
 from sweeper.panels.series import Series
 

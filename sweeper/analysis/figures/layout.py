@@ -31,7 +31,7 @@ from matplotlib.transforms import Bbox
 
 from sweeper.analysis.figures import references, style
 from sweeper.analysis.figures.drawing import Drawing
-from sweeper.panels.formulas import is_text
+from sweeper.panels.checks import is_text
 
 HEIGHT = 2.05  # height of all axes, in inches
 
