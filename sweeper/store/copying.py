@@ -20,10 +20,10 @@ from sweeper.store.annotations import copy_annotations
 from sweeper.store.evaluations import StoredEvaluation, evaluation_file, stored_evaluations
 from sweeper.store.files import in_threads
 from sweeper.store.schema import TRIAL_FILE
-from sweeper.store.seal import Damage, DamagedError, EvaluationSeal, TrialSeal, proven_whole, set_aside
+from sweeper.store.seal import DamagedError, EvaluationSeal, TrialSeal, proven_whole
 from sweeper.store.store import Store, StoreError, stands
 from sweeper.store.sweep_records import copy_records, latest_starts
-from sweeper.store.trial_file import outcome_values, parts, sealed_row
+from sweeper.store.trial_file import outcome_values, sealed_row
 from sweeper.trial.provenance import without_folders
 
 
@@ -94,14 +94,9 @@ def _check_names(seals: Mapping[str, TrialSeal], outcomes: Kept) -> None:
 
 def _copied(source: Store, target: Store, seal: TrialSeal, outcomes: Kept, hide_folders: bool) -> TrialSeal | None:
     """Copy a trial; the seal of the copy, or None if the trial is damaged or gone."""
-    data = source.files.read(seal.name)
-    if data is None:
+    if (parts := source.parts(seal, *TRIAL_FILE.names)) is None:
         return None
-    try:
-        seal, row = parts(data, seal.name, TRIAL_FILE.names)
-    except DamagedError as error:
-        set_aside(source.files, [Damage(seal.name, str(error))])
-        return None
+    data, seal, row = parts
     wanted = outcomes.get(seal.trial_id, ()) if isinstance(outcomes, Mapping) else outcomes
     kept = tuple(name for name in seal.outcomes if wanted is None or name in wanted)
     shown = _without_folders(row) if hide_folders else row

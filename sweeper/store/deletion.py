@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from sweeper.store.annotations import Subject, remove_annotations
-from sweeper.store.file_names import evaluated_trial, named_trial, sweep_file
 from sweeper.store.files import StoreError
-from sweeper.store.schema import Status
+from sweeper.store.schema import Status, evaluated_trial, named_trial, sweep_file
 from sweeper.store.store import Store
 from sweeper.store.sweep_records import SweepRecord, latest_starts, unknown_sweep, unreadable_records
 

@@ -1,4 +1,4 @@
-"""The schema of a store: the columns of its files, statuses, and the result that a worker commits.
+"""The schema of a store: the names and columns of its files, statuses, and the result that a worker commits.
 
 The schema is declared here and has a version. All files of trials have the same columns, whatever their task. Names of
 columns and metrics are a contract with every query that was ever written.
@@ -10,6 +10,7 @@ module changes; old and new files are read together.
 
 import dataclasses
 import datetime
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -88,3 +89,38 @@ class TrialResult:
             raise ValueError(f"unknown timings {unknown}; known are {', '.join(TIMINGS)}")
         if (self.status == "failed") != (self.error is not None):
             raise ValueError(f"a trial has an error if and only if it failed, not {self.status} with {self.error}")
+
+
+# Names of files, relative to the root of a store
+
+IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
+TRIAL_ID = r"[0-9a-f]{20}"
+
+_PLACE = rf"task=({IDENTIFIER})/baseline=({IDENTIFIER})"
+_TRIAL = re.compile(rf"trials/{_PLACE}/({TRIAL_ID})\.parquet")
+_EVALUATION = re.compile(rf"evaluations/{_PLACE}/({TRIAL_ID})-{TRIAL_ID}\.parquet")
+
+SWEEP_FILE = re.compile(r"sweeps/([A-Za-z0-9_][\w.-]*)\.json", re.ASCII)
+
+
+def sweep_file(name: str) -> str:
+    return f"sweeps/{name}.json"
+
+
+def trial_file_name(task: str, baseline: str, trial_id: str) -> str:
+    return f"trials/task={task}/baseline={baseline}/{trial_id}.parquet"
+
+
+def evaluation_file_name(task: str, baseline: str, trial_id: str, protocol: str) -> str:
+    """The file of an evaluation; `protocol` is the id of the protocol."""
+    return f"evaluations/task={task}/baseline={baseline}/{trial_id}-{protocol}.parquet"
+
+
+def named_trial(name: str) -> tuple[str, str, str] | None:
+    """Task, baseline and id of the trial whose file has this name; None for any other name."""
+    return (match[1], match[2], match[3]) if (match := _TRIAL.fullmatch(name)) else None
+
+
+def evaluated_trial(name: str) -> str | None:
+    """The trial whose evaluation has this name; None for any other name."""
+    return match[3] if (match := _EVALUATION.fullmatch(name)) else None

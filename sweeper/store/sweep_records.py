@@ -16,10 +16,9 @@ from pydantic_core import from_json
 
 from sweeper.messages import did_you_mean, nearest_name, printable
 from sweeper.store.annotations import rename_annotations
-from sweeper.store.file_names import SWEEP_FILE, sweep_file
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.schema import SCHEMA_VERSION
-from sweeper.store.seal import Damage, check_version, set_aside
+from sweeper.store.schema import SCHEMA_VERSION, SWEEP_FILE, sweep_file
+from sweeper.store.seal import check_version, set_aside
 from sweeper.trial.provenance import Provenance, without_folders
 
 logger = logging.getLogger(__name__)
@@ -113,7 +112,7 @@ def write_record(files: DurableFiles, record: SweepRecord) -> None:
         try:
             sweep = _sweep(present, name)
         except ValueError as error:
-            set_aside(files, [Damage(name, _one_line(error))])
+            set_aside(files, name, _one_line(error))
             sweep = _File()
         _check_stays(record.name, sweep)
         return sweep.with_start(start, record.trial_ids).encoded()

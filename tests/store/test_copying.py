@@ -119,14 +119,14 @@ def test_seals_say_which_outcomes_were_kept(source, local, kept):
 
 
 def test_outcomes_that_would_fill_the_memory_are_not_opened(source, local, monkeypatch):
-    parts = copying.parts
+    parts = trial_file.parts
     seals = source.seals()
 
     def small(*arguments):
         monkeypatch.setattr(trial_file, "DETAIL_LIMIT", 10)
         return parts(*arguments)
 
-    monkeypatch.setattr(copying, "parts", small)
+    monkeypatch.setattr(trial_file, "parts", small)
     assert copy(source, local, outcomes=["success"]).damaged == sorted(seals)
 
 
