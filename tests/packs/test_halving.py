@@ -51,7 +51,7 @@ def source_of(spec: SweepSpec, store: Store, origin=ORIGIN) -> HalvingWork:
 
 def train(work: Work, store: Store, strides: int | None = None, origin=ORIGIN) -> bool:
     """Train a pack, to its end or for so many strides; returns whether the end was reached."""
-    run = pack_run.opened(
+    run = pack_run.PackRun(
         work.pack, work.pending, Destination(store, origin, checkpoint_seconds=0.0), segment=work.segment
     )
     while run.progress().phase != "done":
@@ -185,7 +185,7 @@ def test_two_sweeps_that_share_trials_and_run_at_once_have_their_winners(space, 
         for source in sources:
             while sum(each[0] is source for each in running) < 3 and (work := source.next()) is not None:
                 given = Destination(store, ORIGIN, checkpoint_seconds=0.0)
-                running.append((source, work, pack_run.opened(work.pack, work.pending, given, segment=work.segment)))
+                running.append((source, work, pack_run.PackRun(work.pack, work.pending, given, segment=work.segment)))
         source, work, training = rng.choice(running)
         if training.progress().phase == "done" or training.advance().phase == "done":
             running.remove((source, work, training))
@@ -239,7 +239,7 @@ def test_rows_of_a_grid_are_starts_like_others(space, undisturbed, tmp_path):
 
 def _spoil(work: Work, store: Store, until: int, lane: int = 0) -> None:
     """Train a pack whose lane gets infinite weights after so many steps."""
-    run = pack_run.opened(work.pack, work.pending, Destination(store, ORIGIN), segment=work.segment)
+    run = pack_run.PackRun(work.pack, work.pending, Destination(store, ORIGIN), segment=work.segment)
     while run.progress().phase != "done":
         run.advance()
         if run.training.step == until:
