@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pydantic_core import from_json
 
 from sweeper.store.files import DurableFiles, in_threads
-from sweeper.store.schema import SCHEMA_VERSION, evaluated_trial
+from sweeper.store.schema import SCHEMA_VERSION, evaluated_trial, evaluation_file_name
 from sweeper.store.seal import LARGEST_TAIL, DamagedError, EvaluationSeal, proven_whole, sealed, set_aside
 from sweeper.store.store import Store
 from sweeper.store.trial_file import ROW_LIMIT, json_text, spelt_out
@@ -64,11 +64,7 @@ class StoredEvaluation(NamedTuple):
 
 def protocol_id(protocol: Evaluation) -> str:
     """Twenty hexadecimal digits that name a protocol."""
-    return _id_of_text(_protocol_text(protocol))
-
-
-def _protocol_text(protocol: Evaluation) -> str:
-    return json_text(canonical(protocol))
+    return _id_of_text(json_text(canonical(protocol)))
 
 
 def _id_of_text(protocol: str) -> str:
@@ -78,10 +74,17 @@ def _id_of_text(protocol: str) -> str:
 def commit_evaluation(store: Store, result: EvaluationResult) -> None:
     """Publish an evaluation, in place of an earlier one of the same trial and protocol."""
     trial, fingerprint = result.trial, result.provenance.fingerprint(result.trial)
-    seal = _seal(trial, result.protocol, result.network, fingerprint)
+    seal = EvaluationSeal(
+        trial_id=trial_id(trial),
+        task=trial.task.name,
+        baseline=trial.baseline,
+        protocol=protocol_id(result.protocol),
+        network=result.network,
+        fingerprint=fingerprint,
+    )
     row = {
         "trial_id": seal.trial_id,
-        "protocol": _protocol_text(result.protocol),
+        "protocol": json_text(canonical(result.protocol)),
         "metrics": json_text(spelt_out({name: float(value) for name, value in result.metrics.items()})),
         "network": result.network,
         **result.costs,
@@ -100,20 +103,9 @@ def evaluation_file(row: pa.Table, seal: EvaluationSeal) -> bytes:
     return sealed(row, seal, options, first_of_tail="trial_id")
 
 
-def _seal(trial: TrialSpec, protocol: Evaluation, network: str, fingerprint: str | None) -> EvaluationSeal:
-    return EvaluationSeal(
-        trial_id=trial_id(trial),
-        task=trial.task.name,
-        baseline=trial.baseline,
-        protocol=protocol_id(protocol),
-        network=network,
-        fingerprint=fingerprint,
-    )
-
-
 def stored_evaluation(store: Store, trial: TrialSpec, protocol: Evaluation) -> EvaluationSeal | None:
     """The seal of a trial's evaluation by a protocol; None if there is no sound evaluation."""
-    name = _seal(trial, protocol, "0" * 32, None).name
+    name = evaluation_file_name(trial.task.name, trial.baseline, trial_id(trial), protocol_id(protocol))
     data = store.read_bytes(name)
     try:
         return None if data is None else proven_whole(data, EvaluationSeal, name)

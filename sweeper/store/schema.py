@@ -25,9 +25,6 @@ from sweeper.trial.provenance import Provenance
 SCHEMA_VERSION = 1
 """Grows when a column changes its meaning or goes away; a new column that may be null needs no new version."""
 
-RANK: dict[Status, int] = {"failed": 0, "stopped": 1, "finished": 2}
-"""Of two rows of one trial the row of the higher rank stands."""
-
 PARTITION = pa.schema([("task", pa.string()), ("baseline", pa.string())])
 """Columns that are in the name of a file's folder, `task=<t>/baseline=<b>`, and not in the file."""
 

@@ -42,7 +42,6 @@ from sweeper.store.schema import (
     OUTCOMES,
     OUTCOMES_COLUMN,
     PARTITION,
-    RANK,
     SCHEMA_VERSION,
     TRIAL_FILE,
     TRIALS,
@@ -131,14 +130,8 @@ class Store:
     def commit(self, result: TrialResult) -> bool:
         """Publish a trial with its curves, outcomes and network as one file, atomically and durably.
 
-        May be called again for the same trial, from any process, at any time.
-
-        Returns:
-            Whether the file was published; False if there is one that stands.
-
-        Raises:
-            StoreError: the store cannot be written. The trial is then not committed, and other trials are unharmed.
-            ValueError: the network is too large to be kept, or could not be read back.
+        May be called again for the same trial, from any process, at any time. Returns whether the file was published;
+        False if there is one that stands. A network that is too large, or could not be read back, is a `ValueError`.
         """
         seal, data = trial_file.trial_file(result)
         return self._retries.until_done(lambda: self.publish(seal, data))
@@ -233,11 +226,7 @@ class Store:
         return ds.FileSystemDataset(fragments, schema, form, filesystem), list(names)
 
     def network(self, seal: TrialSeal) -> bytes:
-        """The network of a committed trial as a safetensors file; `trial_file.weights_of` reads it.
-
-        Raises:
-            NoNetworkError: the trial has no network, or its file is damaged.
-        """
+        """The network of a committed trial as a safetensors file; a `NoNetworkError` if there is no sound one."""
         if seal.status == "failed":
             raise NoNetworkError("failed, and has no network")
         if seal.network is None:
@@ -298,11 +287,7 @@ def _seals(rows: pa.Table) -> dict[str, TrialSeal]:
 
 
 def local_path(url: str | Path) -> str | None:
-    """The path on this machine that an address means; None for an object store.
-
-    Raises:
-        StoreError: the address is empty, or begins with the home of a user that this machine does not know.
-    """
+    """The path on this machine that an address means; None for an object store."""
     text = str(url)
     if "://" in text and not text.startswith("file://"):
         return None
@@ -333,8 +318,8 @@ def stands(old: TrialSeal, new: TrialSeal) -> bool:
 
     The better status stays, of two that finished the first. A stopped one gives way to one that was trained longer,
     even if that failed in the end: else a sweep that needs the later steps would train them at every start. A failure
-    is replaced by a later one.
+    is replaced by whatever comes later.
     """
     if old.status == "stopped" and new.status != "finished":
         return old.steps >= new.steps
-    return old.status == "finished" or RANK[old.status] > RANK[new.status]
+    return old.status == "finished"
