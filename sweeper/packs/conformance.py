@@ -28,10 +28,8 @@ from sweeper.trial.contracts import (
     ROUNDING,
     Abilities,
     ContractError,
-    Memory,
     Network,
     Outcomes,
-    Past,
     Task,
     attributed,
     broken,
@@ -228,29 +226,26 @@ def _shapes(tree: PyTree) -> str:
     return str(structure.unflatten(forms)).replace("'", "") if forms else "no arrays"
 
 
-def _watched(network: Network, task: Task, method: str) -> "_Watched":
+def _watched(network: Network, task: Task, method: str) -> Any:
     return _Watched(network, task.token_size(), place(task, method))
 
 
+@Network.register
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Watched(Network):
+class _Watched:
     """A network that holds what a task gives it against the sizes that the task has named."""
 
     _network: Network
     _size: int = dataclasses.field(metadata={"static": True})
     _place: str = dataclasses.field(metadata={"static": True})
 
-    @property
-    def depth(self) -> int:
-        return self._network.depth
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_network"], name)
 
     def content(self, tokens: Any) -> Any:
         self._require(tokens)
         return self._network.content(tokens)
-
-    def placed(self, positions: Any) -> Any:
-        return self._network.placed(positions)
 
     def embed(self, tokens: Any, positions: Any = None) -> Any:
         self._require(tokens)
@@ -261,18 +256,6 @@ class _Watched(Network):
         if np.shape(mask) != (count, count):
             raise self._broken("a mask", mask, f"[{count} tokens, {count} tokens]")
         return self._network(tokens, mask, positions)
-
-    def empty_memory(self, tokens: int) -> Memory:
-        return self._network.empty_memory(tokens)
-
-    def step(self, h: Any, past: Past) -> Any:
-        return self._network.step(h, past)
-
-    def polynomial(self) -> Any:
-        return self._network.polynomial()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_network"], name)
 
     def _require(self, tokens: Any) -> int:
         shape = np.shape(tokens)

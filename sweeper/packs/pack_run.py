@@ -233,12 +233,7 @@ class PackRun:
         before = TrialResult(
             trial=self.pack.trials[index],
             status="stopped" if self.stopped else "finished",
-            metrics={},
             curves=lane_curves(self.trainer, self.stacked, self.training, index),
-            outcomes=None,
-            network=None,
-            timings={},
-            error=None,
             provenance=self.destination.provenance,
             pack_id=self.pack_id,
             lanes=self.training.lanes,

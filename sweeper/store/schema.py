@@ -60,20 +60,20 @@ points of every curve by its name. A trial without one of them has null there.
 """
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class TrialResult:
     """The result of a trial, as a worker commits it."""
 
     trial: trial_spec.TrialSpec
-    status: Status  # `finished`, `stopped` or `failed`
-    metrics: Mapping[str, float]  # value by name; the metrics in `METRICS` get a column
-    curves: Sequence[tuple[int, str, float]]  # step, metric and value of every point
+    status: Status
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)  # those in `METRICS` get a column
+    curves: Sequence[tuple[int, str, float]] = ()  # step, metric and value of every point
     # Values by name, one for every evaluation input in order, stored in single precision; None if they are not kept
-    outcomes: Mapping[str, np.ndarray] | None
-    network: Mapping[str, np.ndarray] | None  # the weights of the network by name; None if they are not kept
-    timings: Mapping[str, float]  # value by name, some or all of `TIMINGS`
+    outcomes: Mapping[str, np.ndarray] | None = None
+    network: Mapping[str, np.ndarray] | None = None  # the weights of the network by name; None if they are not kept
+    timings: Mapping[str, float] = dataclasses.field(default_factory=dict)  # some or all of `TIMINGS`
     # For a failed trial: its `kind`, `message` and `step` (None if it failed outside of training)
-    error: Mapping[str, Any] | None
+    error: Mapping[str, Any] | None = None
     provenance: Provenance  # where the result comes from
     pack_id: str
     lanes: int  # number of trials that one program trained at once

@@ -594,8 +594,10 @@ def test_a_file_that_makes_no_sense_costs_itself_and_one_line(local, what, caplo
     data = make(of)
     assert len(data) < 300_000
     place(local, data)
-    assert local.committed() == {OTHER: "finished"}
+    if "utf_8" not in what:  # which only readers of that column see
+        assert local.committed() == {OTHER: "finished"}
     assert local.trials()["trial_id"].to_pylist() == [OTHER]
+    assert local.committed() == {OTHER: "finished"}
     (line,) = [text for record in caplog.records if FINISHED in (text := record.getMessage())]
     assert line.isprintable()
     assert what != "expands to gigabytes" or "too many for a row" in line
