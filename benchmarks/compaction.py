@@ -45,8 +45,9 @@ def fill(store: Store, trials: int, network_bytes: int, first: int = 0) -> None:
         trial = template.model_copy(update={"seed": seed})
         store.commit(
             TrialResult(
-                trial, "finished", {"success": 0.5, "loss": seed / (first + trials)}, curves, outcomes, network,
-                {"steps_done": 2000.0}, None, origin, "0" * 20, 1, "cpu", now, now,
+                trial=trial, status="finished", metrics={"success": 0.5, "loss": seed / (first + trials)},
+                curves=curves, outcomes=outcomes, network=network, timings={"steps_done": 2000.0}, provenance=origin,
+                pack_id="0" * 20, lanes=1, device="cpu", started=now, finished=now,
             )
         )  # fmt: skip
 

@@ -41,7 +41,7 @@ def main(results: str, witness: Path, steps: int) -> None:
     with witness.open("a", buffering=1) as lines:
         if pending:
             destination = pack_run.Destination(store, provenance.capture("chaos"), CHECKPOINT_SECONDS)
-            run = pack_run.opened(pack, pending, destination)
+            run = pack_run.PackRun(pack, pending, destination)
             begun = time.monotonic()
             lines.write(f"start {run.progress().step}\n")
             while (progress := run.advance()).phase != "done":

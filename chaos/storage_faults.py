@@ -166,10 +166,12 @@ def _result(seed: int) -> TrialResult:
     trial = pack.trials(100)[0].model_copy(update={"seed": seed})
     now = datetime.datetime.now(datetime.UTC)
     return TrialResult(
-        trial, "finished", {"success": 0.5}, [(50, "train_loss", 0.5), (100, "train_loss", 0.25)],
-        {"success": np.array([0.25, 0.75], np.float32)},
-        {"weight": np.full(16, seed, np.float32)},
-        {"steps_done": 100.0}, None, _provenance(), "0" * 20, 1, "cpu", now, now,
+        trial=trial, status="finished", metrics={"success": 0.5},
+        curves=[(50, "train_loss", 0.5), (100, "train_loss", 0.25)],
+        outcomes={"success": np.array([0.25, 0.75], np.float32)},
+        network={"weight": np.full(16, seed, np.float32)},
+        timings={"steps_done": 100.0}, provenance=_provenance(), pack_id="0" * 20, lanes=1, device="cpu",
+        started=now, finished=now,
     )  # fmt: skip
 
 

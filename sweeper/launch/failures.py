@@ -45,11 +45,6 @@ def commit_failed(store: Store, provenance: Provenance, work: Work, error: dict[
             result = TrialResult(
                 trial=trial,
                 status="failed",
-                metrics={},
-                curves=[],
-                outcomes=None,
-                network=None,
-                timings={},
                 error=error,
                 provenance=provenance,
                 pack_id=work.pack.pack_id,

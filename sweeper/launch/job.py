@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from typing import ClassVar, NamedTuple
 
 from sweeper.events import SweepPlanned, TrialsLost
-from sweeper.packs import network_evaluation, pack_run
+from sweeper.packs import pack_run
 from sweeper.packs.network_evaluation import EvaluationRun, ProtocolChanges
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
@@ -37,7 +37,7 @@ class WorkKind(abc.ABC):
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
     ) -> PackRun | EvaluationRun:
-        """The run of a pack; `trainer` makes the trainer of a pack in this worker, see also `pack_run.opened`."""
+        """The run of a pack; `trainer` makes the trainer of a pack in this worker, see also `PackRun`."""
 
     @abc.abstractmethod
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
@@ -57,7 +57,7 @@ class Training(WorkKind):
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
     ) -> PackRun:
-        return pack_run.opened(
+        return pack_run.PackRun(
             work.pack,
             work.pending,
             destination,
@@ -93,7 +93,7 @@ class NetworkEvaluation(WorkKind):
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
     ) -> EvaluationRun:
-        return network_evaluation.opened(work, self.changes, destination.store, destination.provenance)
+        return EvaluationRun(work, self.changes, destination.store, destination.provenance)
 
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
         return {}  # the next worker is given all trials, and passes over those that were evaluated

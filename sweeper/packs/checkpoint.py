@@ -33,19 +33,12 @@ def _name(pack_id: str) -> str:
 
 
 class Checkpoint(NamedTuple):
-    """A saved state of a pack.
+    """A saved state of a pack."""
 
-    Attributes:
-        trial_ids: The trial of each lane.
-        fingerprint: Fingerprint of the code that trained the trials; None if unknown.
-        notes: Plain data kept beside the state.
-        leaves: The arrays of the state.
-    """
-
-    trial_ids: tuple[str, ...]
-    fingerprint: str | None
-    notes: dict[str, Any]
-    leaves: list[np.ndarray]
+    trial_ids: tuple[str, ...]  # the trial of each lane
+    fingerprint: str | None  # of the code that trained the trials; None if unknown
+    notes: dict[str, Any]  # plain data kept beside the state
+    leaves: list[np.ndarray]  # the arrays of the state
 
     def state(self, like: Any) -> Any | None:
         """The state as a pytree like `like`; None where structure, shapes or types differ."""
@@ -63,15 +56,9 @@ def save(
     state: Any,
     notes: dict[str, Any],
 ) -> None:
-    """Publish the state of a pack in place of its earlier checkpoint.
+    """Publish the state of a pack, a pytree of arrays, in place of its earlier checkpoint; see `Checkpoint`.
 
-    Args:
-        store: The store that takes the checkpoint.
-        pack_id: Name of the pack as planned.
-        trial_ids: The trial of each lane of the state; these may be only some trials of the pack.
-        fingerprint: Fingerprint of the code that trained the trials.
-        state: A pytree of arrays.
-        notes: Plain data kept beside the state, such as the curves so far.
+    `pack_id` names the pack as planned, of which the lanes may be only some trials.
     """
     leaves = {f"leaf_{index}": np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
     described = {"pack_id": pack_id, "trial_ids": list(trial_ids), "fingerprint": fingerprint, "notes": notes}
@@ -114,15 +101,10 @@ def remove(store: Store, pack_id: str) -> None:
 
 
 def remove_without(store: Store, names: Iterable[str], needed: Callable[[str], bool]) -> list[tuple[str, ...]]:
-    """Delete those of the checkpoints that have no trial that is needed.
+    """Delete those of the files of checkpoints that hold no trial whose id is needed.
 
-    Args:
-        store: The store.
-        names: Files of checkpoints, listed before it was known what is needed: later ones may be of another start.
-        needed: Whether a trial is needed, by its id.
-
-    Returns:
-        The trials of each deleted checkpoint; none of a damaged one.
+    The files are listed before it is known what is needed: later ones may be of another start. Returns the trials of
+    each deleted checkpoint; none of a damaged one.
     """
     removed = []
     for name in names:

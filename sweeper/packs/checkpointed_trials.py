@@ -22,15 +22,8 @@ from sweeper.trial.trial_spec import TrialSpec, trial_id
 def holders(store: Store, trials: Collection[TrialSpec], lanes: int | None) -> dict[str, str]:
     """Id of the checkpoint that is furthest with a trial, by trial id; of no planned trial if the packs are the same.
 
-    Only checkpoints of other packs are read, unless one of them has a planned trial.
-
-    Args:
-        store: Where checkpoints are.
-        trials: The planned trials, as far as they are known.
-        lanes: See `packing.packs`.
-
-    Raises:
-        StoreError: the store cannot be read.
+    The trials are those planned, as far as they are known; for `lanes` see `packing.packs`. Only checkpoints of other
+    packs are read, unless one of them has a planned trial.
     """
     names = set(checkpoint.pack_ids(store))
     if not names:
@@ -52,14 +45,10 @@ def _furthest(store: Store, names: Collection[str]) -> dict[str, str]:
 def continued_checkpoint(
     store: Store, pack: Pack, pending: Collection[str], segment: Segment, fingerprint: str | None
 ) -> tuple[Checkpoint | None, str | None]:
-    """The checkpoint to go on from, and why another checkpoint is refused; either may be None.
+    """The checkpoint from which a planned pack goes on, and why another checkpoint is refused; either may be None.
 
-    Args:
-        store: Where checkpoints are.
-        pack: The pack as planned.
-        pending: Ids of its trials that are not committed yet.
-        segment: What is to be done; no checkpoint of a later step serves a segment that ends before the training.
-        fingerprint: Fingerprint of the code of this process.
+    It must be of the code of this process, whose fingerprint is given, and hold the pending trials. No checkpoint of a
+    later step serves a segment that ends before the training.
     """
     refused = None
     for name in filter(None, (pack.pack_id, segment.parent)):
@@ -75,15 +64,11 @@ def continued_checkpoint(
                 continue
             saved = _part(saved, pack.trial_ids)
         fits = set(pending) <= set(saved.trial_ids) <= set(pack.trial_ids)
-        if fits and (segment.ending == "finish" or saved.notes["step"] <= last_step(pack.trials[0], segment.until)):
+        stride = trainer_of(pack.trials[0]).stride_steps
+        last_step = min(-(-segment.until // stride) * stride, pack.trials[0].steps)  # a segment ends with a stride
+        if fits and (segment.ending == "finish" or saved.notes["step"] <= last_step):
             return saved, None
     return None, refused
-
-
-def last_step(trial: TrialSpec, until: int) -> int:
-    """The step at which a segment of a trial ends: the first end of a stride at or after `until`."""
-    stride = trainer_of(trial).stride_steps
-    return min(-(-until // stride) * stride, trial.steps)
 
 
 def _part(saved: Checkpoint, trial_ids: Collection[str]) -> Checkpoint:
@@ -94,24 +79,15 @@ def _part(saved: Checkpoint, trial_ids: Collection[str]) -> Checkpoint:
 
 
 def unfinished_curves(store: Store, trials: Mapping[str, TrialSpec]) -> dict[str, list[tuple[int, str, float]]]:
-    """Step, name and value of the curve points of the trials that have a checkpoint, by trial id.
-
-    Args:
-        store: The store.
-        trials: The trials that are of interest, by id.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """Step, name and value of the curve points of those of the trials that have a checkpoint, by trial id."""
     curves: dict[str, list[tuple[int, str, float]]] = {}
     for name in checkpoint.pack_ids(store):
         saved = checkpoint.load(store, name)
         if saved is None:
             continue
         wanted = {key: (trials[key], lane) for lane, key in enumerate(saved.trial_ids) if key in trials}
-        if all(
-            makes_sense(saved, trial) for trial in {trainer_of(trial): trial for trial, _ in wanted.values()}.values()
-        ):
+        by_trainer = {trainer_of(trial): trial for trial, _ in wanted.values()}
+        if all(makes_sense(saved, trial) for trial in by_trainer.values()):
             curves |= {key: _points(saved.notes, trial, lane) for key, (trial, lane) in wanted.items()}
     return curves
 

@@ -29,19 +29,13 @@ def encoded(packs: Mapping[Path, Pack]) -> bytes:
 
 
 def compile_programs(trial: TrialSpec, lanes: int) -> None:
-    """Compile what the training and the evaluation of a pack run, in the order in which a worker needs the programs.
-
-    Args:
-        trial: Of the pack.
-        lanes: Number of its trials.
-    """
+    """Compile what the training and the evaluation of a pack run, in the order in which a worker needs the programs."""
     state = trainer_of(trial).prepare(stack([trial] * lanes))
     network = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), state.network)
     evaluation.program(trial, network)
 
 
 def main() -> None:
-    """Read the packs and compile."""
     packs = json.loads(sys.stdin.buffer.readline())
 
     def end_with_the_input() -> None:

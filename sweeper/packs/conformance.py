@@ -7,6 +7,7 @@ tests do both. A mistake is a `ContractError`, with the same message everywhere.
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -27,10 +28,8 @@ from sweeper.trial.contracts import (
     ROUNDING,
     Abilities,
     ContractError,
-    Memory,
     Network,
     Outcomes,
-    Past,
     Task,
     attributed,
     broken,
@@ -55,10 +54,8 @@ INPUTS, SEEDS = 4, 3
 def check_shapes(trials: Iterable[TrialSpec]) -> None:
     """Hold the task, the model and the objective of every trial against their contracts, by shapes.
 
-    Each pair of a task and a model is traced once, with the sizes of its first trial, and so is each objective.
-
-    Raises:
-        ContractError: a method gives what its contract excludes, or raises.
+    Each pair of a task and a model is traced once, with the sizes of its first trial, and so is each objective. A
+    method that gives what its contract excludes, or raises, is a `ContractError`.
     """
     seen: set[tuple[str, ...]] = set()
     with vectorisation.built_for("cpu"):  # to ask which platform this is would start JAX
@@ -126,15 +123,15 @@ def _trace_task(trial: TrialSpec) -> None:
         seeds = task.sample_seeds(key, count)
     check_batch(task, "sample_seeds", seeds, count)
     with attributed(task, "loss"):
-        loss = task.loss(_Watched(network, task, "loss"), _first(inputs), _first(seeds))
+        loss = task.loss(_watched(network, task, "loss"), _first(inputs), _first(seeds))
     check_array(task, "loss", "", loss, np.floating)
     if type(task).losses is not Task.losses:
         with attributed(task, "losses"):
-            losses = task.losses(_Watched(network, task, "losses"), inputs, seeds)
+            losses = task.losses(_watched(network, task, "losses"), inputs, seeds)
         check_array(task, "losses", "", losses, np.floating, input=trial.batch_size, seed=count)
     for name, curve in task.abilities().curves.items():
         with attributed(task, "abilities"):
-            value = curve(_Watched(network, task, "abilities"), inputs, seeds)
+            value = curve(_watched(network, task, "abilities"), inputs, seeds)
         check_array(task, "abilities", f"curves[{name!r}]", value, np.number)
     _trace_outcomes(trial, network)
 
@@ -147,7 +144,7 @@ def _trace_outcomes(trial: TrialSpec, network: Network) -> None:
     count = _another(trial.evaluation.seeds, inputs_count)
     with attributed(task, "outcomes"):
         seeds = task.sample_seeds(jax.random.key(0), count)
-        outcomes = task.outcomes(_Watched(network, task, "outcomes"), inputs, seeds)
+        outcomes = task.outcomes(_watched(network, task, "outcomes"), inputs, seeds)
     evaluation.check_outcomes(trial, outcomes, inputs_count, count)
     if (voting := abilities.voting) is None:
         if outcomes.answers is not None:
@@ -229,32 +226,26 @@ def _shapes(tree: PyTree) -> str:
     return str(structure.unflatten(forms)).replace("'", "") if forms else "no arrays"
 
 
-@jax.tree_util.register_pytree_node_class
-class _Watched(Network):
+def _watched(network: Network, task: Task, method: str) -> Any:
+    return _Watched(network, task.token_size(), place(task, method))
+
+
+@Network.register
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Watched:
     """A network that holds what a task gives it against the sizes that the task has named."""
 
-    def __init__(self, network: Network, task: Task, method: str):
-        self._network, self._size, self._place = network, task.token_size(), place(task, method)
+    _network: Network
+    _size: int = dataclasses.field(metadata={"static": True})
+    _place: str = dataclasses.field(metadata={"static": True})
 
-    def tree_flatten(self) -> tuple[Any, Any]:
-        return (self._network,), (self._size, self._place)
-
-    @classmethod
-    def tree_unflatten(cls, aux: Any, children: Any) -> "_Watched":
-        watched = object.__new__(cls)
-        (watched._network,), (watched._size, watched._place) = children, aux
-        return watched
-
-    @property
-    def depth(self) -> int:
-        return self._network.depth
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_network"], name)
 
     def content(self, tokens: Any) -> Any:
         self._require(tokens)
         return self._network.content(tokens)
-
-    def placed(self, positions: Any) -> Any:
-        return self._network.placed(positions)
 
     def embed(self, tokens: Any, positions: Any = None) -> Any:
         self._require(tokens)
@@ -265,18 +256,6 @@ class _Watched(Network):
         if np.shape(mask) != (count, count):
             raise self._broken("a mask", mask, f"[{count} tokens, {count} tokens]")
         return self._network(tokens, mask, positions)
-
-    def empty_memory(self, tokens: int) -> Memory:
-        return self._network.empty_memory(tokens)
-
-    def step(self, h: Any, past: Past) -> Any:
-        return self._network.step(h, past)
-
-    def polynomial(self) -> Any:
-        return self._network.polynomial()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_network"], name)
 
     def _require(self, tokens: Any) -> int:
         shape = np.shape(tokens)
@@ -296,15 +275,9 @@ class _Watched(Network):
 def check_values(trials: Iterable[TrialSpec], rtol: float = 1e-3, atol: float = 1e-4) -> None:
     """Hold what plug-ins compute with a fresh network against their contracts, on a few pairs.
 
-    A program is compiled for a CPU for each pair of a task and a model, and one for each objective.
-
-    Args:
-        trials: Trials whose methods have the shapes of their contracts.
-        rtol: Relative difference that rounding may make between two ways to compute a number.
-        atol: Absolute difference.
-
-    Raises:
-        ContractError: a value is none that its contract allows, or a program differs in another process.
+    The methods of the trials have the shapes of their contracts. A program is compiled for a CPU for each pair of a
+    task and a model, and one for each objective. Two ways to compute a number may differ by the tolerances. A value
+    that no contract allows, or a program that differs in another process, is a `ContractError`.
     """
     trials, mistake, seen = list(trials), None, set()
     with _tracing_elsewhere(trials) as elsewhere:
@@ -355,11 +328,10 @@ def check_pairs(trial: TrialSpec, rtol: float, atol: float, platform: str = "cpu
     for what, values in {"sampled": outcomes.sampled, "variance": outcomes.variance, **outcomes.measures}.items():
         if values is not None:
             require("outcomes", f" as {what}", values, "finite", np.isfinite(values))
-    for what, values in {"sampled": outcomes.sampled, "variance": outcomes.variance}.items():
-        if values is not None:
-            require("outcomes", f" as {what}", values, "at least 0", values >= -ROUNDING)
-    if outcomes.sampled is not None:
-        require("outcomes", " as sampled", outcomes.sampled, "at most 1", outcomes.sampled <= 1 + ROUNDING)
+            if what in ("sampled", "variance"):
+                require("outcomes", f" as {what}", values, "at least 0", values >= -ROUNDING)
+            if what == "sampled":
+                require("outcomes", " as sampled", values, "at most 1", values <= 1 + ROUNDING)
     if "right" in found and (found["right"] != outcomes.correct).any():
         gives = "correct that differs from what abilities().voting says of its answers"
         raise broken(task, "outcomes", gives, "the same")
@@ -375,12 +347,10 @@ def check_objective(trial: TrialSpec) -> None:
     objective = trial.objective
     losses = jnp.stack([jnp.zeros(trial.batch_size), jnp.ones(trial.batch_size), jnp.arange(trial.batch_size) / 7.0])
     with vectorisation.built_for("cpu"):
-        for what, values in zip(
-            ("value", "gradient"), jax.jit(jax.vmap(_objective, (None, 0)))(trial, losses), strict=True
-        ):
-            if not np.isfinite(values).all():
-                gives = "" if what == "value" else " as its gradient"
-                raise broken(objective, "value", f"{np.asarray(values)[~np.isfinite(values)][0]}{gives}", "finite")
+        found = jax.jit(jax.vmap(_objective, (None, 0)))(trial, losses)
+    for gives, values in zip(("", " as its gradient"), map(np.asarray, found), strict=True):
+        if not np.isfinite(values).all():
+            raise broken(objective, "value", f"{values[~np.isfinite(values)][0]}{gives}", "finite")
 
 
 def _objective(trial: TrialSpec, losses: Any) -> tuple[Any, Any]:
@@ -489,11 +459,7 @@ def _trace_twice() -> None:
 
 
 def probe(trials: Iterable[TrialSpec], code: Code) -> None:
-    """`check_values`, once on this machine for the code of every task, model and objective.
-
-    Raises:
-        ContractError: a contract is broken.
-    """
+    """`check_values`, once on this machine for the code of every task, model and objective."""
     folder = private_folder("conforming")
     kinds = {(each.task.name, each.model.name, each.objective.name): each for each in trials}.values()
     marks = {} if folder is None else {folder / code.fingerprint(trial): trial for trial in kinds}

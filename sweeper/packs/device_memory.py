@@ -53,12 +53,7 @@ A library that finds no memory for its handle says that it is not initialised.
 
 
 class LaneChoice(NamedTuple):
-    """How many lanes are computed at once, and why.
-
-    Attributes:
-        lanes: At least 1.
-        reason: A few words for people.
-    """
+    """How many lanes are computed at once, and why, in a few words for people."""
 
     lanes: int
     reason: str
@@ -71,13 +66,7 @@ def device_bytes() -> int | None:
 
 
 def chosen_lanes(pack: Pack, trainer: Trainer[Any], share: float) -> LaneChoice | None:
-    """The lanes of a pack that fit into the memory of this process's device; None where lanes take turns anyway.
-
-    Args:
-        pack: The pack.
-        trainer: Trains the pack.
-        share: Share of the device that belongs to the pack; other packs may use the rest.
-    """
+    """The lanes of a pack that fit into its share of this process's device; None where lanes take turns anyway."""
     whole = device_bytes()
     if whole is None or len(pack.trials) == 1:
         return None

@@ -19,7 +19,7 @@ import contextlib
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow.compute as pc
@@ -41,23 +41,14 @@ MOST_TIMES = 20
 
 
 class StoredLosses(NamedTuple):
-    """What the store says of a trial.
-
-    Attributes:
-        status: Of its row.
-        losses: See `Halving.losses`.
-    """
+    """Status of a trial's row, and the losses of its curve at the rungs (see `Halving.losses`)."""
 
     status: Status
     losses: tuple[float, ...]
 
 
 def stored_losses(halving: Halving, store: Store, trial_ids: Collection[str]) -> dict[str, StoredLosses]:
-    """Status and losses of those of the trials that have a row, by id.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """Status and losses of those of the trials that have a row, by id."""
     rows = store.trials(trial_ids).select(["trial_id", "status", "steps_done"]).to_pylist()
     points = store.curves([row["trial_id"] for row in rows])
     points = points.filter(pc.field("metric") == "train_loss")
@@ -70,72 +61,10 @@ def stored_losses(halving: Halving, store: Store, trial_ids: Collection[str]) ->
     }
 
 
-@dataclass
-class HalvingState:
-    """What has been read of the trials of a successive halving.
-
-    Attributes:
-        halving: The rules of the successive halving.
-        store: Where rows and checkpoints are.
-        planned: The trials by id.
-        fingerprint: Fingerprint of the code of this start, for a trial; checkpoints of other code do not count.
-        rows: Status and losses of the trials with a row that counts.
-        losses: The losses of trials at the rungs, see `Halving.losses`.
-        holders: Id of the pack whose checkpoint holds a trial, by trial.
-    """
-
-    halving: Halving
-    store: Store
-    planned: Mapping[str, TrialSpec]
-    fingerprint: Callable[[TrialSpec], str | None]
-    rows: dict[str, StoredLosses] = field(default_factory=dict)
-    losses: dict[str, tuple[float, ...]] = field(default_factory=lambda: defaultdict(tuple))
-    holders: dict[str, str] = field(default_factory=dict)
-
-    def read_rows(self, trial_ids: Collection[str]) -> None:
-        """Take the status and the losses of trials from their rows and curves.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
-        for key, stored in stored_losses(self.halving, self.store, trial_ids).items():
-            self.rows[key] = stored
-            self._learn(key, stored.losses)
-
-    def read_checkpoint(self, pack_id: str) -> None:
-        """Take the losses of trials from a checkpoint, if they are trials of the sweep and the code is the same.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
-        saved = checkpoint.load(self.store, pack_id)
-        first = None if saved is None else self.planned.get(saved.trial_ids[0])
-        if saved is None or first is None or saved.fingerprint != self.fingerprint(first):
-            return
-        if not makes_sense(saved, first):
-            return
-        training = restored(None, saved.notes)
-        for lane, key in enumerate(saved.trial_ids):
-            if key in self.planned:
-                curves = lane_curves(trainer_of(first), first, training, lane)
-                points = [(step, value) for step, name, value in curves if name == "train_loss"]
-                losses = self.halving.losses(points, training.lane_steps[lane])
-                if self._learn(key, losses) or key not in self.holders:
-                    self.holders[key] = pack_id
-
-    def _learn(self, key: str, losses: tuple[float, ...]) -> bool:
-        """Take the losses of a trial at the rungs; returns whether these are news."""
-        news = len(losses) > len(self.losses[key])
-        if news:
-            self.losses[key] = losses
-        return news
-
-
 class HalvingWork(WorkSource):
-    """The work of a successive halving.
+    """The work of a successive halving; `searches` has the ids of the trials of each search, in order of their seeds.
 
-    Attributes:
-        searches: Ids of the trials of each search, in the order of their seeds.
+    The work follows from rows, curves and checkpoints, which are read; nothing is written.
     """
 
     def __init__(
@@ -147,31 +76,26 @@ class HalvingWork(WorkSource):
         done: frozenset[Status],
         fingerprint: Callable[[TrialSpec], str | None],
     ):
-        """The work that follows from rows, curves and checkpoints, which are read; nothing is written.
-
-        Args:
-            spec: The space.
-            halving: How its trials compete.
-            store: Where rows and checkpoints are.
-            committed: Status of every committed trial at the start.
-            done: See `plan.done_statuses`.
-            fingerprint: Fingerprint of the code of this start, for a trial; checkpoints of other code do not count.
+        """For `committed` and `done` see `plan.plan`. Checkpoints of another fingerprint than a trial's do not count.
 
         Raises:
             SearchSpaceError: a rung is before the first point of a training curve, or not before the end of a training.
             StoreError: the store cannot be read.
         """
         super().__init__(done)
+        self._halving, self._rungs, self._store, self._fingerprint = halving, halving.rungs, store, fingerprint
         expansion = spec.expand()
         self.settings, self.left_out = expansion.settings, Counter(expansion.left_out)
         searches = halving.searches(expansion.trials)
         self.searches = [tuple(map(trial_id, starts)) for starts in searches]
         self.planned = {trial_id(trial): trial for starts in searches for trial in starts}
         _refuse_rungs_outside(spec, halving.rungs, self.planned.values())
-        self._state, self._rungs = HalvingState(halving, store, self.planned, fingerprint), halving.rungs
-        self._state.read_rows([key for key in self.planned if committed.get(key) in done])
+        self._rows: dict[str, StoredLosses] = {}  # of the trials with a row that counts
+        self._losses: dict[str, tuple[float, ...]] = defaultdict(tuple)  # of trials at the rungs, see `Halving.losses`
+        self._holders: dict[str, str] = {}  # by trial the id of the pack whose checkpoint holds it
+        self._read_rows([key for key in self.planned if committed.get(key) in done])
         for pack_id in checkpoint.pack_ids(store):
-            self._state.read_checkpoint(pack_id)
+            self._read_checkpoint(pack_id)
         cut = (pack for starts in searches for pack in packs(starts, spec.pack_lanes))
         self._pack = {key: number for number, pack in enumerate(cut) for key in pack.trial_ids}
         self._open: dict[str, Work] = {}
@@ -179,6 +103,36 @@ class HalvingWork(WorkSource):
         self._under_way: set[tuple[str, Segment]] = set()
         self.steps = sum(self._segments())
         self._advance()
+
+    def _read_rows(self, trial_ids: Collection[str]) -> None:
+        """Take the status and the losses of trials from their rows and curves."""
+        for key, stored in stored_losses(self._halving, self._store, trial_ids).items():
+            self._rows[key] = stored
+            self._learn(key, stored.losses)
+
+    def _read_checkpoint(self, pack_id: str) -> None:
+        """Take the losses of trials from a checkpoint, if they are trials of the sweep and the code is the same."""
+        saved = checkpoint.load(self._store, pack_id)
+        first = None if saved is None else self.planned.get(saved.trial_ids[0])
+        if saved is None or first is None or saved.fingerprint != self._fingerprint(first):
+            return
+        if not makes_sense(saved, first):
+            return
+        training = restored(None, saved.notes)
+        for lane, key in enumerate(saved.trial_ids):
+            if key in self.planned:
+                curves = lane_curves(trainer_of(first), first, training, lane)
+                points = [(step, value) for step, name, value in curves if name == "train_loss"]
+                losses = self._halving.losses(points, training.lane_steps[lane])
+                if self._learn(key, losses) or key not in self._holders:
+                    self._holders[key] = pack_id
+
+    def _learn(self, key: str, losses: tuple[float, ...]) -> bool:
+        """Take the losses of a trial at the rungs; returns whether these are news."""
+        news = len(losses) > len(self._losses[key])
+        if news:
+            self._losses[key] = losses
+        return news
 
     @property
     def exhausted(self) -> bool:
@@ -189,8 +143,8 @@ class HalvingWork(WorkSource):
         if work is None:
             return
         with contextlib.suppress(OSError, StoreError):  # then the next start reads the pack's trials from the store
-            self._state.read_rows(work.pack.trial_ids)
-            self._state.read_checkpoint(pack_id)
+            self._read_rows(work.pack.trial_ids)
+            self._read_checkpoint(pack_id)
             if whole and work.segment is not None:
                 segment = replace(work.segment, parent=None)
                 self._under_way -= {(key, segment) for key in work.pack.trial_ids}
@@ -199,7 +153,7 @@ class HalvingWork(WorkSource):
     @property
     def held_up(self) -> tuple[str, ...]:
         due = {key for search in self.searches for keys, _ in self._due(search) for key in keys}
-        return tuple(key for key in self.planned if key in due or key not in self._state.rows)
+        return tuple(key for key in self.planned if key in due or key not in self._rows)
 
     def expected(self, pending: Collection[str]) -> list[TrialSpec]:
         trials = []
@@ -227,9 +181,9 @@ class HalvingWork(WorkSource):
 
     def _due(self, search: Sequence[str]) -> list[tuple[list[str], Segment]]:
         """The work of a search, as far as its rungs are decided; trials that go on stand first."""
-        rows = self._state.rows
+        rows = self._rows
         failed = [key for key in search if key in rows and rows[key].status == "failed"]
-        now = self._state.halving.decided(search, self._state.losses, failed)
+        now = self._halving.decided(search, self._losses, failed)
         stops = [
             ([key for key in losers if not self._ends(key, number)], Segment(self._rungs[number].steps, "stop"))
             for number, losers in enumerate(now.stopped)
@@ -241,7 +195,7 @@ class HalvingWork(WorkSource):
 
     def _ends(self, key: str, number: int) -> bool:
         """Whether the row of a trial has its loss at a rung, so that the trial may be stopped there."""
-        row = self._state.rows.get(key)
+        row = self._rows.get(key)
         return row is not None and (row.status != "stopped" or len(row.losses) > number)
 
     def _hand_out(self, keys: Iterable[str], segment: Segment) -> None:
@@ -252,7 +206,7 @@ class HalvingWork(WorkSource):
             if given not in self._under_way and self._given[given] < MOST_TIMES:
                 self._under_way.add(given)
                 self._given[given] += 1
-                parts[self._pack[key], self._state.holders.get(key)].append(key)
+                parts[self._pack[key], self._holders.get(key)].append(key)
         for (_, parent), names in parts.items():
             pack = Pack(tuple(self.planned[key] for key in sorted(names, key=lambda key: self.planned[key].seed)))
             work = Work(pack, pack.trial_ids, replace(segment, parent=parent))
@@ -262,9 +216,9 @@ class HalvingWork(WorkSource):
     def _segments(self) -> Iterator[int]:
         """Last steps of the segments that this process may hand out, one for each trial of a segment."""
         for search in self.searches:
-            alive, rows = len(search), sum(key in self._state.rows for key in search)
+            alive, rows = len(search), sum(key in self._rows for key in search)
             for number, rung in enumerate(self._rungs):
-                reached = sum(len(self._state.losses[key]) > number for key in search)
+                reached = sum(len(self._losses[key]) > number for key in search)
                 yield from [rung.steps] * max(alive - reached, 0)
                 stopped, alive = max(alive - rung.keep, 0), min(rung.keep, alive)
                 yield from [rung.steps] * max(stopped - rows, 0)

@@ -25,13 +25,10 @@ from sweeper.trial.trial_spec import TrialSpec
 
 
 def lane_result(row: TrialResult, training: PackTraining, index: int) -> TrialResult:
-    """The row with metrics, outcomes, network and timings, or as that of a failed trial.
+    """The row of the lane `index` with metrics, outcomes, network and timings, or as that of a failed trial.
 
-    Args:
-        row: What is known of the lane before the evaluation; its status is for a trial whose weights and metrics are
-            finite. The last point of its training curve becomes a metric.
-        training: The training of the pack.
-        index: The lane.
+    The given row has what is known before the evaluation. Its status is for a trial whose weights and metrics are
+    finite, and the last point of its training curve becomes a metric.
     """
     state, trial = training.state, row.trial
     if failure := int(np.asarray(state.failure)[index]):

@@ -46,24 +46,14 @@ class ProtocolError(UserError, ValueError):
 
 
 class ProtocolChanges(NamedTuple):
-    """Changes of the protocols of trials.
+    """Changes of the protocols of trials; None leaves the trial's own value."""
 
-    Attributes:
-        seeds: Number of seeds r of the evaluation; None for the trial's own number.
-        votes: Group sizes of the votes; None for the trial's own sizes.
-        exhaustive: Whether every seed r is taken; None for what the trial says.
-    """
-
-    seeds: int | None = None
-    votes: tuple[int, ...] | None = None
-    exhaustive: bool | None = None
+    seeds: int | None = None  # number of seeds r of the evaluation
+    votes: tuple[int, ...] | None = None  # group sizes of the votes
+    exhaustive: bool | None = None  # whether every seed r is taken
 
     def of(self, trial: TrialSpec) -> Evaluation:
-        """The protocol by which a trial is evaluated.
-
-        Raises:
-            ProtocolError: the changes do not fit the rest of the trial's protocol.
-        """
+        """The protocol of a trial; a `ProtocolError` if the changes do not fit the rest of its own protocol."""
         changes = {name: value for name, value in self._asdict().items() if value is not None}
         if self.seeds is not None:
             changes["exhaustive"] = False
@@ -78,19 +68,12 @@ class ProtocolChanges(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """An evaluation held against a store.
+    """An evaluation held against a store."""
 
-    Attributes:
-        plan: The trials with a network, in packs; a trial is done when it has an evaluation.
-        other_code: Ids of trials whose evaluation was made by other code than this, and counts as done.
-        other_networks: Ids of trials whose network was trained by other code than this.
-        left_out: Why trials cannot be evaluated: the number of trials by reason.
-    """
-
-    plan: Plan
-    other_code: tuple[str, ...]
-    other_networks: tuple[str, ...]
-    left_out: Mapping[str, int]
+    plan: Plan  # the trials with a network, in packs; a trial is done when it has an evaluation
+    other_code: tuple[str, ...]  # trials whose evaluation is by other code than this, and counts as done
+    other_networks: tuple[str, ...]  # trials whose network was trained by other code than this
+    left_out: Mapping[str, int]  # why trials cannot be evaluated: their number by reason
 
 
 def evaluation_plan(
@@ -101,15 +84,7 @@ def evaluation_plan(
     lanes: int | None,
     recompute_other_code: bool,
 ) -> EvaluationPlan:
-    """The plan of the pending evaluations.
-
-    Args:
-        store: The store with the networks, which also takes the evaluations.
-        trial_ids: The chosen trials.
-        changes: Changes of their protocols.
-        code: Digests of the code of this process.
-        lanes: See `packing.packs`.
-        recompute_other_code: Whether evaluations by other code are made again.
+    """The plan of the pending evaluations of the chosen trials by changed protocols; for `lanes` see `packing.packs`.
 
     Raises:
         ProtocolError: the protocol makes no sense for a trial.
@@ -156,31 +131,23 @@ def _without_network(seal: TrialSeal) -> str | None:
 
 @dataclass
 class EvaluationRun:
-    """Evaluates and commits the pending trials of a pack.
-
-    Attributes:
-        work: The pack, and its trials without an evaluation.
-        changes: Changes of their protocols.
-        store: The store with the networks, which also takes the evaluations.
-        provenance: The origin, in the row of every evaluation.
-        left: Ids of the trials not yet evaluated.
-        rows: Status of every trial that this run has evaluated, by id.
-        refused_checkpoint: Always None, because evaluations have no checkpoints.
-    """
+    """Evaluates the pending trials of a pack by changed protocols, and commits each; `provenance` is in every row."""
 
     work: Work
     changes: ProtocolChanges
     store: Store
     provenance: Provenance
-    left: list[str]
-    rows: dict[str, Status] = field(default_factory=dict)
-    refused_checkpoint: None = None
+    rows: dict[str, Status] = field(default_factory=dict)  # status of every trial that this run has evaluated, by id
+    refused_checkpoint: None = None  # evaluations have no checkpoints
+
+    def __post_init__(self) -> None:
+        self.left = list(self.work.pending)
 
     def advance(self) -> PackProgressed:
         """Evaluate and commit one trial. A trial that has lost its network is passed over."""
         if self.left:
             key = self.left.pop(0)
-            trial = next(trial for trial, name in self._lanes() if name == key)
+            trial = self.work.pack.trials[self.work.pack.trial_ids.index(key)]
             if self._evaluated(key, trial):
                 self.rows[key] = "finished"
         return self.progress()
@@ -204,9 +171,6 @@ class EvaluationRun:
 
     def stop_early(self) -> None:
         """Does nothing: early stopping compares trainings, not evaluations."""
-
-    def _lanes(self) -> list[tuple[TrialSpec, str]]:
-        return list(zip(self.work.pack.trials, self.work.pack.trial_ids, strict=True))
 
     def _evaluated(self, key: str, trial: TrialSpec) -> bool:
         """Whether the trial has an evaluation now."""
@@ -242,8 +206,3 @@ class EvaluationRun:
         )
         commit_evaluation(self.store, result)
         return True
-
-
-def opened(work: Work, changes: ProtocolChanges, store: Store, provenance: Provenance) -> EvaluationRun:
-    """The evaluation of a pack."""
-    return EvaluationRun(work, changes, store, provenance, list(work.pending))

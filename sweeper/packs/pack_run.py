@@ -29,11 +29,10 @@ import numpy as np
 
 from sweeper.events import PackProgressed
 from sweeper.packs import checkpoint, device_memory
-from sweeper.packs.checkpoint import Checkpoint
 from sweeper.packs.checkpointed_trials import continued_checkpoint
 from sweeper.packs.device_memory import LaneChoice, chosen_lanes, halved, out_of_memory
 from sweeper.packs.lane_result import lane_result, mean_metric
-from sweeper.packs.pack_training import PackTraining, after_stride, begun, lane_curves
+from sweeper.packs.pack_training import after_stride, begun, lane_curves
 from sweeper.packs.packing import Pack, stack
 from sweeper.packs.plan import Segment
 from sweeper.space.early_stopping import TRAIN_LOSS, EarlyStopping
@@ -42,28 +41,19 @@ from sweeper.store.store import Status, Store, StoreError, TrialResult
 from sweeper.training.trainer import Trainer
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.provenance import Provenance
-from sweeper.trial.trial_spec import TrialSpec
 
 logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
 class Destination:
-    """Where rows and checkpoints go, and what is kept.
-
-    Attributes:
-        store: The results store.
-        provenance: The origin, in every row.
-        checkpoint_seconds: Longest training time that the death of a worker may cost.
-        outcomes: Whether the outcome of every evaluation input is stored too.
-        networks: Whether the weights of the network are stored too.
-    """
+    """Where rows and checkpoints go, and what is kept."""
 
     store: Store
-    provenance: Provenance
-    checkpoint_seconds: float = 60.0
-    outcomes: bool = True
-    networks: bool = True
+    provenance: Provenance  # the origin, in every row
+    checkpoint_seconds: float = 60.0  # longest training time that the death of a worker may cost
+    outcomes: bool = True  # whether the outcome of every evaluation input is stored too
+    networks: bool = True  # whether the weights of the network are stored too
 
     @classmethod
     def of(cls, store: Store, provenance: Provenance, resources: Resources) -> "Destination":
@@ -71,49 +61,51 @@ class Destination:
         return cls(store, provenance, resources.checkpoint_seconds, resources.outcomes, resources.networks)
 
 
-@dataclasses.dataclass
 class PackRun:
-    """Trains, evaluates and commits the pending trials of a pack; made by `opened`.
+    """Trains, evaluates and commits the pending trials of a pack, from its checkpoint if the checkpoint fits."""
 
-    Attributes:
-        pack_id: Id of the pack as planned.
-        pack: The trials of the lanes.
-        stacked: These trials, stacked along the lane axis.
-        trainer: Trains them.
-        destination: Where results and checkpoints go.
-        training: Where the training stands.
-        pending: Lanes that have no row yet.
-        began: Time at which this run began.
-        rows: Status of every trial that this run has committed, by id.
-        segment: The part of the training that is to be done.
-        stopped: Whether the training ended before its last step, by `stop_early` or by the segment.
-        saved_step: Step of the latest checkpoint.
-        saved_at: Monotonic time of the latest checkpoint.
-        refused_checkpoint: Why the run did not continue its checkpoint, in a few words; None if nothing was refused.
-        continued: The checkpoint from which the run began.
-        lane_choice: How many lanes are trained at once and why, if this run has chosen that.
-        early_stopping: Says what is evaluated while the pack trains, and how often; None for no evaluation.
-        evaluated: Step and value of the latest of these evaluations.
-    """
+    def __init__(
+        self,
+        pack: Pack,
+        pending: Collection[str],
+        destination: Destination,
+        trainer: Trainer | None = None,
+        segment: Segment | None = None,
+        device_share: float | None = None,
+        early_stopping: EarlyStopping | None = None,
+    ) -> None:
+        """Begin with the pack as planned and the ids of its trials that are not committed yet.
 
-    pack_id: str
-    pack: Pack
-    stacked: TrialSpec
-    trainer: Trainer
-    destination: Destination
-    training: PackTraining
-    pending: list[int]
-    began: datetime.datetime
-    saved_step: int
-    saved_at: float
-    segment: Segment
-    rows: dict[str, Status] = dataclasses.field(default_factory=dict)
-    stopped: bool = False
-    refused_checkpoint: str | None = None
-    continued: Checkpoint | None = None
-    lane_choice: LaneChoice | None = None
-    early_stopping: EarlyStopping | None = None
-    evaluated: tuple[int, float] | None = None
+        The trainer is by default that of the pack's optimiser, which needs this process alone, and the segment all of
+        the training. Of an accelerator a share belongs to the pack, and as many lanes are trained at once as fit into
+        this share of the memory; without one all lanes are, as on a CPU. What `early_stopping` names is evaluated while
+        the pack trains; the caller decides what follows.
+        """
+        device_memory.forget_peak()
+        self.pack_id, self.destination, self.early_stopping = pack.pack_id, destination, early_stopping
+        self.segment = segment or Segment(pack.trials[0].steps, "finish")
+        # The checkpoint from which the run begins, and why another was not continued, in a few words
+        self.continued, self.refused_checkpoint = continued_checkpoint(
+            destination.store, pack, pending, self.segment, destination.provenance.fingerprint(pack.trials[0])
+        )
+        saved = self.continued
+        self.pack = pack.part(pending if saved is None else saved.trial_ids)  # the trials of the lanes
+        self.stacked, self.trainer = stack(self.pack.trials), trainer or trainer_of(self.pack.trials[0])
+        self.training = begun(self.trainer, self.stacked, saved)
+        self.lane_choice: LaneChoice | None = None  # how many lanes are trained at once and why, if the run chose that
+        if device_share is not None and self.training.step == 0:
+            self.lane_choice = chosen_lanes(self.pack, self.trainer, device_share)
+            if self.lane_choice is not None:
+                self.training = dataclasses.replace(self.training, lanes=self.lane_choice.lanes)
+        # Lanes that have no row yet
+        self.pending = [index for index, name in enumerate(self.pack.trial_ids) if name in pending]
+        self.rows: dict[str, Status] = {}  # status of every trial that this run has committed, by id
+        self.began = datetime.datetime.now(datetime.UTC)
+        self.saved_step, self.saved_at = self.training.step, time.monotonic()  # of the latest checkpoint
+        self.stopped = False  # whether the training ended before its last step, by `stop_early` or by the segment
+        self.evaluated: tuple[int, float] | None = None  # step and value of the latest evaluation for early stopping
+        if self.training.step >= self.segment.until:
+            self._end_segment()  # an earlier run died between the last step and the first commit
 
     @property
     def fingerprint(self) -> str | None:
@@ -183,11 +175,7 @@ class PackRun:
         self.evaluated = step, value
 
     def _end_segment(self) -> None:
-        """What is to be done at the last step of the segment, apart from evaluations.
-
-        Raises:
-            StoreError: the segment ends with a checkpoint, and the store cannot be written.
-        """
+        """Do what is due at the last step of the segment, apart from evaluations."""
         match self.segment.ending:
             case "pause":
                 self._save()
@@ -245,12 +233,7 @@ class PackRun:
         before = TrialResult(
             trial=self.pack.trials[index],
             status="stopped" if self.stopped else "finished",
-            metrics={},
             curves=lane_curves(self.trainer, self.stacked, self.training, index),
-            outcomes=None,
-            network=None,
-            timings={},
-            error=None,
             provenance=self.destination.provenance,
             pack_id=self.pack_id,
             lanes=self.training.lanes,
@@ -269,62 +252,9 @@ class PackRun:
         self.rows[self.pack.trial_ids[index]] = row.status
 
 
-def opened(
-    pack: Pack,
-    pending: Collection[str],
-    destination: Destination,
-    trainer: Trainer | None = None,
-    segment: Segment | None = None,
-    device_share: float | None = None,
-    early_stopping: EarlyStopping | None = None,
-) -> PackRun:
-    """The run of a pack, from its checkpoint if the checkpoint fits.
-
-    Args:
-        pack: The pack as planned.
-        pending: Ids of its trials that are not committed yet.
-        destination: Where results and checkpoints go.
-        trainer: Trains the pack; by default the trainer of its optimiser, which needs this process alone.
-        segment: The part of the training that is to be done; by default all of it.
-        device_share: Share of an accelerator that belongs to the pack; as many lanes are trained at once as fit into
-            this share of its memory. None trains all lanes at once, as on a CPU.
-        early_stopping: What is evaluated while the pack trains; the caller decides what follows.
-    """
-    device_memory.forget_peak()
-    segment = segment or Segment(pack.trials[0].steps, "finish")
-    saved, refused = continued_checkpoint(
-        destination.store, pack, pending, segment, destination.provenance.fingerprint(pack.trials[0])
-    )
-    lanes = pack.part(pending if saved is None else saved.trial_ids)
-    stacked, trainer = stack(lanes.trials), trainer or trainer_of(lanes.trials[0])
-    training, choice = begun(trainer, stacked, saved), None
-    if device_share is not None and training.step == 0 and (choice := chosen_lanes(lanes, trainer, device_share)):
-        training = dataclasses.replace(training, lanes=choice.lanes)
-    run = PackRun(
-        pack_id=pack.pack_id,
-        pack=lanes,
-        stacked=stacked,
-        trainer=trainer,
-        destination=destination,
-        training=training,
-        pending=[index for index, name in enumerate(lanes.trial_ids) if name in pending],
-        began=datetime.datetime.now(datetime.UTC),
-        saved_step=training.step,
-        saved_at=time.monotonic(),
-        segment=segment,
-        refused_checkpoint=refused,
-        continued=saved,
-        lane_choice=choice,
-        early_stopping=early_stopping,
-    )
-    if training.step >= segment.until:
-        run._end_segment()  # an earlier run died between the last step and the first commit
-    return run
-
-
 def run_pack(pack: Pack, destination: Destination) -> PackProgressed:
     """Run a whole pack in this process and commit every trial of it."""
-    run = opened(pack, pack.trial_ids, destination)
+    run = PackRun(pack, pack.trial_ids, destination)
     while (progress := run.advance()).phase != "done":
         pass
     return progress

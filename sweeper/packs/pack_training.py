@@ -31,25 +31,15 @@ Point = list[list[float]]
 
 @dataclasses.dataclass(frozen=True)
 class PackTraining:
-    """The state of the training of a pack between two strides.
+    """The state of the training of a pack between two strides."""
 
-    Attributes:
-        state: The trainer's state, with a leading lane axis.
-        step: Steps done. If every lane has failed, the steps of the trial, because nothing is left to train.
-        curves: The points of the training curves so far.
-        strides: Means over each stride since the last point.
-        seconds: `train_seconds`, `compile_seconds` and `cpu_seconds` of the whole pack so far.
-        lane_steps: Steps done of each lane, fewer than `step` where a lane has failed.
-        lanes: Lanes that one call of the trainer's program trains, at most all.
-    """
-
-    state: TrainerState
-    step: int
-    curves: list[Point]
-    strides: list[Point]
-    seconds: dict[str, float]
-    lane_steps: list[int]
-    lanes: int
+    state: TrainerState  # the trainer's state, with a leading lane axis
+    step: int  # steps done; if every lane has failed, the steps of the trial, because nothing is left to train
+    curves: list[Point]  # the points of the training curves so far
+    strides: list[Point]  # means over each stride since the last point
+    seconds: dict[str, float]  # `train_seconds`, `compile_seconds` and `cpu_seconds` of the whole pack so far
+    lane_steps: list[int]  # steps done of each lane, fewer than `step` where a lane has failed
+    lanes: int  # lanes that one call of the trainer's program trains, at most all
 
     def notes(self) -> dict[str, Any]:
         """Everything but the trainer's state, as plain data."""
@@ -153,12 +143,7 @@ def curve_window(trainer: Trainer[Any], trials: TrialSpec) -> int:
 
 
 def notes_of_lanes(notes: Mapping[str, Any], lanes: Sequence[int]) -> dict[str, Any]:
-    """The `PackTraining.notes` of some lanes, with their share of the time.
-
-    Args:
-        notes: Of all lanes.
-        lanes: Indices of the lanes.
-    """
+    """The part of all lanes' `PackTraining.notes` that belongs to some lanes, with their share of the time."""
     share = len(lanes) / len(notes["lane_steps"])
 
     def part(points: Iterable[Point]) -> list[Point]:

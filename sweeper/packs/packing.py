@@ -61,13 +61,10 @@ def cells(trials: Iterable[TrialSpec]) -> list[list[TrialSpec]]:
 
 
 def packs(trials: Iterable[TrialSpec], lanes: int | None, holders: Mapping[str, str] | None = None) -> list[Pack]:
-    """The trials cut into packs, in order of first appearance.
+    """The distinct trials cut into packs, in order of first appearance.
 
-    Args:
-        trials: Distinct trials.
-        lanes: Largest number of trials in a pack, which may then mix settings of one structure. None packs the training
-            seeds of one setting.
-        holders: What trials are held by, by id; a pack has trials of one holder, or of none.
+    A pack has at most `lanes` trials, and may then mix settings of one structure; None packs the training seeds of one
+    setting. All trials of a pack have one holder (by trial id), or none.
     """
     groups: dict[Any, list[TrialSpec]] = defaultdict(list)
     for trial in trials:

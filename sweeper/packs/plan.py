@@ -24,32 +24,23 @@ from sweeper.trial.trial_spec import TrialSpec, trial_id
 class Segment:
     """A part of the training of a pack, for a search that compares trials while they train.
 
-    Attributes:
-        until: Training steps at its end, which is the first end of a stride at or after this step.
-        ending: What happens there. `pause` leaves a checkpoint and no rows, apart from those of trials that failed.
-            `stop` evaluates and commits the trials, as `stopped`. `finish` is for the last step of a trial.
-        parent: Id of the pack whose checkpoint has these trials among others. The training goes on from there, unless
-            the pack has a checkpoint of its own.
+    `pause` leaves a checkpoint and no rows, apart from those of trials that failed. `stop` evaluates and commits the
+    trials, as `stopped`. `finish` is for the last step of a trial.
     """
 
-    until: int
+    until: int  # training steps at its end, which is the first end of a stride at or after this step
     ending: Literal["pause", "stop", "finish"]
+    # Id of the pack whose checkpoint, with these trials among others, is continued unless the pack has its own
     parent: str | None = None
 
 
 @dataclass(frozen=True)
 class Work:
-    """A pack, and the ids of its pending trials.
-
-    Attributes:
-        pack: The pack.
-        pending: Ids of its trials that have no committed row yet.
-        segment: The part of the training to do; None for the whole training.
-    """
+    """A pack, and the ids of its trials that have no committed row yet."""
 
     pack: Pack
     pending: tuple[str, ...]
-    segment: Segment | None = None
+    segment: Segment | None = None  # the part of the training to do; None for the whole training
 
     @property
     def until(self) -> int:
@@ -64,39 +55,20 @@ class Work:
 
 @dataclass(frozen=True)
 class Plan:
-    """A sweep whose trials are known, held against a store.
+    """A sweep whose trials are known, held against a store."""
 
-    Attributes:
-        trials: All trials by id, in order.
-        committed: The trials that are done, with their status.
-        cells: Number of different structures, each compiled once.
-        packs: Number of packs of all trials.
-        work: The packs with pending trials.
-        done: Statuses of rows whose trials need not run.
-    """
-
-    trials: dict[str, TrialSpec]
-    committed: Mapping[str, Status]
-    cells: int
-    packs: int
-    work: tuple[Work, ...]
-    done: frozenset[Status]
+    trials: dict[str, TrialSpec]  # all trials by id, in order
+    committed: Mapping[str, Status]  # status of the trials that are done
+    cells: int  # number of different structures, each compiled once
+    packs: int  # number of packs of all trials
+    work: tuple[Work, ...]  # the packs with pending trials
+    done: frozenset[Status]  # statuses of rows whose trials need not run
 
 
 def done_statuses(early_stopping: bool, retry_failed: bool) -> frozenset[Status]:
-    """The statuses of rows whose trials need not run.
-
-    Args:
-        early_stopping: Whether the sweep stops trials early. In any other sweep a stopped trial is trained to its last
-            step.
-        retry_failed: Whether failed trials are run again.
-    """
-    done: set[Status] = {"finished"}
-    if early_stopping:
-        done.add("stopped")
-    if not retry_failed:
-        done.add("failed")
-    return frozenset(done)
+    """The statuses of rows whose trials need not run; a stopped trial is done in a sweep that stops trials early."""
+    done: dict[Status, bool] = {"finished": True, "stopped": early_stopping, "failed": not retry_failed}
+    return frozenset(status for status, is_done in done.items() if is_done)
 
 
 def plan(
@@ -106,14 +78,9 @@ def plan(
     done: frozenset[Status],
     holders: Mapping[str, str] | None = None,
 ) -> Plan:
-    """The planned trials minus those that are done.
+    """The planned trials minus those that are done, whose status in the store (`committed`) is one of `done`.
 
-    Args:
-        trials: The planned trials.
-        lanes: See `packing.packs`.
-        committed: Status of every row in the store.
-        done: See `done_statuses`.
-        holders: See `checkpointed_trials.holders`.
+    For `lanes` see `packing.packs`, for `holders` `checkpointed_trials.holders`.
     """
     planned = {trial_id(trial): trial for trial in trials}
     settled: dict[str, Status] = {key: status for key, status in committed.items() if key in planned and status in done}
@@ -139,26 +106,16 @@ def _work(pack: Pack, pending: tuple[str, ...], holders: Mapping[str, str]) -> W
 
 
 class WorkSource(abc.ABC):
-    """Hands out work in order, and learns when a pack has ended.
-
-    Attributes:
-        done: Statuses of rows whose trials need not run.
-        planned: All trials known so far by id, committed ones included.
-        steps: Training steps of all trials that were pending, together.
-        impossible: For each setting that cannot be trained, a message that says why.
-        settings: Number of settings so far, those that are left out included.
-        left_out: How many of them each condition of the space leaves out.
-        grown: Called when more trials are planned, before they are handed out.
-    """
+    """Hands out work in order, and learns when a pack has ended."""
 
     def __init__(self, done: frozenset[Status]) -> None:
-        self.done = done
-        self.planned: dict[str, TrialSpec] = {}
-        self.steps = 0
-        self.impossible: list[str] = []
-        self.settings = 0
-        self.left_out: Counter[str] = Counter()
-        self.grown: Callable[[], None] = lambda: None
+        self.done = done  # statuses of rows whose trials need not run
+        self.planned: dict[str, TrialSpec] = {}  # all trials known so far by id, committed ones included
+        self.steps = 0  # training steps of all trials that were pending, together
+        self.impossible: list[str] = []  # for each setting that cannot be trained, a message that says why
+        self.settings = 0  # number of settings so far, those that are left out included
+        self.left_out: Counter[str] = Counter()  # how many of them each condition of the space leaves out
+        self.grown: Callable[[], None] = lambda: None  # called when more trials are planned, before they are handed out
         self._waiting: deque[Work] = deque()
 
     @property
@@ -191,12 +148,8 @@ class WorkSource(abc.ABC):
     def settle(self, pack_id: str, whole: bool = True) -> None:
         """Take note that the pack has ended; the store says which of its trials are committed.
 
-        Args:
-            pack_id: The pack.
-            whole: Whether its worker came to the end of the work. Lost work is not handed out again.
-
-        Raises:
-            StoreError: `grown` raised it.
+        Unless its worker came to the end of the work (`whole`), the work is lost, and not handed out again. A
+        `StoreError` of `grown` passes through.
         """
 
     def _extend(self, plan: Plan) -> None:

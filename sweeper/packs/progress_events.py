@@ -24,9 +24,7 @@ def varying(trials: Iterable[TrialSpec]) -> dict[str, str]:
 def label(pack: Pack, names: Mapping[str, str]) -> str:
     """The task, the baseline, and the values of further entries, such as "coloring Aq_R q=10 seed=0…4".
 
-    Args:
-        pack: The pack.
-        names: Names of the entries by dotted path, as `varying` returns.
+    The names of the entries are by dotted path, as `varying` returns them.
     """
     trials = [entries_of(canonical(trial)) for trial in pack.trials]
 
@@ -64,9 +62,7 @@ class ProgressEvents:
     def tell(self, progress: events.PackProgressed, trial_ids: Callable[[], tuple[str, ...]]) -> None:
         """Emit a report, and the choice of lanes and the commits in it that are new.
 
-        Args:
-            progress: The report.
-            trial_ids: Gives the trials of its pack; only asked when a choice of lanes is new.
+        `trial_ids` gives the trials of the pack, and is only asked when a choice of lanes is new.
         """
         self._stream.emit(progress)
         reason = progress.lanes_reason

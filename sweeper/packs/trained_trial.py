@@ -33,11 +33,7 @@ def weights_of(network: Network) -> dict[str, np.ndarray]:
 
 
 def network_of(trial: TrialSpec, weights: Mapping[str, np.ndarray]) -> Network:
-    """The network of a trial's model with these weights.
-
-    Raises:
-        OtherNetworkError: names, shapes or types differ from the network that the model builds.
-    """
+    """The network of a trial's model with these weights, which must have its names, shapes and types."""
     built = jax.eval_shape(lambda: trial.model.build(trial.task, trial.keys().weights))
     leaves, structure = jax.tree_util.tree_flatten_with_path(built)
     expected = {_name(path): leaf for path, leaf in leaves}
@@ -67,24 +63,17 @@ class LoadError(UserError, ValueError):
 class TrainedTrial:
     """A trial with its network.
 
-    Attributes:
-        trial: The specification, with its task: `trial.task.sample_seeds(key, 3)` draws three seeds r.
-        network: The network with the trained weights. Called with the tokens of one sequence and a mask of which token
-            reads which, it returns the logits of every token (`sweeper.trial.contracts.Network`).
-        row: The trial's row in the store: value by column of `trials`, null as None.
+    The network, called with the tokens of one sequence and a mask of which token reads which, returns the logits of
+    every token (`sweeper.trial.contracts.Network`).
     """
 
-    trial: TrialSpec
+    trial: TrialSpec  # with its task: `trial.task.sample_seeds(key, 3)` draws three seeds r
     network: Network
-    row: dict[str, Any]
+    row: dict[str, Any]  # the trial's row in the store: value by column of `trials`, null as None
 
 
 def load(name: str, results: str | Path | Store = "results") -> TrainedTrial:
-    """A trained trial from a store; `sweeper.load` is this function.
-
-    Args:
-        name: The trial's id.
-        results: A store, or its folder or URL.
+    """The trained trial of an id, from a store, or its folder or URL; `sweeper.load` is this function.
 
     Raises:
         LoadError: the trial has no row or no network, or this checkout has no such task or model, or other versions.
@@ -107,11 +96,7 @@ def load(name: str, results: str | Path | Store = "results") -> TrainedTrial:
 
 
 def current_trial(row: dict[str, Any]) -> TrialSpec:
-    """The trial of a row of `trials`, if its versions are those of this checkout.
-
-    Raises:
-        LoadError: the versions differ, or this checkout lacks the task or the model.
-    """
+    """The trial of a row of `trials`; a `LoadError` if this checkout lacks a plug-in of it, or has another version."""
     try:
         trial = TrialSpec.model_validate(json.loads(row["spec"]))
     except (plugins.PluginError, ValidationError) as error:

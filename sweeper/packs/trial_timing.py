@@ -19,14 +19,9 @@ LEAST_SECONDS = 0.3
 
 
 class Timing(NamedTuple):
-    """CPU seconds of a trial on one core.
+    """CPU seconds of a trial on one core."""
 
-    Attributes:
-        step: Of one training step; of one generation, where a population is trained.
-        evaluation: Of the evaluation.
-    """
-
-    step: float
+    step: float  # of one training step; of one generation, where a population is trained
     evaluation: float
 
 

@@ -38,15 +38,9 @@ def work_source(
     values: Callable[[Iterable[TrialSpec], str], list[float] | None],
     fingerprint: Callable[[TrialSpec], str | None],
 ) -> tuple[WorkSource, str]:
-    """The source of the work of a sweep, and the plan in a sentence.
+    """The source of the work of a sweep, and the plan in a sentence; the store is only read.
 
-    Args:
-        spec: The search space.
-        store: Where rows and checkpoints are; nothing is written.
-        committed: Status of every committed trial at the start.
-        done: See `plan.done_statuses`.
-        values: See `AdaptiveWork`.
-        fingerprint: See `halving.HalvingWork`.
+    For `committed` and `done` see `plan.plan`, for `values` `AdaptiveWork`, for `fingerprint` `HalvingWork`.
 
     Raises:
         SearchSpaceError: values that are legal by themselves exclude each other.
@@ -72,13 +66,8 @@ def work_source(
 class AdaptiveWork(WorkSource):
     """The work of an adaptive search: its settings so far are asked for again, then further ones.
 
-    Args:
-        spec: A space with an adaptive search.
-        committed: Status of every committed trial at the start.
-        done: See `done_statuses`.
-        metric: Gives the values of a metric for trials, without those that are not finished or have no finite value;
-            None if one was stopped early.
-        holders: See `checkpointed_trials.holders`.
+    `metric` gives the values of a metric for trials, without those that are not finished or have no finite value; None
+    if one was stopped early. For the other arguments see `plan.plan`.
     """
 
     def __init__(

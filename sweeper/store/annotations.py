@@ -17,9 +17,8 @@ from typing import Annotated, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from sweeper.store.file_names import TRIAL_ID, sweep_file
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.schema import SCHEMA_VERSION
+from sweeper.store.schema import SCHEMA_VERSION, TRIAL_ID, sweep_file
 from sweeper.store.seal import check_version
 
 logger = logging.getLogger(__name__)

@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.store.annotations import copy_annotations
-from sweeper.store.evaluations import StoredEvaluation, evaluation_file, stored_evaluations
+from sweeper.store.evaluations import evaluation_file, stored_evaluations
 from sweeper.store.files import in_threads
 from sweeper.store.schema import TRIAL_FILE
-from sweeper.store.seal import Damage, DamagedError, EvaluationSeal, TrialSeal, proven_whole, set_aside
+from sweeper.store.seal import TrialSeal
 from sweeper.store.store import Store, StoreError, stands
 from sweeper.store.sweep_records import copy_records, latest_starts
-from sweeper.store.trial_file import outcome_values, parts, sealed_row
+from sweeper.store.trial_file import outcome_values, sealed_row
 from sweeper.trial.provenance import without_folders
 
 
@@ -94,14 +94,9 @@ def _check_names(seals: Mapping[str, TrialSeal], outcomes: Kept) -> None:
 
 def _copied(source: Store, target: Store, seal: TrialSeal, outcomes: Kept, hide_folders: bool) -> TrialSeal | None:
     """Copy a trial; the seal of the copy, or None if the trial is damaged or gone."""
-    data = source.files.read(seal.name)
-    if data is None:
+    if (parts := source.parts(seal, *TRIAL_FILE.names)) is None:
         return None
-    try:
-        seal, row = parts(data, seal.name, TRIAL_FILE.names)
-    except DamagedError as error:
-        set_aside(source.files, [Damage(seal.name, str(error))])
-        return None
+    data, seal, row = parts
     wanted = outcomes.get(seal.trial_id, ()) if isinstance(outcomes, Mapping) else outcomes
     kept = tuple(name for name in seal.outcomes if wanted is None or name in wanted)
     shown = _without_folders(row) if hide_folders else row
@@ -131,26 +126,11 @@ def _copy_evaluations(
     hide_folders: bool,
 ) -> int:
     """Copies the evaluations of networks that the target has too; returns how many."""
-    listed, count = target.files.listing("evaluations"), 0
-    for evaluation in stored_evaluations(source, {key: seal.network for key, seal in seals.items()}):
-        seal = evaluation.seal
-        row = there.get(seal.trial_id)
-        if row is None or row.network != seal.network:
-            continue
-        present = target.files.read(seal.name) if seal.name in listed else None
-        if present is None or not _is_of(present, seal):
-            target.write_bytes(seal.name, _shown(evaluation) if hide_folders else evaluation.data)
+    networks = {key: seal.network for key, seal in seals.items() if key in there and there[key].network == seal.network}
+    present, count = {seal.name for seal, _, _ in stored_evaluations(target, networks)}, 0
+    for seal, data, row in stored_evaluations(source, networks):
+        if seal.name not in present:
+            shown = _without_folders(row) if hide_folders else row
+            target.write_bytes(seal.name, data if shown is row else evaluation_file(shown, seal))
             count += 1
     return count
-
-
-def _shown(evaluation: StoredEvaluation) -> bytes:
-    shown = _without_folders(evaluation.row)
-    return evaluation.data if shown is evaluation.row else evaluation_file(shown, evaluation.seal)
-
-
-def _is_of(data: bytes, seal: EvaluationSeal) -> bool:
-    try:
-        return proven_whole(data, EvaluationSeal, seal.name).network == seal.network
-    except DamagedError:
-        return False

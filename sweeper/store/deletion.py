@@ -11,11 +11,9 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from sweeper.store.annotations import Subject, remove_annotations
-from sweeper.store.file_names import evaluated_trial, named_trial, sweep_file
-from sweeper.store.files import StoreError
-from sweeper.store.schema import Status
+from sweeper.store.schema import Status, evaluated_trial, named_trial, sweep_file
 from sweeper.store.store import Store
-from sweeper.store.sweep_records import SweepRecord, latest_starts, unknown_sweep, unreadable_records
+from sweeper.store.sweep_records import SweepRecord, latest_starts, read_records, unknown_sweep
 
 
 class Deletion(NamedTuple):
@@ -24,8 +22,7 @@ class Deletion(NamedTuple):
     sweep: str | None  # the sweep whose records go; None if records stay
     trials: dict[str, Status]  # status of the committed trials that go, by id
     shared: int  # number of trials of the sweep that stay, because another sweep planned them
-    # Ids of all trials that may have left files: those of `trials`, and those that are not committed
-    planned: frozenset[str]
+    planned: frozenset[str]  # all trials that may have left files: those of `trials`, and those that are not committed
     size: int  # bytes of the files of the trials
 
 
@@ -34,7 +31,7 @@ def of_sweep(store: Store, sweep: str, statuses: Collection[Status] = ()) -> Del
 
     With statuses only the trials that have one of them, and the records stay.
     """
-    records = _records(store)
+    records = read_records(store.files, strict=True)
     if sweep not in (names := {record.name for record in records}):
         raise unknown_sweep(sweep, names)
     planned = _planned(record for record in records if record.name == sweep)
@@ -59,7 +56,7 @@ def of_no_sweep(store: Store) -> Deletion:
 
 def planned_trials(store: Store) -> set[str]:
     """Ids of the trials that the latest start of any sweep planned."""
-    return _planned(latest_starts(_records(store)).values())
+    return _planned(latest_starts(read_records(store.files, strict=True)).values())
 
 
 def delete(store: Store, deletion: Deletion) -> int:
@@ -87,16 +84,6 @@ def delete(store: Store, deletion: Deletion) -> int:
     return left
 
 
-def _records(store: Store) -> list[SweepRecord]:
-    """All starts of all sweeps, which must all be readable: else trials would look as if no sweep planned them."""
-    unreadable = unreadable_records(store.files)
-    if unreadable:
-        raise StoreError(
-            f"{unreadable[0]!r} cannot be read, so that nobody knows which trials it planned: mend or remove it first"
-        )
-    return store.sweeps()
-
-
 def _chosen(store: Store, planned: Collection[str] | None, statuses: Collection[Status]) -> dict[str, Status]:
     """The committed trials among those planned (None: all trials) that have one of the statuses (empty: any)."""
     return {
@@ -107,6 +94,7 @@ def _chosen(store: Store, planned: Collection[str] | None, statuses: Collection[
 
 
 def _planned(records: Iterable[SweepRecord]) -> set[str]:
+    # All records must be readable: else trials would look as if no sweep planned them.
     return {trial_id for record in records for trial_id in record.trial_ids}
 
 

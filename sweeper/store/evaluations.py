@@ -18,10 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic_core import from_json
 
-from sweeper.store.file_names import evaluated_trial
 from sweeper.store.files import DurableFiles, in_threads
-from sweeper.store.schema import SCHEMA_VERSION
-from sweeper.store.seal import LARGEST_TAIL, Damage, DamagedError, EvaluationSeal, proven_whole, sealed, set_aside
+from sweeper.store.schema import SCHEMA_VERSION, evaluated_trial, evaluation_file_name
+from sweeper.store.seal import LARGEST_TAIL, DamagedError, EvaluationSeal, proven_whole, sealed, set_aside
 from sweeper.store.store import Store
 from sweeper.store.trial_file import ROW_LIMIT, json_text, spelt_out
 from sweeper.trial.provenance import Provenance
@@ -65,11 +64,7 @@ class StoredEvaluation(NamedTuple):
 
 def protocol_id(protocol: Evaluation) -> str:
     """Twenty hexadecimal digits that name a protocol."""
-    return _id_of_text(_protocol_text(protocol))
-
-
-def _protocol_text(protocol: Evaluation) -> str:
-    return json_text(canonical(protocol))
+    return _id_of_text(json_text(canonical(protocol)))
 
 
 def _id_of_text(protocol: str) -> str:
@@ -79,10 +74,17 @@ def _id_of_text(protocol: str) -> str:
 def commit_evaluation(store: Store, result: EvaluationResult) -> None:
     """Publish an evaluation, in place of an earlier one of the same trial and protocol."""
     trial, fingerprint = result.trial, result.provenance.fingerprint(result.trial)
-    seal = _seal(trial, result.protocol, result.network, fingerprint)
+    seal = EvaluationSeal(
+        trial_id=trial_id(trial),
+        task=trial.task.name,
+        baseline=trial.baseline,
+        protocol=protocol_id(result.protocol),
+        network=result.network,
+        fingerprint=fingerprint,
+    )
     row = {
         "trial_id": seal.trial_id,
-        "protocol": _protocol_text(result.protocol),
+        "protocol": json_text(canonical(result.protocol)),
         "metrics": json_text(spelt_out({name: float(value) for name, value in result.metrics.items()})),
         "network": result.network,
         **result.costs,
@@ -101,20 +103,9 @@ def evaluation_file(row: pa.Table, seal: EvaluationSeal) -> bytes:
     return sealed(row, seal, options, first_of_tail="trial_id")
 
 
-def _seal(trial: TrialSpec, protocol: Evaluation, network: str, fingerprint: str | None) -> EvaluationSeal:
-    return EvaluationSeal(
-        trial_id=trial_id(trial),
-        task=trial.task.name,
-        baseline=trial.baseline,
-        protocol=protocol_id(protocol),
-        network=network,
-        fingerprint=fingerprint,
-    )
-
-
 def stored_evaluation(store: Store, trial: TrialSpec, protocol: Evaluation) -> EvaluationSeal | None:
     """The seal of a trial's evaluation by a protocol; None if there is no sound evaluation."""
-    name = _seal(trial, protocol, "0" * 32, None).name
+    name = evaluation_file_name(trial.task.name, trial.baseline, trial_id(trial), protocol_id(protocol))
     data = store.read_bytes(name)
     try:
         return None if data is None else proven_whole(data, EvaluationSeal, name)
@@ -127,28 +118,25 @@ def stored_evaluations(store: Store, networks: Mapping[str, str | None]) -> list
 
     Damaged files are set aside, with one warning each.
     """
-    names, damages = [], []
+    names = []
     for name, state in sorted(store.files.listing("evaluations").items()):
         trial = evaluated_trial(name)
         if trial is None:
             logger.warning("%r is not a file of this store: ignored", name)
         elif state.size > LARGEST_TAIL:
-            damages.append(Damage(name, f"has {state.size:,} bytes, too many for an evaluation"))
+            set_aside(store.files, name, f"has {state.size:,} bytes, too many for an evaluation")
         elif trial in networks:
             names.append(name)
-    read = in_threads(lambda name: _read(store.files, name), names)
-    damages += [each for each in read if isinstance(each, Damage)]
-    set_aside(store.files, damages)
-    found = [each for each in read if isinstance(each, StoredEvaluation)]
-    return [each for each in found if each.seal.network == networks[each.seal.trial_id]]
+    found = in_threads(lambda name: _read(store.files, name), names)
+    return [each for each in found if each is not None and each.seal.network == networks[each.seal.trial_id]]
 
 
 def evaluations_table(evaluations: Iterable[StoredEvaluation]) -> pa.Table:
     return pa.concat_tables([IN_FILE.empty_table(), *(each.row for each in evaluations)]).combine_chunks()
 
 
-def _read(files: DurableFiles, name: str) -> StoredEvaluation | Damage | None:
-    """The evaluation of this name; None if it is gone."""
+def _read(files: DurableFiles, name: str) -> StoredEvaluation | None:
+    """The evaluation of this name; None if it is gone, or damaged and set aside."""
     data = files.read(name)
     if data is None:
         return None
@@ -156,7 +144,8 @@ def _read(files: DurableFiles, name: str) -> StoredEvaluation | Damage | None:
         seal = proven_whole(data, EvaluationSeal, name)
         return StoredEvaluation(seal, data, _decoded(data, seal))
     except (DamagedError, pa.ArrowException, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        return Damage(name, str(error))
+        set_aside(files, name, error)
+        return None
 
 
 def _decoded(data: bytes, seal: EvaluationSeal) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The schema of a store: the columns of its files, statuses, and the result that a worker commits.
+"""The schema of a store: the names and columns of its files, statuses, and the result that a worker commits.
 
 The schema is declared here and has a version. All files of trials have the same columns, whatever their task. Names of
 columns and metrics are a contract with every query that was ever written.
@@ -10,6 +10,7 @@ module changes; old and new files are read together.
 
 import dataclasses
 import datetime
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,9 +24,6 @@ from sweeper.trial.provenance import Provenance
 
 SCHEMA_VERSION = 1
 """Grows when a column changes its meaning or goes away; a new column that may be null needs no new version."""
-
-RANK: dict[Status, int] = {"failed": 0, "stopped": 1, "finished": 2}
-"""Of two rows of one trial the row of the higher rank stands."""
 
 PARTITION = pa.schema([("task", pa.string()), ("baseline", pa.string())])
 """Columns that are in the name of a file's folder, `task=<t>/baseline=<b>`, and not in the file."""
@@ -62,20 +60,20 @@ points of every curve by its name. A trial without one of them has null there.
 """
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class TrialResult:
     """The result of a trial, as a worker commits it."""
 
     trial: trial_spec.TrialSpec
-    status: Status  # `finished`, `stopped` or `failed`
-    metrics: Mapping[str, float]  # value by name; the metrics in `METRICS` get a column
-    curves: Sequence[tuple[int, str, float]]  # step, metric and value of every point
+    status: Status
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)  # those in `METRICS` get a column
+    curves: Sequence[tuple[int, str, float]] = ()  # step, metric and value of every point
     # Values by name, one for every evaluation input in order, stored in single precision; None if they are not kept
-    outcomes: Mapping[str, np.ndarray] | None
-    network: Mapping[str, np.ndarray] | None  # the weights of the network by name; None if they are not kept
-    timings: Mapping[str, float]  # value by name, some or all of `TIMINGS`
+    outcomes: Mapping[str, np.ndarray] | None = None
+    network: Mapping[str, np.ndarray] | None = None  # the weights of the network by name; None if they are not kept
+    timings: Mapping[str, float] = dataclasses.field(default_factory=dict)  # some or all of `TIMINGS`
     # For a failed trial: its `kind`, `message` and `step` (None if it failed outside of training)
-    error: Mapping[str, Any] | None
+    error: Mapping[str, Any] | None = None
     provenance: Provenance  # where the result comes from
     pack_id: str
     lanes: int  # number of trials that one program trained at once
@@ -88,3 +86,38 @@ class TrialResult:
             raise ValueError(f"unknown timings {unknown}; known are {', '.join(TIMINGS)}")
         if (self.status == "failed") != (self.error is not None):
             raise ValueError(f"a trial has an error if and only if it failed, not {self.status} with {self.error}")
+
+
+# Names of files, relative to the root of a store
+
+IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
+TRIAL_ID = r"[0-9a-f]{20}"
+
+_PLACE = rf"task=({IDENTIFIER})/baseline=({IDENTIFIER})"
+_TRIAL = re.compile(rf"trials/{_PLACE}/({TRIAL_ID})\.parquet")
+_EVALUATION = re.compile(rf"evaluations/{_PLACE}/({TRIAL_ID})-{TRIAL_ID}\.parquet")
+
+SWEEP_FILE = re.compile(r"sweeps/([A-Za-z0-9_][\w.-]*)\.json", re.ASCII)
+
+
+def sweep_file(name: str) -> str:
+    return f"sweeps/{name}.json"
+
+
+def trial_file_name(task: str, baseline: str, trial_id: str) -> str:
+    return f"trials/task={task}/baseline={baseline}/{trial_id}.parquet"
+
+
+def evaluation_file_name(task: str, baseline: str, trial_id: str, protocol: str) -> str:
+    """The file of an evaluation; `protocol` is the id of the protocol."""
+    return f"evaluations/task={task}/baseline={baseline}/{trial_id}-{protocol}.parquet"
+
+
+def named_trial(name: str) -> tuple[str, str, str] | None:
+    """Task, baseline and id of the trial whose file has this name; None for any other name."""
+    return (match[1], match[2], match[3]) if (match := _TRIAL.fullmatch(name)) else None
+
+
+def evaluated_trial(name: str) -> str | None:
+    """The trial whose evaluation has this name; None for any other name."""
+    return match[3] if (match := _EVALUATION.fullmatch(name)) else None

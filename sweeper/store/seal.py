@@ -16,8 +16,7 @@ import dataclasses
 import hashlib
 import json
 import logging
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +24,16 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field, NonNegativeInt, TypeAdapter
 from pydantic_core import from_json
 
-from sweeper.store.file_names import IDENTIFIER, TRIAL_ID, evaluation_file_name, named_trial, trial_file_name
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.schema import SCHEMA_VERSION, Status
+from sweeper.store.schema import (
+    IDENTIFIER,
+    SCHEMA_VERSION,
+    TRIAL_ID,
+    Status,
+    evaluation_file_name,
+    named_trial,
+    trial_file_name,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -189,20 +195,16 @@ class Tail:
 
 
 def tail_of(files: DurableFiles, name: str) -> Tail | None:
-    """The tail of a file, unproven; None where there is no file. A tail that is too large is a `DamagedError`."""
+    """The tail of a file, unproven, or only the end of one that is too large; None where there is no file."""
     count = END
-    while True:
-        found = files.read_end(name, count)
-        if found is None:
-            return None
+    while (found := files.read_end(name, count)) is not None:
         tail = Tail(*found)
         proof = _proof(tail.data)
         needed = 0 if proof is None else tail.size - proof[0]
-        if needed <= len(tail.data) or len(tail.data) == tail.size:
+        if needed <= len(tail.data) or len(tail.data) == tail.size or needed > LARGEST_TAIL:
             return tail
-        if needed > LARGEST_TAIL:
-            raise DamagedError(f"has a row of {needed:,} bytes, too many")
         count = needed
+    return None
 
 
 def unsealed(tail: Tail, form: type[Seal], name: str) -> Seal:
@@ -214,7 +216,10 @@ def unsealed(tail: Tail, form: type[Seal], name: str) -> Seal:
         raise DamagedError("is empty")
     data, proof = tail.data, _proof(tail.data)
     begin, end = _place(data)
-    start = len(data) - tail.size + (0 if proof is None else proof[0])
+    needed = tail.size - (0 if proof is None else proof[0])
+    if proof is not None and needed > max(len(data), LARGEST_TAIL):
+        raise DamagedError(f"has a row of {needed:,} bytes, too many")
+    start = len(data) - needed
     if proof is None or not 0 <= start <= begin:
         raise DamagedError("is truncated or was not written by a sweep")
     digits = end - len(_STOP) - _DIGEST_DIGITS
@@ -272,25 +277,17 @@ def check_version(version: Any, what: str) -> None:
 # Set aside
 
 
-class Damage(NamedTuple):
-    """A damaged file, as reading reports it, and the damage in words, such as "is empty"."""
+def set_aside(files: DurableFiles, name: str, reason: object) -> None:
+    """Move a damaged file below `quarantine/`, with a warning that says how it is damaged, such as "is empty".
 
-    file: str
-    reason: str
-
-
-def set_aside(files: DurableFiles, damages: Iterable[Damage]) -> None:
-    """Move damaged files below `quarantine/`, with one warning each; the trial of such a file is pending again.
-
-    A file that cannot be moved stays, and readers leave it out.
+    If it is that of a trial, the trial is pending again. A file that cannot be moved stays, and readers leave it out.
     """
-    for damage in damages:
-        trouble = f"damaged: {damage.file!r} {' '.join(damage.reason.split())}"
-        pending = named_trial(damage.file) is not None
-        moved = "its trial was set aside in quarantine/ and is pending again" if pending else "set aside in quarantine/"
-        try:
-            files.move(damage.file, f"quarantine/{damage.file}")
-        except StoreError as error:
-            logger.warning("%s; it is left out, but %s", trouble, error)
-        else:
-            logger.warning("%s; %s", trouble, moved)
+    trouble = f"damaged: {name!r} {' '.join(str(reason).split())}"
+    pending = named_trial(name) is not None
+    moved = "its trial was set aside in quarantine/ and is pending again" if pending else "set aside in quarantine/"
+    try:
+        files.move(name, f"quarantine/{name}")
+    except StoreError as error:
+        logger.warning("%s; it is left out, but %s", trouble, error)
+    else:
+        logger.warning("%s; %s", trouble, moved)

@@ -23,9 +23,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sweeper.store.file_names import trial_file_name
 from sweeper.store.files import DurableFiles, FileState, StoreError, in_threads
-from sweeper.store.schema import CURVES_COLUMN, TRIALS
+from sweeper.store.schema import CURVES_COLUMN, TRIALS, trial_file_name
 from sweeper.store.seal import DamagedError, SnapshotSeal, sealed, tail_of, unsealed
 from sweeper.store.trial_file import POINT_ENCODING, check_metrics, check_specs
 

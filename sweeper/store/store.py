@@ -13,10 +13,10 @@ A file never moves while it counts and never changes its meaning. A `finished` t
 gives way to a finished one and to one that was trained longer, a `failed` one to any other.
 
 Every file is sealed (`seal`): its bytes alone show whether it is damaged. A damaged file of a trial is set aside with a
-warning, and the trial is pending again. Reading only reports damage; this module has the damaged files moved.
+warning, and the trial is pending again.
 
-The modules of this room: `files` with `local_files` and `object_files` are the operations on files, `schema` the
-columns, `trial_file` the file of a trial, `committed_trials` and `snapshots` read many of them.
+The modules of this room: `files` with `local_files` and `object_files` are the operations on files, `schema` their
+names and columns, `trial_file` the file of a trial, `committed_trials` and `snapshots` read many of them.
 """
 
 import logging
@@ -33,7 +33,6 @@ import pyarrow.compute as pc
 
 from sweeper.messages import redacted
 from sweeper.store import committed_trials, trial_file
-from sweeper.store.file_names import named_trial, trial_file_name
 from sweeper.store.files import DurableFiles, Retries, StoreError, in_threads
 from sweeper.store.local_files import LocalFiles
 from sweeper.store.object_files import ObjectFiles
@@ -43,14 +42,15 @@ from sweeper.store.schema import (
     OUTCOMES,
     OUTCOMES_COLUMN,
     PARTITION,
-    RANK,
     SCHEMA_VERSION,
     TRIAL_FILE,
     TRIALS,
     Status,
     TrialResult,
+    named_trial,
+    trial_file_name,
 )
-from sweeper.store.seal import Damage, DamagedError, Tail, TrialSeal, seal_of, set_aside, unsealed
+from sweeper.store.seal import DamagedError, Tail, TrialSeal, seal_of, set_aside, unsealed
 from sweeper.store.sweep_records import SweepRecord, read_records, write_record
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
@@ -130,14 +130,8 @@ class Store:
     def commit(self, result: TrialResult) -> bool:
         """Publish a trial with its curves, outcomes and network as one file, atomically and durably.
 
-        May be called again for the same trial, from any process, at any time.
-
-        Returns:
-            Whether the file was published; False if there is one that stands.
-
-        Raises:
-            StoreError: the store cannot be written. The trial is then not committed, and other trials are unharmed.
-            ValueError: the network is too large to be kept, or could not be read back.
+        May be called again for the same trial, from any process, at any time. Returns whether the file was published;
+        False if there is one that stands. A network that is too large, or could not be read back, is a `ValueError`.
         """
         seal, data = trial_file.trial_file(result)
         return self._retries.until_done(lambda: self.publish(seal, data))
@@ -162,17 +156,12 @@ class Store:
 
     def compact(self) -> int:
         """Write a snapshot of the trials that have none; returns how many these are."""
-        reading = committed_trials.compact(self._files)
-        set_aside(self._files, reading.damage)
-        return reading.rows.num_rows
+        return committed_trials.compact(self._files)
 
     # Read
 
     def _read(self, columns: Sequence[str], trial_ids: Iterable[str] | None = None) -> pa.Table:
-        """Columns of committed trials; damaged files are set aside."""
-        reading = committed_trials.read(self._files, columns, trial_ids)
-        set_aside(self._files, reading.damage)
-        return reading.rows
+        return committed_trials.read(self._files, columns, trial_ids)
 
     def committed(self) -> dict[str, Status]:
         """Status of every committed trial by id."""
@@ -182,13 +171,11 @@ class Store:
     def seals_of(self, trials: Iterable[TrialSpec]) -> dict[str, TrialSeal]:
         """The seals of those of the trials that are committed, by id, from their files alone."""
         names = [trial_file_name(trial.task.name, trial.baseline, trial_id(trial)) for trial in trials]
-        return committed_trials.seals(self._files, names)
+        return _seals(committed_trials.rows_in(self._files, names, ["trial_id", "seal"]))
 
     def seals(self, trial_ids: Iterable[str] | None = None) -> dict[str, TrialSeal]:
         """The seals of all committed trials, or of those listed, by id."""
-        rows = self._read(["trial_id", "seal"], trial_ids)
-        seals = map(seal_of, rows["seal"].to_pylist())
-        return dict(zip(rows["trial_id"].to_pylist(), seals, strict=True))
+        return _seals(self._read(["trial_id", "seal"], trial_ids))
 
     def trials(self, trial_ids: Iterable[str] | None = None) -> pa.Table:
         """The rows of all committed trials, or of those listed, with the columns of `TRIALS`, sorted by trial id."""
@@ -209,8 +196,8 @@ class Store:
         return pa.concat_tables([table for table in tables if table is not None], promote_options="default")
 
     def _outcomes(self, seal: TrialSeal) -> pa.Table | None:
-        parts = self._parts(seal, OUTCOMES_COLUMN.name)
-        values = {} if parts is None else trial_file.outcome_values(parts[1])
+        parts = self.parts(seal, OUTCOMES_COLUMN.name)
+        values = {} if parts is None else trial_file.outcome_values(parts.columns)
         if not values:
             return None
         count = len(next(iter(values.values())))
@@ -239,42 +226,35 @@ class Store:
         return ds.FileSystemDataset(fragments, schema, form, filesystem), list(names)
 
     def network(self, seal: TrialSeal) -> bytes:
-        """The network of a committed trial as a safetensors file; `trial_file.weights_of` reads it.
-
-        Raises:
-            NoNetworkError: the trial has no network, or its file is damaged.
-        """
+        """The network of a committed trial as a safetensors file; a `NoNetworkError` if there is no sound one."""
         if seal.status == "failed":
             raise NoNetworkError("failed, and has no network")
         if seal.network is None:
             raise NoNetworkError("has no network: it was trained with resources.networks: false")
-        parts = self._parts(seal, NETWORK_COLUMN.name)
-        if parts is None or parts[0].network != seal.network:
+        parts = self.parts(seal, NETWORK_COLUMN.name)
+        if parts is None or parts.seal.network != seal.network:
             raise NoNetworkError("has no network any more: its file is damaged, or was replaced")
-        return parts[1][NETWORK_COLUMN.name][0].as_py()
+        return parts.columns[NETWORK_COLUMN.name][0].as_py()
 
     def weights(self, seal: TrialSeal) -> dict[str, np.ndarray]:
         """The weights of a committed trial's network by name, which can only be read; raises as `network` does."""
         return trial_file.weights_of(self.network(seal))
 
-    def _parts(self, seal: TrialSeal, *columns: str) -> tuple[TrialSeal, pa.Table] | None:
-        """Seal and columns of a trial's file, proven to the last byte; None if it is gone, or damaged and set aside."""
+    def parts(self, seal: TrialSeal, *columns: str) -> trial_file.Parts | None:
+        """A trial's file with some columns, proven to the last byte; None if it is gone, or damaged and set aside."""
         data = self._files.read(seal.name)
         try:
             return None if data is None else trial_file.parts(data, seal.name, columns)
         except DamagedError as error:
-            set_aside(self._files, [Damage(seal.name, str(error))])
+            set_aside(self._files, seal.name, error)
             return None
 
     def verify(self) -> list[str]:
         """Read the files of trials to the last byte; the ids of those that are damaged, and now set aside."""
-        reading = committed_trials.read(self._files, ["seal"])
-        set_aside(self._files, reading.damage)
-        seals = list(map(seal_of, reading.rows["seal"].to_pylist()))
-        parts = in_threads(lambda seal: self._parts(seal, *TRIAL_FILE.names), seals)
-        damaged = [seal.trial_id for seal, part in zip(seals, parts, strict=True) if part is None]
-        named = (named_trial(damage.file) for damage in reading.damage)
-        return sorted([*damaged, *(trial[2] for trial in named if trial)])
+        named = {trial[2] for name in self._files.listing("trials") if (trial := named_trial(name))}
+        seals = self.seals()
+        whole = in_threads(lambda seal: self.parts(seal, *TRIAL_FILE.names) is not None, list(seals.values()))
+        return sorted(named.difference(key for key, sound in zip(seals, whole, strict=True) if sound))
 
     # Sweeps, and files of other modules
 
@@ -302,12 +282,12 @@ class Store:
         self._retries.until_done(lambda: self._files.delete(relative))
 
 
-def local_path(url: str | Path) -> str | None:
-    """The path on this machine that an address means; None for an object store.
+def _seals(rows: pa.Table) -> dict[str, TrialSeal]:
+    return dict(zip(rows["trial_id"].to_pylist(), map(seal_of, rows["seal"].to_pylist()), strict=True))
 
-    Raises:
-        StoreError: the address is empty, or begins with the home of a user that this machine does not know.
-    """
+
+def local_path(url: str | Path) -> str | None:
+    """The path on this machine that an address means; None for an object store."""
     text = str(url)
     if "://" in text and not text.startswith("file://"):
         return None
@@ -338,8 +318,8 @@ def stands(old: TrialSeal, new: TrialSeal) -> bool:
 
     The better status stays, of two that finished the first. A stopped one gives way to one that was trained longer,
     even if that failed in the end: else a sweep that needs the later steps would train them at every start. A failure
-    is replaced by a later one.
+    is replaced by whatever comes later.
     """
     if old.status == "stopped" and new.status != "finished":
         return old.steps >= new.steps
-    return old.status == "finished" or RANK[old.status] > RANK[new.status]
+    return old.status == "finished"

@@ -16,10 +16,9 @@ from pydantic_core import from_json
 
 from sweeper.messages import did_you_mean, nearest_name, printable
 from sweeper.store.annotations import rename_annotations
-from sweeper.store.file_names import SWEEP_FILE, sweep_file
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.schema import SCHEMA_VERSION
-from sweeper.store.seal import Damage, check_version, set_aside
+from sweeper.store.schema import SCHEMA_VERSION, SWEEP_FILE, sweep_file
+from sweeper.store.seal import check_version, set_aside
 from sweeper.trial.provenance import Provenance, without_folders
 
 logger = logging.getLogger(__name__)
@@ -113,7 +112,7 @@ def write_record(files: DurableFiles, record: SweepRecord) -> None:
         try:
             sweep = _sweep(present, name)
         except ValueError as error:
-            set_aside(files, [Damage(name, _one_line(error))])
+            set_aside(files, name, _one_line(error))
             sweep = _File()
         _check_stays(record.name, sweep)
         return sweep.with_start(start, record.trial_ids).encoded()
@@ -121,21 +120,29 @@ def write_record(files: DurableFiles, record: SweepRecord) -> None:
     files.update(name, added)
 
 
-def read_records(files: DurableFiles) -> list[SweepRecord]:
-    """Every start of every sweep, by name and then in order; a file that cannot be read is left out with a warning."""
+def read_records(files: DurableFiles, strict: bool = False) -> list[SweepRecord]:
+    """Every start of every sweep, by name and then in order.
+
+    A file that cannot be read is left out with a warning, or is a `StoreError` for those who need all (`strict`).
+    """
     records = []
-    for name, sweep in _sweeps(files).items():
-        if isinstance(sweep, ValueError):
-            logger.warning("%r is not the file of a sweep: %s", sweep_file(name), _one_line(sweep))
+    for path, state in files.listing("sweeps").items():
+        if (found := SWEEP_FILE.fullmatch(path)) is None:
+            continue
+        try:
+            if state.size > LARGEST_FILE:
+                raise ValueError(f"it has {state.size:,} bytes, too many")
+            sweep = _sweep(files.read(path), path)
+        except ValueError as error:
+            if strict:
+                unknown = "so that nobody knows which trials it planned"
+                raise StoreError(f"{path!r} cannot be read, {unknown}: mend or remove it first") from error
+            logger.warning("%r is not the file of a sweep: %s", path, _one_line(error))
             continue
         for start in sweep.starts:
             fields = {key: getattr(start, key) for key in ("text", "overrides", "provenance")}
-            records.append(SweepRecord(name=name, trial_ids=sweep.plans[start.plan], **fields))
-    return records
-
-
-def unreadable_records(files: DurableFiles) -> list[str]:
-    return [sweep_file(name) for name, sweep in _sweeps(files).items() if isinstance(sweep, ValueError)]
+            records.append(SweepRecord(name=found[1], trial_ids=sweep.plans[start.plan], **fields))
+    return sorted(records, key=lambda record: record.name)
 
 
 def copy_records(source: DurableFiles, target: DurableFiles, names: Iterable[str], hide_folders: bool = False) -> None:
@@ -206,20 +213,6 @@ def rename_records(files: DurableFiles, old: str, new: str) -> None:
     rename_annotations(files, old, new)
     files.delete(sweep_file(old))
     rename_annotations(files, old, new)
-
-
-def _sweeps(files: DurableFiles) -> dict[str, _File | ValueError]:
-    """The sweeps by name; an error instead of one that cannot be read."""
-    sweeps: dict[str, _File | ValueError] = {}
-    for path, state in files.listing("sweeps").items():
-        if found := SWEEP_FILE.fullmatch(path):
-            try:
-                if state.size > LARGEST_FILE:
-                    raise ValueError(f"it has {state.size:,} bytes, too many")
-                sweeps[found[1]] = _sweep(files.read(path), path)
-            except ValueError as error:
-                sweeps[found[1]] = error
-    return dict(sorted(sweeps.items()))
 
 
 def _sweep(data: bytes | None, file: str) -> _File:

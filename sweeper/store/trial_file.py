@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -233,8 +233,16 @@ def weights_of(network: bytes) -> dict[str, np.ndarray]:
 # Read
 
 
-def parts(data: bytes, name: str, columns: Collection[str]) -> tuple[TrialSeal, pa.Table]:
-    """The seal and some columns of the file of a trial, which is proven to the last byte."""
+class Parts(NamedTuple):
+    """The file of a trial, its seal, and some of its columns in one row."""
+
+    data: bytes
+    seal: TrialSeal
+    columns: pa.Table
+
+
+def parts(data: bytes, name: str, columns: Collection[str]) -> Parts:
+    """The parts of a file, which is proven to the last byte."""
     seal = proven_whole(data, TrialSeal, name)
     row = decoded(pa.py_buffer(data), seal, columns)
     if OUTCOMES_COLUMN.name in columns and tuple(outcome_values(row)) != seal.outcomes:
@@ -245,7 +253,7 @@ def parts(data: bytes, name: str, columns: Collection[str]) -> tuple[TrialSeal, 
             raise DamagedError("has another network than its seal")
         if network is not None:
             weights_of(network)
-    return seal, row
+    return Parts(data, seal, row)
 
 
 def decoded(file: pa.Buffer, seal: TrialSeal, columns: Iterable[str]) -> pa.Table:

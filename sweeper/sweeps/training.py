@@ -14,7 +14,7 @@ from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
 from sweeper.messages import counted
 from sweeper.packs import conformance
-from sweeper.packs.pack_run import Destination, opened
+from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, label, varying
@@ -122,7 +122,7 @@ def train_one(spec: SweepSpec, store: Store, wanted: str, output: Output) -> dic
         kept = Store.open(folder)
         origin = provenance.capture(provenance.command_line(sys.argv))
         pack = Pack((trial,))
-        run = opened(pack, pack.trial_ids, Destination(kept, origin, outcomes=False, networks=False))
+        run = PackRun(pack, pack.trial_ids, Destination(kept, origin, outcomes=False, networks=False))
         while (progress := run.advance()).phase != "done":
             output.say(f"  step {progress.step:,} of {progress.steps:,} · loss {progress.train_loss:.6g}")
         (row,) = kept.trials().to_pylist()
@@ -204,7 +204,7 @@ def _run_pack(
     destination = Destination.of(plan.store, plan.origin, plan.spec.resources)
     share = plan.spec.resources.device_share
     with plugins.contained():
-        run = opened(
+        run = PackRun(
             work.pack,
             work.pending,
             destination,

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from sweeper import messages
 from sweeper.commands import query
-from sweeper.store.file_names import trial_file_name
+from sweeper.store.schema import trial_file_name
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import plugins
 from sweeper.trial.trial_spec import trial_id

@@ -16,7 +16,7 @@ import pytest
 from sweeper.packs import checkpoint
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
-from sweeper.store.file_names import trial_file_name
+from sweeper.store.schema import trial_file_name
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
 from tests.results import result

@@ -211,7 +211,7 @@ def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_ma
         return _Quarters()
 
     monkeypatch.setattr(tune_worker, "keep_programs", lambda: None)
-    monkeypatch.setattr(pack_run, "opened", opened)
+    monkeypatch.setattr(pack_run, "PackRun", opened)
     Worker(whole(coloring_trial()), tmp_path, resources=resources).step()
     assert given == [share]
 

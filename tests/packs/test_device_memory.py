@@ -20,79 +20,58 @@ TRIALS = tuple(coloring_trial(seed=seed, steps=350) for seed in range(5))
 PACK = Pack(TRIALS)
 
 
-def _of_memory(*needed: float):
+def _of_memory(*needed: float, asked: list[int] | None = None):
     """A trainer whose programs need so much memory with one lane, with two, and so on."""
-    return dataclasses.replace(gradient.TRAINER, memory=lambda trials: needed[len(trials.seed) - 1])
 
-
-EVEN = _of_memory(150, 200, 250, 300, 350)
-
-
-@pytest.mark.parametrize(
-    ("device", "lanes"),
-    # 90 % of the device, less the 100 bytes that lanes share, in lanes of 50 bytes.
-    [(1000, 5), (389, 5), (388, 4), (277, 2), (200, 1), (10, 1)],
-)
-def test_lanes_fill_the_memory_of_the_device(monkeypatch, device, lanes):
-    monkeypatch.setattr(device_memory, "device_bytes", lambda: device)
-    choice = device_memory.chosen_lanes(PACK, EVEN, 1.0)
-    assert choice is not None
-    assert choice.lanes == lanes
-    told = {5: "all lanes", 1: "1 lane"}.get(lanes, f"{lanes} lanes")
-    assert choice.reason == f"0.0 MB for {told}, the device has room for 0.0 MB"
-    half = device_memory.chosen_lanes(PACK, EVEN, 0.5)
-    twice = device_memory.chosen_lanes(PACK, _of_memory(300, 400, 500, 600, 700), 1.0)
-    assert half is not None
-    assert twice is not None
-    assert half.lanes == twice.lanes
-
-
-@pytest.mark.parametrize(
-    ("needed", "lanes"),
-    [
-        # By one and two lanes four would fit; the compiler says what four and three really take.
-        ((150, 200, 350, 400, 500), 2),
-        ((150, 200, 250, 400, 500), 3),
-        # More lanes than one and two promise are not looked for.
-        ((150, 300, 320, 340, 380), 2),
-    ],
-)
-def test_the_program_that_is_chosen_fits(monkeypatch, needed, lanes):
-    monkeypatch.setattr(device_memory, "device_bytes", lambda: 340 / 0.9)
-    choice = device_memory.chosen_lanes(PACK, _of_memory(*needed), 1.0)
-    assert choice is not None
-    assert choice.lanes == lanes
-    assert needed[choice.lanes - 1] <= 340
-
-
-def _asking(needed, asked: list[int]):
     def memory(trials):
-        asked.append(len(trials.seed))
+        (asked if asked is not None else []).append(len(trials.seed))
         return needed[len(trials.seed) - 1]
 
     return dataclasses.replace(gradient.TRAINER, memory=memory)
 
 
+EVEN = (150, 200, 250, 300, 350)
+
+
 @pytest.mark.parametrize(
-    ("needed", "lanes", "asked"),
+    ("room", "needed", "lanes", "asked"),
     [
-        ((30, 60, 90, 120, 150), 5, [5]),  # half of the room: nothing else is compiled
-        ((31, 62, 93, 124, 155), 5, [5, 1, 2]),
-        ((100, 200, 225, 250, 299), 3, [5, 1, 2, 3]),  # one and two lanes promise 500
-        ((100, 200, 301, 250, 299), 2, [5, 1, 2, 3, 2]),
-        ((60, 120, 180, 240, 299), 5, [5, 1, 2]),
-        ((62, 124, 186, 248, 299), 5, [5, 1, 2]),  # one and two lanes promise 310: about as much
-        ((50, 100, 150, 200, 160), 5, [5, 1, 2]),  # all would fit without rematerialisation
-        ((100, float("inf"), 225, 250, 299), 5, [5, 1, 2]),  # no estimate
+        # Lanes fill the room.
+        (900, EVEN, 5, [5]),
+        (350, EVEN, 5, [5, 1, 2]),
+        (349, EVEN, 4, [5, 1, 2, 4]),
+        (249, EVEN, 2, [5, 1, 2, 2]),
+        (180, EVEN, 1, [5, 1, 2]),
+        (9, EVEN, 1, [5, 1, 2]),
+        # By one and two lanes four would fit; the compiler says what four and three really take.
+        (340, (150, 200, 350, 400, 500), 2, [5, 1, 2, 4, 3, 2]),
+        (340, (150, 200, 250, 400, 500), 3, [5, 1, 2, 4, 3]),
+        # More lanes than one and two promise are not looked for.
+        (340, (150, 300, 320, 340, 380), 2, [5, 1, 2, 2]),
+        # All lanes are not taken if they fit only with rematerialisation.
+        (300, (30, 60, 90, 120, 150), 5, [5]),  # half of the room: nothing else is compiled
+        (300, (31, 62, 93, 124, 155), 5, [5, 1, 2]),
+        (300, (100, 200, 225, 250, 299), 3, [5, 1, 2, 3]),  # one and two lanes promise 500
+        (300, (100, 200, 301, 250, 299), 2, [5, 1, 2, 3, 2]),
+        (300, (60, 120, 180, 240, 299), 5, [5, 1, 2]),
+        (300, (62, 124, 186, 248, 299), 5, [5, 1, 2]),  # one and two lanes promise 310: about as much
+        (300, (50, 100, 150, 200, 160), 5, [5, 1, 2]),  # all would fit without rematerialisation
+        (300, (100, float("inf"), 225, 250, 299), 5, [5, 1, 2]),  # no estimate
     ],
 )
-def test_all_lanes_are_not_taken_if_they_fit_only_with_rematerialisation(monkeypatch, needed, lanes, asked):
-    monkeypatch.setattr(device_memory, "device_bytes", lambda: 300 / 0.9)
+def test_as_many_lanes_are_taken_as_fit_without_rematerialisation(monkeypatch, room, needed, lanes, asked):
+    monkeypatch.setattr(device_memory, "device_bytes", lambda: (room + 0.5) / 0.9)
     seen: list[int] = []
-    choice = device_memory.chosen_lanes(PACK, _asking(needed, seen), 1.0)
+    choice = device_memory.chosen_lanes(PACK, _of_memory(*needed, asked=seen), 1.0)
     assert choice is not None
     assert (choice.lanes, seen) == (lanes, asked)
-    assert ("all lanes fit only with rematerialisation" in choice.reason) == (lanes < 5)
+    told = {5: "all lanes", 1: "1 lane"}.get(lanes, f"{lanes} lanes")
+    assert choice.reason.startswith(f"0.0 MB for {told}, the device has room for 0.0 MB")
+    forced = lanes < 5 and needed[4] <= room
+    assert ("all lanes fit only with rematerialisation" in choice.reason) == forced
+    twice = device_memory.chosen_lanes(PACK, _of_memory(*(amount / 2 for amount in needed)), 0.5)
+    assert twice is not None
+    assert twice.lanes == lanes, "half of the device for half of the memory"
 
 
 def test_a_compiler_that_runs_out_of_memory_says_that_lanes_do_not_fit(monkeypatch):
@@ -207,7 +186,7 @@ def undisturbed(tmp_path_factory) -> Store:
 @pytest.mark.parametrize("from_step", [0, 200])
 def test_out_of_memory_halves_the_lanes_and_goes_on_from_the_checkpoint(undisturbed, tmp_path, from_step):
     store, device = Store.open(tmp_path), Device(holds=2, from_step=from_step)
-    run = pack_run.opened(
+    run = pack_run.PackRun(
         PACK, PACK.trial_ids, Destination(store, ORIGIN, checkpoint_seconds=0.0), device.trainer, device_share=1.0
     )
     progress = _finish(run)
@@ -233,9 +212,9 @@ def test_a_part_of_a_pack_goes_on_from_the_checkpoint_of_the_pack(undisturbed, t
     """Out of memory in the second segment of a halving, before it has a checkpoint of its own."""
     store, device = Store.open(tmp_path), Device(holds=2, from_step=100)
     destination, part = Destination(store, ORIGIN), Pack(TRIALS[:3])
-    _finish(pack_run.opened(PACK, PACK.trial_ids, destination, segment=Segment(100, "pause")))
+    _finish(pack_run.PackRun(PACK, PACK.trial_ids, destination, segment=Segment(100, "pause")))
     second = Segment(350, "finish", parent=PACK.pack_id)
-    progress = _finish(pack_run.opened(part, part.trial_ids, destination, device.trainer, second))
+    progress = _finish(pack_run.PackRun(part, part.trial_ids, destination, device.trainer, second))
     assert [item.lanes for item in progress][:2] == [3, 2]
     assert min(step for step, _ in device.strides) == 100
     assert _numbers(store) == {key: _numbers(undisturbed)[key] for key in part.trial_ids}
@@ -245,10 +224,10 @@ def test_a_part_of_a_pack_goes_on_from_the_checkpoint_of_the_pack(undisturbed, t
 def test_an_interruption_keeps_the_number_of_lanes(undisturbed, tmp_path):
     store, device = Store.open(tmp_path), Device(holds=2)
     destination = Destination(store, ORIGIN, checkpoint_seconds=0.0)
-    run = pack_run.opened(PACK, PACK.trial_ids, destination, device.trainer)
+    run = pack_run.PackRun(PACK, PACK.trial_ids, destination, device.trainer)
     while run.training.step < 200:
         run.advance()
-    again = pack_run.opened(PACK, PACK.trial_ids, destination, Device(holds=5).trainer)
+    again = pack_run.PackRun(PACK, PACK.trial_ids, destination, Device(holds=5).trainer)
     assert again.progress().lanes == 2
     _finish(again)
     assert _numbers(store) == _numbers(undisturbed)
@@ -258,8 +237,8 @@ def test_an_interruption_keeps_the_number_of_lanes(undisturbed, tmp_path):
 def test_a_worker_takes_as_many_lanes_as_fit(undisturbed, tmp_path, monkeypatch):
     monkeypatch.setattr(device_memory, "device_bytes", lambda: 340)
     store, device = Store.open(tmp_path), Device(holds=3)
-    trainer = dataclasses.replace(device.trainer, memory=EVEN.memory)
-    run = pack_run.opened(PACK, PACK.trial_ids, Destination(store, ORIGIN), trainer, device_share=1.0)
+    trainer = dataclasses.replace(device.trainer, memory=_of_memory(*EVEN).memory)
+    run = pack_run.PackRun(PACK, PACK.trial_ids, Destination(store, ORIGIN), trainer, device_share=1.0)
     progress = _finish(run)
     assert {item.lanes for item in progress} == {4, 2}  # the estimate was too high by one
     assert {lanes for _, lanes in device.strides} == {2}
@@ -269,7 +248,7 @@ def test_a_worker_takes_as_many_lanes_as_fit(undisturbed, tmp_path, monkeypatch)
 def test_a_lane_that_does_not_fit_alone_and_other_errors_end_the_run(tmp_path):
     destination = Destination(Store.open(tmp_path), ORIGIN)
     for device in (Device(holds=0), Device(holds=2, message="INTERNAL: a kernel failed")):
-        run = pack_run.opened(PACK, PACK.trial_ids, destination, device.trainer)
+        run = pack_run.PackRun(PACK, PACK.trial_ids, destination, device.trainer)
         with pytest.raises(jax.errors.JaxRuntimeError, match=device.message.split(":")[0]):
             _finish(run)
 
@@ -277,10 +256,10 @@ def test_a_lane_that_does_not_fit_alone_and_other_errors_end_the_run(tmp_path):
 def test_a_checkpoint_without_a_number_of_lanes_trains_all(tmp_path):
     """As written before lanes could take turns outside of the program."""
     store = Store.open(tmp_path)
-    run = pack_run.opened(PACK, PACK.trial_ids, Destination(store, ORIGIN, checkpoint_seconds=0.0))
+    run = pack_run.PackRun(PACK, PACK.trial_ids, Destination(store, ORIGIN, checkpoint_seconds=0.0))
     run.advance()
     notes = run.training.notes()
     del notes["lanes"]
     checkpoint.save(store, PACK.pack_id, PACK.trial_ids, run.fingerprint, run.training.state, notes)
-    again = pack_run.opened(PACK, PACK.trial_ids, Destination(store, ORIGIN))
+    again = pack_run.PackRun(PACK, PACK.trial_ids, Destination(store, ORIGIN))
     assert again.training == dataclasses.replace(again.training, step=100, lanes=5)

@@ -49,9 +49,16 @@ def source_of(spec: SweepSpec, store: Store, origin=ORIGIN) -> HalvingWork:
     return HalvingWork(spec, spec.search.halving, store, store.committed(), DONE, origin.fingerprint)
 
 
+@pytest.fixture
+def one(space, tmp_path) -> tuple[SweepSpec, Store, HalvingWork]:
+    """A search of one setting, an empty store, and the source of its work."""
+    spec, store = space("trial.objective.q=2"), Store.open(tmp_path)
+    return spec, store, source_of(spec, store)
+
+
 def train(work: Work, store: Store, strides: int | None = None, origin=ORIGIN) -> bool:
     """Train a pack, to its end or for so many strides; returns whether the end was reached."""
-    run = pack_run.opened(
+    run = pack_run.PackRun(
         work.pack, work.pending, Destination(store, origin, checkpoint_seconds=0.0), segment=work.segment
     )
     while run.progress().phase != "done":
@@ -185,7 +192,7 @@ def test_two_sweeps_that_share_trials_and_run_at_once_have_their_winners(space, 
         for source in sources:
             while sum(each[0] is source for each in running) < 3 and (work := source.next()) is not None:
                 given = Destination(store, ORIGIN, checkpoint_seconds=0.0)
-                running.append((source, work, pack_run.opened(work.pack, work.pending, given, segment=work.segment)))
+                running.append((source, work, pack_run.PackRun(work.pack, work.pending, given, segment=work.segment)))
         source, work, training = rng.choice(running)
         if training.progress().phase == "done" or training.advance().phase == "done":
             running.remove((source, work, training))
@@ -200,9 +207,8 @@ def test_two_sweeps_that_share_trials_and_run_at_once_have_their_winners(space, 
     assert not store.listing("superseded")
 
 
-def test_a_start_that_fails_after_another_sweep_has_stopped_it_is_not_trained_for_ever(space, tmp_path):
-    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
-    source = source_of(spec, store)
+def test_a_start_that_fails_after_another_sweep_has_stopped_it_is_not_trained_for_ever(one):
+    spec, store, source = one
     work = after_step(200, source, store)
     train(dataclasses.replace(work, segment=Segment(200, "stop")), store)
     assert [store.committed()[key] for key in work.pending] == ["stopped"]
@@ -225,11 +231,10 @@ def test_narrower_rungs_stop_trials_where_a_fresh_sweep_does(space, tmp_path):
     assert rows(store) == rows(fresh)
 
 
-def test_rows_of_a_grid_are_starts_like_others(space, undisturbed, tmp_path):
+def test_rows_of_a_grid_are_starts_like_others(one, undisturbed):
     """All starts are finished beforehand: nothing is trained, and the same ones would have won."""
-    store = Store.open(tmp_path)
-    spec = space("trial.objective.q=2")
-    for trial in source_of(spec, store).planned.values():
+    spec, store, fresh = one
+    for trial in fresh.planned.values():
         pack_run.run_pack(pack_run.Pack((trial,)), Destination(store, ORIGIN))
     source = source_of(spec, store)
     assert source.exhausted
@@ -239,7 +244,7 @@ def test_rows_of_a_grid_are_starts_like_others(space, undisturbed, tmp_path):
 
 def _spoil(work: Work, store: Store, until: int, lane: int = 0) -> None:
     """Train a pack whose lane gets infinite weights after so many steps."""
-    run = pack_run.opened(work.pack, work.pending, Destination(store, ORIGIN), segment=work.segment)
+    run = pack_run.PackRun(work.pack, work.pending, Destination(store, ORIGIN), segment=work.segment)
     while run.progress().phase != "done":
         run.advance()
         if run.training.step == until:
@@ -273,9 +278,8 @@ def test_a_start_that_fails_before_a_rung_does_not_go_on(space, tmp_path):
     [(200, 300, ["finished", "stopped", "stopped"]), (400, 500, ["stopped"] * 3)],
     ids=["another one wins", "the winner itself"],
 )
-def test_a_start_that_fails_after_a_rung_has_won_it_all_the_same(space, tmp_path, rung, fails_at, others):
-    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
-    source = source_of(spec, store)
+def test_a_start_that_fails_after_a_rung_has_won_it_all_the_same(one, rung, fails_at, others):
+    spec, store, source = one
     work = after_step(rung, source, store)
     _spoil(work, store, until=fails_at)
     source.settle(work.pack.pack_id)
@@ -286,9 +290,8 @@ def test_a_start_that_fails_after_a_rung_has_won_it_all_the_same(space, tmp_path
     assert (row["error_step"], row["seed"]) == (fails_at, source.planned[work.pending[0]].seed)
 
 
-def test_work_that_was_lost_is_for_the_next_start(space, tmp_path):
-    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
-    source = source_of(spec, store)
+def test_work_that_was_lost_is_for_the_next_start(one):
+    spec, store, source = one
     lost = source.next()
     assert lost is not None
     source.settle(lost.pack.pack_id, whole=False)
@@ -299,9 +302,8 @@ def test_work_that_was_lost_is_for_the_next_start(space, tmp_path):
     assert [work.pending for work in again.upcoming()] == [lost.pending]
 
 
-def test_a_lost_trial_that_another_sweep_has_stopped_is_held_up(space, tmp_path):
-    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
-    source = source_of(spec, store)
+def test_a_lost_trial_that_another_sweep_has_stopped_is_held_up(one):
+    _, store, source = one
     lost = after_step(200, source, store)
     train(dataclasses.replace(lost, segment=Segment(200, "stop")), store)
     source.settle(lost.pack.pack_id, whole=False)
@@ -309,8 +311,8 @@ def test_a_lost_trial_that_another_sweep_has_stopped_is_held_up(space, tmp_path)
     assert set(source.held_up) >= set(lost.pending)
 
 
-def test_checkpoints_of_other_code_are_not_counted_on(space, tmp_path):
-    store, spec = Store.open(tmp_path), space("trial.objective.q=2")
+def test_checkpoints_of_other_code_are_not_counted_on(one):
+    spec, store, _ = one
     before = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"numerics": "before the mend"})})
     source = source_of(spec, store, before)
     work = source.next()
@@ -320,9 +322,8 @@ def test_checkpoints_of_other_code_are_not_counted_on(space, tmp_path):
     assert len(list(source_of(spec, store).upcoming())) == 4
 
 
-def test_what_is_expected_of_the_pending_starts(space, undisturbed, tmp_path):
-    store = Store.open(tmp_path)
-    source = source_of(space("trial.objective.q=2"), store)
+def test_what_is_expected_of_the_pending_starts(one):
+    _, _, source = one
     assert sorted(trial.steps for trial in source.expected(list(source.planned))) == [200, 200, 400, 500]
     assert [trial.steps for trial in source.expected(list(source.planned)[1:])] == [200, 400, 500]
     assert len({trial_id(trial) for trial in source.planned.values()}) == 4

@@ -7,8 +7,7 @@ from pydantic import TypeAdapter
 
 from sweeper.analysis import figures, sql
 from sweeper.analysis.results import Results
-from sweeper.packs import network_evaluation
-from sweeper.packs.network_evaluation import ProtocolChanges, ProtocolError, evaluation_plan
+from sweeper.packs.network_evaluation import EvaluationRun, ProtocolChanges, ProtocolError, evaluation_plan
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack
 from sweeper.panels.kinds import Panels
@@ -57,7 +56,7 @@ def evaluate(store, origin=ORIGIN, **options):
     """Evaluates all that is planned; how many trials that were."""
     evaluated = 0
     for work in planned(store, origin=origin, **options).plan.work:
-        run = network_evaluation.opened(work, options.get("protocol", PROTOCOL), store, origin)
+        run = EvaluationRun(work, options.get("protocol", PROTOCOL), store, origin)
         while run.advance().phase != "done":
             pass
         evaluated += len(run.rows)
@@ -92,12 +91,12 @@ def test_another_protocol_gives_rows_of_its_own(store):
 
 def test_what_is_evaluated_is_not_evaluated_again(store):
     (work,) = planned(store).plan.work
-    run = network_evaluation.opened(work, PROTOCOL, store, ORIGIN)
+    run = EvaluationRun(work, PROTOCOL, store, ORIGIN)
     progress = run.advance()
     assert (progress.phase, len(progress.rows), progress.step) == ("evaluating", 1, 20 // 3)
     assert evaluate(store) == 2, "the run ended before its time"
     assert evaluate(store) == 0
-    again = network_evaluation.opened(work, PROTOCOL, store, ORIGIN)
+    again = EvaluationRun(work, PROTOCOL, store, ORIGIN)
     before = {name: store.read_bytes(name) for name in store.listing("evaluations")}
     while again.advance().phase != "done":
         pass
@@ -159,7 +158,7 @@ def spoil(store, key):
 def test_a_damaged_network_is_passed_over_and_its_trial_is_set_aside(store):
     (work,) = planned(store).plan.work
     spoil(store, IDS[1])
-    run = network_evaluation.opened(work, PROTOCOL, store, ORIGIN)
+    run = EvaluationRun(work, PROTOCOL, store, ORIGIN)
     while run.advance().phase != "done":
         pass
     assert run.rows == {IDS[0]: "finished", IDS[2]: "finished"}

@@ -43,11 +43,12 @@ REPORT = events.PackProgressed("0123456789", "training", 100, 400, 2, {}, 0.5, 1
 
 
 def test_reports_come_each_time_and_news_in_them_once():
-    heard = []
+    heard, asked = [], []
     told = ProgressEvents(events.Stream([SimpleNamespace(hear=heard.append)], warn=print))
     ended = dataclasses.replace(REPORT, lanes=1, lanes_reason="one fits", rows={"a": "finished"})
     for report in (REPORT, ended, ended):
-        told.tell(report, lambda: ("a", "b"))
+        told.tell(report, lambda: asked.append(True) or ("a", "b"))
+    assert asked == [True], "only when the lanes are news"
     told.tell_commits("0123456789", {"a": "finished", "b": "failed"})
     assert heard == [
         REPORT,
@@ -57,19 +58,3 @@ def test_reports_come_each_time_and_news_in_them_once():
         ended,
         events.TrialCommitted("0123456789", "b", "failed"),
     ]
-
-
-def test_a_pack_is_asked_for_its_trials_only_when_its_lanes_are_news():
-    asked = []
-
-    def trial_ids() -> tuple[str, ...]:
-        asked.append(True)
-        return ("a",)
-
-    told = ProgressEvents(events.Stream([], warn=print))
-    for _ in range(3):
-        told.tell(REPORT, trial_ids)
-    assert not asked
-    for _ in range(3):
-        told.tell(dataclasses.replace(REPORT, lanes_reason="two fit"), trial_ids)
-    assert asked == [True]

@@ -76,30 +76,17 @@ def test_the_environment_equals_the_simulator(grid, data):
     assert walked(grid, treasure, actions) == simulated(grid, treasure, actions)
 
 
-def test_a_walk_worked_out_by_hand():
+def test_walks_worked_out_by_hand():
     # 2 x 3, treasure in the upper right corner. Down and left hit walls; the second episode starts at once.
     actions = [DOWN, LEFT, UP, RIGHT, RIGHT, RIGHT, UP, RIGHT, DOWN, UP, LEFT, LEFT]
-    assert walked(Grid(2, 3, 6), 5, actions) == [
-        (0, 0, -0.1, 0),
-        (0, 0, -0.1, 0),
-        (1, 0, -0.1, 0),
-        (1, 1, -0.1, 0),
-        (1, 2, 1.0, 0),
-        (0, 1, -0.1, 1),
-        (1, 1, -0.1, 1),
-        (1, 2, 1.0, 1),
-    ]
-
-
-def test_an_episode_without_success_ends_at_the_horizon():
-    # Up and down for ever: four steps each, and the treasure's cell is only passed after the end.
-    assert walked(Grid(2, 2, 4), 3, [UP, DOWN] * 3 + [RIGHT, DOWN]) == [
-        *((1 - t % 2, 0, -0.1, 0) for t in range(4)),
-        (1, 0, -0.1, 1),
-        (0, 0, -0.1, 1),
-        (0, 1, -0.1, 1),
-        (0, 1, -0.1, 1),
-    ]
+    cells = [(0, 0), (0, 0), (1, 0), (1, 1), (1, 2), (0, 1), (1, 1), (1, 2)]
+    expected = [(*cell, 1.0 if cell == (1, 2) else -0.1, int(step > 4)) for step, cell in enumerate(cells)]
+    assert walked(Grid(2, 3, 6), 5, actions) == expected
+    # Up and down for ever: an episode without success ends at the horizon of four steps, and the treasure's cell is
+    # only passed after the end.
+    cells = [(1, 0), (0, 0), (1, 0), (0, 0), (1, 0), (0, 0), (0, 1), (0, 1)]
+    expected = [(*cell, -0.1, int(step > 3)) for step, cell in enumerate(cells)]
+    assert walked(Grid(2, 2, 4), 3, [UP, DOWN] * 3 + [RIGHT, DOWN]) == expected
 
 
 PAPER = Model(

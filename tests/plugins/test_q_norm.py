@@ -22,36 +22,15 @@ matrices = hnp.arrays(
     elements=st.floats(0, 100, width=32),
 )
 norm = jax.jit(norm_of_means)
-norm_gradient = jax.jit(jax.grad(norm_of_means))
 strengths = st.one_of(st.floats(1, 500), st.just(float("inf")))
 
 
-@given(matrices, strengths)
-def test_lies_between_mean_and_maximum(losses, q):
-    means = losses.mean(axis=1)
-    value = float(norm(losses, q))
-    assert means.mean() * (1 - 1e-4) - 1e-6 <= value <= means.max() * (1 + 1e-4) + 1e-6
-
-
 @given(matrices, strengths, strengths)
-def test_grows_with_q(losses, q, p):
-    smaller, larger = sorted((q, p))
-    low, high = (float(norm(losses, strength)) for strength in (smaller, larger))
-    assert low <= high * (1 + 1e-4) + 1e-6
-
-
-@given(matrices, strengths)
-def test_gradient_is_finite_and_never_negative(losses, q):
-    gradient = norm_gradient(losses, q)
-    assert bool(jnp.isfinite(gradient).all())
-    assert bool((gradient >= 0).all())
-
-
-def test_equals_the_definition_in_double_precision():
-    losses = np.random.default_rng(0).uniform(0.1, 2, (7, 3))
-    for q in (1.0, 2.5, 10.0, 100.0):
-        expected = np.mean(losses.mean(axis=1) ** q) ** (1 / q)
-        np.testing.assert_allclose(norm(losses.astype(np.float32), q), expected, rtol=2e-6)
+def test_lies_between_mean_and_maximum_and_grows_with_q(losses, q, p):
+    means = losses.mean(axis=1)
+    low, high = (float(norm(losses, strength)) for strength in sorted((q, p)))
+    for smaller, larger in ((means.mean(), low), (low, high), (high, means.max())):
+        assert smaller <= larger * (1 + 1e-4) + 1e-6
 
 
 def test_infinite_q_is_the_worst_input_and_its_gradient_falls_on_it():
@@ -61,32 +40,15 @@ def test_infinite_q_is_the_worst_input_and_its_gradient_falls_on_it():
     np.testing.assert_array_equal(gradient, [[0, 0], [0.5, 0.5], [0, 0]])
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1e-3, 10.0, 1e4])
-def test_q_100_neither_overflows_nor_underflows(scale):
-    losses = scale * jnp.array([[1.0, 2.0], [3.0, 1.0]])
-    value, gradient = jax.value_and_grad(norm_of_means)(losses, 100.0)
-    np.testing.assert_allclose(value, scale * np.mean([1.5**100, 2**100]) ** 0.01, rtol=1e-5)
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 10.0, 1e4])
+@pytest.mark.parametrize("q", [1.0, 2.5, 10.0, 100.0])
+def test_equals_the_definition_in_double_precision_and_neither_overflows_nor_underflows(q, scale):
+    losses = scale * np.random.default_rng(0).uniform(0.1, 2, (7, 3))
+    value, gradient = jax.value_and_grad(norm_of_means)(jnp.asarray(losses, jnp.float32), q)
+    expected = scale * np.mean((losses.mean(axis=1) / scale) ** q) ** (1 / q)
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
     assert bool(jnp.isfinite(gradient).all())
     assert float(gradient.sum()) > 0.9
-
-
-def test_an_all_zero_batch_has_value_and_gradient_zero():
-    value, gradient = jax.value_and_grad(norm_of_means)(jnp.zeros((3, 2)), 100.0)
-    assert value == 0
-    assert bool((gradient == 0).all())
-
-
-def test_q_is_traced_so_that_one_program_serves_every_strength():
-    traces = []
-
-    @jax.jit
-    def compiled(losses, q):
-        traces.append(q)
-        return norm_of_means(losses, q)
-
-    for q in (1.0, 7.0, np.inf):
-        compiled(jnp.ones((2, 2)), jnp.float32(q))
-    assert len(traces) == 1
 
 
 def test_annealing_moves_the_inverse_of_q_linearly_from_one_end_to_the_other():

@@ -15,7 +15,7 @@ from sweeper.trial.metrics import Metric
 from tasks import recall
 from tasks.recall import FILLINGS, Inputs, Task
 from tasks.recall.polynomial_logits import table_logits
-from tests.plugins.networks import PartialNetwork
+from tests.plugins.networks import PartialNetwork, assert_losses_and_gradients_are_plain
 
 VARIANTS = {
     "dense embedding": Model(width=6, key_size=5, embedding_layers=2, embedding_scale=1.0),
@@ -107,17 +107,7 @@ def test_the_evaluation_set_asks_for_every_value_at_every_key():
 )
 def test_shared_losses_and_gradients_equal_the_plain_model(model, keys):
     task = Task(keys=keys, value_bits=2, seed_bits=3)
-    network = _network(task, model)
-    inputs, seeds = _random(task, 5, 3)
-    weights = jax.random.normal(jax.random.key(3), (5, 3))
-
-    def value(losses):
-        return jax.jit(jax.value_and_grad(lambda network: (weights * losses(network, inputs, seeds)).sum()))(network)
-
-    shared, plain = value(task.losses), value(lambda *args: BaseTask.losses(task, *args))
-    np.testing.assert_allclose(shared[0], plain[0], rtol=1e-5, atol=1e-6)
-    for one, other in zip(jax.tree.leaves(shared[1]), jax.tree.leaves(plain[1]), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * (1 + np.abs(other).max()))
+    assert_losses_and_gradients_are_plain(task, _network(task, model), *_random(task, 5, 3), 1e-5)
 
 
 @jax.jit
@@ -245,13 +235,10 @@ def test_without_seed_bits_a_token_is_value_and_key():
     assert recorder.tokens.shape == (3, task.token_size()) == (3, 5)
 
 
-def test_stored_items_are_success_times_keys():
+def test_own_metrics_and_votes_bit_by_bit_and_beside_that_on_whole_values():
     assert Task(keys=20).abilities().own_metrics({"success": 0.57}) == pytest.approx({Metric("stored_items"): 11.4})
-    assert Task(value_bits=5).abilities().voting.wrong_answers == 31
-
-
-def test_votes_are_cast_bit_by_bit_and_beside_that_on_whole_values():
-    assert Task().abilities().voting.rules == {"majority": "partwise", "majority_tuple": "joint"}
+    voting = Task(value_bits=5).abilities().voting
+    assert (voting.wrong_answers, voting.rules) == (31, {"majority": "partwise", "majority_tuple": "joint"})
 
 
 def test_seed_bits_are_fair():

@@ -1,10 +1,7 @@
 """Notes and tags last, are changed one after the other, and go where their sweeps and trials go, also under crashes."""
 
-import itertools
-
 import pytest
 
-from sweeper.store import local_files
 from sweeper.store.annotations import (
     FILE,
     Annotations,
@@ -21,7 +18,7 @@ from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import rename_records
 from sweeper.store.tar_stores import source_store, target_store
 from tests.filled_stores import IDS, filled, record
-from tests.power_cuts import survived
+from tests.power_cuts import power_cuts
 
 QUICK = Subject("quick")
 
@@ -123,33 +120,26 @@ def test_a_broken_file_is_left_out_loudly_and_never_written_over(tmp_path, caplo
     assert store.read_bytes(FILE) == data
 
 
-def test_a_huge_file_is_not_decoded(tmp_path, monkeypatch):
+def test_a_huge_file_is_not_decoded_and_a_newer_one_is_not_misread(tmp_path, monkeypatch):
     store = Store.open(tmp_path)
     annotate(store.files, of_trials(0), tags=["first"])
-    monkeypatch.setattr("sweeper.store.annotations.LARGEST_FILE", 10)
-    assert said(store) == {}
-
-
-def test_a_newer_store_is_not_misread(tmp_path):
-    store = Store.open(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("sweeper.store.annotations.LARGEST_FILE", 10)
+        assert said(store) == {}
     store.write_bytes(FILE, b'{"schema_version": 99}')
     with pytest.raises(StoreError, match="schema version 99"):
         read_annotations(store.files)
 
 
-def test_a_crash_at_every_operation_loses_no_tag_of_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
-    for moment in itertools.count():
-        store = annotated(Store.open(tmp_path / str(moment)))
-        ended = survived(moment, remove_tags, store.files, of_trials(1), ["stuck", "best"])
+def test_a_crash_at_every_operation_loses_no_tag_of_others(tmp_path):
+    for folder, cut in power_cuts(tmp_path, least=2):
+        store = annotated(Store.open(folder))
+        cut(remove_tags, store.files, of_trials(1), ["stuck", "best"])
         now = said(store)
-        assert now.pop(1) in ("best keep stuck", "keep"), moment
-        assert now == {name: text for name, text in EVERYTHING.items() if name != 1}, moment
+        assert now.pop(1) in ("best keep stuck", "keep"), folder
+        assert now == {name: text for name, text in EVERYTHING.items() if name != 1}, folder
         remove_tags(store.files, of_trials(1), ["stuck", "best"])
         assert said(store) == EVERYTHING | {1: "keep"}
-        if ended:
-            break
-    assert moment >= 2
 
 
 # With their sweeps and trials
@@ -165,29 +155,22 @@ def test_a_deletion_takes_what_its_trials_had(tmp_path):
 
 
 @pytest.mark.slow
-def test_no_crash_of_a_deletion_leaves_notes_without_their_trial(tmp_path, monkeypatch):
-    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)
-    for moment in itertools.count():
-        store = annotated(filled(tmp_path / str(moment)))
+def test_no_crash_of_a_deletion_leaves_notes_without_their_trial(tmp_path):
+    for folder, cut in power_cuts(tmp_path, least=8):
+        store = annotated(filled(folder))
         store.compact()
-        ended = survived(moment, delete, store, of_sweep(store, "quick"))
-        assert {IDS[name] for name in said(store) if name in range(6)} <= store.committed().keys(), moment
-        if ended:
-            break
-    assert moment >= 8
+        cut(delete, store, of_sweep(store, "quick"))
+        assert {IDS[name] for name in said(store) if name in range(6)} <= store.committed().keys(), folder
 
 
-def test_a_renamed_sweep_keeps_them_also_under_crashes(tmp_path, monkeypatch):
-    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)
-    for moment in itertools.count():
-        store = annotated(filled(tmp_path / str(moment)))
-        ended = survived(moment, rename_records, store.files, "quick", "slow")
+def test_a_renamed_sweep_keeps_them_also_under_crashes(tmp_path):
+    for folder, cut in power_cuts(tmp_path, least=4):
+        store = annotated(filled(folder))
+        cut(rename_records, store.files, "quick", "slow")
         if store.read_bytes("sweeps/quick.json") is not None:
             rename_records(store.files, "quick", "slow")
         others = {name: text for name, text in EVERYTHING.items() if name != "quick"}
-        assert said(store) == others | {"slow": EVERYTHING["quick"]}, moment
-        if ended:
-            break
+        assert said(store) == others | {"slow": EVERYTHING["quick"]}, folder
 
 
 def test_a_copy_has_those_of_its_sweeps_and_trials(tmp_path):

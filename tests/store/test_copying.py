@@ -1,18 +1,17 @@
 """A copy of a sweep equals the sweep, keeps the target's own trials, and survives crashes, damage and strangers."""
 
 import io
-import itertools
 import tarfile
 from pathlib import Path
 
 import pytest
 
-from sweeper.store import copying, files, local_files, tar_stores, trial_file
+from sweeper.store import copying, files, tar_stores, trial_file
 from sweeper.store.copying import Copied, copy
 from sweeper.store.evaluations import evaluations_table, stored_evaluations
 from sweeper.store.store import Store, StoreError
 from tests.filled_stores import IDS, contents, evaluate, filled, record, sound
-from tests.power_cuts import survived
+from tests.power_cuts import power_cuts, survived
 from tests.results import PROVENANCE, WEIGHTS, failure, result
 
 
@@ -119,14 +118,14 @@ def test_seals_say_which_outcomes_were_kept(source, local, kept):
 
 
 def test_outcomes_that_would_fill_the_memory_are_not_opened(source, local, monkeypatch):
-    parts = copying.parts
+    parts = trial_file.parts
     seals = source.seals()
 
     def small(*arguments):
         monkeypatch.setattr(trial_file, "DETAIL_LIMIT", 10)
         return parts(*arguments)
 
-    monkeypatch.setattr(copying, "parts", small)
+    monkeypatch.setattr(trial_file, "parts", small)
     assert copy(source, local, outcomes=["success"]).damaged == sorted(seals)
 
 
@@ -193,24 +192,20 @@ def test_a_store_is_not_copied_onto_itself(source):
 
 @pytest.mark.slow
 def test_a_crash_at_every_operation_takes_in_whole_trials_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
     monkeypatch.setattr(copying, "in_threads", lambda work, items: [work(item) for item in items])
     source = filled(tmp_path / "source")
     source.compact()
     whole = contents(source)
-    for moment in itertools.count():
-        target = Store.open(tmp_path / str(moment))
+    for folder, cut in power_cuts(tmp_path, least=16):
+        target = Store.open(folder)
         target.commit(failure({"seed": 0}))
-        ended = survived(moment, copy, source, target)
+        cut(copy, source, target)
         done = [key for key, status in target.committed().items() if (key, status) != (IDS[0], "failed")]
-        assert contents(target, done)[:4] == contents(source, done)[:4], moment
+        assert contents(target, done)[:4] == contents(source, done)[:4], folder
         copy(source, target)
         assert sound(target)
-        assert contents(target) == whole, moment
+        assert contents(target) == whole, folder
         assert target.sweeps() == source.sweeps()
-        if ended:
-            break
-    assert moment > 15
 
 
 # Tar files and commands

@@ -1,15 +1,13 @@
 """A deletion takes what it names and nothing else, also under crashes, beside snapshots, and in buckets."""
 
-import itertools
-
 import pytest
 
-from sweeper.store import committed_trials, local_files
+from sweeper.store import committed_trials
 from sweeper.store.deletion import delete, of_no_sweep, of_status, of_sweep
 from sweeper.store.store import StoreError
 from sweeper.trial.trial_spec import trial_id
 from tests.filled_stores import IDS, contents, evaluate, filled, record, sound
-from tests.power_cuts import survived
+from tests.power_cuts import power_cuts
 from tests.results import failure, result
 
 # `filled`: quick has planned 0, 1 and 4 (failed), other 1, 2 and 3; 5 belongs to no sweep.
@@ -44,12 +42,8 @@ def test_a_sweep_goes_with_its_own_trials(store):
     assert store.listing("sweeps") == ["sweeps/other.json"]
     with pytest.raises(StoreError, match=r"no sweep 'quick' \(known: other\)"):
         of_sweep(store, "quick")
-
-
-def test_the_last_of_two_sweeps_takes_what_they_shared(store):
-    delete(store, of_sweep(store, "quick"))
     delete(store, of_sweep(store, "other"))
-    assert store.committed().keys() == {IDS[5]}
+    assert store.committed().keys() == {IDS[5]}, "the last of two sweeps takes what they shared"
 
 
 def test_a_trial_that_is_committed_meanwhile_keeps_its_files(store):
@@ -101,6 +95,9 @@ def test_evaluations_that_a_killed_deletion_has_left_go_with_the_next(store):
     assert delete(store, of_status(store, ["failed"])) == 1
     assert traces(store, [IDS[2]]) == []
     assert len(store.listing("evaluations")) == 1
+    evaluate(store, seed=1)
+    delete(store, of_sweep(store, "quick"))
+    assert len(store.listing("evaluations")) == 1, "of a trial that stays"
 
 
 @pytest.mark.slow
@@ -109,27 +106,23 @@ def test_evaluations_that_a_killed_deletion_has_left_go_with_the_next(store):
     [lambda store: of_sweep(store, "quick"), pytest.param(of_no_sweep, marks=pytest.mark.long)],
     ids=["sweep", "unplanned"],
 )
-def test_a_crash_at_every_operation_takes_nothing_else(tmp_path, monkeypatch, choose):
-    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
-    for moment in itertools.count():
-        store = filled(tmp_path / str(moment))
+def test_a_crash_at_every_operation_takes_nothing_else(tmp_path, choose):
+    for folder, cut in power_cuts(tmp_path, least=4):
+        store = filled(folder)
         store.record_sweep(record("quick", [*IDS[:2], IDS[5]]))
         store.record_sweep(record("quick", [*IDS[:2]]))
         store.compact()
         chosen = choose(store)
         left = sorted(set(store.committed()) - chosen.trials.keys())
         before = contents(store, left)
-        ended = survived(moment, delete, store, chosen)
-        assert contents(store, left) == before, moment
+        ended = cut(delete, store, chosen)
+        assert contents(store, left) == before, folder
         assert sound(store)
         if not ended and (chosen.sweep is None or store.read_bytes("sweeps/quick.json")):
             delete(store, choose(store))
-        assert sorted(store.committed()) == left, moment
-        assert traces(store, chosen.trials) == [], moment
-        assert contents(store, left) == before, moment
-        if ended:
-            break
-    assert moment >= 4
+        assert sorted(store.committed()) == left, folder
+        assert traces(store, chosen.trials) == [], folder
+        assert contents(store, left) == before, folder
 
 
 @pytest.mark.parametrize("choose", [lambda store: of_sweep(store, "quick"), of_no_sweep], ids=["sweep", "unplanned"])
@@ -141,9 +134,3 @@ def test_nothing_is_deleted_while_a_record_cannot_be_read(tmp_path, choose):
     with pytest.raises(StoreError, match=f"'{name}' cannot be read, so that nobody knows which trials it planned"):
         choose(store)
     assert of_status(store, ["failed"]).trials
-
-
-def test_evaluations_go_with_their_trial(store):
-    evaluate(store, seed=1)
-    delete(store, of_sweep(store, "quick"))
-    assert len(store.listing("evaluations")) == 1

@@ -4,12 +4,11 @@ import itertools
 
 import pytest
 
-from sweeper.store import local_files
 from sweeper.store.annotations import Subject, annotate, read_annotations
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import rename_records
 from tests.filled_stores import IDS, record
-from tests.power_cuts import survived
+from tests.power_cuts import power_cuts
 
 
 def with_sweeps(url):
@@ -101,20 +100,16 @@ def test_what_another_process_writes_meanwhile_is_kept_or_refused(tmp_path, monk
     assert len(answers) > 6
 
 
-def test_a_crash_at_every_operation_keeps_every_start(tmp_path, monkeypatch):
-    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
-    for moment in itertools.count():
-        store = with_sweeps(tmp_path / str(moment))
+def test_a_crash_at_every_operation_keeps_every_start(tmp_path):
+    for folder, cut in power_cuts(tmp_path, least=4):
+        store = with_sweeps(folder)
         before = store.sweeps()
         latest = {each.trial_ids for each in before[-1:]}
-        ended = survived(moment, rename_records, store.files, "quick", "best")
+        cut(rename_records, store.files, "quick", "best")
         now = store.sweeps()
         last = {name: [each for each in now if each.name == name][-1:] for name in ("quick", "best")}
-        assert any(each and {each[0].trial_ids} == latest for each in last.values()), moment
+        assert any(each and {each[0].trial_ids} == latest for each in last.values()), folder
         assert all({each.trial_ids} == latest for each in last["quick"]), "no earlier start counts meanwhile"
         if store.read_bytes("sweeps/quick.json") is not None:
             rename_records(store.files, "quick", "best")
-        assert store.sweeps() == renamed(before), moment
-        if ended:
-            break
-    assert moment >= 4
+        assert store.sweeps() == renamed(before), folder

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sweeper.store import committed_trials, local_files, seal, snapshots
+from sweeper.store import committed_trials, seal, snapshots
 from sweeper.store.files import StoreError
 from sweeper.store.seal import SnapshotSeal
 from sweeper.store.store import Store
 from sweeper.store.trial_file import trial_file
 from sweeper.trial.trial_spec import trial_id
-from tests.power_cuts import survived
+from tests.power_cuts import power_cuts
 from tests.results import failure, outcomes, result
 
 
@@ -342,21 +342,17 @@ def test_a_damaged_trial_behind_a_snapshot_is_found_by_verify(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(local_files.os, "fsync", lambda descriptor: None)  # the power is not really cut
-    for moment in itertools.count():
-        results = Store.open(tmp_path / str(moment))
+def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(tmp_path):
+    for folder, cut in power_cuts(tmp_path, least=4):  # one write, one deletion
+        results = Store.open(folder)
         fill(results, range(2))
         results.compact()
         fill(results)
         before = facts(results)
-        ended = survived(moment, results.compact)
-        assert facts(results) == before, moment
+        cut(results.compact)
+        assert facts(results) == before, folder
         results.compact()
-        assert facts(results) == before, moment
-        if ended:
-            break
-    assert moment == 4, "one write, one deletion"
+        assert facts(results) == before, folder
 
 
 @pytest.mark.slow

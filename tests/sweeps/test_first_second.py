@@ -10,7 +10,7 @@ from benchmarks.first_second import ALL, CHECKPOINT, END, FIRST, PLANNED, RAY, r
 from benchmarks.process_tree import ProcessTree, has_title
 from sweeper.events import SweepStarted
 from sweeper.listeners.views import sentences
-from sweeper.store.file_names import trial_file_name
+from sweeper.store.schema import trial_file_name
 from sweeper.sweeps.sweep_plan import state
 from tests.heartbeats import until
 
