@@ -17,7 +17,7 @@ _SUFFIXES: dict[str, Statistic] = {
     "p5": "percentile", "p95": "percentile", "p5_pooled": "pooled", "p95_pooled": "pooled", "worst": "worst",
     "worst_heldout": "heldout", "worst5": "worst5", "se": "error",
 }  # fmt: skip
-_BY_SUFFIX = {"p5": True, "p5_pooled": True, "p95": False, "p95_pooled": False}
+_BY_SUFFIX: dict[str | None, bool] = {"p5": True, "p5_pooled": True, "p95": False, "p95_pooled": False}
 """Whether high values of a quantity with this bad tail are the good ones."""
 
 _NAME = re.compile(rf"(.+?)(?:_({'|'.join(_SUFFIXES)}))?")
@@ -148,7 +148,7 @@ def metric_named(name: str, own: Mapping[str, Metric] = {}) -> Metric:
         base, votes = (of_votes[1], int(of_votes[2])) if of_votes else (quantity, None)
         metric = Metric(base, votes=votes, high_is_good=base not in LOW_IS_GOOD)
     statistic = "mean" if suffix is None else _SUFFIXES[suffix]
-    high_is_good = metric.high_is_good if suffix not in _BY_SUFFIX else _BY_SUFFIX[suffix]
+    high_is_good = _BY_SUFFIX.get(suffix, metric.high_is_good)
     return metric._replace(statistic=statistic, high_is_good=high_is_good)
 
 
