@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sweeper.analysis.table import CODE, COUNT, TEXT, VALUE, Column, Field, Form, Table, tabulated
+from sweeper.trial.metrics import metric_named
 
 MISS = 0.05  # a share that is further than this from its published value is a miss
 
@@ -83,7 +84,8 @@ class Agreement(NamedTuple):
 
 
 def agreement(compared: Iterable[Comparison]) -> Agreement:
-    judged = [comparison for comparison in compared if comparison.judged]
+    # A pooled percentile stands beside the mean of percentiles of the same published number.
+    judged = [each for each in compared if each.judged and metric_named(each.metric).statistic != "pooled"]
     shares, others = ([each for each in judged if each.percent == percent] for percent in (True, False))
     # An untrained network, too, has 0 where the published share is 0.
     telling = [each for each in shares if not each.measured == 0 == each.published]
@@ -137,7 +139,8 @@ def every_number(every: Sequence[Comparison]) -> Table:
     """All published numbers, with a dash for numbers not measured yet."""
     fields = (_SWEEP, *_ABOUT, _PUBLISHED, _MEASURED, _DIFFERENCE, _SEEDS, _STEPS)
     note = (
-        "Measured: mean over the training seeds, '-' where there is none yet; at: the value on the horizontal axis. "
+        "Measured: mean over the training seeds, '-' where there is none yet (`_pooled`: a percentile over the inputs "
+        "of all training seeds together, beside the mean of percentiles); at: the value on the horizontal axis. "
         f"{agreement(every).sentence()}."
     )
     return tabulated(TITLE, fields, every, note)

@@ -83,7 +83,9 @@ def _mistake_in_column(names: Names, name: str) -> str | None:
     if name in _ROW_COLUMNS or name in names.paths:
         return None
     ends = [path for path in names.paths if path.endswith(f".{name}")]
-    if len(ends) == 1 or name in names.metrics:
+    metric = metric_named(name)
+    of_inputs = metric.statistic == "pooled" and metric._replace(statistic="mean").name in names.outcomes
+    if len(ends) == 1 or name in names.metrics or of_inputs:
         return None
     if ends:
         return f"'{name}' could be {' or '.join(sorted(ends))}"

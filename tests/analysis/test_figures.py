@@ -915,3 +915,27 @@ def test_a_label_that_is_no_formula_is_drawn_as_it_is():
     heat = results([trial(baseline=NO_FORMULA, q=1.0, success=0.5)], outcomes)
     keys = {"x": "baseline", "label": NO_FORMULA, "split": "q", "metric": "success"}
     assert said(composed(heat, panel(kind="heatmap", **keys))).count(NO_FORMULA) == 2
+
+
+def test_percentiles_of_all_training_seeds_together_stand_beside_their_mean():
+    """Of two deterministic trainings one fails on 3 % of the inputs and one on 9 %, together on 6 %."""
+    made = [
+        trial(seed=seed, success=1 - failing, success_p5=p5) for seed, failing, p5 in ((0, 0.03, 1.0), (1, 0.09, 0.0))
+    ]
+    inputs = {
+        one["trial_id"]: (np.arange(100) >= failing).astype(float) for one, failing in zip(made, (3, 9), strict=True)
+    }
+    published = [{"series": "s", "metric": "success_p5", "values": {1.0: 0.0}, "source": "made up"}]
+    curve = {"kind": "curve", "x": "q", "y": {"percent": True}, "series": [{"label": "s"}]}
+    beside = panel(**curve, metric="success", tail="success_p5", published=published)
+
+    compared = drawing(beside, results(made, inputs)).compare()
+    assert {each.metric: each.measured for each in compared} == {"success_p5": 0.5, "success_p5_pooled": 0.0}
+    assert agreement(compared).compared == 1, "a published number counts once"
+    assert [each.metric for each in drawing(beside, results(made)).compare()] == ["success_p5"]
+    assert [each.metric for each in drawing(beside, results(made[:1], inputs)).compare()] == ["success_p5"]
+
+    alone = panel(**curve, metric="success_p5_pooled")
+    (series,) = drawing(alone, results(made, inputs)).series
+    assert series.lines[0].values["value"].tolist() == [0.0, 0.0]
+    assert "needs the outcomes of inputs" in drawing(alone, results(made)).notes[0].text

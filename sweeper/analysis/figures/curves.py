@@ -8,13 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from sweeper.analysis.figures import selection, style
-from sweeper.analysis.figures.lines import Line, Lines, LineSeries, mean_by_seed, metric_by_seed
+from sweeper.analysis.figures.lines import Line, Lines, LineSeries, mean_by_seed, metric_by_seed, pooled
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
 from sweeper.panels.kinds import CurvePanel, HistoryPanel
 from sweeper.panels.series import CurveSeries
 from sweeper.trial.columns import TIMINGS
+from sweeper.trial.metrics import metric_named
 
 MOST_ROWS = 8  # most rows of seed counts above the axes
 MARKERS = 7  # markers along a training curve, where the palette tells series apart by them
@@ -37,7 +38,21 @@ class Curves(Lines[CurvePanel]):
         return super().drawn(results, index, series, rows)
 
     def values(self, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-        return metric_by_seed(rows, metric, selection.column(rows, self.panel.x.column))
+        x = selection.column(rows, self.panel.x.column)
+        measured = metric_named(metric)
+        if measured.statistic != "pooled":
+            return metric_by_seed(rows, metric, x)
+        if self.panel.draws_evaluations:
+            raise selection.NoData(f"'{metric}' needs the outcomes of inputs, which evaluations do not store")
+        values = [
+            {"x": float(place), "seed": seed, "value": value}
+            for place, at in rows.groupby(x)
+            if (value := pooled(results, at, measured)) is not None
+            for seed in at["seed"].unique()
+        ]
+        if not values:
+            raise selection.NoData(f"'{metric}' needs the outcomes of inputs, which no trial has stored")
+        return pd.DataFrame(values)
 
     def alike(self) -> Sequence[str]:
         # The cost of a trial depends on the machine and on other work there; its metrics do not.

@@ -31,7 +31,7 @@ from sweeper.messages import counted
 from sweeper.panels.kinds import LinesPanel
 from sweeper.panels.series import CurveSeries
 from sweeper.trial.contracts import Task
-from sweeper.trial.metrics import metric_named
+from sweeper.trial.metrics import Metric, metric_named
 
 DASHED = (0, (3.2, 1.6))
 """Line style of a tail."""
@@ -87,6 +87,7 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
     def __init__(self, panel: LinesT, results: Results) -> None:
         """As of every kind, and with a note on every exact value that is missing, and values that no axis can show."""
         super().__init__(panel, results)
+        self.results = results
         self.exact = list(self._exact_lines())
         self.notes += [Note(panel.name, "", remark) for remark in self.scale_remarks()]
         known = {line.place for line in self.exact}
@@ -151,9 +152,18 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
                 if line is not None:
                     point = line.values[np.isclose(line.values["x"], x, rtol=1e-9)]
                     by_seed, rows = dict(zip(point["seed"], point["value"], strict=True)), self.trials_behind(line, x)
-                about = self.panel, reference, reference.metric, x, published, by_seed, rows
-                compared.append(references.compared(*about, percent=self.panel.y.percent, largest=largest))
+                for metric, values in ((reference.metric, by_seed), *self._pooled(reference.metric, rows)):
+                    about = self.panel, reference, metric, x, published, values, rows
+                    compared.append(references.compared(*about, percent=self.panel.y.percent, largest=largest))
         return compared
+
+    def _pooled(self, name: str, rows: pd.DataFrame | None) -> Iterator[tuple[str, dict[int, float]]]:
+        """Of a percentile also that of all training seeds together, which may be what a paper means."""
+        metric = metric_named(name)._replace(statistic="pooled")
+        if rows is None or metric_named(name) != metric.tail or rows["seed"].nunique() < 2:
+            return
+        if (value := pooled(self.results, rows, metric)) is not None:
+            yield metric.name, dict.fromkeys(rows["seed"], value)
 
     def spread(self, points: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper edge of the band around the points of a line, in the unit that is drawn."""
@@ -280,6 +290,18 @@ def metric_by_seed(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
     except ValueError:
         raise NoData(f"'{x}' and '{name}' are not both numbers") from None
     return mean_by_seed(values)
+
+
+def pooled(results: Results, rows: pd.DataFrame, metric: Metric) -> float | None:
+    """The percentile over the inputs of all these trials together; None if the inputs of one are not stored.
+
+    An evaluation by another protocol stores none.
+    """
+    if len(set(rows["trial_id"]) - set(results.trials["trial_id"])):
+        return None
+    inputs = [results.outcomes(trial, metric._replace(statistic="mean").name) for trial in rows["trial_id"]]
+    known = [values for values in inputs if values is not None]
+    return metric.over_inputs(np.concatenate(known).astype(float)) if known and len(known) == len(inputs) else None
 
 
 def mean_by_seed(values: pd.DataFrame) -> pd.DataFrame:
