@@ -7,11 +7,12 @@ a training curve; against any other column every trial is a point.
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
+import matplotlib
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from sweeper.analysis import sql
-from sweeper.analysis.figures import drawing, note_lines
+from sweeper.analysis.figures import drawing, note_lines, style
 from sweeper.analysis.figures.layout import compose
 from sweeper.analysis.results import Results
 from sweeper.messages import UserError, did_you_mean, nearest_name
@@ -45,7 +46,8 @@ def plotted(
     remarks = [line for _, line in note_lines(drawn.notes)]
     if not drawn.series:
         raise PlotError("; ".join(remarks))
-    return compose([drawn], "paper"), remarks
+    with matplotlib.rc_context(style.RC):
+        return compose([drawn], "paper"), remarks
 
 
 def _panel(results: Results, x: str, y: str, split: str | None, drawn: Rows) -> Panel:
