@@ -53,7 +53,9 @@ LIBRARIES = ("evosax", "flax", "jax", "jaxlib", "optax")
 LIBRARY_FOLDERS = ("site-packages", "dist-packages")
 """Names of the folders that packages are installed in."""
 
-NO_NUMERICS = ("sweeper.messages", "sweeper.trial.plugins", "sweeper.packs", "sweeper.sweeps", "sweeper.analysis")
+NO_NUMERICS = (
+    "sweeper.messages", "sweeper.trial.plugins", "sweeper.store", "sweeper.packs", "sweeper.sweeps", "sweeper.analysis",
+)  # fmt: skip
 """Modules that compute no numbers although numerics import them: where code is, how its mistakes are worded, and what
 the functions of `import sweeper` import."""
 

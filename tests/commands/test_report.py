@@ -410,7 +410,7 @@ def test_a_panel_that_fails_is_a_note_of_the_report(store, tmp_path, monkeypatch
     ours = [result(0.5, objective={"q": 3.0, "m": m}) for m in (2, 4)]
     commit(store, *ours)
     record(store, "ours", ours)
-    monkeypatch.setattr("sweeper.analysis.figures.curves.Curves.of", _broken)
+    monkeypatch.setattr("sweeper.analysis.figures.curves.Curves.__init__", _broken)
     code, output = run(tmp_path, "--html", tmp_path / "page.html")
     assert (code, "figure:" in output) == (0, True)
     assert "could not be drawn: ValueError: nonsense\\x1b[2J" in output
