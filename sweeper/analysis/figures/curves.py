@@ -45,14 +45,14 @@ class Curves(Lines[CurvePanel]):
         if self.panel.draws_evaluations:
             raise selection.NoData(f"'{metric}' needs the outcomes of inputs, which evaluations do not store")
         values = [
-            {"x": float(place), "seed": seed, "value": value}
+            {"x": place, "seed": seed, "value": value}
             for place, at in rows.groupby(x)
             if (value := pooled(results, at, measured)) is not None
             for seed in at["seed"].unique()
         ]
         if not values:
             raise selection.NoData(f"'{metric}' needs the outcomes of inputs, which no trial has stored")
-        return pd.DataFrame(values)
+        return pd.DataFrame(values).astype({"x": float})
 
     def alike(self) -> Sequence[str]:
         # The cost of a trial depends on the machine and on other work there; its metrics do not.
