@@ -593,6 +593,8 @@ def walkers(trials):
     def outcomes(trial_id, name):
         if name == "first_visit":
             return np.arange(1, 6) + 0.5 * (trial_id.split("-")[2] == "1")
+        if not name.startswith("path_"):
+            return None
         _, seed, step = name.split("_")
         path = PATHS.get(int(seed), [])
         return None if int(seed) not in PATHS or int(step) > 7 else np.full(5, [*path, *[-1] * 8][int(step)], float)
