@@ -243,11 +243,11 @@ class Results:
         return replace(self, trials=self.trials[self.trials["trial_id"].isin(set(trial_ids))].reset_index(drop=True))
 
     def of_evaluations(self) -> "Results":
-        """Evaluations of the networks of these trials in place of the trials."""
+        """Evaluations of the networks of these trials in place of the trials; they keep no outcomes of inputs."""
         rows = self.evaluations()
         if rows.empty:
             return replace(self, trials=self.trials[:0])
-        return replace(self, trials=rows).only(self.trials["trial_id"])
+        return replace(self, trials=rows, outcomes=lambda trial_id, name: None).only(self.trials["trial_id"])
 
     def distribution(self, trial_id: str, outcome: str) -> tuple[np.ndarray, np.ndarray] | None:
         """The different values of an outcome of a trial, rising, and how many inputs have each; None if not stored.

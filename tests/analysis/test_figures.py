@@ -3,6 +3,7 @@
 The results are made up here and are no measurements; every figure is written to a temporary folder.
 """
 
+import dataclasses
 import itertools
 import json
 import math
@@ -936,6 +937,11 @@ def test_percentiles_of_all_training_seeds_together_stand_beside_their_mean():
     assert agreement(compared).compared == 1, "a published number counts once"
     assert [each.metric for each in drawing(beside, results(made)).compare()] == ["success_p5"]
     assert [each.metric for each in drawing(beside, results(made[:1], inputs)).compare()] == ["success_p5"]
+
+    # Outcomes are those of a trial's own protocol, and an evaluation by another one keeps none.
+    evaluated = dataclasses.replace(results(made, inputs), evaluations=lambda: results(made).trials)
+    by_evaluations = beside.model_copy(update={"rows": "evaluations"})
+    assert [each.metric for each in drawing(by_evaluations, evaluated).compare()] == ["success_p5"]
 
     alone = panel(**curve, metric="success_p5_pooled")
     (series,) = drawing(alone, results(made, inputs)).series

@@ -42,8 +42,6 @@ class Curves(Lines[CurvePanel]):
         measured = metric_named(metric)
         if measured.statistic != "pooled":
             return metric_by_seed(rows, metric, x)
-        if self.panel.draws_evaluations:
-            raise selection.NoData(f"'{metric}' needs the outcomes of inputs, which evaluations do not store")
         values = [
             {"x": place, "seed": seed, "value": value}
             for place, at in rows.groupby(x)
@@ -51,7 +49,7 @@ class Curves(Lines[CurvePanel]):
             for seed in at["seed"].unique()
         ]
         if not values:
-            raise selection.NoData(f"'{metric}' needs the outcomes of inputs, which no trial has stored")
+            raise selection.NoData(f"'{metric}' needs the outcomes of inputs, which are not stored")
         return pd.DataFrame(values).astype({"x": float})
 
     def alike(self) -> Sequence[str]:

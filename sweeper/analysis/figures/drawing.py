@@ -52,7 +52,7 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
         self.notes: list[Note] = []
         self.merged: list[str] = []  # entries in which trials of a series differ that are not alike
         self.best: list[str] = []  # the drawn setting of each series that shows the best of several
-        results = results.of_evaluations() if panel.draws_evaluations else results
+        results = self.results = results.of_evaluations() if panel.draws_evaluations else results
         self.trials = results.trials[:0]  # that are drawn
         try:
             if results.trials.empty:  # the same of all series, so said once

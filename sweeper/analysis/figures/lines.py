@@ -87,7 +87,6 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
     def __init__(self, panel: LinesT, results: Results) -> None:
         """As of every kind, and with a note on every exact value that is missing, and values that no axis can show."""
         super().__init__(panel, results)
-        self.results = results
         self.exact = list(self._exact_lines())
         self.notes += [Note(panel.name, "", remark) for remark in self.scale_remarks()]
         known = {line.place for line in self.exact}
@@ -293,12 +292,7 @@ def metric_by_seed(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
 
 
 def pooled(results: Results, rows: pd.DataFrame, metric: Metric) -> float | None:
-    """The percentile over the inputs of all these trials together; None if the inputs of one are not stored.
-
-    An evaluation by another protocol stores none.
-    """
-    if len(set(rows["trial_id"]) - set(results.trials["trial_id"])):
-        return None
+    """The percentile over the inputs of all these trials together; None if the inputs of one are not stored."""
     inputs = [results.outcomes(trial, metric._replace(statistic="mean").name) for trial in rows["trial_id"]]
     known = [values for values in inputs if values is not None]
     return metric.over_inputs(np.concatenate(known).astype(float)) if known and len(known) == len(inputs) else None
