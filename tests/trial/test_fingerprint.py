@@ -29,6 +29,7 @@ def checkout(tmp_path: Path, monkeypatch) -> Path:
     """A copy of the checkout, in which this process now finds its code."""
     for folder in ("sweeper", "tasks", "models", "objectives"):
         shutil.copytree(plugins.ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    coloring_trial()  # its plug-ins are loaded from where this process has them, whatever earlier tests have forgotten
     for name, folder in {"PACKAGE": "sweeper", "ROOT": "", "SHIPPED": "", "PROJECT": ""}.items():
         monkeypatch.setattr(plugins, name, tmp_path / folder)
     return tmp_path
