@@ -193,11 +193,9 @@ def evaluate(
         SweepError: there is no cluster that can evaluate.
         KeyboardInterrupt: Ctrl-C came, or a request to stop.
     """
-    from sweeper.packs.network_evaluation import ProtocolChanges, ProtocolError
+    from sweeper.packs.network_evaluation import ProtocolChanges
     from sweeper.sweeps import evaluation
 
-    if exhaustive and seeds is not None:
-        raise ProtocolError("exhaustive takes every seed r: give no number of seeds")
     changes = ProtocolChanges(seeds, None if votes is None else tuple(votes), exhaustive or None)
     planned = evaluation.plan_evaluation(trials, changes, results, recompute_other_code=recompute_other_code)
     return evaluation.evaluate(planned, address=address, concurrency=concurrency)

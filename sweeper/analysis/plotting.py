@@ -14,8 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 from sweeper.analysis import sql
 from sweeper.analysis.figures import drawing, note_lines, style
 from sweeper.analysis.figures.layout import compose
+from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.results import Results
-from sweeper.messages import UserError, did_you_mean, nearest_name
+from sweeper.messages import UserError
 from sweeper.panels.kinds import Panel, Panels
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries, entry_names
@@ -37,8 +38,7 @@ def plotted(
     """The figure, and remarks on what is not in it; see `sweeper.plot`."""
     results = Results.of_store(store)
     if where is not None:
-        chosen = sql.table(f"select trial_id from trials where {sql.condition(where)}", store)
-        results = results.only(chosen["trial_id"].to_pylist())
+        results = results.only(sql.chosen_ids(where, store))
     if results.trials.empty:
         raise PlotError("no trial is finished" + ("" if where is None else f" where {where}"))
     panel = _panel(results, x, y, split, rows)
@@ -55,14 +55,15 @@ def _panel(results: Results, x: str, y: str, split: str | None, drawn: Rows) -> 
     if rows.empty:
         raise PlotError("no network is evaluated (python -m sweeper evaluate)")
     settings = set(entry_names([entries(spec) for spec in rows["spec"]]).values())
-    for name in (y if x != "step" else None, x, split):
-        if name not in (None, "step", *rows.columns):
-            raise PlotError(f"no trial has a column '{name}'{did_you_mean(nearest_name(name, rows.columns))}")
-    panel: dict[str, Any] = {
-        "name": re.sub(r"[^A-Za-z0-9 ._-]", "-", f"{y} against {x}"),
-        "metric": y,
-        "y": {"label": y},
-    }
+    try:
+        if x != "step":
+            x, y = column(rows, x), column(rows, y)
+        if split is not None:
+            column(rows, split)
+    except NoData as unknown:
+        raise PlotError(str(unknown)) from None
+    name = re.sub(r"[^A-Za-z0-9 ._-]", "-", f"{y} against {x}")
+    panel: dict[str, Any] = {"name": name, "metric": y, "y": {"label": y}}
     panel |= {"series": [{"label": y}]} if split is None else {"split": split}
     if x == "step":
         panel |= {"kind": "history"}

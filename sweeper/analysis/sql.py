@@ -135,6 +135,11 @@ def condition(text: str) -> str:
     return f"(\n{text}\n)"
 
 
+def chosen_ids(where: str, store: Store) -> list[str]:
+    """Ids of the trials of the view `trials` that meet a condition."""
+    return table(f"select trial_id from trials where {condition(where)}", store)["trial_id"].to_pylist()
+
+
 def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 

@@ -51,8 +51,6 @@ def evaluate(
     spaces = [Path(name) for name in named if name not in ids]
     if len(spaces) + bool(ids) + (where is not None) != 1:
         raise typer.BadParameter("give one search space, or ids of trials, or --where")
-    if exhaustive and seeds is not None:
-        raise typer.BadParameter("--exhaustive takes every seed r: leave out --seeds")
 
     changed = None if votes is None else _group_sizes(votes)
 
@@ -76,8 +74,7 @@ def evaluate(
             store = Store.existing(results)
             with plugins.contained():
                 if where is not None:
-                    answer = sql.table(f"select trial_id from trials where {sql.condition(where)}", store)
-                    chosen = answer["trial_id"].to_pylist()
+                    chosen = sql.chosen_ids(where, store)
                 else:
                     chosen = search_space.read(spaces[0], overrides or ()) if spaces else ids
             planned = evaluation.plan_evaluation(

@@ -18,7 +18,7 @@ from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, inflected
 from sweeper.packs import other_code
-from sweeper.packs.network_evaluation import EvaluationPlan, ProtocolChanges, evaluation_plan
+from sweeper.packs.network_evaluation import EvaluationPlan, ProtocolChanges, ProtocolError, evaluation_plan
 from sweeper.packs.plan import ListedWork
 from sweeper.space import search_space
 from sweeper.space.resources import Resources
@@ -126,6 +126,8 @@ def plan_evaluation(
 
     `command` is the command line in the provenance of rows.
     """
+    if changes.exhaustive and changes.seeds is not None:
+        raise ProtocolError("exhaustive takes every seed r: give no number of seeds")
     store = Store.existing(results)
     with plugins.contained():
         spec = search_space.read(chosen) if isinstance(chosen, str | Path) else chosen

@@ -215,13 +215,12 @@ def _measured(trial: TrialSpec, network: Network) -> Measured:
     if outcomes.variance is not None:
         columns["variance"] = outcomes.variance
     measured = Measured(columns, {}, outcomes.kept, {}, {}, outcomes.loss.min())
-    if not trial.single_seed and not trial.evaluation.exhaustive:
+    if not trial.single_seed:
         half = trial.evaluation.seeds // 2
-        for name, values in {"success": outcomes.correct, **of_pairs}.items():
-            if half:
+        if half and not trial.evaluation.exhaustive:
+            for name, values in {"success": outcomes.correct, **of_pairs}.items():
                 measured.groups[name] = values.mean(axis=0)[None]
                 measured.halves[name] = jnp.stack([values[:, :half].mean(axis=1), values[:, half:].mean(axis=1)])
-    if not trial.single_seed:
         measured.only_metrics.update(best_seed(outcomes.correct, outcomes.loss))
         _add_votes(measured, trial, inputs, outcomes)
     return measured

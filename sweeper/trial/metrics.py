@@ -13,12 +13,12 @@ import numpy as np
 
 Statistic = Literal["mean", "percentile", "pooled", "worst", "heldout", "worst5", "failed", "error"]
 
-_SUFFIXES: dict[str, Statistic] = {
-    "p5": "percentile", "p95": "percentile", "p5_pooled": "pooled", "p95_pooled": "pooled", "worst": "worst",
-    "worst_heldout": "heldout", "worst5": "worst5", "se": "error",
+_SUFFIXES: dict[str, tuple[Statistic, bool | None]] = {
+    "p5": ("percentile", True), "p95": ("percentile", False), "p5_pooled": ("pooled", True),
+    "p95_pooled": ("pooled", False), "worst": ("worst", None), "worst_heldout": ("heldout", None),
+    "worst5": ("worst5", None), "se": ("error", None),
 }  # fmt: skip
-_BY_SUFFIX: dict[str | None, bool] = {"p5": True, "p5_pooled": True, "p95": False, "p95_pooled": False}
-"""Whether high values of a quantity with this bad tail are the good ones."""
+"""The statistic of a name with this ending, and whether high values are the good ones, if the ending tells."""
 
 _NAME = re.compile(rf"(.+?)(?:_({'|'.join(_SUFFIXES)}))?")
 _OF_VOTES = re.compile(r"(.+)_(\d+)")
@@ -47,9 +47,8 @@ class Metric(NamedTuple):
         """The name of the metric's column."""
         if self.statistic == "failed":
             return FAILED_INPUTS
-        suffix = next((text for text, statistic in _SUFFIXES.items() if statistic == self.statistic), "")
-        if self.statistic in ("percentile", "pooled"):
-            suffix = f"p{self.percentile}" + "_pooled" * (self.statistic == "pooled")
+        wanted = [(self.statistic, None), (self.statistic, self.high_is_good)]
+        suffix = next((text for text, meaning in _SUFFIXES.items() if meaning in wanted), "")
         votes = "" if self.votes is None else str(self.votes)
         return "_".join(filter(None, (self.quantity, votes, suffix)))
 
@@ -147,9 +146,10 @@ def metric_named(name: str, own: Mapping[str, Metric] = {}) -> Metric:
         of_votes = _OF_VOTES.fullmatch(quantity)
         base, votes = (of_votes[1], int(of_votes[2])) if of_votes else (quantity, None)
         metric = Metric(base, votes=votes, high_is_good=base not in LOW_IS_GOOD)
-    statistic = "mean" if suffix is None else _SUFFIXES[suffix]
-    high_is_good = _BY_SUFFIX.get(suffix, metric.high_is_good)
-    return metric._replace(statistic=statistic, high_is_good=high_is_good)
+    statistic, high_is_good = _SUFFIXES.get(suffix or "", ("mean", None))
+    return metric._replace(
+        statistic=statistic, high_is_good=metric.high_is_good if high_is_good is None else high_is_good
+    )
 
 
 def estimate_of(vote: str) -> str:

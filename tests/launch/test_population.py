@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -174,16 +173,12 @@ def test_a_worker_of_other_code_computes_nothing(ray_of_four_cores):
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: None) -> Path:
     """A project with the task `mortal`; its file `.order`, which is no code, kills one process."""
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "mortal.py").write_text(MORTAL.format(order=str(tmp_path / ".order")))
-    path = list(sys.modules["tasks"].__path__)
     monkeypatch.setattr(plugins, "PROJECT", tmp_path)
-    yield tmp_path
-    sys.modules.pop("tasks.mortal", None)
-    sys.modules["tasks"].__path__ = path
-    plugins.load.cache_clear()
+    return tmp_path
 
 
 @pytest.mark.long
