@@ -22,6 +22,7 @@ usage="usage: sbatch clusters/slurm-elastic.sh head SPACE.yaml RESULTS [options 
 role=${1:?$usage}
 cd "$SLURM_SUBMIT_DIR"
 export PATH="$PWD/.venv/bin:$PATH"
+command -v ray > /dev/null || { echo "no Ray in $PWD/.venv: submit from the checkout, after make .venv/runtime" >&2; exit 2; }
 umask 077
 # Names of nodes may be known to the system and not to a name server.
 export RAY_AUTH_MODE=token GRPC_DNS_RESOLVER=native
@@ -81,11 +82,20 @@ worker() {
   # Two workers on one machine must not share a folder. Names of sockets are short.
   own=$(mktemp -d /tmp/ray-XXXXXX)
   trap 'rm -rf "$own"' EXIT
+  # The state of the head job: nothing if Slurm does not know the job, ? while Slurm does not answer.
+  head_state() {
+    local said
+    if said=$(squeue --noheader --format=%T --jobs "$job" 2>&1); then
+      printf %s "$said"
+    elif [[ $said != *"Invalid job id"* ]]; then
+      printf '?'
+    fi
+  }
   # Slurm knows whether the head is there: a head that was killed has left its files. One that completes still asks packs
   # for checkpoints.
-  head_runs() { [[ $(squeue --noheader --format=%T --jobs "$job" 2> /dev/null) =~ ^(RUNNING|COMPLETING)$ ]]; }
+  head_runs() { [[ $(head_state) =~ ^(RUNNING|COMPLETING|\?)$ ]]; }
   # Until the head job is no longer known to Slurm, or its sweep has ended.
-  while [[ -z $leaving && ! -e $meeting/ended && -n $(squeue --noheader --jobs "$job" 2> /dev/null) ]]; do
+  while [[ -z $leaving && ! -e $meeting/ended && -n $(head_state) ]]; do
     if [[ -e $meeting/address ]] && head_runs; then
       token=$(< "$meeting/token") address=$(< "$meeting/address")
       RAY_AUTH_TOKEN=$token ray start --address "$address" --num-cpus="${SLURM_CPUS_PER_TASK:-1}" \

@@ -20,6 +20,7 @@ space=${1:?usage: sbatch clusters/slurm.sh SPACE.yaml RESULTS [options of sweepe
 results=${2:?usage: sbatch clusters/slurm.sh SPACE.yaml RESULTS [options of sweeper.run]}
 cd "$SLURM_SUBMIT_DIR"
 export PATH="$PWD/.venv/bin:$PATH"  # `ray symmetric-run` looks for `ray` there
+command -v ray > /dev/null || { echo "no Ray in $PWD/.venv: submit from the checkout, after make .venv/runtime" >&2; exit 2; }
 
 # Two jobs on one network must not find each other.
 export RAY_AUTH_MODE=token

@@ -7,13 +7,13 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sweeper.messages import UserError, counted, printable_lines
+from sweeper.messages import LastingStream, UserError, counted, printable_lines
 
 if TYPE_CHECKING:
     from sweeper.sweeps.on_cluster import Interrupted
@@ -53,44 +53,6 @@ class _Printable(logging.Formatter):
         return printable_lines(super().format(record))
 
 
-class LastingStream:
-    """A standard stream that may go away, be full, or lack a character: the command goes on.
-
-    `errors_met` has the numbers of the errors after which nothing more is written. (An error itself would keep alive
-    what the frames of its traceback hold.)
-    """
-
-    def __init__(self, stream: Any, errors_met: list[int] | None = None):
-        self._stream = stream
-        self.errors_met: list[int] = [] if errors_met is None else errors_met
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal of ASCII has no box-drawing characters
-
-    @property
-    def buffer(self) -> "LastingStream":
-        return LastingStream(self._stream.buffer, self.errors_met)
-
-    def write(self, text: str | bytes) -> int:
-        self._lasting(lambda: self._stream.write(text))
-        return len(text)
-
-    def flush(self) -> None:
-        self._lasting(self._stream.flush)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def _lasting(self, act: Callable[[], object]) -> None:
-        try:
-            act()
-        except OSError as error:
-            self.errors_met.append(error.errno or errno.EIO)
-            # What is still buffered, and what others write to the descriptor, goes nowhere.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())
-            os.close(nowhere)
-
-
 def _output_is_lost() -> bool:
     """Whether output was lost that somebody wanted, which a message says: a full disk, but not `| head`."""
     if isinstance(sys.stdout, LastingStream):
@@ -114,8 +76,13 @@ class CommandLine(typer.Typer):
         gc.set_threshold(100_000)
         assert logging.lastResort is not None
         logging.lastResort.setFormatter(_Printable())
+        for number in range(3):
+            try:
+                os.fstat(number)
+            except OSError:  # closed (`>&-`): the next file that is opened would get what is printed
+                os.open(os.devnull, os.O_RDWR)
         sys.stdout, sys.stderr = (
-            LastingStream(io.TextIOWrapper(io.BytesIO()) if stream is None else stream)  # None: it was closed (`>&-`)
+            LastingStream(io.TextIOWrapper(io.BytesIO()) if stream is None else stream, of_program=True)
             for stream in (sys.stdout, sys.stderr)
         )
         try:

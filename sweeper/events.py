@@ -13,6 +13,7 @@ Invariants:
       that asks a server, does its work in a thread of its own.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
@@ -242,7 +243,8 @@ class Stream:
                 if place not in self._raised:
                     self._raised.add(place)
                     name = type(listener).__name__
-                    self._warn(f"{name} raised {type(error).__name__}: {error}; the sweep goes on")
+                    with contextlib.suppress(Exception):
+                        self._warn(f"{name} raised {type(error).__name__}: {error}; the sweep goes on")
 
     def __enter__(self) -> "Stream":
         return self

@@ -21,6 +21,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
+from sweeper.messages import last_words
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 LIMIT_SECONDS = 25.0
@@ -60,7 +62,7 @@ class Interruption:
             while (arrived := self.arrived()) is None:
                 select.select([self._woken], [], [])
             time.sleep(seconds)
-            os.write(2, b"interrupted, and Ray did not answer; the same command carries on\n")
+            last_words("interrupted, and Ray did not answer; the same command carries on")
             os._exit(128 + arrived)
 
         threading.Thread(target=watch, daemon=True).start()
@@ -91,7 +93,7 @@ class Interruption:
         self.signum = self.signum or signum
         match self._answer:
             case "exit":
-                os.write(2, b"interrupted; the same command carries on\n")
+                last_words("interrupted; the same command carries on")
                 os._exit(128 + self.signum)
             case "note" if first:
                 pass

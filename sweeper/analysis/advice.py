@@ -186,7 +186,8 @@ class Votes:
     margins: tuple[float, ...]  # 5th percentile over the inputs of the margin that decides this vote
     needed: tuple[float, ...]  # votes that the bound asks for; infinity where the bound gives nothing
     # Average success and its 5th percentile by number of votes, averaged over training seeds: the estimates
-    # `votes_<k>` where they were measured, else the disjoint groups of the paper, `majority_<k>`
+    # `votes_<k>` where they were measured, else the disjoint groups of the paper, `majority_<k>`. NaN for a percentile
+    # that is 0 for one training seed and 1 for another
     reached: Mapping[int, tuple[float, float]]
     shown: tuple[int, ...]  # numbers of votes with a column of the table: those in the protocols of the trials
     # Entropy of the wrong answers in bits, averaged over the inputs with wrong answers
@@ -214,7 +215,9 @@ def votes_of_networks(results: Results) -> list[Votes]:
                 for metric in (Metric(estimate_of(vote), votes=size), Metric(vote, votes=size)):
                     average, tail = _values(rows, metric.name), _values(rows, metric.tail.name)
                     if average and tail:
-                        reached.setdefault(size, (float(np.mean(average)), float(np.mean(tail))))
+                        none = metric.tail.has_no_mean(min(tail), max(tail))
+                        shares = float(np.mean(average)), math.nan if none else float(np.mean(tail))
+                        reached.setdefault(size, shares)
             # Shares of single precision may exceed 1 by a rounding error; so may margins of a perfect model.
             margins = tuple(min(margin, 1.0) for margin in _values(rows, MARGINS[rule]))
             if margins or reached:
@@ -251,7 +254,9 @@ BOUND = _span(lambda votes: "none" if math.isinf(votes) else f"{votes:,.0f}")
 ENTROPY = _span("{:.1f}".format)
 ENOUGH = Form(_enough, numeric=True, order=lambda value: value[0])
 SHARES = Form(
-    lambda shares: "/".join(f"{100 * share:.3g}" for share in shares), numeric=True, order=lambda shares: shares[0]
+    lambda shares: "/".join("0 to 100" if math.isnan(share) else f"{100 * share:.3g}" for share in shares),
+    numeric=True,
+    order=lambda shares: shares[0],
 )
 MISSING = "-"
 VOTES_TITLE = "How many votes each network needs"

@@ -28,6 +28,7 @@ from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import varying_names
+from sweeper.trial.metrics import equal_but_rounding
 
 
 class DifferenceError(UserError, ValueError):
@@ -175,4 +176,5 @@ def _moved(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Mo
     error = None
     if left.deviation is not None and right.deviation is not None:
         error = math.sqrt(left.deviation**2 / counts[0] + right.deviation**2 / counts[1])
-    return left, right, Move(right.mean - left.mean, error), counts
+    moved = 0.0 if equal_but_rounding(left.mean, right.mean) else right.mean - left.mean
+    return left, right, Move(moved, error), counts

@@ -15,6 +15,7 @@ from sweeper.space.holes import Hole
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
 from sweeper.trial.entry_names import entry_names, varying
+from sweeper.trial.metrics import equal_but_rounding
 from sweeper.trial.trial_spec import Baseline
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ def importance_table(sweep: str, ranked: Ranking, space: SweepSpec) -> Table:
         return Table(
             title, (), (), f"{counted(count, 'setting')} with all seeds are too few; it takes {LEAST_SETTINGS}"
         )
+    if equal_but_rounding(ranked.ranked[0].mean.mean, ranked.ranked[-1].mean.mean):
+        return Table(title, (), (), f"{counted(count, 'setting')} have the same {ranked.goal.metric}")
     records = [used_entries(each.setting.entries) for each in ranked.ranked]
     shares = importances(ranked, logarithmic_entries(space))
     names = entry_names([each.setting.entries for each in ranked.ranked])

@@ -11,7 +11,7 @@ import json
 import math
 import operator
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
@@ -24,12 +24,12 @@ from sweeper.messages import counted, redacted
 from sweeper.space import search_space
 from sweeper.space.holes import Hole, holes_in
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search import Search
+from sweeper.space.search import Search, open_holes
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
 from sweeper.store.store import Store, SweepRecord
-from sweeper.trial.entry_names import varying_names
-from sweeper.trial.metrics import LOSS, SUCCESS
+from sweeper.trial.entry_names import entry_names, varying
+from sweeper.trial.metrics import LOSS, SUCCESS, equal_but_rounding
 from sweeper.trial.trial_spec import with_unwritten
 
 SHOWN_SETTINGS = 20  # largest number of settings that are shown to people
@@ -83,7 +83,7 @@ def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
     competing.sort(key=lambda pair: [-_merit(pair[0], each) for each in (goal, *TIE_BREAKERS)])
     ranked: list[Ranked] = []
     for place, (setting, mean) in enumerate(competing, start=1):
-        equal = ranked and ranked[-1].mean.mean == mean.mean
+        equal = ranked and equal_but_rounding(ranked[-1].mean.mean, mean.mean)
         ranked.append(Ranked(setting, mean, ranked[-1].rank if equal else place))
     return Ranking(goal, tuple(ranked), count - len(ranked), seeds)
 
@@ -100,10 +100,15 @@ def _merit(setting: Setting, goal: Goal) -> float:
     return -math.inf if mean is None else mean.mean if goal.mode == "max" else -mean.mean
 
 
-def ranked_settings(sweep: str, ranked: Ranking, most: int = SHOWN_SETTINGS) -> Table:
-    """At least one ranked setting of a sweep as a table, best first."""
-    listed = [each.setting for each in ranked.ranked]
-    table = settings_table(listed, [each.rank for each in ranked.ranked], first=ranked.goal.metric, most=most)
+def best_first(listed: Iterable[Setting], goal: Goal) -> list[Setting]:
+    """Settings of any status in the order of their metric; those that are not finished come last."""
+    return sorted(listed, key=lambda setting: (setting.status != "finished", -_merit(setting, goal)))
+
+
+def ranked_settings(sweep: str, ranked: Ranking, space: SweepSpec | None, most: int = SHOWN_SETTINGS) -> Table:
+    """At least one ranked setting of a sweep as a table, best first, with the metrics that its space asks for."""
+    listed, ranks = [each.setting for each in ranked.ranked], [each.rank for each in ranked.ranked]
+    table = settings_table(listed, ranks, ranked.goal.metric, () if space is None else space.metrics, most)
     others = f"{counted(ranked.others, 'setting')} without a rank: too few finished seeds" if ranked.others else ""
     title = f"{sweep}: {counted(len(listed), 'setting')} by {ranked.goal.text()} · {table.title}"
     return table._replace(title=title, note="; ".join(filter(None, (table.note, others))))
@@ -136,8 +141,8 @@ def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
     task's main metric is on bad inputs: of success the mean over the worst 5 % of the inputs, which unlike a percentile
     does not jump, of another metric its bad tail. There must be a trial, with named columns.
     """
-    if search is not None and search.ranks_by_metric:
-        return Goal(search.metric[0], search.mode[0])
+    if search is not None and search.goal:
+        return Goal(*search.goal)
     metric, steady = abilities_of(trials["spec"].iloc[0]).tail_metric, SUCCESS._replace(statistic="worst5")
     # Rows of programs before `success_worst5` have the percentile only.
     if metric == SUCCESS.tail and trials[steady.name].notna().any():
@@ -158,15 +163,18 @@ def ending(
         ranked = ranking(frame, goal_of(space.search, frame))
         if ranked.ranked:
             lines = _best_setting(ranked, space, results, address) + _pareto_front(ranked, space.search)
-            return ranked_settings(space.name, ranked), lines
+            return ranked_settings(space.name, ranked, space), lines
     own = frame[~frame["trial_id"].isin(elsewhere)]
-    return settings_table(settings(own)), winner_lines(frame, space, elsewhere)
+    return settings_table(settings(own), further=space.metrics), winner_lines(frame, space, elsewhere)
 
 
 def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> list[str]:
     """Lines about the best setting: its mean, its rank among how many, its values, and how to train it again."""
     best = ranked.ranked[0]
-    names = varying_names([each.setting.entries for each in ranked.ranked])
+    records = [each.setting.entries for each in ranked.ranked]
+    drawn = tuple(f"{path.removeprefix('trial.')}." for path in open_holes(space.variants))
+    paths = dict.fromkeys([*varying(records), *(path for path in records[0] if f"{path}.".startswith(drawn))])
+    names = entry_names(records)
     over = f"mean of {counted(ranked.seeds, 'seed')}" if ranked.seeds > 1 else "1 seed"
     among = f"rank 1 of {counted(len(ranked.ranked), 'setting')}"
     if ranked.ties:
@@ -174,11 +182,7 @@ def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str 
     if ranked.others:
         among += f"; {ranked.others:,} more without a rank"
     value = with_deviation(best.mean.mean, best.mean.deviation)
-    written = [
-        f"  {name}: {value_text(best.setting.entries[path])}"
-        for path, name in names.items()
-        if path in best.setting.entries
-    ]
+    written = [f"  {names[path]}: {value_text(records[0][path])}" for path in paths if path in records[0]]
     return [
         f"best setting by {ranked.goal.text()} ({over}): {value} ({among})",
         *written,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sweeper.analysis.answer_formats import JSON_COLUMNS, PROVENANCE, TEXT
-from sweeper.analysis.ranking import SHOWN_SETTINGS, goal_of, ranked_settings, ranking, recorded_space, trials_of
+from sweeper.analysis.ranking import goal_of, ranked_settings, ranking, recorded_space, trials_of
 from sweeper.analysis.results import column, extra_metrics, named, names_of
 from sweeper.analysis.settings_table import MEAN, fitting
 from sweeper.analysis.sql import QueryError
@@ -44,8 +44,8 @@ def best(store: Store, sweep: str | None, width: int) -> Answer:
     ranked = ranking(trials, goal_of(None if space is None else space.search, trials))
     if not ranked.ranked:
         raise QueryError(f"no setting of the sweep '{record.name}' has a finished trial with {ranked.goal.metric}")
-    every = ranked_settings(record.name, ranked, most=len(ranked.ranked))
-    shown = ranked_settings(record.name, ranked, most=SHOWN_SETTINGS)
+    every = ranked_settings(record.name, ranked, space, most=len(ranked.ranked))
+    shown = ranked_settings(record.name, ranked, space)
     return Answer(fitting(shown, width), _columns(every))
 
 

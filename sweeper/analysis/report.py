@@ -25,7 +25,7 @@ from rich.console import Console
 from sweeper.analysis import comparison, difference, figures, importance, page
 from sweeper.analysis.advice import advice_tables
 from sweeper.analysis.figures import parallel_coordinates
-from sweeper.analysis.ranking import goal_of, ranking
+from sweeper.analysis.ranking import Goal, best_first, goal_of, ranking
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
@@ -42,7 +42,7 @@ class ReportOptions:
     """The command line of a report (`sweeper.report`)."""
 
     results: str
-    out: Path | None = None  # `report` inside the store
+    out: Path | None = None  # `figures` inside the store, where starts draw as well
     spaces: Sequence[Path] = ()
     sweeps: Sequence[str] = ()  # all, if there are no spaces either
     palette: figures.PaletteName = "paper"
@@ -70,7 +70,7 @@ def _make_folder(folder: Path, proposal: str = "") -> None:
 def write_report(options: ReportOptions, every: int | None = None, quiet: bool = False) -> Reported:
     """Draw, print and write a report; `every` are the seconds after which an open page loads itself again."""
     results, html = options.results, options.html
-    folder = options.out or (Path("report") if "://" in results else Path(results) / "report")
+    folder = options.out or (Path() if "://" in results else Path(results)) / "figures"
     store = Store.existing(results)
     rows = store.trials()
     if not rows.num_rows and not store.sweeps():
@@ -87,10 +87,14 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     printer = Printer(quiet)
     _compare(printer, sections, folder, options.compare)
     trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
-    tables = [*(table for _, table in drawn if table), *advice_tables(everything.only(trial_ids))]
-    for table in tables:
-        printer.line("")
-        printer.table(table)
+    tables = [(section.name, table) for section, table in drawn if table]
+    tables += [("", table) for table in advice_tables(everything.only(trial_ids))]
+    for _, table in tables:
+        if html is None:
+            printer.line("")
+            printer.table(table)
+        else:  # the page has them
+            printer.line(f"{table.title}: {counted(len(table.rows), 'row')}")
     for line in [*_remarks(drawn_from), *_note_lines(sections, notes, options.planned), *_stopped(rows)]:
         printer.line(line)
     paths = [path for section in sections for path in section.paths]
@@ -98,10 +102,11 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
         printer.line(f"figure: {path}")
     write_page = None
     if html is not None:
+        searched = [source.space for source in drawn_from if source.space is not None]
         shown, of_sweeps = [*settings_tables(rows, drawn_from), *tables], () if options.spaces else options.sweeps
 
         def write(every: int | None) -> None:
-            page.write(html, page.render(store, rows, sections, shown, of_sweeps, every))
+            page.write(html, page.render(store, rows, sections, shown, of_sweeps, every, searched))
 
         write_page = write
         write(every)
@@ -231,12 +236,24 @@ def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, w
     printer.line(f"{count}: {csv_file}, {markdown_file}")
 
 
-def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[Table]:
+def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str, Table]]:
+    """The settings of each sweep or space, with its name."""
     every = named_frame(current(rows).to_pandas())
 
-    def table(title: str, trials: pd.DataFrame) -> Table:
-        made = settings_table(settings(trials))
+    def table(title: str, source: Source, trials: pd.DataFrame) -> Table:
+        space, of_trials = source.space, settings(trials)
+        if space is None:
+            made = settings_table(of_trials)
+        elif space.search.goal:
+            goal = Goal(*space.search.goal)
+            made = settings_table(best_first(of_trials, goal), first=goal.metric, further=space.metrics)
+        else:
+            made = settings_table(of_trials, further=space.metrics)
         return made._replace(title=title, note="; ".join(filter(None, (made.title, made.note))))
 
-    titled = [(f"Settings of {each.name}", every[every["trial_id"].isin(each.trial_ids)]) for each in listed]
-    return [attempted(title, functools.partial(table, title, trials)) for title, trials in titled if len(trials)]
+    tables = []
+    for source in listed:
+        title, trials = f"Settings of {source.name}", every[every["trial_id"].isin(source.trial_ids)]
+        if len(trials):
+            tables.append((source.name, attempted(title, functools.partial(table, title, source, trials))))
+    return tables

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.results import abilities_of, value_order
+from sweeper.analysis.results import abilities_of, metric_column, value_order
 from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
 from sweeper.messages import counted
 from sweeper.trial.contracts import Abilities
 from sweeper.trial.entry_names import entries, entry_names, varying
-from sweeper.trial.metrics import LOSS, SUCCESS, estimate_of, metric_named
+from sweeper.trial.metrics import LOSS, SUCCESS, equal_but_rounding, estimate_of, metric_named
 
 MAX_ROWS = 100  # largest number of settings in a table
 MAX_VARYING = 8  # largest number of columns for entries that differ between settings
@@ -78,7 +78,9 @@ def mean_of(metric: str, values: Iterable[float]) -> Mean | None:
         return None
     lowest, highest = min(known), max(known)
     deviation = statistics.stdev(known) if len(known) > 1 and math.isfinite(highest - lowest) else None
-    jumps = metric_named(metric).jumps and {0.0, 1.0} <= set(known)
+    if deviation is not None and equal_but_rounding(lowest, highest):
+        deviation = 0.0
+    jumps = metric_named(metric).has_no_mean(lowest, highest)
     return Mean(statistics.fmean(known), deviation, lowest, highest, jumps)
 
 
@@ -128,12 +130,16 @@ def entry_column(name: str, values: Iterable[Any]) -> Column:
     return Column(name, WORDS if any(isinstance(value, str) for value in values) else VALUE)
 
 
-def metrics_of(trials: pd.DataFrame) -> list[str]:
-    """The metrics of a table of these trials, the most important first; each has a value in some trial."""
-    names: list[str] = []
-    for spec in trials.drop_duplicates("task")["spec"]:
-        names += _metrics(trials, abilities_of(spec))
-    return [name for name in dict.fromkeys(names) if name in trials and trials[name].notna().any()]
+def metrics_of(trials: pd.DataFrame, further: Iterable[str] = ()) -> list[str]:
+    """The metrics of a table of these trials, the most important first; each has a value in some trial.
+
+    After those of every table come `further` metrics, and the task's own measures.
+    """
+    abilities = [abilities_of(spec) for spec in trials.drop_duplicates("task")["spec"]]
+    names = [name for each in abilities for name in _metrics(trials, each)]
+    own = [measure.name for each in abilities for measure in each.measures]
+    columns = [metric_column(name, trials.columns) for name in (*names, *further, *own)]
+    return [name for name in dict.fromkeys(columns) if name and trials[name].notna().any()]
 
 
 def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:
@@ -168,19 +174,20 @@ def settings_table(
     listed: Sequence[Setting],
     ranks: Sequence[int] = (),
     first: str = "",
+    further: Sequence[str] = (),
     most: int = MAX_ROWS,
 ) -> Table:
     """At least one setting as a table, in the order given; a note says how many are left out.
 
-    `ranks` are those of the settings, if they have any; `first` is the first metric.
+    `ranks` are those of the settings, if they have any; `first` is the first metric, and `further` ones are added.
     """
     trials = pd.concat([setting.rows for setting in listed])
     records = [setting.entries for setting in listed]
     paths = varying(records)
     names = entry_names(records)
-    metrics = metrics_of(trials)
-    if first in trials:
-        metrics = [first, *(name for name in metrics if name != first)]
+    metrics = metrics_of(trials, further)
+    if leading := metric_column(first, trials.columns):
+        metrics = [leading, *(name for name in metrics if name != leading)]
     several = len({setting.status for setting in listed}) > 1
     shown = paths[:MAX_VARYING]
     columns = [

@@ -6,8 +6,9 @@ its row.
 
 import collections
 import datetime
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sweeper.analysis.table import (
     COUNT,
@@ -22,13 +23,15 @@ from sweeper.analysis.table import (
     RecordT,
     Table,
     tabulated,
+    value_text,
 )
 from sweeper.events import TrialsLost
 from sweeper.listeners.driver_process import Life, life
 from sweeper.listeners.heartbeats import Heartbeat, PackProgress, heartbeats, store_clock
-from sweeper.messages import counted, duration, one_line, printable
+from sweeper.messages import counted, duration, inflected, one_line, printable
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import Status, Store, SweepRecord
+from sweeper.trial.entry_names import entries, varying_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,9 +101,16 @@ def moment(text: str) -> datetime.datetime | str:
 
 def failures(store: Store, record: SweepRecord, committed: Mapping[str, Status]) -> collections.Counter[str]:
     failed = [trial_id for trial_id in record.trial_ids if committed.get(trial_id) == "failed"]
-    rows = store.trials(failed).select(["error_kind", "error_message"]).to_pylist() if failed else []
-    reasons = ((row["error_kind"], one_line(row["error_message"] or "")) for row in rows)
-    return collections.Counter(": ".join(filter(None, reason)) or "no reason given" for reason in reasons)
+    rows = store.trials(failed).select(["error_kind", "error_message", "error_step"]).to_pylist() if failed else []
+    return collections.Counter(map(one_line, map(_reason, rows)))
+
+
+def _reason(row: Mapping[Any, Any]) -> str:
+    """Why a trial failed, in the same words for all steps."""
+    kind, message, step = row["error_kind"] or "", row["error_message"] or "", row["error_step"]
+    if step is not None and math.isfinite(step):
+        message = message.replace(f" at step {step:.0f}", "")
+    return message if message.startswith(kind) else ": ".join(filter(None, (kind, message))) or "no reason given"
 
 
 MAX_REASONS = 20  # largest number of reasons that are printed, the most frequent first
@@ -118,7 +128,7 @@ def unfinished(
     reasons: dict[str, list[str]] = collections.defaultdict(list)
     explained = set(rows.loc[rows["status"].isin(["finished", *done]), "trial_id"])
     for row in rows[rows["status"] == "failed"].to_dict("records"):
-        reasons[f"{row['error_kind']}: {row['error_message']}"].append(row["trial_id"])
+        reasons[_reason(row)].append(row["trial_id"])
         explained.add(row["trial_id"])
     stopped = list(rows.loc[rows["status"] == "stopped", "trial_id"])
     further = "no row, although its worker reported the end"
@@ -134,14 +144,35 @@ def unfinished(
     return dict(reasons)
 
 
-def unfinished_lines(reasons: Mapping[str, Sequence[str]]) -> list[str]:
-    """A line for each reason, with the number of trials and the id of the first."""
+def unfinished_lines(reasons: Mapping[str, Sequence[str]], rows: "pd.DataFrame") -> list[str]:
+    """A line for each reason, with the number of trials, what the failed ones share, and the id of the first.
+
+    `rows` are those of all trials of the sweep that have one.
+    """
     frequent = sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]
     return [
-        f"{len(trial_ids):,} x {printable(reason)} (trial {trial_ids[0]}"
+        f"{len(trial_ids):,} x {printable(', '.join([reason, *_shared(trial_ids, rows)]))} (trial {trial_ids[0]}"
         + (f" and {len(trial_ids) - 1:,} more)" if len(trial_ids) > 1 else ")")
         for reason, trial_ids in frequent
     ]
+
+
+def _shared(trial_ids: Sequence[str], rows: "pd.DataFrame") -> list[str]:
+    """At which steps trials failed, and the entries that they share and others do not: "all model = transformer"."""
+    own = rows["trial_id"].isin(trial_ids) & (rows["status"] == "failed")
+    if not own.any():
+        return []
+    steps = rows["error_step"][own].dropna().astype(int)
+    ends = [f"{step:,}" for step in sorted({steps.min(), steps.max()})] if len(steps) else []
+    parts = [f"{inflected(len(ends), 'step', 'steps')} {' to '.join(ends)}"] if ends else []
+    if own.sum() > 1:
+        records = [entries(spec) for spec in rows["spec"]]
+        failed = [record for record, is_own in zip(records, own, strict=True) if is_own]
+        for path, name in varying_names(records).items():
+            values = {record.get(path) for record in failed}
+            if len(values) == 1:
+                parts.append(f"all {name} = {value_text(*values)}")
+    return parts
 
 
 FRESH = 4  # a driver elsewhere counts as alive until so many of its heartbeats in a row are missing

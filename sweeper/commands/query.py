@@ -17,6 +17,7 @@ from typing import Annotated, Literal
 import typer
 
 from sweeper.command_line import CommandLine, Results, errors_told
+from sweeper.messages import last_words
 
 READY = {"best": "best [SWEEP]", "show": "show TRIAL", "curves": "curves TRIAL"}
 """The ready questions, and how each is asked."""
@@ -45,7 +46,7 @@ def query(
         sys.stdout.flush()
     except KeyboardInterrupt:
         # At once: the process would otherwise wait for database functions that ignore interruptions until their end.
-        os.write(2, b"interrupted\n")
+        last_words("interrupted")
         os._exit(130)
 
 

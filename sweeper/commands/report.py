@@ -23,7 +23,7 @@ def report(
     results: Results = "results",
     out: Annotated[
         Path | None,
-        typer.Option(callback=with_home, help="Folder of the report; by default `report` inside the store."),
+        typer.Option(callback=with_home, help="Folder of the report; by default `figures` inside the store."),
     ] = None,
     space: Annotated[
         list[Path] | None, typer.Option(metavar="SPACE.yaml", help="Draw this space's panels; repeatable.")

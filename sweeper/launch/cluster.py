@@ -31,7 +31,7 @@ from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.compiling import FirstPacks, compiled_ahead
 from sweeper.launch.environment import variables, worker_environment
 from sweeper.launch.failures import LaunchError, MachineError, TooLarge, reason
-from sweeper.messages import counted
+from sweeper.messages import counted, last_words
 from sweeper.space.resources import Resources
 from sweeper.trial.private_folder import private_folder
 
@@ -274,7 +274,7 @@ def _watched_head(address: str | None, interruption: Interruption) -> Iterator[N
                     sentence = f"the Ray cluster {name} has died: its head process is gone; the same command carries on"
                     signum = interruption.arrived()
                     # The driver's main thread waits inside Ray and cannot be reached.
-                    os.write(2, f"{sentence}\n".encode())
+                    last_words(sentence)
                     os._exit(1 if signum is None else 128 + signum)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -118,9 +118,9 @@ class Search(Spec):
         return self.early_stopping is not None or self.halving is not None
 
     @property
-    def ranks_by_metric(self) -> bool:
-        """Whether `metric` ranks the settings; otherwise the task's main metric does."""
-        return self.ADAPTS or "metric" in self.model_fields_set
+    def goal(self) -> tuple[str, Literal["min", "max"]] | None:
+        """The metric that ranks the settings, and its direction; None if the task's main metric does."""
+        return (self.metric[0], self.mode[0]) if self.ADAPTS or "metric" in self.model_fields_set else None
 
     def title(self, trials: int) -> str:
         """What a start says of the search, of which so many trials are known; empty to tell the settings alone."""

@@ -6,6 +6,7 @@ value names its place in the author's file.
 """
 
 import functools
+import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -81,6 +82,13 @@ class SweepSpec:
         if self.search.halving is not None:
             return lanes or (self.search.halving.starts if gpus else 1)
         return ACCELERATOR_LANES if lanes is None and gpus and self.search.early_stopping is None else lanes
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that somebody asked for: those by which the search ranks, and those that panels draw."""
+        ranked = self.search.metric if self.search.goal else ()
+        drawn = (panel.metrics(series) for panel in self.panels for series in panel.series or (None,))
+        return tuple(dict.fromkeys(filter(None, (*ranked, *itertools.chain.from_iterable(drawn)))))
 
     def expand(self) -> Expansion:
         """All trials of a search that does not adapt.

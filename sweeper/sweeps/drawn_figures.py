@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import importlib.metadata
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,20 +44,25 @@ def figure_lines(plan: SweepPlan, rows: pa.Table) -> list[str]:
     lines = [f"figure: {path}" for path in report.paths if path.suffix == ".png"]
     lines += [f"  {', '.join(panels)}: {line}" for panels, line in figures.note_lines(report.notes)]
     if digest is not None and not any(note.text.startswith(figures.FAILED) for note in report.notes):
-        record = {"digest": digest, "files": [path.name for path in report.paths], "lines": lines}
+        record = {"digest": digest, "files": _times(report.paths), "lines": lines}
         with contextlib.suppress(OSError):  # then the next start draws again
             (folder / DRAWN).write_text(json.dumps(record, indent=1))
     return lines
 
 
 def _drawn(folder: Path, digest: str) -> list[str] | None:
-    """The lines about the figures in a folder; None if figures of this digest are not there, or not whole."""
+    """The lines about the figures in a folder; None if these are not those that a start of this digest has left."""
     try:
         drawn = json.loads((folder / DRAWN).read_text())
-        whole = drawn["digest"] == digest and all((folder / name).is_file() for name in drawn["files"])
-        return [str(line) for line in drawn["lines"]] if whole else None
+        same = drawn["digest"] == digest and drawn["files"] == _times(folder / name for name in drawn["files"])
+        return [str(line) for line in drawn["lines"]] if same else None
     except (OSError, ValueError, LookupError, TypeError):
         return None
+
+
+def _times(files: Iterable[Path]) -> dict[str, int]:
+    """When files were written, by name: a report draws into the same folder."""
+    return {path.name: path.stat().st_mtime_ns for path in files}
 
 
 def _digest(spec: SweepSpec, rows: pa.Table, origin: Provenance) -> str:

@@ -50,6 +50,7 @@ class PlannedEvaluation:
     changes: ProtocolChanges  # changes of the trials' protocols
     evaluation: EvaluationPlan  # the trials, held against the store
     recompute_other_code: bool  # whether evaluations by other code are made again
+    metrics: tuple[str, ...] = ()  # that the space asks for
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
@@ -87,12 +88,14 @@ class EvaluationResult:
         evaluations: One row an evaluation, with the columns of the view `evaluations`.
         left: Number of trials that are not evaluated.
         reasons: Why, as far as that is known: the number of trials by reason.
+        metrics: What the space asks for, beside the metrics of every table.
     """
 
     trials: int
     evaluations: pd.DataFrame
     left: int
     reasons: Mapping[str, int]
+    metrics: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return Output.text_of(self.tell)
@@ -104,7 +107,7 @@ class EvaluationResult:
 
     def tell(self, output: Output) -> None:
         if len(self.evaluations):
-            output.table(settings_table(settings(self.evaluations)))
+            output.table(settings_table(settings(self.evaluations), further=self.metrics))
         networks = counted(self.trials, "network")
         if self.complete:
             output.say(f'{networks} evaluated; python -m sweeper.query "from evaluations" shows all')
@@ -138,8 +141,8 @@ def plan_evaluation(
         assert origin.code is not None
         plan = evaluation_plan(store, ids, changes, origin.code, resources.lanes, recompute_other_code)
         LoadedCode(plan.plan.trials.values()).require_unchanged()
-    name = spec.name if isinstance(spec, SweepSpec) else "evaluation"
-    return PlannedEvaluation(name, store, origin, resources, changes, plan, recompute_other_code)
+    name, metrics = (spec.name, spec.metrics) if isinstance(spec, SweepSpec) else ("evaluation", ())
+    return PlannedEvaluation(name, store, origin, resources, changes, plan, recompute_other_code, metrics)
 
 
 def evaluate(
@@ -168,7 +171,7 @@ def evaluate(
     frame = named_frame(evaluation_rows(store, store.trials(protocols), protocols).to_pandas())
     left = _left(now) + sum(now.left_out.values())
     reasons = collections.Counter(now.left_out) + (unreadable_networks(store, now) if left else collections.Counter())
-    return EvaluationResult(len(planned.trials), frame, left, reasons)
+    return EvaluationResult(len(planned.trials), frame, left, reasons, planned.metrics)
 
 
 def unreadable_networks(store: Store, planned: EvaluationPlan) -> collections.Counter[str]:

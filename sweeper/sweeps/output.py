@@ -3,29 +3,22 @@
 import dataclasses
 import io
 import sys
-from collections.abc import Callable
-from typing import TextIO
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
 
 from rich.console import Console
 
 from sweeper.analysis.settings_table import fitting
 from sweeper.analysis.table import Table, terminal
-from sweeper.messages import printable_lines
-
-
-class LastingConsole(Console):
-    """A console whose reader may go away; rich would end the process."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
+from sweeper.messages import LastingStream, printable_lines
 
 
 @dataclasses.dataclass(frozen=True)
 class Output:
     """Where a sweep prints: results, and complaints (warnings and errors)."""
 
-    out: Console = dataclasses.field(default_factory=LastingConsole)
-    complaints: Console = dataclasses.field(default_factory=lambda: LastingConsole(stderr=True))
+    out: Console = dataclasses.field(default_factory=Console)
+    complaints: Console = dataclasses.field(default_factory=lambda: Console(stderr=True))
 
     @classmethod
     def plain(cls, file: TextIO | None = None) -> "Output":
@@ -34,10 +27,8 @@ class Output:
         They go to the file, or to standard output and standard error.
         """
         terminal = None if file is None and sys.stdout.isatty() else False
-        out, complaints = (
-            LastingConsole(file=file, stderr=stderr, force_jupyter=False, force_terminal=terminal)
-            for stderr in (False, True)
-        )
+        streams: list[Any] = [LastingStream(file or stream) for stream in (sys.stdout, sys.stderr)]
+        out, complaints = (Console(file=stream, force_jupyter=False, force_terminal=terminal) for stream in streams)
         return cls(out, complaints)
 
     @classmethod

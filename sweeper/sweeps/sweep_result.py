@@ -91,7 +91,7 @@ class SweepResult:
             return
         verb = inflected(len(self.plan.trials), "is", "are")
         output.complain(f"{sum(map(len, self.unfinished.values())):,} of {planned} {verb} not finished:")
-        for line in unfinished_lines(self.unfinished):
+        for line in unfinished_lines(self.unfinished, frame):
             output.complain(f"  {line}")
         if (frame["status"] == "failed").any():
             output.complain("  failed trials are run again with --retry-failed")
@@ -113,7 +113,7 @@ def sweep_result(plan: SweepPlan, losses: Iterable[TrialsLost], refused: bool, a
     lost = [dataclasses.replace(loss, reason=files.sub(f"files in {store.root}", loss.reason)) for loss in losses]
     vain = 0 if lost else _remove_checkpoints(plan)
     rows = store.trials(source.planned)
-    frame = rows.select(["trial_id", "status", "error_kind", "error_message"]).to_pandas()
+    frame = rows.select(["trial_id", "status", "error_kind", "error_message", "error_step"]).to_pandas()
     if source.held_up:
         reason = "has not come to its next rung, or waits there for other trials of its search"
         lost.append(TrialsLost("", source.held_up, reason))

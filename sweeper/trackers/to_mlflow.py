@@ -15,7 +15,10 @@ from typing import Any
 import sqlalchemy
 from sqlalchemy.exc import SQLAlchemyError
 
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read at the import; nothing may be sent
+# Read at the import: nothing may be sent elsewhere, and a server that goes away is not waited for by the minute.
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what MLflow's own code makes other libraries say

@@ -72,6 +72,10 @@ class Metric(NamedTuple):
         """Whether the metric is 0 or 1 for a model that always gives the same answer."""
         return self.statistic == "percentile" and self.high_is_good
 
+    def has_no_mean(self, lowest: float, highest: float) -> bool:
+        """Whether the mean of values from `lowest` to `highest` describes no training: one has 0 and another 1."""
+        return self.jumps and (lowest, highest) == (0, 1)
+
     @property
     def is_share(self) -> bool:
         """Whether the metric is a share of inputs or of seeds, shown as per cent."""
@@ -115,6 +119,14 @@ class Metric(NamedTuple):
             worst = chosen.min() if self.high_is_good else chosen.max()
             judged.append(judge[chosen == worst].mean())
         return float(np.mean(judged))
+
+
+ROUNDING = 8 * float(np.finfo(np.float32).eps)  # relative error of the sums of a trial, which are in float32
+
+
+def equal_but_rounding(one: float, other: float) -> bool:
+    """Whether two values of a metric differ by rounding alone, so that their difference means nothing."""
+    return abs(one - other) <= ROUNDING * max(abs(one), abs(other))
 
 
 FAILED_INPUTS = "failed_inputs"

@@ -169,6 +169,19 @@ def test_votes_are_those_of_the_bound_for_every_training_seed():
     assert "10 evaluation seeds" in table.note
 
 
+def test_votes_whose_percentile_jumps_are_not_averaged():
+    evaluation = {"seeds": 10, "votes": [5]}
+    shares = (0.94, 0.0), (1.0, 1.0)
+    trials = results(
+        *(
+            trial(seed=seed, margin=0.5, evaluation=evaluation, majority_5=average, majority_5_p5=tail)
+            for seed, (average, tail) in enumerate(shares)
+        )
+    )
+    (row,) = cells(votes_table(votes_of_networks(trials)))
+    assert (row["5 votes, %"], row["enough"]) == ("97/0 to 100", "5/>5")
+
+
 def recall(measured, **changes):
     row = trial(task="recall", evaluation={"seeds": 100, "votes": [5, 30]}, **changes)
     task = {"name": "recall", "keys": 20, "value_bits": 5}

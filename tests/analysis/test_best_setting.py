@@ -111,6 +111,17 @@ def test_what_is_said_of_the_best_setting(searched):
     assert table.title.startswith("rates: 5 settings by lowest loss")
 
 
+def test_the_best_setting_names_every_hole_and_the_table_has_what_panels_draw(searched):
+    """One rate for all settings is a hole as well, and `mean_margin` is a metric of no table by itself."""
+    panels = "panels: [{kind: curve, name: A, x: q, metric: mean_margin, series: [{label: all}]}]\n"
+    space, rows = searched(SPACE.replace("log_uniform: [1e-6, 1e-1]", "choice: [0.01]") + panels)
+    rows["extra_metrics"] = [json.dumps({"mean_margin": 0.25})] * len(rows)
+    table, lines = ending(rows, space, (), "results", None)
+    assert [line.partition(":")[0] for line in lines[1:3]] == ["  q", "  learning_rate"]
+    assert "  learning_rate: 0.01" in lines
+    assert "mean_margin" in [column.title for column in table.columns]
+
+
 def test_a_search_for_two_metrics_names_its_pareto_front(searched):
     space, rows = searched(SPACE, losses=(5.0, 4.0, 1.0, 3.0, 6.0, 2.0))
     rows["success"] = [0.9 if 2 <= loss < 3 else 0.5 - loss / 100 for loss in rows["loss"]]

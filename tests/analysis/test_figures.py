@@ -468,6 +468,24 @@ def test_crosses_that_coincide_stand_side_by_side():
     np.testing.assert_allclose(alone[0], other[0])
 
 
+def test_a_percentile_that_jumps_has_points_and_no_line():
+    """At q = 2 one training is right on nearly all inputs and one is not; at q = 1 and 3 none is."""
+    tails = [(q, seed, float(q == 2 and seed == 0)) for q in (1, 2, 3) for seed in (0, 1)]
+    stored = results([trial(q=float(q), seed=seed, success=0.9, success_p5=tail) for q, seed, tail in tails])
+    figure = composed(stored, curve(tail="success_p5", split="baseline"))
+    (dashed,) = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
+    np.testing.assert_equal(np.asarray(dashed.get_ydata()), [0, np.nan, 0])
+    empty = [line for line in figure.axes[0].lines if line.get_linestyle() == "None" and line.get_alpha() is None]
+    assert [sorted(np.asarray(line.get_ydata())) for line in empty if len(line.get_xdata())] == [[0, 1]]
+    assert "no mean where a percentile is 0 for one seed and 1 for another" in said(figure).replace("\n", " ")
+
+
+def test_rounding_is_not_magnified():
+    stored = results([trial(seed=seed, success=0.5 + 3e-8 * seed) for seed in range(3)])
+    low, high = composed(stored, curve(split="baseline")).axes[0].get_ylim()
+    assert high - low > 0.1
+
+
 def test_bands_of_averages_are_not_covered_by_those_of_tails():
     stored = results([trial(seed=seed, success=0.5 + seed / 9, success_p5=seed / 9) for seed in range(2)])
     both = curve(tail="success_p5", split="baseline")

@@ -18,6 +18,7 @@ from sweeper.analysis import figures, page
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.page import Section, listings
 from sweeper.analysis.page.page_table import EVERYTHING, MINUS, TrialKind, kinds_named, kinds_where, page_table
+from sweeper.analysis.ranking import Goal
 from sweeper.analysis.report import ReportOptions, write_report
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import COUNT, NUMBER, Column, Table
@@ -390,7 +391,8 @@ def row(number: int, status: str = "finished") -> dict:
     """A row of the store's trials with an id and an end of its own."""
     return {
         "trial_id": f"{number:020x}", "status": status, "task": "coloring", "baseline": "Aq_R", "model": "transformer",
-        "q": 3.0, "m": 2, "seed": number, "steps": 250, "spec": json.dumps({"seed": number, "width": number % 3}),
+        "q": 3.0, "m": 2, "seed": number, "steps": 250,
+        "spec": json.dumps({"task": {"name": "coloring"}, "seed": number, "width": number % 3}),
         **dict.fromkeys(listings.METRICS, 0.5), "extra_metrics": "{}", "wall_seconds": 1.0, "steps_per_second": 10.0,
         "device": "cpu", "commit": None, "dirty": None, "started": STARTED, "error_step": 7,
         "error_kind": "divergence", "error_message": "diverged", "lock_hash": None, "versions": "{}", "command": "run",
@@ -413,13 +415,26 @@ def test_of_many_trials_the_failed_and_the_newest_are_listed(monkeypatch):
 
 
 def test_what_differs_within_a_task_gets_a_column_and_a_metric_of_that_name_another():
-    rows = [row(0), row(1), row(3) | {"spec": json.dumps({"seed": 3, "width": 0, "task": {"n": 7}}), "task": "other"}]
+    rows = [
+        row(0),
+        row(1),
+        row(3) | {"spec": json.dumps({"seed": 3, "width": 0, "task": {"name": "other", "n": 7}}), "task": "other"},
+    ]
     titles = [column.title for column in listings.trials(rows, {})[0].columns]
     assert (titles.count("width"), titles.count("n"), titles.count("seed")) == (1, 0, 1)
     own = dict.fromkeys(listings.METRICS) | {"extra_metrics": json.dumps({"width": 7.0, "ratio": 2.0})}
     table, _ = listings.trials([row(0) | own], {})
     (cells,) = ({column.title: value for column, value in zip(table.columns, row, strict=True)} for row in table.rows)
     assert (cells["metrics.width"], cells["ratio"], "width" in cells) == (7.0, 2.0, False)
+
+
+def test_metrics_that_a_space_asks_for_have_columns_and_order_the_trials():
+    rows = [row(seed) | {"extra_metrics": json.dumps({"ratio": ratio})} for seed, ratio in enumerate((2.0, 3.0, 1.0))]
+    rows.append(row(3, "failed"))
+    table, _ = listings.trials(rows, {}, ["success_p5", "ratio", "unknown"], Goal("ratio", "max"))
+    titles = [column.title for column in table.columns]
+    assert (titles.count("ratio"), titles.count("success_p5"), titles.count("unknown")) == (1, 1, 0)
+    assert [values[titles.index("ratio")] for values in table.rows] == [3.0, 2.0, 1.0, None]
 
 
 def test_long_messages_are_clipped_in_the_middle():

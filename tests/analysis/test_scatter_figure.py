@@ -52,6 +52,12 @@ def test_the_legend_has_the_rank_correlation_of_five_points_or_more():
     assert legends(same) == [["Aq_R (5 trials)"]]
 
 
+def test_rounding_has_no_rank():
+    scatter = panel(kind="scatter", x=EARLY, metric="success", split="baseline")
+    figure = composed(trained([0.1 + 2e-9 * place for place in range(5)]), scatter)
+    assert legends(figure) == [["Aq_R (5 trials)"]]
+
+
 def test_the_axis_may_be_a_column():
     scatter = panel(kind="scatter", x="m", metric="success", split="baseline")
     (points,) = drawing(scatter, results([trial(m=5, success=0.25), trial(m=20, success=0.75)])).series

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from sweeper.analysis.results import named_frame
-from sweeper.analysis.settings_table import Mean, fitting, settings, settings_table, with_deviation
+from sweeper.analysis.settings_table import Mean, fitting, mean_of, settings, settings_table, with_deviation
 from sweeper.analysis.table import Table, terminal, texts
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries, varying
@@ -108,6 +108,18 @@ def test_a_percentile_that_jumps_is_not_averaged(rows):
     metrics = ("success_p5", "success_worst5", "failed_inputs")
     assert [jumping[name] for name in metrics] == ["0 to 1", "0.10 ± 0.14", "0.050 ± 0.014"]
     assert steady["success_p5"] == "0.65 ± 0.07"
+
+
+def test_a_spread_of_rounding_is_none(rows):
+    half, tenth = 0.5, 0.1
+    nearly = half + 4e-8, tenth + 1e-8
+    trials = [
+        result({"seed": seed}, metrics={"success": success, "loss": loss})
+        for seed, (success, loss) in enumerate(((half, tenth), nearly, (half, tenth)))
+    ]
+    (row,) = shown(means(rows(*trials)))
+    assert (row["success"], row["loss"]) == ("0.5 ± 0", "0.1 ± 0")
+    assert mean_of("loss", (tenth, 1.00001 * tenth)).text() == "0.1000 ± 7e-07"
 
 
 def test_metrics_that_do_not_jump_stand_in_only_where_they_are_needed(rows):

@@ -48,6 +48,14 @@ def test_a_bound_that_promises_nothing_is_said():
     assert not [line for line in figure.axes[0].lines if len(line.get_xdata()) > 10]
 
 
+def test_a_series_has_bounds_for_all_of_its_trials_or_for_none():
+    figure = composed(results([voters(), voters(1, margin=-0.3)]), VOTES)
+    assert not [line for line in figure.axes[0].lines if len(line.get_xdata()) > 10]
+    assert "no bound up to 300 votes: 1 of 2 trials; a series has bounds for all or for none" in said(figure).replace(
+        "\n", " "
+    )
+
+
 def test_error_bars_are_those_of_the_mean_over_training_seeds():
     figure = composed(results([voters(0), voters(1, votes_1_se=0.04)]), VOTES)
     reaches = [

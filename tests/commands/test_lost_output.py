@@ -1,5 +1,6 @@
 """Output that goes away, is full, or cannot encode a character ends no command, and prints no traceback."""
 
+import errno
 import io
 import os
 import shlex
@@ -7,8 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from rich.console import Console
 
+from sweeper.events import Stream, SweepPlanned
+from sweeper.listeners.views import LogLines
 from sweeper.sweeps.output import Output
 from sweeper.trial import plugins
 
@@ -57,12 +59,41 @@ def test_a_terminal_of_ascii_gets_other_characters(command):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_program_whose_reader_goes_away_goes_on():
+def test_what_is_closed_is_not_the_next_file_that_is_opened(tmp_path):
+    """Descriptor 2 would be that of the log, and libraries write to it by number."""
+    code = (
+        "import os, typer\n"
+        "from sweeper.command_line import CommandLine\n"
+        "app = CommandLine()\n"
+        "@app.command()\n"
+        "def main():\n"
+        "    file = open('log', 'wb')\n"
+        "    os.write(2, b'interrupted')\n"
+        "app()"
+    )
+    program = shlex.join([sys.executable, "-c", code])
+    closed = ["sh", "-c", f"PYTHONPATH={plugins.ROOT} {program} 2>&-"]
+    assert subprocess.run(closed, cwd=tmp_path, check=False).returncode == 0
+    assert (tmp_path / "log").read_bytes() == b""
+
+
+@pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC, errno.EIO])
+def test_a_program_whose_streams_have_gone_goes_on(number, monkeypatch):
     class Gone(io.StringIO):
         def write(self, text):
-            raise BrokenPipeError
+            raise OSError(number, os.strerror(number))
 
-    output = Output.plain(Gone())
-    assert isinstance(output.out, Console)
-    output.say("a line")
-    output.say("another")
+    monkeypatch.setattr(sys, "stdout", Gone())
+    monkeypatch.setattr(sys, "stderr", Gone())
+    for output in (Output.plain(), Output.plain(Gone())):
+        output.say("a line")
+        output.complain("another")
+        with Stream([LogLines(output.out)], warn=output.complain) as stream:
+            stream.emit(SweepPlanned("sweep", trials=1, done=0, failed=0, steps=1))
+
+
+def test_a_program_in_ascii_spells_out_what_it_cannot_print():
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    Output.plain(file).say("0.5 ± 0.1")
+    file.flush()
+    assert file.buffer.getvalue() == b"0.5 \\xb1 0.1\n"

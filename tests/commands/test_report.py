@@ -101,7 +101,7 @@ def test_recorded_sweeps_are_drawn_from_their_own_trials(store, tmp_path):
     commit(store, *ours, result(0.1, seed=2))
     record(store, "ours", ours)
     code, output = run(tmp_path, "--compare")
-    folder = tmp_path / "results" / "report"
+    folder = tmp_path / "results" / "figures"
     assert code == 0
     assert {path.name for path in (folder / "ours").iterdir()} == {
         f"{name}.{suffix}" for name in ("average", "inputs") for suffix in ("png", "pdf")
@@ -128,7 +128,7 @@ def test_the_comparison_is_one_markdown_table_of_all_published_numbers(store, tm
     commit(store, *ours)
     record(store, "ours", ours)
     run(tmp_path, "--compare")
-    text = (tmp_path / "results" / "report" / "comparison.md").read_text()
+    text = (tmp_path / "results" / "figures" / "comparison.md").read_text()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     assert rows[0] == [
         "sweep",
@@ -156,7 +156,7 @@ def test_without_compare_one_line_says_what_there_is_to_compare(store, tmp_path)
     assert code == 0
     assert "2 published numbers, 1 of them not measured yet; --compare" in output
     assert "75.0 %" not in output
-    assert not list((tmp_path / "results" / "report").glob("comparison.*"))
+    assert not list((tmp_path / "results" / "figures").glob("comparison.*"))
 
 
 def test_panels_of_two_sweeps_that_share_a_figure_are_drawn_side_by_side(store, tmp_path):
@@ -174,7 +174,7 @@ panels:
 """,
         )
     code, output = run(tmp_path)
-    folder = tmp_path / "results" / "report"
+    folder = tmp_path / "results" / "figures"
     assert code == 0
     assert {path.name for path in folder.iterdir()} == {"left", "right", "figure-both.png", "figure-both.pdf"}
     assert "figure-both.png" in output
@@ -195,7 +195,7 @@ def test_only_the_latest_start_of_a_sweep_counts(store, tmp_path):
     record(store, "ours", [first])
     record(store, "ours", [second])
     assert run(tmp_path, "--compare")[0] == 0
-    assert comparison(tmp_path / "results" / "report")[0]["measured"] == "0.6"
+    assert comparison(tmp_path / "results" / "figures")[0]["measured"] == "0.6"
 
 
 def test_overrides_of_the_command_line_reach_the_panels(store, tmp_path):
@@ -203,7 +203,7 @@ def test_overrides_of_the_command_line_reach_the_panels(store, tmp_path):
     commit(store, one)
     record(store, "ours", [one], overrides=("panels[0].name=renamed",))
     assert run(tmp_path)[0] == 0
-    assert (tmp_path / "results" / "report" / "ours" / "renamed.png").exists()
+    assert (tmp_path / "results" / "figures" / "ours" / "renamed.png").exists()
 
 
 def test_sweeps_can_be_chosen_and_written_elsewhere(store, tmp_path):
@@ -225,7 +225,7 @@ def space_of(tmp_path, **changes):
 def test_a_space_is_drawn_from_the_trials_that_it_plans(store, tmp_path):
     commit(store, result(0.4, seed=0), result(0.6, seed=1))
     code, output = run(tmp_path, "--compare", "--space", space_of(tmp_path))
-    (measured, _) = comparison(tmp_path / "results" / "report")
+    (measured, _) = comparison(tmp_path / "results" / "figures")
     assert code == 0
     assert (measured["sweep"], measured["measured"], measured["seeds"]) == ("space", "0.4", "1")
     assert "none of its trials" not in output
@@ -236,11 +236,11 @@ def test_a_space_whose_trials_were_shortened_is_drawn_from_those(store, tmp_path
     space = space_of(tmp_path, steps=9)
     code, output = run(tmp_path, "--compare", "--space", space)
     assert code == 0
-    assert comparison(tmp_path / "results" / "report")[0]["seeds"] == "2"
+    assert comparison(tmp_path / "results" / "figures")[0]["seeds"] == "2"
     assert "space: none of its trials is finished; drawn from every trial of the store" in output
     record(store, "space", [result(0.6, seed=1)])
     output = run(tmp_path, "--compare", "--space", space)[1]
-    assert comparison(tmp_path / "results" / "report")[0]["measured"] == "0.6"
+    assert comparison(tmp_path / "results" / "figures")[0]["measured"] == "0.6"
     assert "space: none of its trials is finished; drawn from those of earlier starts of this name" in output
 
 
@@ -279,7 +279,7 @@ def test_a_new_space_of_a_dozen_lines_gets_its_own_figures_without_code(store, t
         one = result(0.5)
         store.commit(dataclasses.replace(one, trial=trial, timings={"wall_seconds": 1.0, "peak_memory_bytes": 2**20}))
     code, _ = run(tmp_path, "--space", space)
-    drawn = {path.stem for path in (tmp_path / "results" / "report" / "width").glob("*.png")}
+    drawn = {path.stem for path in (tmp_path / "results" / "figures" / "width").glob("*.png")}
     assert code == 0
     assert drawn == {"by width", "inputs", "cost wall time", "cost memory", "figure-cost"}
 
@@ -290,7 +290,7 @@ def test_nothing_to_draw_is_an_exit_code_of_its_own(store, tmp_path):
     code, output = run(tmp_path, "--compare")
     assert code == 1
     assert "nothing to draw" in output
-    assert comparison(tmp_path / "results" / "report")[0]["measured"] == ""
+    assert comparison(tmp_path / "results" / "figures")[0]["measured"] == ""
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_a_sweep_that_cannot_be_read_costs_no_other_sweep_its_figures(store, tmp
 def test_a_store_that_cannot_be_written_to_names_the_option(store, tmp_path):
     commit(store, result())
     record(store, "ours", [result()])
-    (tmp_path / "results" / "report").write_text("a file in the way")
+    (tmp_path / "results" / "figures").write_text("a file in the way")
     code, output = run(tmp_path, "--html", tmp_path / "page.html")
     assert code == 2
     assert "report cannot be written to; name another folder with --out" in output
@@ -439,7 +439,7 @@ def test_stopped_trials_are_counted_and_left_out(store, tmp_path):
     record(store, "ours", ours)
     _, output = run(tmp_path, "--compare")
     assert "stopped early: 1 trial of the store; only finished trials are in figures and averages" in output
-    assert comparison(tmp_path / "results" / "report")[0]["measured"] == "0.5"
+    assert comparison(tmp_path / "results" / "figures")[0]["measured"] == "0.5"
 
 
 def test_text_of_a_store_cannot_command_the_terminal(store, tmp_path):

@@ -3,6 +3,7 @@ this project promises of every cluster."""
 
 import copy
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -19,6 +20,7 @@ import yaml
 from ray.autoscaler._private import util  # what `ray up` checks a file with; in public it goes on and asks a provider
 
 from sweeper.trial import plugins
+from tests.end_to_end.sweep_process import until
 
 pytestmark = pytest.mark.slow
 
@@ -154,6 +156,49 @@ def test_a_job_without_space_or_role_says_how_it_is_used(tmp_path):
         )
         assert done.returncode != 0
         assert "usage: sbatch" in done.stderr
+
+
+def test_a_worker_job_stays_while_slurm_does_not_answer_and_leaves_when_its_head_is_gone(tmp_path):
+    """Stand-ins for Ray and `squeue`: a controller that cannot be reached for a moment is no head that has ended."""
+    tools, meeting, state = tmp_path / ".venv" / "bin", tmp_path / ".slurm" / "7", tmp_path / "state"
+    tools.mkdir(parents=True)
+    meeting.mkdir(parents=True)
+    for name, text in (("address", "n1:1"), ("token", "secret")):
+        (meeting / name).write_text(text)
+    scripts = {
+        "ray": "trap 'exit 0' TERM; echo >> ray; sleep infinity & wait",
+        "squeue": "echo >> asked; case $(cat state) in RUNNING) echo RUNNING;; "
+        "silent) echo 'Unable to contact slurm controller' >&2; exit 1;; "
+        "*) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1;; esac",
+    }
+    for name, body in scripts.items():
+        (tools / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tools / name).chmod(0o755)
+
+    def asked() -> int:
+        return len((tmp_path / "asked").read_text().splitlines())
+
+    state.write_text("RUNNING")
+    script = plugins.ROOT / "clusters" / "slurm-elastic.sh"
+    environment = os.environ | {"SLURM_SUBMIT_DIR": str(tmp_path)}
+    job = subprocess.Popen(["bash", str(script), "worker", "7"], env=environment)
+    until(lambda: (tmp_path / "ray").exists())
+    state.write_text("silent")
+    before = asked()
+    until(lambda: asked() >= before + 3)
+    assert job.poll() is None
+    assert len((tmp_path / "ray").read_text().splitlines()) == 1, "the same Ray as before"
+    state.write_text("gone")
+    assert job.wait() == 0
+
+
+@pytest.mark.parametrize("script", ["clusters/slurm.sh", "clusters/slurm-elastic.sh"])
+def test_a_job_outside_a_checkout_says_what_it_lacks(tmp_path, script):
+    environment = {"PATH": "/usr/bin:/bin", "SLURM_SUBMIT_DIR": str(tmp_path)}
+    command = ["bash", str(plugins.ROOT / script), "head", "space.yaml", "results"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"no Ray in {tmp_path}/.venv: submit from the checkout" in done.stderr
 
 
 def test_the_job_on_kubernetes_has_the_shape_that_kuberay_reads():

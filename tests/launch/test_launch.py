@@ -140,20 +140,24 @@ def test_python_without_docstrings_is_refused_by_name():
     assert "unset PYTHONOPTIMIZE" in done.stdout, done.stderr
 
 
-def test_a_process_that_waits_for_ever_is_gone_in_time():
+@pytest.mark.parametrize("answer", ["note", "exit"])
+def test_a_process_that_waits_for_ever_is_gone_in_time_even_if_nobody_hears_it(answer):
     code = (
         "import signal, time\n"
         "from sweeper.interruption import Interruption\n"
         "interruption = Interruption()\n"
         "interruption.listen()\n"
         "interruption.leave_within(0.5)\n"
-        "with interruption.answered_by('note'):\n"
+        f"with interruption.answered_by('{answer}'):\n"
         "    signal.raise_signal(signal.SIGTERM)\n"
         "    time.sleep(300)"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=plugins.ROOT, capture_output=True, text=True, check=False)
+    program = [sys.executable, "-c", code]
+    done = subprocess.run(program, cwd=plugins.ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 143
     assert "the same command carries on" in done.stderr
+    with open("/dev/full", "wb") as full:
+        assert subprocess.run(program, cwd=plugins.ROOT, stderr=full, check=False).returncode == 143
 
 
 def test_the_compilation_cache_is_private(monkeypatch, tmp_path):

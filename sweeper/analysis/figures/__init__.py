@@ -9,6 +9,11 @@ the same. Panels without data in any series are not drawn. A panel that cannot b
 sweep or a report.
 """
 
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -26,6 +31,7 @@ from sweeper.analysis.figures.style import PALETTES, PaletteName, plain
 from sweeper.analysis.figures.success_of_votes import VoteCurves
 from sweeper.analysis.results import Results
 from sweeper.panels.kinds import Panel
+from sweeper.trial import plugins
 
 __all__ = [
     "DOTS_PER_INCH", "PALETTES", "FigureReport", "Note", "PaletteName", "attempted", "draw", "draw_together", "drawing",
@@ -139,4 +145,29 @@ def _by_figure(drawn: Iterable[Drawing]) -> dict[str, list[Drawing]]:
 
 def _written(row: Sequence[Drawing], name: str, path: Path, palette: PaletteName, notes: list[Note]) -> list[Path]:
     """The files of a row of panels; none and a further note if it cannot be drawn."""
-    return attempted(name, notes, lambda: save(lambda: compose(row, palette), path)) or []
+    return attempted(name, notes, lambda: save(lambda: compose(row, palette), path, _content(row, palette))) or []
+
+
+def _content(row: Sequence[Drawing], palette: str) -> str:
+    """A digest of all that a figure depends on: its panels, the rows of its trials, and the code that draws them.
+
+    A row names the time of its run, so that other curves and outcomes make another row.
+    """
+    digest = hashlib.blake2b(f"{palette}{_code(plugins.PACKAGE)}".encode(), digest_size=16)
+    for part in row:
+        digest.update(part.panel.model_dump_json().encode())
+        digest.update(part.trials.to_csv().encode())
+        for task in part.trials["task"].unique():  # whose exact values are drawn
+            with contextlib.suppress(plugins.PluginError):  # not here
+                digest.update(_code(Path(inspect.getfile(plugins.load("task", task))).parent).encode())
+    return digest.hexdigest()
+
+
+@functools.cache
+def _code(folder: Path) -> str:
+    """A digest of the Python files of a folder, and of the libraries that draw."""
+    libraries = [importlib.metadata.version(name) for name in ("matplotlib", "pandas", "numpy")]
+    digest = hashlib.blake2b(" ".join(libraries).encode(), digest_size=16)
+    for file in sorted(folder.rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -143,7 +143,7 @@ class Curves(Lines[CurvePanel]):
         if max(counts) > 1:
             both = any(len(series.lines) > 1 for series in self.series)
             parts.append(f"band{' of averages' * both}: {self.spread_name()}; faint markers: single seeds")
-        return [*parts, *self.scale_remarks(), *self.choice_remarks()]
+        return [*parts, *self.mean_remarks(), *self.scale_remarks(), *self.choice_remarks()]
 
 
 def _beyond(finite: Sequence[float], log: bool) -> float:
@@ -180,7 +180,7 @@ class Histories(Lines[HistoryPanel]):
         self.paint_references(ax, look, float)
         self.dress(ax, self.panel.x)
         ax.locator_params(axis="x", nbins=6)
-        if self.panel.y.limits:
+        if self.panel.y.limits and self._scale()[0] == self.panel.y.scale:
             ax.set_ylim(*self.panel.y.limits)
 
     def _paint_line(self, ax: Axes, series: LineSeries, line: Line, look: Look) -> None:

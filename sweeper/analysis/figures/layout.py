@@ -28,6 +28,7 @@ from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
 from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator
 from matplotlib.transforms import Bbox
+from PIL import Image
 
 from sweeper.analysis.figures import references, style
 from sweeper.analysis.figures.drawing import Drawing
@@ -76,11 +77,13 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
     for drawing, start, end in zip(row, starts, starts[1:], strict=False):
         axes = [figure.add_subplot(grid[1, column]) for column in range(start, end)]
         drawing.paint(axes, look)
+        for part in axes:
+            style.show_no_rounding(part)
         panels.append(axes)
     heads = [flat(0, place, place + 1) for place in range(len(row))]
     groups = _sharing(row)
     feet = [flat(2, group.start, group.stop) for group in groups]
-    _read(figure)
+    show_texts(figure)
     _grow(figure)
     _fit(figure, columns)
 
@@ -99,7 +102,7 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
         _add_legend(foot, _united([drawing.legend(look) for drawing in row[group]]), Bbox.union(boxes[group]))
     left = MARGIN / figure.get_figwidth()
     figure.supxlabel(_footer(row), x=left, ha="left", fontsize=style.SMALL, color=style.FAINT, wrap=True)
-    _read(figure)
+    show_texts(figure)
     _grow(figure)
     _fit(figure, columns)
     figure.set_layout_engine("none")
@@ -109,14 +112,19 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
     return figure
 
 
-def save(make: Callable[[], Figure], path: Path) -> list[Path]:
-    """Write a figure as PNG and PDF; after an error no half of it stays."""
+def save(make: Callable[[], Figure], path: Path, content: str = "") -> list[Path]:
+    """Write a figure as PNG and PDF; after an error no half of it stays.
+
+    The PNG keeps a digest of the `content` that is drawn. Files of this very content are not made again.
+    """
     # `with_suffix` would take the end of a name such as "q=0.5" for a suffix.
     png, pdf = (path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "pdf"))
+    if content and pdf.is_file() and _content(png) == content:
+        return [png, pdf]
     with matplotlib.rc_context(style.RC):
         figure = make()
         try:
-            figure.savefig(png)
+            figure.savefig(png, metadata={"Content": content} if content else None)
             figure.savefig(pdf, metadata={"CreationDate": None})
         except Exception:
             for file in (png, pdf):
@@ -125,7 +133,16 @@ def save(make: Callable[[], Figure], path: Path) -> list[Path]:
     return [png, pdf]
 
 
-def _read(whole: Artist) -> None:
+def _content(png: Path) -> str | None:
+    """The content that a PNG keeps; None without a file of ours."""
+    try:
+        with Image.open(png) as image:
+            return image.info.get("Content")
+    except OSError:  # also of a file that is no picture
+        return None
+
+
+def show_texts(whole: Artist) -> None:
     """Have texts that are no valid formula drawn as they are: they may be values of trials."""
     for text in whole.findobj(Text):
         assert isinstance(text, Text)
@@ -257,7 +274,7 @@ def _break(text: Text | TextArea, words: str, width: float, upright: bool = Fals
         return box.height if upright else box.width
 
     text.set_text(words)
-    _read(text)
+    show_texts(text)
     if length() <= width:
         return
     whole = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), words)

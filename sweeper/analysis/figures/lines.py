@@ -52,8 +52,12 @@ class Line:
     rows: pd.DataFrame
 
     def points(self) -> pd.DataFrame:
-        """Statistics over the training seeds, by `x`."""
-        return self.values.groupby("x")["value"].agg(["mean", "min", "max", "std", "count"])
+        """Statistics over the training seeds, by `x`; NaN, but for the count, where a mean describes no training."""
+        points = self.values.groupby("x")["value"].agg(["mean", "min", "max", "std", "count"])
+        metric = metric_named(self.metric)
+        none = [metric.has_no_mean(*ends) for ends in zip(points["min"], points["max"], strict=True)]
+        points.loc[none, ["mean", "min", "max", "std"]] = np.nan
+        return points
 
 
 @dataclass(frozen=True)
@@ -181,6 +185,11 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
         low, high = min(counts), max(counts)
         return counted(high, "training seed") if low == high else f"{low}-{high} training seeds", high > 1
 
+    def mean_remarks(self) -> list[str]:
+        """A remark on points that have no mean."""
+        lost = any(line.points()["mean"].isna().any() for line in self.all_lines())
+        return ["no mean where a percentile is 0 for one seed and 1 for another: empty markers"] * lost
+
     def paint_points(
         self, axes: Axes, series: LineSeries, line: Line, place: Callable[[float], float], look: Look, banded: bool
     ) -> None:
@@ -191,9 +200,13 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
             if banded:
                 low, high = self.spread(points)
                 axes.fill_between(x, low, high, color=shade, alpha=0.1, linewidth=0, zorder=2)
-            several = line.values[line.values["x"].isin(points.index[points["count"] > 1])]
-            seeds = several["value"].to_numpy() * self.panel.y.factor
-            style.dots(axes, [place(value) for value in several["x"]], seeds, shade, marker, 2.6, alpha=0.35, zorder=3)
+            for at, look_of_seeds in (
+                (points["mean"].notna() & (points["count"] > 1), {"size": 2.6, "alpha": 0.35, "zorder": 3}),
+                (points["mean"].isna(), {"size": 3.6, "zorder": 5, "markerfacecolor": "white", "markeredgewidth": 0.9}),
+            ):
+                seeds = line.values[line.values["x"].isin(points.index[at])]
+                y = seeds["value"].to_numpy() * self.panel.y.factor
+                style.dots(axes, [place(value) for value in seeds["x"]], y, shade, marker, **look_of_seeds)
         self.paint_means(axes, x, line, shade, linewidth=1.4, marker=marker)
 
     def paint_means(self, axes: Axes, x: np.ndarray, line: Line, shade: str, **look: Any) -> None:
@@ -223,7 +236,7 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
     def set_limits(self, axes: Axes) -> None:
         """The vertical limits that the panel gives."""
         y = self.panel.y
-        if y.limits:
+        if y.limits and self._scale()[0] == y.scale:
             low, high = (
                 limit if given is None else given for given, limit in zip(y.limits, axes.get_ylim(), strict=True)
             )

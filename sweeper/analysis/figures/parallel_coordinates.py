@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sweeper.analysis.figures.layout import DOTS_PER_INCH, save
+from sweeper.analysis.figures.layout import DOTS_PER_INCH, save, show_texts
 from sweeper.analysis.figures.style import FAINT, PALETTES, PaletteName, Scale, number
 from sweeper.analysis.importance import logarithmic_entries, tried_entries, used_entries, values_of
 from sweeper.analysis.ranking import Ranking
@@ -85,6 +85,7 @@ def _figure(ranked: Ranking, space: SweepSpec, best: str) -> Figure:
     _paint(figure.subplots(), axes, best)
     listed = f"{counted(len(ranked.ranked), 'setting')} of {space.name} by {ranked.goal.text()}"
     figure.suptitle(f"{listed}; the darker the better, the best in red", x=0.01, ha="left", fontsize=9)
+    show_texts(figure)
     return figure
 
 

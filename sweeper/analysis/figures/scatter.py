@@ -23,6 +23,7 @@ from sweeper.messages import counted
 from sweeper.panels.axes import Color, PointAxis
 from sweeper.panels.kinds import ScatterPanel
 from sweeper.panels.series import ColoredSeries
+from sweeper.trial.metrics import equal_but_rounding
 
 FEWEST = 5  # with fewer points than this a rank correlation says nothing
 
@@ -37,8 +38,9 @@ class SeriesPoints:
     values: pd.DataFrame
 
     def rank_correlation(self) -> float | None:
-        """Spearman's correlation of x and y; None of few points, or where x or y is the same for all."""
-        if len(self.values) < FEWEST or self.values["x"].nunique() == 1 or self.values["y"].nunique() == 1:
+        """Spearman's correlation of x and y; None of few points, or where x or y is the same for all but rounding."""
+        same = any(equal_but_rounding(values.min(), values.max()) for _, values in self.values.items())
+        if same or len(self.values) < FEWEST:
             return None
         return float(self.values["x"].rank().corr(self.values["y"].rank()))
 
@@ -91,7 +93,7 @@ class Scatters(Drawing[ScatterPanel, ColoredSeries, SeriesPoints]):
         ax.set_xlabel(self.panel.x.label or self.panel.x.text() + " (%)" * self.panel.x.percent)
         ax.set_ylabel(self.panel.y.label or (self.panel.metric or "") + " (%)" * self.panel.y.percent)
         ax.grid(True)
-        if self.panel.y.limits:
+        if self.panel.y.limits and y_scale == self.panel.y.scale:
             ax.set_ylim(*self.panel.y.limits)
 
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:

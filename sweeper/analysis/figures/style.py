@@ -17,6 +17,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 from sweeper.messages import counted
 from sweeper.panels.axes import Color
+from sweeper.trial.metrics import equal_but_rounding
 
 PaletteName = Literal["paper", "colorblind"]
 
@@ -102,7 +103,16 @@ def count_above(axes: Axes, count: int, x: float | int, height: float | int) -> 
 
 def dots(axes: Axes, x: Any, y: Any, shade: str, marker: str, size: float, **look: Any) -> None:
     """Points without a line, such as those of single seeds."""
-    axes.plot(x, y, linestyle="none", marker=marker, markersize=size, markeredgewidth=0, color=shade, **look)
+    look = {"markeredgewidth": 0} | look
+    axes.plot(x, y, linestyle="none", marker=marker, markersize=size, color=shade, **look)
+
+
+def show_no_rounding(axes: Axes) -> None:
+    """Widen axes that values which differ by rounding alone have made too narrow."""
+    for limits, set_limits in ((axes.get_xlim(), axes.set_xlim), (axes.get_ylim(), axes.set_ylim)):
+        if equal_but_rounding(*limits):
+            room = abs(limits[0]) / 2
+            set_limits(limits[0] - room, limits[1] + room)
 
 
 def color_bar(axes: Sequence[Axes], mesh: QuadMesh, label: str) -> None:
@@ -156,7 +166,7 @@ class Scale(NamedTuple):
     def over(cls, values: np.ndarray, logarithmic: bool = False, begin: float = 0.0, end: float = 1.0) -> "Scale":
         """From the lowest to the highest of the values; a single value gets room on both sides."""
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
-        room = (abs(low) / 2 or 0.5) if low == high else 0.0
+        room = (abs(low) / 2 or 0.5) if equal_but_rounding(low, high) else 0.0
         return cls(low - room, high + room, logarithmic, begin, end)
 
     def place(self, values: np.ndarray) -> np.ndarray:

@@ -57,7 +57,7 @@ class VoteCurves(Lines[VotesPanel]):
             for line in series.lines:
                 self.paint_points(ax, series, line, float, look, banded=not line.tail)
                 self._paint_errors(ax, line, shade)
-            for margin, rivals in _margins(series):
+            for margin, rivals in self._bounds(series):
                 promised = np.array([success_promised(k, margin, rivals) for k in votes])
                 something = promised > 0
                 drawn = votes[something], promised[something] * self.panel.y.factor
@@ -84,12 +84,15 @@ class VoteCurves(Lines[VotesPanel]):
 
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
         bound = ("bound on the 5th percentile", Line2D([], [], color=style.FAINT, **DOTTED))
-        return [*super().legend(look), *[bound] * any(self._promises())]
+        return [*super().legend(look), *[bound] * any(map(self._bounds, self.series))]
 
-    def _promises(self) -> list[bool]:
+    def _promises(self, series: LineSeries) -> list[bool]:
         """Whether the bound says anything up to the end of the axis, for every trial with a margin."""
-        margins = [margin for series in self.series for margin in _margins(series)]
-        return [success_promised(self._most(), margin, rivals) > 0 for margin, rivals in margins]
+        return [success_promised(self._most(), margin, rivals) > 0 for margin, rivals in _margins(series)]
+
+    def _bounds(self, series: LineSeries) -> list[tuple[float, int]]:
+        """The margins of a series, with the number of rivals; none unless the bound says something for every trial."""
+        return list(_margins(series)) if all(self._promises(series)) else []
 
     def against(self) -> str:
         return "against the number of votes"
@@ -101,9 +104,11 @@ class VoteCurves(Lines[VotesPanel]):
             parts.append(f"band of averages: {self.spread_name()}; faint markers: single seeds")
         if any(map(_standard_errors, self.all_lines())):
             parts.append(f"bars: {ERRORS:g} standard errors, for the draw of the seeds r")
-        promises = self._promises()
+        parts += self.mean_remarks()
+        promises = [promise for series in self.series for promise in self._promises(series)]
         if silent := len(promises) - sum(promises):
-            parts.append(f"no bound up to {self._most():g} votes: {silent} of {counted(len(promises), 'trial')}")
+            without = f"{silent} of {counted(len(promises), 'trial')}"
+            parts.append(f"no bound up to {self._most():g} votes: {without}; a series has bounds for all or for none")
         return [*parts, *self.scale_remarks(), *self.choice_remarks()]
 
 

@@ -21,7 +21,7 @@ import logging
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +40,15 @@ from sweeper.analysis.page.page_table import (
     TrialKinds,
     attempted,
     choices,
-    kind_of,
     kinds_named,
+    kinds_of,
 )
+from sweeper.analysis.ranking import Goal
 from sweeper.analysis.sweeps import drivers, overview, packs_table, sentence, starts_by_name
 from sweeper.analysis.table import Column, Table, minute, revision_text
 from sweeper.analysis.views import replaced
 from sweeper.messages import counted, duration, inflected, printable_lines, redacted
+from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.annotations import read_annotations
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial import provenance
@@ -70,9 +72,10 @@ def render(
     store: Store,
     rows: pa.Table,
     sections: Sequence[Section],
-    tables: Sequence[Table] = (),
+    tables: Sequence[tuple[str, Table]] = (),
     sweeps: Sequence[str] = (),
     every: int | None = None,
+    spaces: Sequence[SweepSpec] = (),
 ) -> str:
     """The text of the page.
 
@@ -80,29 +83,43 @@ def render(
         store: Where the starts of the sweeps are read.
         rows: All rows of the store, which the caller has read for the figures.
         sections: Figures and comparisons, in this order.
-        tables: Further tables, such as advice on seeds and votes.
+        tables: Further tables, such as advice on seeds and votes, each with the sweep that it is about, or "".
         sweeps: Names of recorded sweeps; status and trials are theirs alone if any are given.
         every: Seconds after which an open page loads itself again; None for a page that stays as it is.
+        spaces: What was searched: trials have columns for the metrics that spaces ask for, and are ordered by the
+            metric of a search if there is one metric.
     """
     starts = starts_by_name([record for record in store.sweeps() if not sweeps or record.name in sweeps])
     planned = {trial_id for records in starts.values() for trial_id in records[-1].trial_ids}
     if sweeps:
         rows = rows.filter(pa.array([trial_id in planned for trial_id in rows["trial_id"].to_pylist()], pa.bool_()))
-    listed = rows.to_pylist()
+    planning = collections.defaultdict(list)
+    for name, records in starts.items():
+        for trial_id in records[-1].trial_ids:
+            planning[trial_id].append(name)
+    listed = [row | {"sweeps": planning[row["trial_id"]]} for row in rows.to_pylist()]
     annotations = read_annotations(store.files)
     committed = {row["trial_id"]: row["status"] for row in listed}
     chapters = [chapter(section) for section in sections]
     entries = [entry for section in sections for entry in published(section)]
+    goals = {Goal(*each.search.goal) for each in spaces if each.search.goal}
+    asked_for, goal = [name for each in spaces for name in each.metrics], goals.pop() if len(goals) == 1 else None
     filtered = {
         "measured": attempted(comparison.TITLE, lambda: _compared(entries, measured=True)),
         "unmeasured": attempted("Not measured yet", lambda: _compared(entries, measured=False)),
         "failed": attempted("Failed trials", lambda: failed_trials(listed)),
-        "trials": attempted("Trials", lambda: trials(listed, annotations.trials)),
+        "trials": attempted("Trials", lambda: trials(listed, annotations.trials, asked_for, goal)),
         "origins": attempted("What made the trials", lambda: trial_origins(listed)),
+        "sweeps": attempted("Sweeps", lambda: (overview(starts, committed, annotations.sweeps), _of(starts))),
+        "launches": attempted(
+            "Starts of sweeps",
+            lambda: (launches(starts), _of(record.name for records in starts.values() for record in records)),
+        ),
     }
+    known_kinds = kinds_of(listed)
     others = [
-        attempted(table.title, lambda table=table: (table, kinds_named(table, map(kind_of, listed))))
-        for table in tables
+        attempted(table.title, lambda table=table, sweep=sweep: (table, kinds_named(table, known_kinds, sweep)))
+        for sweep, table in tables
     ]
     drawn, not_drawn = _charts(store, starts, listed)
     known = [] if every is None else drivers(store)
@@ -110,7 +127,7 @@ def render(
     # Kinds of trials get numbers, so that the script compares numbers and no name of the store is ever part of a rule.
     shown = EVERYTHING.union(
         *(figure.kinds for chapter in chapters for figure in chapter.figures),
-        (TrialKind(*series.kind) for chart in drawn for series in chart.series),
+        (series.kind for chart in drawn for series in chart.series),
         *(kinds for table in (*filtered.values(), *others) for _, kinds in table.lines),
     )
     numbers = {kind: number for number, kind in enumerate(sorted(shown))}
@@ -143,14 +160,17 @@ def render(
         running=attempted("Running packs", lambda: (packs_table(known) or NOTHING_RUNS, None)),
         drivers=[sentence(driver) for driver in known],
         tables=others,
-        sweeps=attempted("Sweeps", lambda: (overview(starts, committed, annotations.sweeps), None)),
-        launches=attempted("Starts of sweeps", lambda: (launches(starts), None)),
         starts=starts,
         choices=choices(list(numbers)),
         numbers=lambda kinds: " ".join(str(number) for number in sorted(numbers[kind] for kind in kinds)),
         revision=lambda commit, dirty: revision_text((commit, dirty)),
         **filtered,
     )
+
+
+def _of(sweeps: Iterable[str]) -> list[TrialKinds]:
+    """The kinds of rows about sweeps."""
+    return [frozenset({TrialKind(sweep=name)}) for name in sweeps]
 
 
 def _shown(value: Any) -> Any:

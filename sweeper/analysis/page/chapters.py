@@ -3,10 +3,12 @@
 import base64
 import collections
 import functools
+import io
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+from PIL import Image
 
 from sweeper.analysis import figures
 from sweeper.analysis.comparison import Comparison
@@ -21,6 +23,9 @@ from sweeper.panels.series import Where
 
 PIXELS_PER_CSS_PIXEL = figures.DOTS_PER_INCH / 125
 """At 125 pixels to the inch the 8-point text of the figures is as large as that of the tables."""
+
+
+COLORS = 128  # of a figure on the page; its file has all
 
 
 class SearchFigure(NamedTuple):
@@ -82,49 +87,52 @@ def chapter(section: Section) -> Chapter:
         make = functools.partial(_figure, section, drawing, drawn[name], tuple(notes[name]))
         shown.append(figures.attempted(name, failed, make))
     left_out += [f"{note.panel} is not shown: {note.text}" for note in failed]
-    searched = [] if section.search is None else [_search_figure(section.search)]
+    searched = [] if section.search is None else [_search_figure(section.search, section.name)]
     return Chapter(section.name, (*filter(None, shown), *searched), tuple(left_out))
 
 
 def published(section: Section) -> list[tuple[Comparison, TrialKinds]]:
     """The published numbers of a section, each with the kinds of the trials behind it."""
     by_series = {panel.name: _series_kinds(section, panel) for panel in section.panels}
-    whole = {panel.name: _kinds(section.results, panel.where) for panel in section.panels}
+    whole = {panel.name: _kinds(section, panel.where) for panel in section.panels}
     return [
         (compared._replace(sweep=section.name), by_series[compared.panel].get(compared.series, whole[compared.panel]))
         for compared in section.report.comparisons
     ]
 
 
-def _kinds(results: Results, *conditions: Where) -> TrialKinds:
+def _kinds(section: Section, *conditions: Where) -> TrialKinds:
     """The kinds of the trials that meet the conditions; without such trials, the kinds that the conditions name."""
     try:
-        return _kinds_of(chosen(results, *conditions))
+        return _kinds_of(chosen(section.results, *conditions), section.name)
     except NoData:
-        return kinds_where(*conditions)
+        return kinds_where(section.name, *conditions)
 
 
-def _kinds_of(rows: pd.DataFrame) -> TrialKinds:
+def _kinds_of(rows: pd.DataFrame, sweep: str) -> TrialKinds:
     distinct = rows[["task", "baseline", "model"]].drop_duplicates()
-    return frozenset(TrialKind(*map(str, kind)) for kind in distinct.itertuples(index=False))
+    return frozenset(
+        TrialKind(str(task), str(baseline), str(model), sweep, "finished")
+        for task, baseline, model in distinct.itertuples(index=False)
+    )
 
 
 def _series_kinds(section: Section, panel: Panel) -> dict[str, TrialKinds]:
     """The kinds behind each series of a panel that lists its series, by label."""
-    return {figures.plain(series.label): _kinds(section.results, panel.where, series.where) for series in panel.series}
+    return {figures.plain(series.label): _kinds(section, panel.where, series.where) for series in panel.series}
 
 
 def _figure(section: Section, drawing: Drawing, png: Path, notes: tuple[str, ...]) -> Figure:
     panel = drawing.panel
     by_series = _series_kinds(section, panel)
-    kinds = frozenset().union(*by_series.values()) if by_series else _kinds(section.results, panel.where)
+    kinds = frozenset().union(*by_series.values()) if by_series else _kinds(section, panel.where)
     return _shown(panel.name, figures.plain(panel.title), drawing.trials, drawing.alternative(), png, kinds, notes)
 
 
-def _search_figure(search: SearchFigure) -> Figure:
+def _search_figure(search: SearchFigure, sweep: str) -> Figure:
     caption = f"{search.caption}, one line a setting: the darker the better, the best in red"
     alternative = f"Parallel coordinates of the entries that differ and of the metric: {search.caption}."
-    kinds = _kinds_of(search.trials)
+    kinds = _kinds_of(search.trials, sweep)
     return _shown("parallel coordinates", caption, search.trials, alternative, search.paths[0], kinds)
 
 
@@ -137,10 +145,13 @@ def _shown(
     kinds: TrialKinds,
     notes: tuple[str, ...] = (),
 ) -> Figure:
-    png = file.read_bytes()
-    # A PNG begins with eight bytes of signature and its header: width and height stand at bytes 16 and 20.
-    width, height = (round(int.from_bytes(png[at : at + 4]) / PIXELS_PER_CSS_PIXEL) for at in (16, 20))
-    source = "data:image/png;base64," + base64.b64encode(png).decode()
+    small = io.BytesIO()
+    with Image.open(file) as image:
+        width, height = (round(pixels / PIXELS_PER_CSS_PIXEL) for pixels in image.size)
+        # A quarter of the bytes of the PNG; every browser of the last years knows the format.
+        colors = image.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE)
+        colors.convert("RGB").save(small, "WEBP", lossless=True)
+    source = "data:image/webp;base64," + base64.b64encode(small.getvalue()).decode()
     lowest, highest = trials["steps"].min(), trials["steps"].max()
     steps = f"{lowest:,}" if lowest == highest else f"{lowest:,} to {highest:,}"
     behind = f"{counted(len(trials), 'trial')}, {counted(trials['seed'].nunique(), 'training seed')}, {steps} steps."

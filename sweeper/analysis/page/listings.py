@@ -3,11 +3,13 @@
 import collections
 import datetime
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from sweeper.analysis.page.page_table import Row, TrialKinds, ended, kind_of, kinds_of
-from sweeper.analysis.results import extra_metrics, names_of
+from sweeper.analysis.page.page_table import Row, TrialKinds, ended, kinds_of
+from sweeper.analysis.ranking import Goal
+from sweeper.analysis.results import abilities_of, extra_metrics, names_of
 from sweeper.analysis.sweeps import annotation_fields, moment
 from sweeper.analysis.table import (
     CODE,
@@ -26,6 +28,7 @@ from sweeper.analysis.table import (
     Form,
     Table,
     tabulated,
+    without_empty_columns,
 )
 from sweeper.messages import redacted
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
@@ -35,6 +38,8 @@ from sweeper.trial.metrics import metric_named
 
 MAX_TRIALS = 2_000
 """Trials listed on a page. A browser lays out some thousand rows at once; the store answers for the others."""
+
+ORDER = ("task", "baseline", "model", "q", "m", "steps", "seed", "trial_id")
 
 MAX_FAILURES = 200  # failed trials listed with their messages
 
@@ -85,13 +90,22 @@ def _clipped(message: str) -> str:
     return f"{message[:half]}\n… {len(message) - 2 * half:,} characters …\n{message[-half:]}"
 
 
-def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple[Table, list[TrialKinds]]:
+def trials(
+    rows: Sequence[Row],
+    annotations: Mapping[str, Annotations],
+    asked_for: Sequence[str] = (),
+    goal: Goal | None = None,
+) -> tuple[Table, list[TrialKinds]]:
     """The trials with their settings, metrics, cost, tags and notes, and the kind of each.
 
-    Where there are more than `MAX_TRIALS`, the failed trials are listed, and then the newest.
+    Where there are more than `MAX_TRIALS`, the failed trials are listed, and then the newest. The metrics that search
+    spaces ask for have columns, and with a goal the best trials stand first.
     """
     listed = sorted(rows, key=lambda row: (row["status"] != "failed", -ended(row)))[:MAX_TRIALS]
-    listed.sort(key=lambda row: (*kind_of(row), row["q"] or 0.0, row["m"], row["steps"], row["seed"], row["trial_id"]))
+    listed.sort(key=lambda row: [(row[name] is not None, row[name]) for name in ORDER])
+    if goal is not None:
+        worst, sign = math.inf, -1 if goal.mode == "max" else 1
+        listed.sort(key=lambda row: worst if (value := _metric(row, goal.metric)) is None else sign * value)
     names = names_of((entries(row["spec"]) for row in rows), (extra_metrics(row["extra_metrics"]) for row in rows))
     differing = _differing(listed)
     fields: tuple[Field[Row], ...] = (
@@ -106,7 +120,7 @@ def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple
         ),
         _column("seed"),
         _column("steps", form=COUNT),
-        *_metrics(listed, names.metrics),
+        *_metrics(listed, names.metrics, asked_for),
         _column("wall_seconds", "time", SECONDS),
         _column("steps_per_second", "steps/s", SPEED),
         _column("device", form=TEXT),
@@ -122,21 +136,34 @@ def trials(rows: Sequence[Row], annotations: Mapping[str, Annotations]) -> tuple
         )
     if left_out := [names.entries[path] for path in differing[MAX_VARYING:]]:
         notes.append(f"Entries that differ too, without a column: {', '.join(left_out)}.")
-    return tabulated("Trials", fields, listed, " ".join(notes)), [kinds_of([row]) for row in listed]
+    table = without_empty_columns(tabulated("Trials", fields, listed, " ".join(notes)))
+    return table, [kinds_of([row]) for row in listed]
 
 
-def _metrics(rows: Sequence[Row], names: Mapping[str, str]) -> list[Field[Row]]:
-    """The metrics that any trial has; a task may have measured nothing but metrics of its own."""
-    fields = [
-        _column(name, form=PER_CENT if metric_named(name).is_share else NUMBER)
-        for name in METRICS
-        if any(row[name] is not None for row in rows)
+def _metrics(rows: Sequence[Row], names: Mapping[str, str], asked_for: Sequence[str]) -> list[Field[Row]]:
+    """The metrics that any trial has: those of every page, those asked for, and the measures of the tasks.
+
+    A task may have measured nothing of these.
+    """
+    specs = {row["task"]: row["spec"] for row in rows}.values()
+    own = [measure.name for spec in specs for measure in abilities_of(spec).measures]
+    measured = {name for row in rows for name, value in row.items() if value is not None}
+    further = sorted({name for row in rows for name in extra_metrics(row["extra_metrics"])})
+    measured.update(further)
+    return [
+        (
+            Column(names.get(name, name), PER_CENT if metric_named(name).is_share else NUMBER),
+            lambda row, name=name: _metric(row, name),
+        )
+        for name in [name for name in dict.fromkeys([*METRICS, *asked_for, *own]) if name in measured]
+        or further[: len(METRICS)]
     ]
-    own = sorted({name for row in rows for name in extra_metrics(row["extra_metrics"])})[: len(METRICS)]
-    return fields or [
-        (Column(names[metric], VALUE), lambda row, metric=metric: extra_metrics(row["extra_metrics"]).get(metric))
-        for metric in own
-    ]
+
+
+def _metric(row: Row, name: str) -> float | None:
+    extra = extra_metrics(row["extra_metrics"])
+    value = extra.get(name, row.get(name))
+    return float(value) if isinstance(value, int | float) and not math.isnan(value) else None
 
 
 _ALWAYS = {"baseline", "objective.q", "objective.m", "task.name", "model.name", "seed", "steps"}

@@ -3,9 +3,9 @@
 A cell knows its text, its look, and the number it sorts by. Nothing here is HTML. Every text may come from a store that
 somebody else wrote; the template escapes all of it.
 
-A `TrialKind` is a task, a baseline and a model, each empty where it is not known. All that the page shows carries its
-kinds, and the filter hides what is about other trials. An empty part matches every choice, so the filter never hides
-what is about all trials.
+A `TrialKind` is a task, a baseline, a model, a sweep and a status, each empty where it is not known. All that the page
+shows carries its kinds, and the filter hides what is about other trials. An empty part matches every choice, so the
+filter never hides what is about all trials.
 """
 
 import datetime
@@ -16,7 +16,10 @@ from typing import Any, Literal, NamedTuple
 
 from sweeper.analysis.table import Column, Look, Table, failed, minute
 
-Row = Mapping[str, Any]  # a row of the store's `trials` as plain data
+Row = Mapping[str, Any]
+"""A row of the store's `trials` as plain data, with the names of the sweeps that plan the trial as `sweeps`."""
+
+NO_SWEEP = "(none)"  # the sweep of trials that no sweep plans
 
 
 def ended(row: Row) -> float:
@@ -25,11 +28,13 @@ def ended(row: Row) -> float:
 
 
 class TrialKind(NamedTuple):
-    """Task, baseline and model of trials; an empty part is not known."""
+    """Task, baseline, model, sweep and status of trials; an empty part is not known."""
 
     task: str = ""
     baseline: str = ""
     model: str = ""
+    sweep: str = ""
+    status: str = ""
 
 
 TrialKinds = frozenset[TrialKind]
@@ -37,39 +42,41 @@ TrialKinds = frozenset[TrialKind]
 EVERYTHING: TrialKinds = frozenset({TrialKind()})
 
 
-def kind_of(row: Row) -> TrialKind:
-    return TrialKind(row["task"], row["baseline"], row["model"])
-
-
 def kinds_of(rows: Iterable[Row]) -> TrialKinds:
-    return frozenset(map(kind_of, rows))
+    """The kinds of trials; a trial that several sweeps plan is of as many kinds."""
+    return frozenset(
+        TrialKind(row["task"], row["baseline"], row["model"], sweep, row["status"])
+        for row in rows
+        for sweep in row["sweeps"] or (NO_SWEEP,)
+    )
 
 
-def kinds_where(*conditions: Mapping[str, Any]) -> TrialKinds:
-    """The kinds that the conditions of a panel speak of, as far as they name any."""
+def kinds_where(sweep: str, *conditions: Mapping[str, Any]) -> TrialKinds:
+    """The kinds of a sweep that the conditions of a panel speak of, as far as they name any."""
     parts = []
     for columns in (("task", "task.name"), ("baseline",), ("model", "model.name")):
         wanted = [condition[name] for condition in conditions for name in columns if name in condition]
         # Conditions are read from the panel inwards; the innermost is the narrowest.
         values = wanted[-1] if wanted else [""]
         parts.append([str(value) for value in (values if isinstance(values, list) else [values])])
-    return frozenset(TrialKind(*kind) for kind in itertools.product(*parts))
+    return frozenset(TrialKind(*kind)._replace(sweep=sweep) for kind in itertools.product(*parts))
 
 
-def kinds_named(table: Table, known: Iterable[TrialKind]) -> list[TrialKinds]:
-    """The kinds of each row of a table that names kinds in columns called task, baseline or model.
+def kinds_named(table: Table, known: Iterable[TrialKind], sweep: str = "") -> list[TrialKinds]:
+    """The kinds of each row of a table about a sweep, which may name them in columns such as task or baseline.
 
     A value that no `known` trial has says nothing, such as a mean over all tasks.
     """
+    known = list(known)
     columns = {column.title.lower(): place for place, column in enumerate(table.columns)}
     parts = {part: columns[part] for part in TrialKind._fields if part in columns}
     values = {part: {getattr(kind, part) for kind in known} for part in parts}
     named = ({part: row[place] for part, place in parts.items() if row[place] in values[part]} for row in table.rows)
-    return [frozenset({TrialKind(**kind)}) for kind in named]
+    return [frozenset({TrialKind(**({"sweep": sweep} | kind))}) for kind in named]
 
 
 def choices(kinds: Sequence[TrialKind]) -> dict[str, dict[str, list[int]]]:
-    """For each of task, baseline and model the values to filter by, with the places in `kinds` that stay visible."""
+    """For each part of a kind the values to filter by, with the places in `kinds` that stay visible."""
     return {
         part: {
             value: [place for place, kind in enumerate(kinds) if getattr(kind, part) in ("", value)]

@@ -1,9 +1,11 @@
 "use strict";
 (() => {
   const form = document.getElementById("filter");
-  const boxes = [...form.querySelectorAll("input")];
+  const boxes = [...form.querySelectorAll("input[type=checkbox]")];
+  const search = form.querySelector("input[type=search]");
   const items = [...document.querySelectorAll("main [data-kinds]")];
-  const places = [...document.querySelectorAll("[data-filtered]")];
+  const groups = [...document.querySelectorAll("main section, .chapter, .scroll, .chart")];
+  const tables = [...document.querySelectorAll("table[data-filtered]")];
   const numbers = (element) => element.dataset.kinds.split(" ");
 
   // The kinds that every group of boxes allows; null where nothing is chosen.
@@ -19,16 +21,65 @@
     return kept;
   };
 
+  // Whether a row has what was searched for: `q=3` is a value of the column q, if there is one, and other words stand
+  // anywhere in the row.
+  const matching = (words) => {
+    const columns = new Map(tables.map((table) => [table, [...table.tHead.rows[0].cells].map((head) => head.textContent.toLowerCase())]));
+    return (row) => {
+      const heads = columns.get(row.closest("table"));
+      return !heads || words.every((word) => {
+        const [name, value] = word.split("=");
+        if (value === undefined) {
+          return row.textContent.toLowerCase().includes(word);
+        }
+        const column = heads.indexOf(name);
+        const text = column < 0 ? value : row.cells[column].textContent.trim().toLowerCase();
+        return text === value || (text !== "" && Number(text) === Number(value));
+      });
+    };
+  };
+
+  // Columns that are empty in all rows that are shown are hidden.
+  const filled = new WeakMap();
+  const cells = (row) => {
+    if (!filled.has(row)) {
+      filled.set(row, [...row.cells].map((cell) => cell.textContent.trim() !== "" || cell.firstElementChild !== null));
+    }
+    return filled.get(row);
+  };
+  const narrow = (table, everything) => {
+    const shown = [...table.tBodies[0].rows].filter((row) => !row.hidden);
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      const empty = !everything && shown.length > 0 && !shown.some((row) => cells(row)[column]);
+      if (head.hidden !== empty) {
+        for (const row of table.rows) {
+          row.cells[column].hidden = empty;
+        }
+      }
+    });
+  };
+
   const apply = () => {
     const kept = allowed();
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const everything = kept === null && !words.length;
+    const matches = matching(words);
     for (const item of items) {
+      const out = kept !== null && !numbers(item).some((kind) => kept.has(kind));
       // An element of a drawing has the attribute only, not the property.
-      item.toggleAttribute("hidden", kept !== null && !numbers(item).some((kind) => kept.has(kind)));
+      item.toggleAttribute("hidden", out || (words.length > 0 && item.tagName === "TR" && !matches(item)));
     }
-    for (const place of places) {
-      const mine = [...place.querySelectorAll("[data-kinds]")];
-      const none = (place.closest(".scroll") || place).nextElementSibling;
-      none.hidden = !mine.length || mine.some((item) => !item.hasAttribute("hidden"));
+    for (const group of groups) {
+      const mine = [...group.querySelectorAll("[data-kinds]")];
+      const out = !everything && mine.length > 0 && mine.every((item) => item.hasAttribute("hidden"));
+      group.toggleAttribute("hidden", out || (group.hasAttribute("data-kinds") && group.hasAttribute("hidden")));
+    }
+    for (const table of tables) {
+      narrow(table, everything);
+    }
+    const chapters = groups.filter((group) => group.matches(".chapter:not([hidden])"));
+    if (kept !== null && chapters.length === 1) {
+      chapters[0].open = true;
     }
     const count = (selector, what) => {
       const all = [...document.querySelectorAll(selector)];
@@ -36,12 +87,15 @@
       return all.length ? `${seen.toLocaleString("en")} of ${all.length.toLocaleString("en")} ${what}` : "";
     };
     const counts = [count("figure", "figures"), count("#comparison tbody tr", "comparisons"), count("#trial-rows tbody tr", "trials")];
-    document.getElementById("shown").textContent = kept === null ? "" : counts.filter(Boolean).join(", ");
-    form.querySelector("button").disabled = kept === null;
+    document.getElementById("shown").textContent = everything ? "" : counts.filter(Boolean).join(", ");
+    form.querySelector("button").disabled = everything;
   };
 
   const remember = () => {
     const chosen = new URLSearchParams(boxes.filter((box) => box.checked).map((box) => [box.name, box.value]));
+    if (search.value) {
+      chosen.set("words", search.value);
+    }
     history.replaceState(null, "", `${location.href.split("#")[0]}#${chosen}`);
   };
 
@@ -49,6 +103,7 @@
   const recall = () => {
     if (location.hash.includes("=")) {
       const chosen = new URLSearchParams(location.hash.slice(1));
+      search.value = chosen.get("words") ?? "";
       for (const box of boxes) {
         box.checked = chosen.getAll(box.name).includes(box.value);
       }
@@ -56,15 +111,9 @@
     apply();
   };
 
-  for (const place of places) {
-    const none = document.createElement("p");
-    none.className = "note";
-    none.textContent = "Nothing here matches the filter.";
-    (place.closest(".scroll") || place).after(none);
-  }
   form.hidden = false;
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("change", () => { apply(); remember(); });
+  form.addEventListener("input", () => { apply(); remember(); });
   form.addEventListener("reset", () => setTimeout(() => { apply(); remember(); }));
   addEventListener("hashchange", recall);
   recall();

@@ -15,15 +15,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from sweeper.analysis.figures.style import Scale
-from sweeper.analysis.page.page_table import ended
-from sweeper.analysis.ranking import recorded_space
-from sweeper.analysis.results import value_order
+from sweeper.analysis.page.page_table import TrialKind
+from sweeper.analysis.ranking import best_first, goal_of, recorded_space
+from sweeper.analysis.results import named_frame, value_order
+from sweeper.analysis.settings_table import settings
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, inflected
 from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.space.problems import SearchSpaceError
+from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.entry_names import entries, entries_of, named_values, varying_names
 from sweeper.trial.trial_spec import TrialSpec, canonical
@@ -52,7 +55,7 @@ class SettingCurves(NamedTuple):
     """The curves of a setting, at the steps at which any of its trials has a point."""
 
     label: str  # the entries in which it differs from the other settings of the chart
-    kind: tuple[str, str, str]  # task, baseline and model of its trials
+    kind: TrialKind  # of its trials
     steps: list[int]
     means: list[float]  # over the trials that train that long; NaN where one of them has no point
     line: str  # the means as SVG
@@ -74,7 +77,7 @@ class _Trial(NamedTuple):
     trial_id: str
     status: str  # of its row; `unfinished` without a row
     spec: Mapping[str, Any]  # entries by dotted path
-    ended: float  # moment of its row in seconds; infinite without a row
+    place: int  # of its setting, the best first; unfinished trials come before them
     points: dict[int, float]  # losses by step
 
 
@@ -83,39 +86,44 @@ def charts(store: Store, latest: Mapping[str, SweepRecord], rows: Iterable[Mappi
     by_id = {row["trial_id"]: row for row in rows}
     made = []
     for name, record in latest.items():
-        trials = _committed(store, [by_id[key] for key in record.trial_ids if key in by_id])
-        trials += _unfinished(store, record, by_id)
+        space = recorded_space(record)
+        trials, best = _committed(store, [by_id[key] for key in record.trial_ids if key in by_id], space)
+        trials += _unfinished(store, space, by_id)
         tasks = sorted({trial.spec["task.name"] for trial in trials})
         for task in tasks:
             of_task = [trial for trial in trials if trial.spec["task.name"] == task]
-            made.append(_chart(name if len(tasks) == 1 else f"{name}: {task}", of_task))
+            made.append(_chart(name if len(tasks) == 1 else f"{name}: {task}", name, of_task, best))
     return made
 
 
-def _committed(store: Store, rows: Sequence[Mapping[str, Any]]) -> list[_Trial]:
-    """The trials of the newest settings, with the curves that the store has."""
-    newest: dict[str, list[_Trial]] = collections.defaultdict(list)
-    for row in sorted(rows, key=ended, reverse=True):
-        spec = entries(row["spec"])
-        newest[_key(spec)].append(_Trial(row["trial_id"], row["status"], spec, ended(row), {}))
-    # A trial more than a chart shows, so that the chart can say that it left some out.
-    chosen = [trial for trials in list(newest.values())[: 2 * MAX_SETTINGS] for trial in trials[: MAX_TRIALS + 1]]
-    if not chosen:
-        return []
+def _committed(store: Store, rows: Sequence[Mapping[str, Any]], space: SweepSpec | None) -> tuple[list[_Trial], str]:
+    """The trials of the best settings, with the curves that the store has, and what the best are."""
+    if not rows:
+        return [], ""
+    frame = named_frame(pd.DataFrame(rows))
+    chosen, best = [], set[str]()
+    for _, of_task in frame.groupby("task"):
+        goal = goal_of(None if space is None else space.search, of_task)
+        best.add(goal.text())
+        # A setting and a trial more than a chart shows, so that the chart can say that it left some out.
+        for place, setting in enumerate(best_first(settings(of_task), goal)[: 2 * MAX_SETTINGS]):
+            few = setting.rows.head(MAX_TRIALS + 1)[["trial_id", "status", "spec"]]
+            chosen += [
+                _Trial(key, status, entries(spec), place, {}) for key, status, spec in few.itertuples(index=False)
+            ]
     by_id = {trial.trial_id: trial for trial in chosen}
     table = store.curves(by_id)
     columns = (table[name].to_pylist() for name in ("trial_id", "step", "metric", "value"))
     for trial_id, step, metric, value in zip(*columns, strict=True):
         if metric == METRIC and value is not None and math.isfinite(value):
             by_id[trial_id].points[step] = value
-    return [trial for trial in chosen if trial.points]
+    return [trial for trial in chosen if trial.points], " or ".join(sorted(best))
 
 
-def _unfinished(store: Store, record: SweepRecord, committed: Collection[str]) -> list[_Trial]:
+def _unfinished(store: Store, space: SweepSpec | None, committed: Collection[str]) -> list[_Trial]:
     """The trials of a sweep that have a checkpoint and no row."""
     if not store.listing("checkpoints"):
         return []  # reading and expanding a large space takes seconds
-    space = recorded_space(record)
     if space is None or space.search.ADAPTS:
         return []
     try:
@@ -126,7 +134,7 @@ def _unfinished(store: Store, record: SweepRecord, committed: Collection[str]) -
         key: trial for key, trial in zip(expansion.trial_ids, expansion.trials, strict=True) if key not in committed
     }
     return [
-        _Trial(key, "unfinished", entries_of(canonical(pending[key])), math.inf, losses)
+        _Trial(key, "unfinished", entries_of(canonical(pending[key])), -1, losses)
         for key, points in unfinished_curves(store, pending).items()
         if (losses := {step: value for step, name, value in points if name == METRIC and math.isfinite(value)})
     ]
@@ -140,30 +148,32 @@ def _key(spec: Mapping[str, Any]) -> str:
     return json.dumps(_setting(spec), sort_keys=True)
 
 
-def _chart(title: str, trials: Sequence[_Trial]) -> Chart:
+def _chart(title: str, sweep: str, trials: Sequence[_Trial], best: str) -> Chart:
     groups: dict[str, list[_Trial]] = collections.defaultdict(list)
-    for trial in sorted(trials, key=lambda trial: -trial.ended):
+    for trial in sorted(trials, key=lambda trial: trial.place):
         groups[_key(trial.spec)].append(trial)
     shown = [group[:MAX_TRIALS] for group in list(groups.values())[:MAX_SETTINGS]]
-    shown.sort(key=lambda group: [value_order(value) for value in group[0].spec.values()])
+    shown.sort(key=lambda group: [value_order(value) for value in _setting(group[0].spec).values()])
     drawn = [trial for group in shown for trial in group]
     values = np.array([value for trial in drawn for value in trial.points.values()])
     across = Scale(0.0, max(step for trial in drawn for step in trial.points), False, LEFT, RIGHT)
     up = Scale.over(values, bool(values.min() > 0 and values.max() > 3 * values.min()), BOTTOM, TOP)
     names = varying_names([_setting(group[0].spec) for group in shown])
-    series = tuple(_series(group, names, across, up) for group in shown)
+    series = tuple(_series(group, sweep, names, across, up) for group in shown)
     notes = []
     if unfinished := sum(trial.status == "unfinished" for trial in drawn):
         verb = inflected(unfinished, "is", "are")
         notes.append(f"{counted(unfinished, 'trial')} {verb} unfinished: dashed, up to the last checkpoint.")
     if len(groups) > len(shown):
-        notes.append(f"Of more than {len(shown)} settings, the chart has the unfinished ones and then the newest.")
+        notes.append(
+            f"Of more than {len(shown)} settings, the chart has the unfinished ones and then the best: {best}."
+        )
     if any(len(group) > MAX_TRIALS for group in groups.values()):
-        notes.append(f"Of more than {MAX_TRIALS} trials of a setting, it has the unfinished ones and then the newest.")
+        notes.append(f"Of more than {MAX_TRIALS} trials of a setting, it has {MAX_TRIALS}.")
     return Chart(title, across, up, series, " ".join(notes))
 
 
-def _series(trials: Sequence[_Trial], names: Mapping[str, str], across: Scale, up: Scale) -> SettingCurves:
+def _series(trials: Sequence[_Trial], sweep: str, names: Mapping[str, str], across: Scale, up: Scale) -> SettingCurves:
     trials = sorted(trials, key=lambda trial: trial.spec["seed"])
     every = sorted({step for trial in trials for step in trial.points})
     steps = [every[at] for at in np.linspace(0, len(every) - 1, min(len(every), MAX_POINTS)).round().astype(int)]
@@ -184,7 +194,7 @@ def _series(trials: Sequence[_Trial], names: Mapping[str, str], across: Scale, u
         for trial, own in zip(trials, values, strict=True)
     )
     spec = trials[0].spec
-    kind = spec["task.name"], spec["baseline"], spec["model.name"]
+    kind = TrialKind(spec["task.name"], spec["baseline"], spec["model.name"], sweep)
     line = _path(x, up.place(means))
     return SettingCurves(_label(spec, names), kind, steps, means.tolist(), line, band, curves)
 
