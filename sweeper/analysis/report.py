@@ -90,7 +90,7 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     tables = [(section.name, table) for section, table in drawn if table]
     tables += [("", table) for table in advice_tables(everything.only(trial_ids))]
     for _, table in tables:
-        if html is None:
+        if html is None or not table.columns:
             printer.line("")
             printer.table(table)
         else:  # the page has them

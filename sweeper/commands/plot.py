@@ -8,6 +8,9 @@
 Exit codes: 0; 2 for columns that are not there, and a store that cannot be read.
 """
 
+import base64
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,6 +20,9 @@ from sweeper.command_line import CommandLine, Results, errors_told, with_home
 from sweeper.messages import printable_lines
 
 app = CommandLine()
+
+INLINE = ("iTerm.app", "WezTerm")
+"""Terminals that show a picture which is printed: https://iterm2.com/documentation-images.html."""
 
 
 @app.command()
@@ -42,5 +48,7 @@ def plot(
         if out.suffix.lstrip(".") not in figure.canvas.get_supported_filetypes():
             raise PlotError(f"{out}: a picture ends in .png, .pdf or .svg")
         figure.savefig(out)
+        if out.suffix == ".png" and sys.stdout.isatty() and os.environ.get("TERM_PROGRAM") in INLINE:
+            print(f"\033]1337;File=inline=1:{base64.b64encode(out.read_bytes()).decode()}\a")
         for line in (*remarks, f"figure: {out}"):
             print(printable_lines(line))

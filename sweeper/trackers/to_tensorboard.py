@@ -7,6 +7,7 @@ and its name tells the row that it was made of.
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +31,8 @@ class TensorboardTracker(Tracker):
 
     def add(self, run: Run) -> None:
         file = self._file(run)
-        shutil.rmtree(file.parent, ignore_errors=True)
+        for earlier in self._sweep.glob(f"*{_id(run)}"):  # of another row, or of another name
+            shutil.rmtree(earlier, ignore_errors=True)
         temporary = file.parent / f".{file.name}.tmp"
         try:
             file.parent.mkdir(parents=True)
@@ -41,7 +43,12 @@ class TensorboardTracker(Tracker):
 
     def _file(self, run: Run) -> Path:
         row = hashlib.sha256(run.row.encode()).hexdigest()[:12]
-        return self._sweep / run.trial_id / f"events.out.tfevents.{int(run.started.timestamp()):010d}.{row}"
+        folder = re.sub(r"[^\w.=+-]+", "_", run.label) + _id(run)  # the name that TensorBoard shows
+        return self._sweep / folder / f"events.out.tfevents.{int(run.started.timestamp()):010d}.{row}"
+
+
+def _id(run: Run) -> str:
+    return f"_{run.trial_id[:8]}"
 
 
 def _write(path: Path, run: Run, varying: tuple[str, ...]) -> None:

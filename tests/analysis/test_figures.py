@@ -129,7 +129,7 @@ def test_a_seed_counts_once_at_a_point():
     )
     one = curve(series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
     content = drawing(one, stored)
-    points = content.series[0].lines[0].points()
+    points = content.series[0].lines[0].points
     assert points.loc[1.0, "mean"] == 0.75
     assert points.loc[1.0, "count"] == 2
     assert content.notes == []
@@ -242,7 +242,7 @@ def test_a_metric_that_an_older_row_lacks_is_derived_by_its_task():
     one = panel(kind="curve", x="keys", metric="stored_items", split="task")
     for trials, expected in (([old, new, unmeasured], {12: 6.0, 20: 3.0}), ([old], {12: 6.0})):
         (series,) = drawing(one, results(trials)).series
-        assert series.lines[0].points()["mean"].to_dict() == expected
+        assert series.lines[0].points["mean"].to_dict() == expected
     assert "no column 'stored_items'" in drawing(one, results([unmeasured])).notes[0].text
 
 
@@ -660,8 +660,8 @@ def settings(rewards=MappingProxyType({0.01: [-9.0, -7.0], 0.03: [-6.0, -12.0], 
 def test_a_training_curve_is_drawn_for_the_best_setting_in_the_unit_of_its_axis():
     content = drawing(HISTORY, settings())
     average, tail = content.series[0].lines
-    assert average.points()["mean"].to_dict() == {50.0: 16.0, 100.0: 8.0}
-    assert average.points()["count"].tolist() == [2, 2]
+    assert average.points["mean"].to_dict() == {50.0: 16.0, 100.0: 8.0}
+    assert average.points["count"].tolist() == [2, 2]
     lines = [line.get_ydata() for line in composed(settings(), HISTORY).axes[0].lines]
     assert any(np.array_equal(y, [-16, -8]) for y in lines)
     assert any(np.array_equal(y, [-32, -16]) for y in lines)
@@ -705,7 +705,7 @@ def test_entries_with_one_last_part_are_told_apart():
 def test_a_series_may_be_chosen_otherwise_than_its_panel(x, means):
     series = [{"label": "a"}, {"label": "b", "best": {"metric": "reward", "mode": "min"}}]
     content = drawing(curve(x=x, metric="reward", best={"metric": "reward"}, series=series), settings())
-    assert [drawn.lines[0].points()["mean"].tolist() for drawn in content.series] == means
+    assert [drawn.lines[0].points["mean"].tolist() for drawn in content.series] == means
     assert bool(content.notes) == (x == "steps")
 
 
@@ -922,6 +922,24 @@ def test_zero_on_a_logarithmic_axis_is_shown_or_told(kind, qs, values, scales, r
         assert [text.get_text() for text in axes.get_xticklabels()] == list(map(style.number, sorted(map(float, qs))))
         places = axes.lines[-1].get_xdata()
         assert list(places) == sorted(set(places)), "0 stands before all others"
+
+
+@pytest.mark.parametrize("kind", ["curve", "scatter"])
+def test_limits_of_a_logarithmic_axis_hide_no_zeros(kind):
+    axis = {"y": {"scale": "log", "limits": [0.001, 1]}, "series": [{"label": "all"}]}
+    found = results([trial(q=float(q), success=0) for q in (1, 2)])
+    (axes,) = [
+        axes for axes in composed(found, panel(**LOGARITHMIC | axis | {"kind": kind})).figure.axes if axes.axison
+    ]
+    low, high = axes.get_ylim()
+    assert low < 0 < high
+
+
+def test_a_heat_map_of_very_many_values_shows_some_and_says_so():
+    made = [trial(q=float(q), success=0.5) for q in range(100)]
+    found = results(made, {one["trial_id"]: np.array([0.0, 0.5, 1.0]) for one in made})
+    figure = composed(found, panel(kind="heatmap", x="q", metric="success", label="success", split="baseline"))
+    assert "60 of 100 columns" in said(figure).replace("\n", " ")
 
 
 NO_FORMULA = r"$\frac{1}{$"

@@ -72,7 +72,7 @@ def filled(folder: Path, *results, name="ours", text="trial: {}\n", missing=()) 
 
 def rendered(store: Store, *tables: Table) -> str:
     """The text of the page of a store without figures."""
-    return page.render(store, store.trials(), [], tables)
+    return page.render(store, store.trials(), [], [("", table) for table in tables])
 
 
 def several() -> list:
@@ -106,7 +106,7 @@ def ours(tmp_path_factory) -> Written:
     results = Results.of_store(store)
     section = Section("ours", PANELS, results, figures.draw(results, PANELS, folder / "figures"))
     guidance = Table("Guidance", (Column("baseline"), Column("smallest m", COUNT)), (("Aq_R", 10), ("Aq_r0", None)))
-    page.write(folder / "page.html", page.render(store, store.trials(), [section], [guidance]))
+    page.write(folder / "page.html", page.render(store, store.trials(), [section], [("", guidance)]))
     return Written(folder / "page.html", store, section)
 
 
@@ -151,15 +151,15 @@ def test_figures_tables_and_trials_are_there(tab, ours):
 @needs_chromium
 def test_the_filter_hides_and_shows(tab, ours):
     opened(tab, ours.path)
-    assert visible(tab, "#filter legend") == ["Task", "Baseline", "Model"]
+    assert visible(tab, "#filter legend") == ["Task", "Baseline", "Model", "Sweep", "Status"]
     click = "document.querySelector('#filter input[value=%s]').click()"
     tab.run(click % "Aq_r0")
     assert [text.split()[0] for text in visible(tab, "figcaption")] == ["fixed"]
     assert visible(tab, "#comparison tbody tr") == []
-    assert "Nothing here matches the filter." in visible(tab, "#compared p.note")
+    assert visible(tab, "#compared") == [], "a section without anything left"
     assert [text.split("\t")[3] for text in visible(tab, "#trial-rows tbody tr")] == ["Aq_r0"]
     assert visible(tab, "#failures tbody tr") == []
-    assert visible(tab, "#table-1 td") == ["Aq_r0", ""]
+    assert visible(tab, "#table-1 td") == ["Aq_r0"], "a column without a value is hidden"
     assert visible(tab, "#shown") == ["1 of 2 figures, 0 of 1 comparisons, 1 of 5 trials"]
     # Within a group the choices add up; the groups restrict each other.
     tab.run(click % "Aq_R")
@@ -176,6 +176,31 @@ def test_the_filter_hides_and_shows(tab, ours):
     opened(tab, ours.path, fragment)
     assert len(visible(tab, "#trial-rows tbody tr")) == 1
     assert tab.methods("Runtime.exceptionThrown", "Log.entryAdded") == []
+
+
+@needs_chromium
+def test_rows_are_found_by_a_value_or_a_word_and_empty_columns_go(tab, ours):
+    opened(tab, ours.path)
+    search = "document.querySelector('#filter [type=search]')"
+    find = "%s.value = %s, %s.dispatchEvent(new Event('input', { bubbles: true }))"
+
+    def found(words: str) -> int:
+        tab.run(find % (search, json.dumps(words), search))
+        return len(visible(tab, "#trial-rows tbody tr"))
+
+    assert "success" in visible(tab, "#trial-rows th")
+    assert found("baseline=Aq_R") == 3
+    assert found("baseline=Aq_R seed=1.0") == 1
+    assert found("baseline=Aq_R coloring") == 2
+    assert found("AE_R") == 1
+    assert visible(tab, "#failed") != []
+    assert "success" not in visible(tab, "#trial-rows th"), "a failed trial has none"
+    assert found("finished") == 4
+    assert visible(tab, "#failed") == []
+    assert tab.run("location.hash") == "#words=finished"
+    opened(tab, ours.path, "#status=failed")
+    assert len(visible(tab, "#trial-rows tbody tr")) == 1
+    assert visible(tab, "figure") == []
 
 
 @needs_chromium
@@ -263,7 +288,7 @@ def test_a_live_page_is_loaded_again_as_its_reader_left_it(tab, tmp_path, ours):
         assert -60 < before[6] < 0
         # Meanwhile the page has grown above the reader's place.
         table = Table("Guidance", (Column("baseline"),), (("Aq_R",),) * 30)
-        page.write(path, page.render(ours.store, ours.store.trials(), [ours.section], [table], every=60))
+        page.write(path, page.render(ours.store, ours.store.trials(), [ours.section], [("", table)], every=60))
         tab.events.clear()
         # Nothing is taken away from a reader who marks a text.
         tab.run("getSelection().selectAllChildren(document.querySelector('h1'))")
@@ -325,7 +350,7 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
         comparisons=(comparison, comparison._replace(measured=None)),
     )
     sections = [ours.section._replace(name=HOSTILE, panels=(hostile, *PANELS), report=report)] * 2
-    page.write(tmp_path / "page.html", page.render(store, store.trials(), sections, [table]))
+    page.write(tmp_path / "page.html", page.render(store, store.trials(), sections, [("", table)]))
     opened(tab, tmp_path / "page.html", "#task=%3Cscript%3Ewindow.hit=3%3C/script%3E&=&task=")
     assert tab.run("window.hit") is None
     assert tab.run("[document.scripts.length, document.styleSheets.length]") == [1, 1]
@@ -390,7 +415,7 @@ def test_keys_in_addresses_are_not_shown(tmp_path):
 def row(number: int, status: str = "finished") -> dict:
     """A row of the store's trials with an id and an end of its own."""
     return {
-        "trial_id": f"{number:020x}", "status": status, "task": "coloring", "baseline": "Aq_R", "model": "transformer",
+        "trial_id": f"{number:020x}", "sweeps": [], "status": status, "task": "coloring", "baseline": "Aq_R", "model": "transformer",
         "q": 3.0, "m": 2, "seed": number, "steps": 250,
         "spec": json.dumps({"task": {"name": "coloring"}, "seed": number, "width": number % 3}),
         **dict.fromkeys(listings.METRICS, 0.5), "extra_metrics": "{}", "wall_seconds": 1.0, "steps_per_second": 10.0,
@@ -450,14 +475,14 @@ def test_tables_of_others_obey_the_filter_where_they_name_kinds():
     table = Table("Votes", columns, (("Aq_R", 1234), ("other", -5)))
     assert kinds_named(table, known) == [frozenset({TrialKind(baseline="Aq_R")}), EVERYTHING]
     cells = [line[0][1] for line in page_table(table).lines]
-    assert [(cell.text, cell.sort) for cell in cells] == [("1,234", 1234.0), (f"{MINUS}5", -5.0)]
+    assert [(cell.text, cell.sort) for cell in cells] == [("1,234", None), (f"{MINUS}5", -5.0)]
 
 
 def test_infinity_is_the_largest_number_of_a_column_and_nan_is_none():
     numbers = Table("", (Column("q", NUMBER),), ((math.inf,), (-math.inf,), (math.nan,), (2.5,)))
     cells = [cells[0] for cells, _ in page_table(numbers).lines]
     assert [cell.text for cell in cells] == ["∞", f"{MINUS}∞", "nan", "2.5"]
-    assert [cell.sort for cell in cells] == [1e308, -1e308, None, 2.5]
+    assert [cell.sort for cell in cells] == [1e308, -1e308, None, None]
 
 
 def test_a_table_that_fails_is_a_note_on_the_page(tmp_path, monkeypatch):
@@ -472,5 +497,5 @@ def test_a_table_that_fails_is_a_note_on_the_page(tmp_path, monkeypatch):
 
 
 def test_conditions_name_kinds_where_there_are_no_trials():
-    kinds = kinds_where({"task": "recall", "q": 3}, {"baseline": ["AE_R", "Aq_R"]})
+    kinds = kinds_where("", {"task": "recall", "q": 3}, {"baseline": ["AE_R", "Aq_R"]})
     assert kinds == {TrialKind("recall", "AE_R"), TrialKind("recall", "Aq_R")}

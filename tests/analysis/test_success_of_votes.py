@@ -22,12 +22,12 @@ def voters(seed=0, margin=0.5, **changes):
 
 def test_a_votes_panel_draws_the_estimates_by_default_and_on_demand_the_votes_of_the_paper():
     (series,) = drawing(VOTES, results([voters(0), voters(1)])).series
-    average, tail = (line.points()["mean"].to_dict() for line in series.lines)
+    average, tail = (line.points["mean"].to_dict() for line in series.lines)
     assert average == pytest.approx({1: 0.8, 3: 0.86, 30: 0.9})
     assert tail == pytest.approx({1: 0.6, 3: 0.65, 30: 0.7})
     majority = panel(kind="votes", metric="majority", tail="majority_p5", split="baseline")
     (series,) = drawing(majority, results([trial(majority_5=0.7, majority_30=0.9, majority_30_p5=0.5)])).series
-    assert [line.points()["mean"].to_dict() for line in series.lines] == [{5: 0.7, 30: 0.9}, {30: 0.5}]
+    assert [line.points["mean"].to_dict() for line in series.lines] == [{5: 0.7, 30: 0.9}, {30: 0.5}]
 
 
 def test_the_bound_is_drawn_where_it_promises_something():
@@ -86,7 +86,7 @@ def test_of_several_evaluations_of_a_network_the_one_with_the_most_seeds_counts(
     rows = [evaluated(100, votes_30=0.5, votes_7=0.6), evaluated(1000, votes_30=0.7, votes_300=1.0), evaluated(500)]
     every = replace(results([voters()]), evaluations=lambda: results(rows).trials)
     content = drawing(VOTES.model_copy(update={"rows": "evaluations"}), every)
-    points = content.series[0].lines[0].points()
+    points = content.series[0].lines[0].points
     assert points["mean"].to_dict() == pytest.approx({1: 0.8, 3: 0.85, 7: 0.6, 30: 0.7, 300: 1.0})
     assert set(points["count"]) == {1}
     assert content.merged == []

@@ -96,7 +96,7 @@ def test_a_point_between_those_of_other_trials_moves_neither_line_nor_band(tmp_p
 
     assert series.line == path((100, 4), (200, 2), (300, 1))
     assert series.band == path((100, 5), (200, 2), (300, 1), (300, 1), (200, 2), (100, 3)) + "Z"
-    assert series.trials[1].path == path((100, 5), (150, 9))
+    assert series.trials[1].values == pytest.approx([5.0, 9.0, math.nan, math.nan], nan_ok=True)
 
 
 def test_settings_of_two_models_are_called_by_their_models(tmp_path):
@@ -145,11 +145,21 @@ def test_a_chart_has_limits(store, planned, monkeypatch):
     (series,) = chart.series
     assert [trial.status for trial in series.trials] == ["unfinished"]
     assert series.steps == [100, 200]
-    newest = "has the unfinished ones and then the newest."
     assert chart.note == (
-        "1 trial is unfinished: dashed, up to the last checkpoint. "
-        f"Of more than 1 settings, the chart {newest} Of more than 1 trials of a setting, it {newest}"
+        "1 trial is unfinished: dashed, up to the last checkpoint. Of more than 1 settings, the chart has the "
+        "unfinished ones and then the best: highest success_p5. Of more than 1 trials of a setting, it has 1."
     )
+
+
+def test_a_chart_has_the_best_settings(tmp_path, monkeypatch):
+    monkeypatch.setattr(training_curves, "MAX_SETTINGS", 1)
+    store = Store.open(tmp_path)
+    trials = [coloring_trial(objective={"q": q, "m": 2}) for q in (1.0, 2.0, 3.0)]
+    for trial, success in zip(trials, (0.1, 0.9, 0.5), strict=True):
+        commit(store, trial, metrics={"success": success, "success_p5": success})
+    plan(store, map(trial_id, trials))
+    (chart,) = shown(store)
+    assert [series.trials[0].trial_id for series in chart.series] == [trial_id(trials[1])]
 
 
 def test_an_adaptive_search_shows_what_is_committed(store, planned):

@@ -11,8 +11,10 @@ import pytest
 
 from sweeper.events import Stream, SweepPlanned
 from sweeper.listeners.views import LogLines
+from sweeper.store.store import Store
 from sweeper.sweeps.output import Output
 from sweeper.trial import plugins
+from tests.tiny_sweeps import SPACE
 
 COMMANDS = [
     ["status"],
@@ -57,6 +59,14 @@ def test_a_terminal_of_ascii_gets_other_characters(command):
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = run(command, subprocess.DEVNULL, **ascii_only)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_sweep_outlives_who_reads_its_log(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(SPACE)
+    program = [sys.executable, "-m", "sweeper.run", str(tmp_path / "tiny.yaml"), "--address", "local"]
+    read = f"{shlex.join([*program, '--results', str(tmp_path / 'results')])} 2>&1 | head -1"
+    assert subprocess.run(["sh", "-c", read], cwd=plugins.ROOT, stdout=subprocess.DEVNULL, check=False).returncode == 0
+    assert list(Store.open(tmp_path / "results").committed().values()) == ["finished"]
 
 
 def test_what_is_closed_is_not_the_next_file_that_is_opened(tmp_path):

@@ -345,7 +345,7 @@ def test_a_store_that_cannot_be_written_to_names_the_option(store, tmp_path):
     (tmp_path / "results" / "figures").write_text("a file in the way")
     code, output = run(tmp_path, "--html", tmp_path / "page.html")
     assert code == 2
-    assert "report cannot be written to; name another folder with --out" in output
+    assert "figures cannot be written to; name another folder with --out" in output
 
 
 def test_an_empty_store_is_not_a_report(tmp_path):

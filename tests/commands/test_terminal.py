@@ -114,3 +114,36 @@ def test_programs_get_the_text_as_it_is(store):
     command = [sys.executable, "-m", "sweeper.query", QUERY, "--format", "csv", "--results", str(store)]
     done = subprocess.run(command, cwd=plugins.ROOT, capture_output=True, check=True)
     assert HOSTILE.encode() in done.stdout
+
+
+@pytest.mark.parametrize("program", ["WezTerm", "other"])
+def test_a_terminal_that_can_shows_the_picture_itself(tmp_path, program):
+    parent, terminal = pty.openpty()
+    command = [
+        sys.executable,
+        "-m",
+        "sweeper",
+        "plot",
+        "q",
+        "success",
+        "--results",
+        "published",
+        "--where",
+        "keys = 15",
+    ]
+    running = subprocess.Popen(
+        [*command, "--out", str(tmp_path / "plot.png")], cwd=plugins.ROOT, stdout=terminal,
+        env=os.environ | {"TERM_PROGRAM": program},
+    )  # fmt: skip
+    os.close(terminal)
+    printed = b"".join(iter(lambda: _read(parent), b""))
+    assert running.wait() == 0
+    assert (b"\x1b]1337;File=inline=1:iVBOR" in printed) == (program == "WezTerm")
+    assert b"figure: " in printed
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 2**16)
+    except OSError:  # the end of a terminal
+        return b""

@@ -178,7 +178,7 @@ def test_a_job_at_the_end_of_its_time_leaves_checkpoints(slurm):
     assert Store.open(slurm.results).listing("checkpoints"), slurm.logs()
 
 
-def test_workers_join_are_preempted_and_come_back_are_cancelled_and_leave_with_their_head(slurm):
+def test_workers_join_are_preempted_and_queued_again_are_cancelled_and_leave_with_their_head(slurm):
     script = "clusters/slurm-elastic.sh"
     head = slurm.submit(
         "--cpus-per-task=2", "--nodelist=n1", script, "head", "space.yaml", str(slurm.results),

@@ -60,9 +60,10 @@ def test_a_start_draws_only_what_is_not_drawn_yet(results, capsys):
     figure.with_suffix(".pdf").unlink()
     assert drawn()
     (figure.parent / "drawn.json").write_text("[]")
-    assert drawn()
-    assert drawn(PANELS + EVALUATED)
+    assert not drawn(), "a figure says itself what it shows"
+    assert not drawn(PANELS + EVALUATED)
     assert not (figure.parent / "drawn.json").exists()
+    figure.write_bytes(b"")
     assert drawn()
     for row in results.glob("trials/**/*.parquet"):
         row.unlink()

@@ -209,9 +209,12 @@ def test_tensorboard_reads_its_events(store, tmp_path):
 
     grown(store, tmp_path / "logs", "tensorboard")
     folders = sorted((tmp_path / "logs" / "cycles").iterdir())
-    assert [folder.name for folder in folders] == sorted(IDS)
+    assert {folder.name[-8:]: folder.name[:-9] for folder in folders} == {
+        key[:8]: f"coloring_transformer_Aq_R_q={q}" for key, q in zip(IDS, QS, strict=True)
+    }
     assert all(len(list(folder.iterdir())) == 1 for folder in folders)
-    events = EventAccumulator(str(tmp_path / "logs" / "cycles" / IDS[0]))
+    (first,) = (folder for folder in folders if folder.name.endswith(IDS[0][:8]))
+    events = EventAccumulator(str(first))
     events.Reload()
     assert [(point.step, round(point.value, 6)) for point in events.Scalars("train_loss")] == [(100, 0.2), (200, 0.1)]
     (success,) = events.Scalars("success_worst5")

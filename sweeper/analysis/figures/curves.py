@@ -184,7 +184,7 @@ class Histories(Lines[HistoryPanel]):
             ax.set_ylim(*self.panel.y.limits)
 
     def _paint_line(self, ax: Axes, series: LineSeries, line: Line, look: Look) -> None:
-        points = line.points()
+        points = line.points
         shade, x = look.shade(series.color, series.index), points.index.to_numpy(float)
         if points["count"].max() > 1:
             low, high = self.spread(points)

@@ -26,6 +26,7 @@ from sweeper.panels.series import Series
 
 COLUMN = 0.2  # least width of a column, in inches
 MAP = 1.5  # least width of a map, in inches
+MOST_COLUMNS = 60  # most columns of a map; of more values of its column some are shown, evenly spaced
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ class HeatMaps(Drawing[HeatmapPanel, Series, Map]):
 
     def _values(self) -> list[float | str]:
         """The columns that all maps have, in order."""
+        values = self._every_value()
+        shown = np.linspace(0, len(values) - 1, min(len(values), MOST_COLUMNS)).round().astype(int)
+        return [values[place] for place in shown]
+
+    def _every_value(self) -> list[float | str]:
         values = {value for part in self.series for value in part.shares}
         return sorted(values, key=lambda value: (isinstance(value, str), value))
 
@@ -102,4 +108,6 @@ class HeatMaps(Drawing[HeatmapPanel, Series, Map]):
         parts.append(f"white: less than {style.number(self.panel.lowest)}")
         if any(value not in part.shares for part in self.series for value in self._values()):
             parts.append("hatched: no trial")
+        if (count := len(self._every_value())) > MOST_COLUMNS:
+            parts.append(f"{MOST_COLUMNS} of {count:,} columns")
         return [parts[0][0].upper() + parts[0][1:], *parts[1:], *self.choice_remarks()]

@@ -51,6 +51,7 @@ class Line:
     values: pd.DataFrame
     rows: pd.DataFrame
 
+    @functools.cached_property
     def points(self) -> pd.DataFrame:
         """Statistics over the training seeds, by `x`; NaN, but for the count, where a mean describes no training."""
         points = self.values.groupby("x")["value"].agg(["mean", "min", "max", "std", "count"])
@@ -181,20 +182,20 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
 
     def seeds_remark(self) -> tuple[str, bool]:
         """How many training seeds the points have, and whether any has several."""
-        counts = {int(count) for line in self.all_lines() for count in line.points()["count"]}
+        counts = {int(count) for line in self.all_lines() for count in line.points["count"]}
         low, high = min(counts), max(counts)
         return counted(high, "training seed") if low == high else f"{low}-{high} training seeds", high > 1
 
     def mean_remarks(self) -> list[str]:
         """A remark on points that have no mean."""
-        lost = any(line.points()["mean"].isna().any() for line in self.all_lines())
+        lost = any(line.points["mean"].isna().any() for line in self.all_lines())
         return ["no mean where a percentile is 0 for one seed and 1 for another: empty markers"] * lost
 
     def paint_points(
         self, axes: Axes, series: LineSeries, line: Line, place: Callable[[float], float], look: Look, banded: bool
     ) -> None:
         """A line with a marker at each point, its single seeds, and with `banded` the band of their spread."""
-        points, shade, marker = line.points(), look.shade(series.color, series.index), look.marker(series.index)
+        points, shade, marker = line.points, look.shade(series.color, series.index), look.marker(series.index)
         x = np.array([place(value) for value in points.index])
         if points["count"].max() > 1:
             if banded:
@@ -212,12 +213,12 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
     def paint_means(self, axes: Axes, x: np.ndarray, line: Line, shade: str, **look: Any) -> None:
         """The means over the seeds: solid with full markers, and dashed with empty ones for a tail."""
         look |= {"linestyle": DASHED, "markerfacecolor": "white"} if line.tail else {"markerfacecolor": shade}
-        y = line.points()["mean"].to_numpy() * self.panel.y.factor
+        y = line.points["mean"].to_numpy() * self.panel.y.factor
         axes.plot(x, y, color=shade, markersize=3.6, markeredgewidth=0.9, zorder=5, **look)
 
     def _scale(self) -> tuple[str, str]:
         """The scale of the vertical axis for means and published values, and a remark on values that it cannot show."""
-        means = [mean for line in self.all_lines() for mean in line.points()["mean"]]
+        means = [mean for line in self.all_lines() for mean in line.points["mean"]]
         published = [value for reference in self.panel.published for value in reference.values.values()]
         return style.scale_for(self.panel.y.scale, [*means, *published], "the vertical axis")
 

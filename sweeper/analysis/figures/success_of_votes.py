@@ -77,7 +77,7 @@ class VoteCurves(Lines[VotesPanel]):
     def _paint_errors(self, ax: Axes, line: Line, shade: str) -> None:
         """Error bars of an average, for the draw of the seeds r."""
         errors = _standard_errors(line)
-        for votes, mean in line.points()["mean"].items():
+        for votes, mean in line.points["mean"].items():
             if error := errors.get(votes):
                 place, reach = mean * self.panel.y.factor, ERRORS * error * abs(self.panel.y.factor)
                 ax.errorbar([votes], [place], [reach], color=shade, linewidth=0.9, capsize=1.8, zorder=5)  # pyright: ignore[reportArgumentType]

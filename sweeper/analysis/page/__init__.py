@@ -141,7 +141,7 @@ def render(
         lstrip_blocks=True,
     )
     environment.globals |= {"counted": counted, "inflected": inflected}
-    environment.filters["precise"] = lambda value: "-" if math.isnan(value) else f"{value:.5g}"
+    environment.filters["precise"] = lambda value: "-" if math.isnan(value) else f"{value:.4g}"
     environment.filters["tick"] = lambda value: re.sub(r"e([-+])0", r"e\1", f"{value:,.6g}").replace("e+", "e")
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("style.css", "script.js"))
     return environment.get_template("template.html").render(

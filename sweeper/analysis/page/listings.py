@@ -33,6 +33,7 @@ from sweeper.analysis.table import (
 from sweeper.messages import redacted
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import SweepRecord
+from sweeper.trial.columns import TIMINGS
 from sweeper.trial.entry_names import entries, varying
 from sweeper.trial.metrics import metric_named
 
@@ -155,7 +156,7 @@ def _metrics(rows: Sequence[Row], names: Mapping[str, str], asked_for: Sequence[
             Column(names.get(name, name), PER_CENT if metric_named(name).is_share else NUMBER),
             lambda row, name=name: _metric(row, name),
         )
-        for name in [name for name in dict.fromkeys([*METRICS, *asked_for, *own]) if name in measured]
+        for name in [name for name in dict.fromkeys([*METRICS, *asked_for, *own]) if name in measured - {*TIMINGS}]
         or further[: len(METRICS)]
     ]
 

@@ -11,6 +11,7 @@ filter never hides what is about all trials.
 import datetime
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -98,7 +99,9 @@ class Cell(NamedTuple):
     text: str  # what is read; empty where there is nothing to say
     # How it is set; `miss` marks a number that is far from the published number
     look: Look | Literal["miss"] = "text"
-    sort: float | None = None  # the number it sorts by; its text if None
+    sort: float | None = (
+        None  # the number it sorts by; None if that is the text, or the number that the text begins with
+    )
     # For `range`: lowest, highest, measured and published, as shares of the drawing's width. For `bar`: name and
     # share of every part.
     shape: tuple[Any, ...] = ()
@@ -147,7 +150,11 @@ def _cell(column: Column, value: Any) -> Cell:
         text = "∞" if value > 0 else f"{MINUS}∞"
     if text.startswith("-") and text != column.empty:
         text = MINUS + text[1:]
-    return Cell(text, "miss" if form.striking(value) else form.look, _sort(form.order(value)))
+    look = "miss" if form.striking(value) else form.look
+    return Cell(text, look, None if _PLAIN.fullmatch(text) else _sort(form.order(value)))
+
+
+_PLAIN = re.compile(r"[\d,.]+(e[-+]\d+)?( %)?")  # a text that is a number for the page's script
 
 
 def _sort(number: int | float | None) -> float | None:

@@ -133,7 +133,11 @@
 
   const value = (row, column) => {
     const cell = row.cells[column];
-    return cell.dataset.sort === undefined ? cell.textContent.trim() : Number(cell.dataset.sort);
+    const text = cell.textContent.trim();
+    if (cell.dataset.sort !== undefined) {
+      return Number(cell.dataset.sort);
+    }
+    return cell.className === "n" && /^[\d.]/.test(text) ? parseFloat(text.replaceAll(",", "")) : text;
   };
   // Numbers before texts, and what is empty always last.
   const compared = (a, b, direction) => {
@@ -216,6 +220,12 @@
       mean: { path: group.querySelector(".line"), values: read(group.dataset.means) },
       trials: [...group.querySelectorAll(".trial")].map((path) => ({ path, values: read(path.dataset.values) })),
     }));
+    for (const { steps, trials } of all) {
+      for (const { path, values } of trials) {
+        const points = values.flatMap((value, place) => (value === null ? [] : [`${across(steps[place]).toFixed(1)},${up(value).toFixed(1)}`]));
+        path.setAttribute("d", `M${points.join("L")}`);
+      }
+    }
     // The lines that can be seen.
     const lines = () => all.filter(({ group }) => !group.hasAttribute("hidden")).flatMap((series) =>
       (curves.classList.contains("each") ? series.trials : [series.mean]).map((line) => ({ series, ...line })));

@@ -15,19 +15,19 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 
 from sweeper.analysis.figures.style import Scale
 from sweeper.analysis.page.page_table import TrialKind
 from sweeper.analysis.ranking import best_first, goal_of, recorded_space
-from sweeper.analysis.results import named_frame, value_order
+from sweeper.analysis.results import named, value_order
 from sweeper.analysis.settings_table import settings
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, inflected
 from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
-from sweeper.store.store import Store, SweepRecord
+from sweeper.store.store import TRIALS, Store, SweepRecord
 from sweeper.trial.entry_names import entries, entries_of, named_values, varying_names
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
@@ -35,19 +35,18 @@ METRIC = "train_loss"
 
 MAX_SETTINGS = 8  # settings in a chart: so many colours can be told apart
 MAX_TRIALS = 50  # trials of a setting in a chart
-MAX_POINTS = 100  # points of a line; a reader sees no more on a screen
+MAX_POINTS = 50  # points of a line; a reader sees no more on a screen
 
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 472.0, 10.0, 226.0
 """Sides of the plotting area in the picture's own units; the picture is 480 wide and 260 high."""
 
 
 class TrialCurve(NamedTuple):
-    """The curve of a trial as SVG, and its value at each step of its setting: NaN where it has no point."""
+    """The curve of a trial: its value at each step of its setting, NaN where it has no point. The script draws it."""
 
     trial_id: str
     seed: int
     status: str
-    path: str
     values: list[float]
 
 
@@ -100,7 +99,7 @@ def _committed(store: Store, rows: Sequence[Mapping[str, Any]], space: SweepSpec
     """The trials of the best settings, with the curves that the store has, and what the best are."""
     if not rows:
         return [], ""
-    frame = named_frame(pd.DataFrame(rows))
+    frame = named(pa.Table.from_pylist(rows, schema=TRIALS)).to_pandas()
     chosen, best = [], set[str]()
     for _, of_task in frame.groupby("task"):
         goal = goal_of(None if space is None else space.search, of_task)
@@ -190,7 +189,7 @@ def _series(trials: Sequence[_Trial], sweep: str, names: Mapping[str, str], acro
         around = np.concatenate([x[known], x[known][::-1]])
         band = _path(around, up.place(np.concatenate([highest, lowest[::-1]]))) + "Z"
     curves = tuple(
-        TrialCurve(trial.trial_id, trial.spec["seed"], trial.status, _path(x, up.place(own)), own.tolist())
+        TrialCurve(trial.trial_id, trial.spec["seed"], trial.status, own.tolist())
         for trial, own in zip(trials, values, strict=True)
     )
     spec = trials[0].spec
