@@ -21,8 +21,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-from sweeper.messages import last_words
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 LIMIT_SECONDS = 25.0
@@ -99,6 +97,12 @@ class Interruption:
                 pass
             case "raise" | "note":
                 raise KeyboardInterrupt
+
+
+def last_words(text: str) -> None:
+    """Write to standard error what may be the last words of the process, if anybody can still hear them."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"{text}\n".encode())
 
 
 def exit_code(start: Callable[[Interruption], int]) -> int:

@@ -4,7 +4,6 @@ Each phrase exists once, so that every command says the same thing in the same w
 before the program does.
 """
 
-import contextlib
 import difflib  # noqa: TID251  the one place where names are compared
 import errno
 import os
@@ -135,9 +134,3 @@ class LastingStream:
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, self._stream.fileno())
                 os.close(nowhere)
-
-
-def last_words(text: str) -> None:
-    """Write to standard error what may be the last words of the process, if anybody can still hear them."""
-    with contextlib.suppress(OSError):
-        os.write(2, f"{text}\n".encode())

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 import typer
 
 from sweeper.command_line import CommandLine, Results, errors_told
-from sweeper.messages import last_words
+from sweeper.interruption import last_words
 
 READY = {"best": "best [SWEEP]", "show": "show TRIAL", "curves": "curves TRIAL"}
 """The ready questions, and how each is asked."""

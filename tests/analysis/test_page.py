@@ -415,7 +415,8 @@ def test_keys_in_addresses_are_not_shown(tmp_path):
 def row(number: int, status: str = "finished") -> dict:
     """A row of the store's trials with an id and an end of its own."""
     return {
-        "trial_id": f"{number:020x}", "sweeps": [], "status": status, "task": "coloring", "baseline": "Aq_R", "model": "transformer",
+        "trial_id": f"{number:020x}", "sweeps": [], "status": status, "task": "coloring", "baseline": "Aq_R",
+        "model": "transformer",
         "q": 3.0, "m": 2, "seed": number, "steps": 250,
         "spec": json.dumps({"task": {"name": "coloring"}, "seed": number, "width": number % 3}),
         **dict.fromkeys(listings.METRICS, 0.5), "extra_metrics": "{}", "wall_seconds": 1.0, "steps_per_second": 10.0,
