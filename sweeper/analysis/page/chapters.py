@@ -25,7 +25,7 @@ PIXELS_PER_CSS_PIXEL = figures.DOTS_PER_INCH / 125
 """At 125 pixels to the inch the 8-point text of the figures is as large as that of the tables."""
 
 
-COLORS = 32  # of a figure on the page; its file has all
+COLORS = 24  # of a figure on the page; its file has all
 
 
 class SearchFigure(NamedTuple):

@@ -35,7 +35,7 @@ METRIC = "train_loss"
 
 MAX_SETTINGS = 8  # settings in a chart: so many colours can be told apart
 MAX_TRIALS = 50  # trials of a setting in a chart
-MAX_POINTS = 50  # points of a line; a reader sees no more on a screen
+MAX_POINTS = 40  # points of a line; a reader sees no more on a screen
 
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 472.0, 10.0, 226.0
 """Sides of the plotting area in the picture's own units; the picture is 480 wide and 260 high."""
