@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.panels import checks
 from sweeper.panels.kinds import Panels
-from sweeper.space import formulas, holes, validation_messages
+from sweeper.space import formulas, holes, other_languages, validation_messages
 from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS
@@ -51,7 +51,7 @@ from sweeper.space.yaml_tree import (
     signature,
 )
 from sweeper.trial.metrics import metric_named
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial_spec import TrialSpec, leaf_values
 
 ANCHORS = "x-"
 """The beginning of keys at the top that hold values for aliases, and nothing else."""
@@ -202,7 +202,7 @@ def _exclusions(root: Node, problems: list[Problem]) -> tuple[Node, ...]:
     exclusions = []
     for node in root.value["exclude"].value if "exclude" in root.value else ():
         try:
-            exclusions.append(formulas.parsed(node))
+            exclusions.append(formulas.parsed(node, other_languages.condition(node)))
         except Refused as refused:
             problems.append(refused.problem)
     return tuple(exclusions)
@@ -215,8 +215,8 @@ def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Node]) -> lis
     """
     problems: list[Problem] = []
     checked: set[tuple[Any, ...]] = set()
-    if unknown := _unknown_entries(variants, exclusions):
-        return unknown
+    if wrong := _wrong_conditions(variants, exclusions):
+        return wrong
     has_formulas = any(map(holes.has_formula, variants))
     for probe in _probes(variants):
         tree = probe
@@ -233,13 +233,33 @@ def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Node]) -> lis
     return problems
 
 
-def _unknown_entries(variants: Sequence[Node], exclusions: Sequence[Node]) -> list[Problem]:
-    """A problem for each condition with an entry that no setting has."""
-    unseen = [(location, node) for node in exclusions for location in node.value.entries]
-    for probe in _probes(variants) if unseen else ():
-        unseen = [(location, node) for location, node in unseen if entry_at(probe, location) is None]
-    message = "no setting has {}; a condition names what the space writes"
-    return [Problem(node.path, message.format(formulas.path_of(location)), node.where) for location, node in unseen]
+def _wrong_conditions(variants: Sequence[Node], exclusions: Sequence[Node]) -> list[Problem]:
+    """A problem for each condition with an entry that no setting has, a word for an entry, or no entry at all."""
+    unseen = {location for node in exclusions for location in node.value.entries}
+    written: dict[str, str] = {}  # the path of an entry, by its path and by its last part
+    for probe in _probes(variants) if exclusions else ():
+        unseen = {location for location in unseen if entry_at(probe, location) is None}
+        written |= {
+            name: f"trial.{path}" for path, _ in leaf_values(plain(probe)) for name in (path, path.split(".")[-1])
+        }
+
+    def mistake(condition: formulas.Formula) -> str | None:
+        for location in condition.entries:
+            if location in unseen:
+                path = formulas.path_of(location)
+                hint = did_you_mean(nearest_name(path, written.values()))
+                return f"no setting has {path}{hint}; a condition names what the space writes"
+        for word, left in condition.words:
+            if left or word in written:
+                path = written.get(nearest_name(word, written) or "", "from the top, such as trial.model.width")
+                return f"'{word}' is a word; an entry is written {path}"
+        return (
+            None
+            if condition.entries
+            else "names no entry, such as trial.model.width, so that it holds for all settings or for none"
+        )
+
+    return [Problem(node.path, message, node.where) for node in exclusions if (message := mistake(node.value))]
 
 
 def _probes(variants: Sequence[Node]) -> Iterator[Node]:

@@ -115,9 +115,10 @@ class SweepPlan:
 
     @property
     def left_out(self) -> list[str]:
-        """A line for each condition of the space, with the number of settings that it leaves out."""
+        """A line for each condition of the space, with the number of settings that it leaves out, which may be 0."""
         of = f" of {counted(self.source.settings, 'setting')} left out: "
-        return [f"  {count:,}{of}{condition}" for condition, count in self.source.left_out.items()]
+        conditions = dict.fromkeys(node.value.text for node in self.spec.exclusions)
+        return [f"  {self.source.left_out[condition]:,}{of}{condition}" for condition in conditions]
 
     def examples(self) -> list[str]:
         """Lines with the first settings that a search has drawn; none for a search that takes all settings."""

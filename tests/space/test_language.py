@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, get_args
 
@@ -219,6 +220,8 @@ def test_asha_stops_all_but_the_best_share_at_each_rung():
 @pytest.mark.parametrize(
     ("formula", "value"),
     [
+        ("0.7 % 0.1 + 0.3 // 0.1 + floor(0.3 / 0.1) + ceil(0.1 * 3 / 0.1)", 9),  # by the digits, not by the bits
+        ("16 // 0.5 + 7 // 2.5", 34),
         ("4 * trial.model.width", 32),
         ("trial.model.width / 2", 4),  # of integers that divide each other an integer
         ("2 + 3 * 4 ** 2 // 5 % 7 - -1", 2 + 3 * 4**2 // 5 % 7 - -1),
@@ -280,7 +283,9 @@ def test_a_formula_without_value_says_why_and_where(formula, words):
 
 def test_the_longest_formula_has_a_value():
     (trial,) = (
-        space(f"trial.steps={{formula: {'1+' * 99}1}}", f"exclude=[{' or '.join(['1 > 2'] * 50)}]").expand().trials
+        space(f"trial.steps={{formula: {'1+' * 99}1}}", f"exclude=[{' or '.join(['trial.steps > 999'] * 50)}]")
+        .expand()
+        .trials
     )
     assert trial.steps == 100
 
@@ -325,7 +330,10 @@ def test_formulas_have_the_precedence_and_the_values_of_python(text, a, b):
     trial = Node({"a": Node(a, "trial.a", 1), "b": Node(b, "trial.b", 1)}, "trial", 1)
     python = text.replace("trial.", "")
     try:
-        expected = eval(python, {"max": max}, {"a": a, "b": b})
+        # Fractions divide with rest in decimals, as formulas do.
+        expected = eval(
+            re.sub(r"0\.5", "half", python), {"max": max}, {"a": a, "b": Fraction(repr(b)), "half": Fraction(1, 2)}
+        )
     except (ZeroDivisionError, OverflowError):
         expected = None
     try:
@@ -502,6 +510,58 @@ def test_variants_with_own_numbers_of_draws_are_drawn_apart():
     assert linear[0] == linear[1][:3]
     assert softmax[0] == softmax[1]
     assert not set(linear[1]) & set(softmax[1])
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [
+        ("trial.optimizer.learning_rate == 0.1 + 0.2", 1),
+        ("trial.optimizer.learning_rate in [0.1 + 0.2, 0.1 * 6]", 2),
+        ("trial.optimizer.learning_rate <= 0.1 * 3", 3),
+        ("trial.optimizer.learning_rate < 0.1 * 3", 2),
+        ("trial.optimizer.learning_rate % 0.1 == 0 and 0.1 * 6 >= trial.optimizer.learning_rate", 6),
+        ("trial.optimizer.learning_rate * 3 == trial.optimizer.eps", 1),
+    ],
+)
+def test_real_numbers_in_conditions_are_compared_by_their_digits(condition, count):
+    rates = ["trial.optimizer.learning_rate={linspace: [0.1, 0.7, 7]}", "trial.optimizer.eps=0.9"]
+    assert space(*rates, f"exclude=['{condition}']").expand().left_out == {condition: count}
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("steps == 200", "exclude[0]: 'steps' is a word; an entry is written trial.steps"),
+        ("widht == 8", "'widht' is a word; an entry is written trial.model.width"),
+        ("baseline == AE_R", "'baseline' is a word; an entry is written trial.baseline"),
+        ("trial.model.width == 8 and heads in [3]", "'heads' is a word; an entry is written trial.model.heads"),
+        ("trial.model.heads == width", "'width' is a word; an entry is written trial.model.width"),
+        ("AE_R == trial.baseline", "'AE_R' is a word; an entry is written from the top"),
+        ("1 > 2", "names no entry, such as trial.model.width"),
+        ("trial.model.haeds > 1", "no setting has trial.model.haeds; did you mean 'trial.model.heads'?"),
+    ],
+)
+def test_a_condition_that_could_never_matter_is_refused(condition, words):
+    assert words in refusal("trial.model.heads={choice: [1, 3]}", f"exclude=['{condition}']")
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("trial.model.name == deep_sets or trial.model.heads > 1", [1]),
+        ("trial.model.heads > 1 or trial.model.name == deep_sets", [1]),
+        ("trial.model.heads > 1 and trial.model.width == 8", [1, None]),
+        ("trial.model.width != 8 and trial.model.heads > 1", [1, 3, None]),
+        ("not trial.model.heads > 1", [3, None]),
+        ("not (trial.model.heads > 1 or trial.model.width == 9)", [3, None]),
+    ],
+)
+def test_a_comparison_with_an_entry_that_is_not_there_neither_holds_nor_fails(condition, kept):
+    models = (
+        "trial.model={choice: [{name: transformer, width: 8, heads: {choice: [1, 3]}}, {name: deep_sets, width: 8}]}"
+    )
+    trials = space(models, f"exclude=['{condition}']").expand().trials
+    assert [getattr(trial.model, "heads", None) for trial in trials] == kept
 
 
 def test_a_condition_on_an_entry_that_a_setting_does_not_have_leaves_the_setting_in():

@@ -41,11 +41,14 @@ def test_five_settings_of_a_search_are_shown_and_those_left_out_are_counted(meth
     monkeypatch.setattr(trial_timing, "timed", lambda trial: trial_timing.Timing(step=0.1, evaluation=5.0))
     search = f"search={{method: {method}, trials: 7}}"
     drawn = "trial.optimizer.learning_rate={log_uniform: [1e-4, 1e-2]}"
-    assert start(space, search, drawn, "trial.seed={seeds: 2}", "exclude=[trial.seed == 1]", dry_run=True) == 0
+    assert (
+        start(space, search, drawn, "trial.seed={seeds: 2}", "exclude=[trial.seed == 1, trial.steps < 0]", dry_run=True)
+        == 0
+    )
     printed = capsys.readouterr().out
     examples = [line for line in printed.splitlines() if line.startswith("  for example coloring Aq_R learning_rate=")]
     assert len(set(examples)) == 5
-    assert "  7 of 14 settings left out: trial.seed == 1\n" in printed
+    assert "  7 of 14 settings left out: trial.seed == 1\n  0 of 14 settings left out: trial.steps < 0\n" in printed
 
 
 def test_one_trial_is_trained_here_to_debug_it_and_nothing_is_stored(space, monkeypatch, capsys):
