@@ -327,8 +327,8 @@ def filled(node: Node, setting: Mapping[str, Any]) -> Node:
             return filled(options[setting[node.path]], setting)
         case Hole(kind="int"):
             return replace(node, value=int(setting[node.path]))
-        case Hole(kind="normal" | "log_normal"):
-            return replace(node, value=_rounded(setting[node.path]))
+        case Hole(kind="normal" | "log_normal", options=[mean, _]):
+            return replace(mean, value=_rounded(setting[node.path]))
         case Hole(options=(low, high)):
             return replace(node, value=min(max(_rounded(setting[node.path]), low.value), high.value))
         case _:

@@ -100,7 +100,9 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 expected.setdefault(at.path, (at, []))[1].append(_EXPECTED[kind])
             case kind if kind in _BOUND:
                 words, key = _BOUND[kind]
-                problems.append(Problem(at.path, f"must be {words} {context[key]:.10g}, got {shown(value)}", at.where))
+                drawn = "; {log_normal: […]} draws numbers above 0" if at.path.endswith(".normal[0]") else ""
+                message = f"must be {words} {context[key]:.10g}, got {shown(value)}{drawn}"
+                problems.append(Problem(at.path, message, at.where))
             case "string_pattern_mismatch":
                 problems.append(Problem(at.path, _no_file_name(value, context["pattern"]), at.where))
             case "finite_number":

@@ -27,7 +27,7 @@ EXAMPLES = 5
 """Settings of a search that a dry run shows."""
 
 NAMING = 1000
-"""Trials that decide by which entries these settings differ."""
+"""Settings that decide by which entries these differ."""
 
 
 class Changes(NamedTuple):
@@ -124,7 +124,7 @@ class SweepPlan:
         """Lines with the first settings that a search has drawn; none for a search that takes all settings."""
         if not self.spec.search.DRAWS:
             return []
-        trials = list(itertools.islice(self.trials.values(), NAMING))
+        trials = self.source.examples[:NAMING]
         names = {path: name for path, name in varying(trials).items() if path != "seed"}
         labels = dict.fromkeys(label(Pack((trial,)), names) for trial in trials)
         return [f"  for example {each}" for each in itertools.islice(labels, EXAMPLES)]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sweeper.packs import plan
 from sweeper.packs.work_sources import AdaptiveWork
 from sweeper.space import optuna_search, search_space
+from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 from tests.trials import coloring_trial
@@ -135,6 +136,12 @@ def test_an_optuna_search_does_not_depend_on_workers_order_or_interruptions(spec
         assert starts > 2
         assert list(again.planned) == list(undisturbed.planned)
         assert results.losses == alone.losses
+
+
+def test_an_optuna_search_of_which_every_setting_is_left_out_is_refused(spec):
+    spec = search_space.read(spec.path, ["exclude=[trial.objective.q >= 1]"])
+    with pytest.raises(SearchSpaceError, match="exclude: leaves out every setting, all 40"):
+        study(spec, Results())
 
 
 def test_an_optuna_search_learns(spec):

@@ -483,6 +483,26 @@ def test_a_thousand_draws_have_their_distributions_and_are_independent(seed):
         assert correlation.pvalue > 1e-4, (one, other)
 
 
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [
+        ("{log_normal: [0, 60]}", "log_normal[0]: must be at most 3.4e+38 in single precision, got"),
+        ("{log_normal: [-60, 30]}", "log_normal[0]: is 0 in single precision, got"),
+        ("{formula: 10 ** -(trial.steps + trial.batch_size)}", "formula: is 0 in single precision, got"),
+        ("{normal: [1, 1]}", "normal[0]: must be above 0, got"),
+        ("{normal: [1, 1]}", "; {log_normal: […]} draws numbers above 0"),
+    ],
+)
+def test_every_draw_and_every_result_of_a_formula_fits_its_field(rate, words):
+    sums = ["trial.steps={choice: [10, 25]}", "trial.batch_size={choice: [10, 25]}"]
+    spec = space("search={method: random, trials: 50}", *sums, f"trial.optimizer.learning_rate={rate}")
+    with pytest.raises(SearchSpaceError) as caught:
+        spec.expand()
+    assert words in str(caught.value)
+    assert len({problem.path for problem in caught.value.problems}) == 1
+    assert len(caught.value.problems) <= 2, "one line for each kind of mistake, not for each draw"
+
+
 def test_draws_stay_when_a_hole_a_step_or_a_condition_joins_and_a_longer_search_extends_a_shorter():
     rate = "trial.optimizer.learning_rate={log_normal: [-6, 0.5]}"
     size = "trial.batch_size={int: [1, 100], log: true}"
