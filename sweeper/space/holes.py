@@ -80,10 +80,10 @@ class Hole:
         return int((high - low) / Fraction(repr(self.step)))
 
     def at(self, number: int) -> Node:
-        """The value of a range with steps after so many steps."""
+        """The value of a range with steps after so many steps: a sum in decimals, equal on every machine."""
         low, high = self.options
         value = Fraction(repr(low.value)) + number * Fraction(repr(self.step))
-        return replace(low if number < self.last else high, value=_rounded(value) if self.kind != "int" else int(value))
+        return replace(low if number < self.last else high, value=int(value) if self.kind == "int" else float(value))
 
 
 def _rounded(value: Any) -> float:
@@ -204,6 +204,8 @@ def _step_and_scale(kind: str, content: Node, beside: Mapping[Any, Node]) -> tup
             raise _refused(beside["step"], f"expected {number} above 0, got {shown(step)}")
         if step > high.value - low.value:
             raise _refused(beside["step"], f"{shown(step)} is longer than the range")
+        if kind != "int" and max(abs(low.value), abs(high.value)) > 1e15 * step:
+            raise _refused(beside["step"], f"{shown(step)} is so short that numbers of 15 digits do not show it")
     if "log" in beside:
         log = beside["log"].value
         if not isinstance(log, bool):
@@ -325,6 +327,8 @@ def filled(node: Node, setting: Mapping[str, Any]) -> Node:
             return node
         case Hole(options=options) as hole if hole.indexed:
             return filled(options[setting[node.path]], setting)
+        case Hole(step=step, options=[low, _]) as hole if step is not None:
+            return hole.at(round((setting[node.path] - low.value) / step))
         case Hole(kind="int"):
             return replace(node, value=int(setting[node.path]))
         case Hole(kind="normal" | "log_normal", options=[mean, _]):

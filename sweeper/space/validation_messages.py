@@ -181,6 +181,8 @@ def _advice(at: Node, expected: str, annotation: Any) -> str:
         return other_languages.conditions(at)
     if isinstance(at.value, list) and annotation is TrialSpec and expected != "a mapping":
         return "; to try several values write {choice: [...]}"
+    if isinstance(at.value, float) and expected == "an integer" and at.path.endswith(".formula"):
+        return "; write round(…)"
     if isinstance(at.value, str) and "number" in expected and re.fullmatch(SCALARS["float"], at.value):
         return "; write it without quotes"
     if isinstance(at.value, str) and annotation is TrialSpec and _SEVERAL.fullmatch(at.value):

@@ -148,6 +148,9 @@ def test_what_other_tools_write_is_refused_with_the_words_of_this_language(there
         (["trial.optimizer.beta1={logspace: [-4, -1, 4]}"], "ends are the values themselves, not exponents"),
         (["trial.steps={int: [1, 9], step: 0.5}"], "trial.steps.step: expected an integer above 0, got 0.5"),
         (["trial.steps={int: [1, 9], step: 20}"], "20 is longer than the range"),
+        (["trial.optimizer.beta1={uniform: [0.1, 0.5], step: 1e-30}", "search={method: optuna, trials: 3}"],
+         "trial.optimizer.beta1.step: 1e-30 is so short"),
+        (["trial.optimizer.beta1={uniform: [0.1, 0.5], step: 1e-16}", RANDOM], "1e-16 is so short"),
         (["trial.steps={int: [1, 9], step: 2, log: true}"], "a step or a logarithmic scale; for both write logspace"),
         (["trial.steps={int: [0, 9], log: true}"], "trial.steps.int[0]: must be above 0 on a logarithmic scale"),
         (["trial.steps={int: [{formula: trial.model.width}, 9]}"], "a formula is no end"),
@@ -259,7 +262,8 @@ def test_a_formula_may_need_another_and_real_values_have_twelve_digits():
         ("trial.model * 2", "trial.model is a mapping, no single value"),
         ("width * 2", "'width' is a word, not a number; an entry is written from the top, such as trial.model.width"),
         ("model.width * 2", "'model.width' is no path; an entry is written from the top"),
-        ("trial.model.width / 3", "trial.steps.formula: expected an integer, got 2.66666666667"),
+        ("trial.model.width / 3", "trial.steps.formula: expected an integer, got 2.66666666667; write round(…)"),
+        ("trial.model.width * 1.5", "trial.steps.formula: expected an integer, got 12.0; write round(…)"),
         ("1 / 0", "divides by 0"),
         ("9 ** 9 ** 9", "too large"),
         ("1.5 ** 1e9", "too large"),
@@ -515,6 +519,26 @@ def test_draws_stay_when_a_hole_a_step_or_a_condition_joins_and_a_longer_search_
     fewer = space(*more.overrides, "exclude=[trial.batch_size > 50]").expand()
     assert list(fewer.trials) == [trial for trial in trials if trial.batch_size <= 50]
     assert fewer.left_out == {"trial.batch_size > 50": 80 - len(fewer.trials)}
+
+
+@pytest.mark.parametrize("method", ["grid", "random", "optuna"])
+@pytest.mark.parametrize(
+    ("ends", "step", "values"),
+    [
+        ([0.1234567, 0.1234569], 1e-7, {0.1234567, 0.1234568, 0.1234569}),
+        ([0.1234567, 0.5], 0.1, {0.1234567, 0.2234567, 0.3234567, 0.4234567}),
+        ([0.1, 0.4], 0.1, {0.1, 0.2, 0.3, 0.4}),
+    ],
+)
+def test_steps_are_the_decimal_sums_of_what_is_written(method, ends, step, values):
+    search = ["search.trials=20"] if method != "grid" else []
+    spec = space(f"trial.optimizer.beta1={{uniform: {ends}, step: {step}}}", f"search.method={method}", *search)
+    if method == "optuna":
+        study = spec.search.study(spec.variants)
+        trials = [trial for _ in range(20) for trial in spec.trials_of(study.ask()).trials]
+    else:
+        trials = list(spec.expand().trials)
+    assert {trial.optimizer.beta1 for trial in trials} == values
 
 
 def test_variants_with_own_numbers_of_draws_are_drawn_apart():
