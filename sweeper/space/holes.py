@@ -135,9 +135,13 @@ def _hole(kind: Any, content: Node, beside: Mapping[Any, Node], kinds: Sequence[
         if value > MAX_SETTINGS:
             raise _refused(content, f"must be at most {MAX_SETTINGS:,} training seeds, got {value:,}")
         return Hole("seeds", [content])
-    if kind == "each" and isinstance(value, dict) and any(key in SPACED for key in value):
+    if kind == "each" and isinstance(value, dict) and any(key in (*SPACED, *OPTIONS) for key in value):
         inner = _opened(content, kinds, problems).value
-        return Hole("each", inner.options if isinstance(inner, Hole) else [content])
+        if not isinstance(inner, Hole) or inner.kind in SPACED:
+            return Hole("each", inner.options if isinstance(inner, Hole) else [content])
+        if inner.step is None or inner.last >= MAX_NODES:
+            raise _refused(content, f"a range that is taken in full needs a step, and has at most {MAX_NODES:,} values")
+        return Hole("each", [inner.at(number) for number in range(inner.last + 1)])
     if not isinstance(value, list):
         what = " of two ends" if kind in RANGES else " [first, last, number]" if kind in SPACED else ""
         raise _refused(content, f"expected a list{what}, got {shown(value)}{other_languages.listed(content, kind)}")

@@ -135,8 +135,30 @@ def test_what_other_tools_write_is_refused_with_the_words_of_this_language(there
         (["zip={steps: [1, 2]}"], "values that change together are variants"),
         (["variants={a: {steps: 5}, b: {steps: 6}}"], "variants have no names: write [{steps: 5}, {steps: 6}]"),
         (["parameters={steps: {values: [1, 2]}}"], "parameters stand in place: under trial"),
-        (["method=bayes"], "belongs under search: {method: optuna}"),
-        (["early_terminate={type: hyperband}"], "belongs under search: {early_stopping: {grace_steps: …}}"),
+        (["method=bayes"], "unknown key 'method': is written search: {method: optuna}"),
+        (["method=nsga2"], "is written search: {method: optuna, sampler: {name: nsga2}}"),
+        (["early_terminate={type: hyperband}"], "is written search: {early_stopping: {grace_steps: …}}"),
+        (["n_trials=20"], "is written search: {trials: 20}"),
+        (["trials=20"], "is written search: {trials: 20}"),
+        (["search={method: random, samples: 20}"], "search.samples: unknown key 'samples': is written search: {trials"),
+        (["search={method: random, num_samples: 20}"], "is written search: {trials: 20}"),
+        (["search={method: optuna, trials: 20, goal: minimize}"], "is written search: {mode: min}"),
+        (["search={method: optuna, trials: 20, directions: [minimize, maximize]}"], "search: {mode: [min, max]}"),
+        (["search={method: optuna, trials: 20, pruner: MedianPruner}"],
+         "is written search: {early_stopping: {name: median, every: …}}"),
+        (["search={method: optuna, trials: 20, gaol: minimize}"], "unknown key 'gaol' (known: method"),
+        (["search={method: asha}"], "write search: {method: random, early_stopping: {grace_steps: …}}"),
+        (["search={method: TPESampler}"], "write search: {method: optuna, sampler: {name: tpe}}"),
+        (["search={method: qmc}"], "write search: {method: optuna, sampler: {name: qmc}}"),
+        (["exclude={trial.model.width: [8, 12]}"], "write trial.model.width in [8, 12]"),
+        (["trial.model.width={formula: {choice: [8]}}"], "expected a formula, got a mapping"),
+        (["trial.model.width='${.heads}'"], "here this is written {formula: trial.model.heads}"),
+        (["trial.model.width='${..heads}'"], "here this is written {formula: 4 * trial.model.width}"),
+        (["trial.model.width={linspace: {start: 8, stop: 64, num: 8}}"], "write {linspace: [8, 64, 8]}"),
+        (["trial.optimizer.eps={logspace: {start: 0.1, stop: 100, num: 4}}"], "write {logspace: [0.1, 100, 4]}"),
+        (["trial.optimizer.beta1={normal: {mu: 0.5, sigma: 0.1}}"], "write {normal: [0.5, 0.1]}"),
+        (["trial.model.width={each: {int: [8, 64]}}"], "a range that is taken in full needs a step"),
+        (["trial.model.width={each: {int: [8, 200000], step: 1}}"], "has at most 50,000 values"),
         (["exclude=[{trial.model.width: 8, model: {heads: 3}}]"],
          "write trial.model.width == 8 and trial.model.heads == 3"),
         (["exclude='trial.steps > 3'"], "expected a list, got 'trial.steps > 3'; write ['trial.steps > 3']"),
@@ -172,6 +194,44 @@ def test_each_mistake_has_one_message_with_the_right_words(overrides, words):
     message = refusal(*overrides)
     assert words in message
     assert message.isprintable() or "is missing" in message
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        ("{range: {start: 8, stop: 64, step: 8}}", "{int: [8, 56], step: 8}"),
+        ("{distribution: constant, value: 8}", "8"),
+        ("{geomspace: [8, 64, 4]}", "{logspace: [8, 64, 4]}"),
+        ("{type: int, minval: 8, maxval: 64, count: 4}", "{linspace: [8, 64, 4]}"),
+        ("'shuffle(range(8, 64))'", "{int: [8, 63], step: 1}"),
+        ("'int(interval(8, 64))'", "{int: [8, 64]}"),
+        ("'tag(log, int(interval(8, 64)))'", "{int: [8, 64], log: true}"),
+        ("'tune.lograndint(8, 64)'", "{int: [8, 63], log: true}"),
+        ("'tune.lograndint(lower=8, upper=64)'", "{int: [8, 63], log: true}"),
+        ("'tune.qrandint(8, 64, 8)'", "{int: [8, 64], step: 8}"),
+        ("'tune.qrandint(8, 64, 1)'", "{int: [8, 63], step: 1}"),
+        ("'trial.suggest_int(\"w\", 8, 64)'", "{int: [8, 64]}"),
+        ("'trial.suggest_int(\"w\", 8, 64, step=8)'", "{int: [8, 64], step: 8}"),
+        ("'trial.suggest_float(\"w\", 1e-4, 1e-1, log=True)'", "{log_uniform: [0.0001, 0.1]}"),
+        ("'IntDistribution(low=8, high=64, log=True)'", "{int: [8, 64], log: true}"),
+        ("'optuna.distributions.CategoricalDistribution(choices=[8, 16])'", "{choice: [8, 16]}"),
+        ("'hp.choice(\"w\", [8, 16])'", "{choice: [8, 16]}"),
+        ("'hp.quniform(\"w\", 8, 64, 8)'", "{uniform: [8, 64], step: 8}"),
+        ("'[8:64:8]'", None),
+        ("'range[8:64:8]'", "{int: [8, 56], step: 8}"),
+        ("'np.linspace(8, 64, num=8)'", "{linspace: [8, 64, 8]}"),
+        ("'hp.choice(\"w\", [8, [16]'", None),
+    ],
+)
+def test_an_integer_of_another_tool_is_told_in_words_that_mean_the_same(there, here):
+    message = refusal(f"trial.model.width={there}")
+    assert message.endswith(f"here this is written {here}") if here else "written" not in message
+
+
+def test_dotted_keys_have_one_message_in_words_of_this_language():
+    message = refusal("trial={optimizer.learning_rate: 0.1}")
+    assert "a key has no dots: write optimizer: {learning_rate: 0.1}" in message
+    assert "default factory" not in message
 
 
 def test_samplers_that_need_further_packages_name_them(monkeypatch):
