@@ -160,7 +160,6 @@ def test_an_optuna_search_learns(spec):
         "{trials: [6, 3], sampler: {n_startup_trials: 3, multivariate: true, group: true}}",
     ],
 )
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_every_sampler_proposes_the_same_settings_at_every_start_and_knows_what_is_left_out(spec, search, monkeypatch):
     left_out: list[int] = []
     told = optuna_search.OptunaStudy.leave_out

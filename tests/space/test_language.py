@@ -228,6 +228,11 @@ def test_an_integer_of_another_tool_is_told_in_words_that_mean_the_same(there, h
     assert message.endswith(f"here this is written {here}") if here else "written" not in message
 
 
+def test_a_range_with_a_step_may_be_taken_in_full():
+    in_full = space("trial.model.width={each: {int: [8, 64], step: 8}}", "search={method: random, trials: 3}")
+    assert in_full.expand().summary == "24 settings, 16 equal to others, 8 trials"
+
+
 def test_dotted_keys_have_one_message_in_words_of_this_language():
     message = refusal("trial={optimizer.learning_rate: 0.1}")
     assert "a key has no dots: write optimizer: {learning_rate: 0.1}" in message
@@ -242,7 +247,6 @@ def test_samplers_that_need_further_packages_name_them(monkeypatch):
 
 
 @pytest.mark.parametrize("record", [*get_args(get_args(AnySampler)[0]), *get_args(get_args(AnyEarlyStopping)[0])])
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_every_sampler_and_pruner_takes_the_fields_of_its_record(record, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
     name = record.model_fields["name"].annotation.__args__[0]
