@@ -50,8 +50,11 @@ def listed(content: Node, kind: str) -> str:
     """The end of a message on a hole that holds no list."""
     value = plain(content)
     numbers = _numbers(value) if isinstance(value, dict) else None
-    numeric = numbers and kind not in ("choice", "each")
-    if words := _hole("geomspace" if kind == "logspace" else kind, numbers) if numeric else _words(value):
+    if numbers and kind not in ("choice", "each"):
+        words = _hole("geomspace" if kind == "logspace" else kind, numbers)
+    else:
+        words = _words(value)
+    if words:
         return f"; write {words}"
     if isinstance(value, str) and kind in ("choice", "each") and "," in value and not re.search(r"[(\[{]", value):
         return f"; write {{{kind}: {_flow([part.strip() for part in value.split(',')])}}}"
@@ -136,7 +139,7 @@ _TOP: Mapping[Any, str] = {
 }
 _SEARCH = {
     **dict.fromkeys(("trials", "ntrials", "samples", "numsamples", "maxtrials", "numtrials", "runcap"), "trials"),
-    **dict.fromkeys(("goal", "direction", "directions"), "mode"),
+    **dict.fromkeys(("mode", "goal", "direction", "directions"), "mode"),
     **dict.fromkeys(("pruner", "scheduler", "earlyterminate"), "early_stopping"),
     **dict.fromkeys(("method", "algorithm", "algo", "searchalg", "strategy"), "method"),
 }
@@ -148,11 +151,11 @@ _METHODS = {
     **dict.fromkeys(("sh", "successivehalving", "hyperband"), "halving"),
 }
 _SAMPLERS = {
-    **dict.fromkeys(("tpe", "tpesampler", "bayes", "bayesian"), "tpe"),
-    **dict.fromkeys(("gp", "gpsampler", "gaussianprocess", "botorch"), "gp"),
-    **dict.fromkeys(("cmaes", "cma", "cmaessampler"), "cma_es"),
-    **dict.fromkeys(("nsga2", "nsgaii", "nsgaiisampler", "nsga", "genetic", "nsgaiii"), "nsga2"),
-    **dict.fromkeys(("qmc", "qmcsampler", "quasirandom", "sobol", "halton"), "qmc"),
+    **dict.fromkeys(("tpe", "bayes", "bayesian"), "tpe"),
+    **dict.fromkeys(("gp", "gaussianprocess", "botorch"), "gp"),
+    **dict.fromkeys(("cmaes", "cma"), "cma_es"),
+    **dict.fromkeys(("nsga2", "nsgaii", "nsga", "genetic", "nsgaiii"), "nsga2"),
+    **dict.fromkeys(("qmc", "quasirandom", "sobol", "halton"), "qmc"),
 }
 _MODES = {
     **dict.fromkeys(("min", "minimize", "minimise", "minimum", "lower", "smaller"), "min"),
@@ -161,7 +164,9 @@ _MODES = {
 
 
 def _folded(name: Any) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower()) if isinstance(name, str) else ""
+    """A name in small letters, without what Optuna and Ray Tune put before or behind it."""
+    letters = re.sub(r"[^a-z0-9]", "", name.lower()) if isinstance(name, str) else ""
+    return re.sub(r"^suggest(?=.)|(?<=.)(sampler|pruner|scheduler|distribution)$", "", letters)
 
 
 def _searched(key: str, value: Any) -> dict[str, Any]:
@@ -169,23 +174,18 @@ def _searched(key: str, value: Any) -> dict[str, Any]:
     folded = _folded(value)
     match key:
         case "mode":
-            return {
-                key: [_MODES.get(_folded(each), each) for each in value]
-                if isinstance(value, list)
-                else _MODES.get(folded, value)
-            }
+            modes = [_MODES.get(_folded(each), each) for each in (value if isinstance(value, list) else [value])]
+            return {key: modes if isinstance(value, list) else modes[0]}
+        case "early_stopping" if folded in ("median", "percentile", "threshold"):
+            return {key: {"name": folded, "every": "…"}}
         case "early_stopping":
-            return {
-                key: {"name": folded.removesuffix("pruner"), "every": "…"}
-                if "pruner" in folded
-                else {"grace_steps": "…"}
-            }
-        case "method" if folded in ("asha", "ashascheduler"):
+            return {key: {"grace_steps": "…"}}
+        case "method" if folded == "asha":
             return {key: "random", "early_stopping": {"grace_steps": "…"}}
         case "method" if folded in _SAMPLERS and folded not in _METHODS:
             return {key: "optuna", "sampler": {"name": _SAMPLERS[folded]}}
         case "method":
-            return {key: _METHODS.get(folded, value)}
+            return {key: _METHODS.get(folded, value if isinstance(value, str) else "…")}
     return {key: value}
 
 
@@ -302,17 +302,16 @@ def _of_call(name: str, inside: str) -> str | None:
         items = plain(document_tree(f"[{with_colons}]"))
     except Refused:
         return None
-    name = re.sub("^suggest|distribution$", "", _folded(name))
     named = {key: value for item in items if isinstance(item, dict) for key, value in item.items()}
     arguments = [item for item in items if not isinstance(item, dict)]
     if len(arguments) == 1 and re.fullmatch(r"[^:\s]+(:[^:\s]+)+", str(arguments[0])):
         arguments = [document_tree(part).value for part in arguments[0].split(":")]
     if arguments and isinstance(arguments[-1], list):
         arguments = arguments[-1]
-    elif arguments and isinstance(arguments[0], str) and _NAMES.get(name) != "choice":
+    elif arguments and isinstance(arguments[0], str) and _NAMES.get(_folded(name)) != "choice":
         del arguments[0]
     if named:
-        return _words({"type": name, **dict(zip(("low", "high", "step"), arguments, strict=False)), **named})
+        return _words({"type": _folded(name), **dict(zip(("low", "high", "step"), arguments, strict=False)), **named})
     return _hole(name, arguments)
 
 

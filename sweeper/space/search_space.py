@@ -242,15 +242,13 @@ def _wrong_conditions(variants: Sequence[Node], exclusions: Sequence[Node]) -> l
         }
 
     def mistake(condition: formulas.Formula) -> str | None:
-        for location in condition.entries:
-            if location in unseen:
-                path = formulas.path_of(location)
-                hint = did_you_mean(nearest_name(path, written.values()))
-                return f"no setting has {path}{hint}; a condition names what the space writes"
-        for word, left in condition.words:
-            if left or word in written:
-                path = written.get(nearest_name(word, written) or "", "from the top, such as trial.model.width")
-                return f"'{word}' is a word; an entry is written {path}"
+        for location in filter(unseen.__contains__, condition.entries):
+            near = written.get(nearest_name(location[-1], written, cutoff=0.75) or "")
+            hint = did_you_mean(near) or "; a condition names what the space writes"
+            return f"no setting has {formulas.path_of(location)}{hint}"
+        for word in (word for word, left in condition.words if left or word in written):
+            path = written.get(nearest_name(word, written) or "", "from the top, such as trial.model.width")
+            return f"'{word}' is a word; an entry is written {path}"
         return (
             None
             if condition.entries

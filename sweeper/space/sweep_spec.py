@@ -116,7 +116,7 @@ class SweepSpec:
 
         Args:
             setting: What `Study.ask` gives: for every hole that is drawn a value, of which real numbers are rounded to
-                six digits, or the index of an option.
+                six digits or to a step, or the index of an option.
 
         Raises:
             SearchSpaceError: values that are legal one by one exclude each other.

@@ -140,6 +140,7 @@ def test_what_other_tools_write_is_refused_with_the_words_of_this_language(there
         (["early_terminate={type: hyperband}"], "is written search: {early_stopping: {grace_steps: …}}"),
         (["n_trials=20"], "is written search: {trials: 20}"),
         (["trials=20"], "is written search: {trials: 20}"),
+        (["mode=maximize"], "is written search: {mode: max}"),
         (["search={method: random, samples: 20}"], "search.samples: unknown key 'samples': is written search: {trials"),
         (["search={method: random, num_samples: 20}"], "is written search: {trials: 20}"),
         (["search={method: optuna, trials: 20, goal: minimize}"], "is written search: {mode: min}"),
@@ -602,7 +603,7 @@ def test_steps_are_the_decimal_sums_of_what_is_written(method, ends, step, value
         trials = [trial for _ in range(20) for trial in spec.trials_of(study.ask()).trials]
     else:
         trials = list(spec.expand().trials)
-    assert {trial.optimizer.beta1 for trial in trials} == values
+    assert {_value(trial, "optimizer.beta1") for trial in trials} == values
 
 
 def test_variants_with_own_numbers_of_draws_are_drawn_apart():
