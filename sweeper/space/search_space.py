@@ -234,12 +234,10 @@ def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Node]) -> lis
 def _wrong_conditions(variants: Sequence[Node], exclusions: Sequence[Node]) -> list[Problem]:
     """A problem for each condition with an entry that no setting has, a word for an entry, or no entry at all."""
     unseen = {location for node in exclusions for location in node.value.entries}
-    written: dict[str, str] = {}  # the path of an entry, by its path and by its last part
+    written: dict[str, str] = {}  # the path of an entry, by its last part
     for probe in _probes(variants) if exclusions else ():
         unseen = {location for location in unseen if entry_at(probe, location) is None}
-        written |= {
-            name: f"trial.{path}" for path, _ in leaf_values(plain(probe)) for name in (path, path.split(".")[-1])
-        }
+        written |= {path.split(".")[-1]: f"trial.{path}" for path, _ in leaf_values(plain(probe))}
 
     def mistake(condition: formulas.Formula) -> str | None:
         for location in filter(unseen.__contains__, condition.entries):
@@ -249,11 +247,8 @@ def _wrong_conditions(variants: Sequence[Node], exclusions: Sequence[Node]) -> l
         for word in (word for word, left in condition.words if left or word in written):
             path = written.get(nearest_name(word, written) or "", "from the top, such as trial.model.width")
             return f"'{word}' is a word; an entry is written {path}"
-        return (
-            None
-            if condition.entries
-            else "names no entry, such as trial.model.width, so that it holds for all settings or for none"
-        )
+        none = "names no entry, such as trial.model.width, so that it holds for all settings or for none"
+        return None if condition.entries else none
 
     return [Problem(node.path, message, node.where) for node in exclusions if (message := mistake(node.value))]
 

@@ -151,11 +151,11 @@ class SweepSpec:
                     problems += unrepresentable(trial, tree, checked, _UNPROBED) if self._has_unprobed else ()
                 except ValidationError as error:
                     problems += validation_messages.problems_of(error, tree, TrialSpec)
-                    if len(problems) > MAX_FAILURES:
-                        break
                 else:
                     trials.setdefault(trial_id(trial), trial)
                     examples.setdefault(number, trial)
+                if len(problems) > MAX_FAILURES:
+                    break
         except Refused as refused:
             problems.append(refused.problem)
         if problems:
