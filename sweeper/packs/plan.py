@@ -115,6 +115,7 @@ class WorkSource(abc.ABC):
         self.impossible: list[str] = []  # for each setting that cannot be trained, a message that says why
         self.settings = 0  # number of settings so far, those that are left out included
         self.left_out: Counter[str] = Counter()  # how many of them each condition of the space leaves out
+        self.examples: list[TrialSpec] = []  # the first trial of each setting that was drawn
         self.grown: Callable[[], None] = lambda: None  # called when more trials are planned, before they are handed out
         self._waiting: deque[Work] = deque()
 

@@ -60,6 +60,7 @@ def work_source(
     counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
     listed = ListedWork(planned)
     listed.settings, listed.left_out = expansion.settings, Counter(expansion.left_out)
+    listed.examples += expansion.examples
     return listed, f"{expansion.summary} · {counts}"
 
 
@@ -87,6 +88,8 @@ class AdaptiveWork(WorkSource):
         self._open: list[set[str]] = []
         self._told = 0
         self._advance()
+        if self.exhausted and not self.impossible:
+            spec.refuse_empty(self.settings, self.planned)
 
     @property
     def exhausted(self) -> bool:
@@ -117,6 +120,7 @@ class AdaptiveWork(WorkSource):
             trials = asked.trials
             self.settings += asked.settings
             self.left_out.update(asked.left_out)
+            self.examples += asked.examples
         except SearchSpaceError as error:
             self.impossible.append(str(error))
             self._left_out += [False]

@@ -7,7 +7,8 @@ Operators, their precedence and the functions are Python's. A word that is no pa
 Invariants:
     - A formula has numbers, words, true, false, null and the entries of its own trial, and nothing else.
     - Every value is bounded: integers have 64 bits, and a formula that has no value says why.
-    - A real value has 12 significant digits, so that it is the same on every machine.
+    - A real value has 12 significant digits, so that it is the same on every machine. Numbers are compared, divided
+      with rest and made whole by these digits, so that 0.1 + 0.2 is 0.3.
 """
 
 import math
@@ -15,10 +16,10 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from sweeper.messages import did_you_mean, nearest_name
-from sweeper.space.other_languages import condition
 from sweeper.space.problems import Refused, shown
 from sweeper.space.yaml_tree import MAX_DEPTH, Node, entry_at, joined
 from sweeper.trial.field_types import infinity
@@ -42,20 +43,26 @@ class Formula:
     @property
     def entries(self) -> list[tuple[str | int, ...]]:
         """The places in the trial that the formula names, by keys and indices."""
-        return list(_entries(self.tree))
+        return [part[1] for part in _parts(self.tree) if part[0] == "entry"]
+
+    @property
+    def words(self) -> list[tuple[str, bool]]:
+        """The words that are compared with something, and whether they stand to the left of the comparison."""
+        compared = (part for part in _parts(self.tree) if part[0] in (*_COMPARISONS, "in"))
+        sides = ((side, side is part[1]) for part in compared for side in part[1:])
+        return [(side[1], left) for side, left in sides if side[0] == "value" and isinstance(side[1], str)]
 
 
-def _entries(tree: Any) -> Iterator[tuple[str | int, ...]]:
-    match tree:
-        case ("entry", location):
-            yield location
-        case (name, *operands) if name != "value":
-            for operand in operands:
-                yield from _entries(operand)
+def _parts(tree: Tree) -> Iterator[Tree]:
+    """The operation, and those that its operands are."""
+    yield tree
+    if tree[0] not in ("value", "entry"):
+        for operand in tree[1:]:
+            yield from _parts(operand)
 
 
-def parsed(node: Node) -> Node:
-    """The node with the formula that it holds as its value.
+def parsed(node: Node, instead: str = "") -> Node:
+    """The node with the formula that it holds as its value; `instead` says what to write for a value that is no text.
 
     Raises:
         Refused: it holds none; the message says where in the text.
@@ -63,7 +70,7 @@ def parsed(node: Node) -> Node:
     if isinstance(node.value, bool | int | float):
         return replace(node, value=Formula(str(node.value), ("value", node.value)))
     if not isinstance(node.value, str):
-        raise Refused(node.path, f"expected a formula, got {shown(node.value)}{condition(node)}", node.where)
+        raise Refused(node.path, f"expected a formula, got {shown(node.value)}{instead}", node.where)
     try:
         return replace(node, value=Formula(node.value, _Parser(node.value).whole()))
     except _NoValue as error:
@@ -251,19 +258,39 @@ def _whole(value: float) -> float:
     return value if isinstance(value, int) else math.floor(value + 0.5)
 
 
+def _rounded(value: Any) -> Any:
+    """Of a real number its significant digits; any other value as it is."""
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if isinstance(value, float) else value
+
+
+def _in_decimals(function: Callable[[Any, Any], Any]) -> Callable[[float, float], float]:
+    """A division with rest of the digits as written: 0.7 % 0.1 is 0. The quotient is an integer."""
+
+    def divided(left: float, right: float) -> float:
+        if isinstance(left, int) and isinstance(right, int):
+            return function(left, right)
+        result = function(Fraction(repr(left)), Fraction(repr(right)))
+        return result if isinstance(result, int) else float(result)
+
+    return divided
+
+
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
     "/": _quotient,
-    "//": operator.floordiv,
-    "%": operator.mod,
+    "//": _in_decimals(operator.floordiv),
+    "%": _in_decimals(operator.mod),
     "**": _power,
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
 }
+_BY_DIGITS = ("//", "%", "<", "<=", ">", ">=", "ceil", "floor", "round")
+"""Operations that jump, so that their operands are rounded before."""
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs,
     "ceil": math.ceil,
@@ -319,7 +346,7 @@ def _truth(tree: Tree, entry: Callable[[tuple[str | int, ...]], Any]) -> bool:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    left, right = infinity(left), infinity(right)
+    left, right = _rounded(infinity(left)), _rounded(infinity(right))
     return isinstance(left, bool) == isinstance(right, bool) and left == right
 
 
@@ -329,10 +356,17 @@ def _computed(tree: Tree, entry: Callable[[tuple[str | int, ...]], Any]) -> Any:
             return value
         case ("entry", location):
             return entry(location)
-        case ("and", left, right):
-            return _truth(left, entry) and _truth(right, entry)
-        case ("or", left, right):
-            return _truth(left, entry) or _truth(right, entry)
+        case ("and" | "or", *operands):
+            decisive, missing = tree[0] == "or", None
+            for operand in operands:
+                try:
+                    if _truth(operand, entry) is decisive:
+                        return decisive
+                except MissingEntry as error:  # the other operand may decide
+                    missing = error
+            if missing is not None:
+                raise missing
+            return not decisive
         case ("not", operand):
             return not _truth(operand, entry)
         case ("in", operand, *items):
@@ -345,6 +379,7 @@ def _computed(tree: Tree, entry: Callable[[tuple[str | int, ...]], Any]) -> Any:
         case (name, *operands):
             function = _ARITHMETIC.get(name) or _FUNCTIONS[name]
             values = [_number(operand, entry) for operand in operands]
+            values = list(map(_rounded, values)) if name in _BY_DIGITS else values
             try:
                 result = function(*values)
             except ZeroDivisionError:
@@ -394,11 +429,10 @@ class Resolution:
                 circle = " → ".join([*self._open[self._open.index(node.path) :], node.path])
                 raise Refused(node.path, f"the formula needs its own value: {circle}", node.where)
             self._open.append(node.path)
-            value = self.value(node)
-            self._open.pop()
-            if isinstance(value, float) and math.isfinite(value):
-                value = float(f"{value:.{SIGNIFICANT_DIGITS}g}")
-            self._values[node.path] = value
+            try:
+                self._values[node.path] = _rounded(self.value(node))
+            finally:
+                self._open.pop()
         return self._values[node.path]
 
     def value(self, node: Node) -> Any:
@@ -449,7 +483,8 @@ def resolved(trial: Node) -> Node:
 def exclusion_in(trial: Node, conditions: Iterable[Node]) -> str | None:
     """The text of the first condition that leaves a trial out.
 
-    A condition on an entry that the trial does not have leaves it in.
+    A comparison with an entry that the trial does not have neither holds nor fails: it leaves the trial in, unless the
+    other operand of an `and` or an `or` decides.
 
     Args:
         trial: A trial without holes and formulas.

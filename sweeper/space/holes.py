@@ -80,10 +80,10 @@ class Hole:
         return int((high - low) / Fraction(repr(self.step)))
 
     def at(self, number: int) -> Node:
-        """The value of a range with steps after so many steps."""
+        """The value of a range with steps after so many steps: a sum in decimals, equal on every machine."""
         low, high = self.options
         value = Fraction(repr(low.value)) + number * Fraction(repr(self.step))
-        return replace(low if number < self.last else high, value=_rounded(value) if self.kind != "int" else int(value))
+        return replace(low if number < self.last else high, value=int(value) if self.kind == "int" else float(value))
 
 
 def _rounded(value: Any) -> float:
@@ -135,9 +135,13 @@ def _hole(kind: Any, content: Node, beside: Mapping[Any, Node], kinds: Sequence[
         if value > MAX_SETTINGS:
             raise _refused(content, f"must be at most {MAX_SETTINGS:,} training seeds, got {value:,}")
         return Hole("seeds", [content])
-    if kind == "each" and isinstance(value, dict) and any(key in SPACED for key in value):
+    if kind == "each" and isinstance(value, dict) and any(key in (*SPACED, *OPTIONS) for key in value):
         inner = _opened(content, kinds, problems).value
-        return Hole("each", inner.options if isinstance(inner, Hole) else [content])
+        if not isinstance(inner, Hole) or inner.kind in SPACED:
+            return Hole("each", inner.options if isinstance(inner, Hole) else [content])
+        if inner.step is None or inner.last >= MAX_NODES:
+            raise _refused(content, f"a range that is taken in full needs a step, and has at most {MAX_NODES:,} values")
+        return Hole("each", [inner.at(number) for number in range(inner.last + 1)])
     if not isinstance(value, list):
         what = " of two ends" if kind in RANGES else " [first, last, number]" if kind in SPACED else ""
         raise _refused(content, f"expected a list{what}, got {shown(value)}{other_languages.listed(content, kind)}")
@@ -204,6 +208,8 @@ def _step_and_scale(kind: str, content: Node, beside: Mapping[Any, Node]) -> tup
             raise _refused(beside["step"], f"expected {number} above 0, got {shown(step)}")
         if step > high.value - low.value:
             raise _refused(beside["step"], f"{shown(step)} is longer than the range")
+        if kind != "int" and max(abs(low.value), abs(high.value)) > 1e15 * step:
+            raise _refused(beside["step"], f"{shown(step)} is so short that numbers of 15 digits do not show it")
     if "log" in beside:
         log = beside["log"].value
         if not isinstance(log, bool):
@@ -325,10 +331,12 @@ def filled(node: Node, setting: Mapping[str, Any]) -> Node:
             return node
         case Hole(options=options) as hole if hole.indexed:
             return filled(options[setting[node.path]], setting)
+        case Hole(step=step, options=[low, _]) as hole if step is not None:
+            return hole.at(round((setting[node.path] - low.value) / step))
         case Hole(kind="int"):
             return replace(node, value=int(setting[node.path]))
-        case Hole(kind="normal" | "log_normal"):
-            return replace(node, value=_rounded(setting[node.path]))
+        case Hole(kind="normal" | "log_normal", options=[mean, _]):
+            return replace(mean, value=_rounded(setting[node.path]))
         case Hole(options=(low, high)):
             return replace(node, value=min(max(_rounded(setting[node.path]), low.value), high.value))
         case _:

@@ -5,6 +5,7 @@ distance. Holes of an entry that is not chosen are not asked for: Optuna knows s
 """
 
 import importlib.util
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -53,7 +54,10 @@ class Sampler(Spec):
         """The sampler, with this seed of its draws."""
         import optuna
 
-        return getattr(optuna.samplers, self.OPTUNA)(seed=seed, **self.FIXED, **self.model_dump(exclude={"name"}))
+        with warnings.catch_warnings():
+            # Who names a sampler knows it; that Optuna may change it is for us to watch.
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            return getattr(optuna.samplers, self.OPTUNA)(seed=seed, **self.FIXED, **self.model_dump(exclude={"name"}))
 
 
 class Tpe(Sampler):

@@ -47,7 +47,8 @@ class SearchSpaceError(UserError, ValueError):
 
     def __init__(self, source: str, problems: Sequence[Problem]):
         self.source = source
-        self.problems = list(dict.fromkeys(problems))
+        # Many draws from one place, or results of one formula, are one mistake.
+        self.problems = list({(p.path, p.message.partition(", got ")[0]): p for p in reversed(problems)}.values())[::-1]
         super().__init__(source, self.problems)
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ Each method is a module, and a name in `search_methods`.
 """
 
 import abc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -91,8 +91,8 @@ class Search(Spec):
         """Number of settings to draw; 0 for a method that takes all."""
         return sum(self.trials or ())
 
-    def settings(self, variants: Sequence[Node]) -> Iterator[Node]:
-        """The filled tree of every setting and training seed, in order.
+    def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
+        """For every setting, in order, the filled trees of its training seeds and of the axes that it takes in full.
 
         Raises:
             ValueError: the search adapts.

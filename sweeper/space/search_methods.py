@@ -5,7 +5,7 @@ A new method is a module, and a name in `Method`.
 
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -28,8 +28,8 @@ class GridSearch(Search):
 
     method: Literal["grid"] = "grid"
 
-    def settings(self, variants: Sequence[Node]) -> Iterator[Node]:
-        return itertools.chain.from_iterable(map(holes.grid, variants))
+    def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
+        return map(holes.grid, variants)
 
 
 class RandomSearch(Search):
@@ -43,7 +43,7 @@ class RandomSearch(Search):
 
     method: Literal["random"]
 
-    def settings(self, variants: Sequence[Node]) -> Iterator[Node]:
+    def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
         assert self.trials is not None
         if len(self.trials) == 1:
             return self._drawn(variants, self.draws, str(self.seed))
@@ -52,12 +52,12 @@ class RandomSearch(Search):
             self._drawn((variant,), draws, f"{self.seed}/variants[{number}]") for number, (variant, draws) in own
         )
 
-    def _drawn(self, variants: Sequence[Node], draws: int, stream: str) -> Iterator[Node]:
+    def _drawn(self, variants: Sequence[Node], draws: int, stream: str) -> Iterator[Iterable[Node]]:
         open_to_draw = open_holes(variants).items()
         for index in range(draws):
             uniform = {path: random.Random(f"{stream}/{index}/{path}").random() for path, _ in open_to_draw}
             setting = {path: holes.drawn(hole, uniform[path]) for path, hole in open_to_draw}
-            yield from holes.grid(holes.filled(variants[setting.get("variants", 0)], setting))
+            yield holes.grid(holes.filled(variants[setting.get("variants", 0)], setting))
 
 
 class HalvingSearch(Search):
@@ -86,11 +86,11 @@ class HalvingSearch(Search):
     def halving(self) -> Halving:
         return Halving(self.starts, self.rungs)
 
-    def settings(self, variants: Sequence[Node]) -> Iterator[Node]:
+    def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
         for tree in itertools.chain.from_iterable(map(holes.grid, variants)):
             seed = Resolution(tree).resolved(tree.value.get("seed", Node(0, f"{tree.path}.seed", None)))
-            for start in range(self.starts):
-                yield replace(tree, value=tree.value | {"seed": replace(seed, value=seed.value * self.starts + start)})
+            seeds = range(seed.value * self.starts, (seed.value + 1) * self.starts)
+            yield [replace(tree, value=tree.value | {"seed": replace(seed, value=number)}) for number in seeds]
 
     def title(self, trials: int) -> str:
         searches = trials // self.starts

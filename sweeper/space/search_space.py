@@ -21,14 +21,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import jax
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.panels import checks
 from sweeper.panels.kinds import Panels
-from sweeper.space import formulas, holes, validation_messages
+from sweeper.space import formulas, holes, other_languages, validation_messages
 from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS
@@ -36,7 +34,7 @@ from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, sh
 from sweeper.space.resources import Resources
 from sweeper.space.search import Search
 from sweeper.space.search_methods import GridSearch, Method, SearchMethod
-from sweeper.space.sweep_spec import MAX_FAILURES, SweepSpec
+from sweeper.space.sweep_spec import MAX_FAILURES, SweepSpec, unrepresentable
 from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import (
     RESERVED,
@@ -51,7 +49,7 @@ from sweeper.space.yaml_tree import (
     signature,
 )
 from sweeper.trial.metrics import metric_named
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial_spec import TrialSpec, leaf_values
 
 ANCHORS = "x-"
 """The beginning of keys at the top that hold values for aliases, and nothing else."""
@@ -202,7 +200,7 @@ def _exclusions(root: Node, problems: list[Problem]) -> tuple[Node, ...]:
     exclusions = []
     for node in root.value["exclude"].value if "exclude" in root.value else ():
         try:
-            exclusions.append(formulas.parsed(node))
+            exclusions.append(formulas.parsed(node, other_languages.condition(node)))
         except Refused as refused:
             problems.append(refused.problem)
     return tuple(exclusions)
@@ -215,15 +213,15 @@ def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Node]) -> lis
     """
     problems: list[Problem] = []
     checked: set[tuple[Any, ...]] = set()
-    if unknown := _unknown_entries(variants, exclusions):
-        return unknown
+    if wrong := _wrong_conditions(variants, exclusions):
+        return wrong
     has_formulas = any(map(holes.has_formula, variants))
     for probe in _probes(variants):
         tree = probe
         try:
             tree = formulas.resolved(probe) if has_formulas else probe
             if formulas.exclusion_in(tree, exclusions) is None:
-                problems += _unrepresentable(TrialSpec.model_validate(plain(tree)), tree, checked)
+                problems += unrepresentable(TrialSpec.model_validate(plain(tree)), tree, checked)
         except Refused as refused:
             problems.append(refused.problem)
         except ValidationError as error:
@@ -233,13 +231,26 @@ def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Node]) -> lis
     return problems
 
 
-def _unknown_entries(variants: Sequence[Node], exclusions: Sequence[Node]) -> list[Problem]:
-    """A problem for each condition with an entry that no setting has."""
-    unseen = [(location, node) for node in exclusions for location in node.value.entries]
-    for probe in _probes(variants) if unseen else ():
-        unseen = [(location, node) for location, node in unseen if entry_at(probe, location) is None]
-    message = "no setting has {}; a condition names what the space writes"
-    return [Problem(node.path, message.format(formulas.path_of(location)), node.where) for location, node in unseen]
+def _wrong_conditions(variants: Sequence[Node], exclusions: Sequence[Node]) -> list[Problem]:
+    """A problem for each condition with an entry that no setting has, a word for an entry, or no entry at all."""
+    unseen = {location for node in exclusions for location in node.value.entries}
+    written: dict[str, str] = {}  # the path of an entry, by its last part
+    for probe in _probes(variants) if exclusions else ():
+        unseen = {location for location in unseen if entry_at(probe, location) is None}
+        written |= {path.split(".")[-1]: f"trial.{path}" for path, _ in leaf_values(plain(probe))}
+
+    def mistake(condition: formulas.Formula) -> str | None:
+        for location in filter(unseen.__contains__, condition.entries):
+            near = written.get(nearest_name(location[-1], written, cutoff=0.75) or "")
+            hint = did_you_mean(near) or "; a condition names what the space writes"
+            return f"no setting has {formulas.path_of(location)}{hint}"
+        for word in (word for word, left in condition.words if left or word in written):
+            path = written.get(nearest_name(word, written) or "", "from the top, such as trial.model.width")
+            return f"'{word}' is a word; an entry is written {path}"
+        none = "names no entry, such as trial.model.width, so that it holds for all settings or for none"
+        return None if condition.entries else none
+
+    return [Problem(node.path, message, node.where) for node in exclusions if (message := mistake(node.value))]
 
 
 def _probes(variants: Sequence[Node]) -> Iterator[Node]:
@@ -316,50 +327,3 @@ def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> Itera
         large = f"is missing: write 'mode: max' if {shown(search.metric[0])} is to become large, 'mode: min' if small"
         message = large if len(search.metric) == 1 else "is missing: write a direction, min or max, for each metric"
         yield Problem("search.mode", message, at.where)
-
-
-_MAX_INTEGER = int(np.iinfo(np.int32).max)
-_MAX_FLOAT, _MIN_FLOAT = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
-
-
-def _unrepresentable(trial: TrialSpec, tree: Node, checked: set[tuple[Any, ...]]) -> Iterator[Problem]:
-    """The values written in `tree` that the float32 and int32 of a compiled program cannot hold.
-
-    `Traced` values are inputs of the program. In float32 a learning rate of 1e-50 is 0, which trains nothing, and in
-    int32 3e9 steps of warm-up are no number at all. `trial.steps` is no input, but the program counts steps in int32.
-
-    Args:
-        trial: The trial of the tree.
-        tree: A tree without holes.
-        checked: Values that earlier calls have checked, and that are skipped; the values of this tree are added.
-    """
-    records = type(trial.task), type(trial.model), type(trial.objective), type(trial.optimizer)
-    leaves = [(tuple(key.name for key in path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(trial)]
-    for location, leaf in [(("steps",), trial.steps), *leaves]:
-        # The value as written: a baseline may replace it, but another baseline of the space uses it.
-        at = entry_at(tree, location)
-        if at is None or not isinstance(at.value, int | float) or (records, location, at.value) in checked:
-            continue
-        checked.add((records, location, at.value))
-        if message := _mistake(trial, location, type(leaf)(at.value)):
-            yield Problem(at.path, message, at.where)
-
-
-def _mistake(trial: TrialSpec, location: tuple[str, ...], value: int | float) -> str | None:
-    if isinstance(value, int):
-        return f"must be at most {_MAX_INTEGER:,}, got {shown(value)}" if value > _MAX_INTEGER else None
-    if math.isinf(value):
-        return None
-    if abs(value) > _MAX_FLOAT:
-        return f"must be at most {_MAX_FLOAT:.3g} in single precision, got {shown(value)}"
-    # Processors may round numbers below the smallest normal number to 0.
-    if 0 < abs(value) < _MIN_FLOAT:
-        return f"is 0 in single precision, got {shown(value)}; the smallest number above 0 is {_MIN_FLOAT:.3g}"
-    rounded = float(np.float32(value))
-    data = trial.model_dump()
-    functools.reduce(dict.__getitem__, location[:-1], data)[location[-1]] = rounded
-    try:
-        TrialSpec.model_validate(data)
-    except ValidationError:
-        return f"is {rounded:g} in single precision, which is out of bounds, got {shown(value)}"
-    return None

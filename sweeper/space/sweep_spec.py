@@ -7,21 +7,24 @@ value names its place in the author's file.
 
 import functools
 import itertools
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
 from pydantic import ValidationError
 
 from sweeper.messages import counted, inflected
 from sweeper.panels.kinds import Panel
 from sweeper.space import formulas, holes, validation_messages
-from sweeper.space.problems import Problem, Refused, SearchSpaceError
+from sweeper.space.problems import Problem, Refused, SearchSpaceError, shown
 from sweeper.space.resources import ACCELERATOR_LANES, Resources
 from sweeper.space.search import Search
-from sweeper.space.yaml_tree import Node, plain
+from sweeper.space.yaml_tree import Node, entry_at, plain
 from sweeper.trial.record import Spec
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
@@ -37,6 +40,7 @@ class Expansion:
     trial_ids: tuple[str, ...]
     settings: int  # before equal ones were merged and others left out
     left_out: Mapping[str, int] = field(default_factory=dict)  # settings, by the first condition that leaves them out
+    examples: Sequence[TrialSpec] = ()  # the first trial of each setting that was drawn
 
     @property
     def merged(self) -> int:
@@ -98,33 +102,45 @@ class SweepSpec:
             ValueError: the search adapts, so that its settings are not known before it runs.
         """
         expansion = self._expansion(self.search.settings(self.variants))
-        if not expansion.trials:
-            message = f"leaves out every setting, all {expansion.settings:,}"
-            raise SearchSpaceError(str(self.path), [Problem("exclude", message, self.document.value["exclude"].where)])
+        self.refuse_empty(expansion.settings, expansion.trials)
         return expansion
+
+    def refuse_empty(self, settings: int, trials: Collection[Any]) -> None:
+        """Refuse a space that has these settings and no trials, because all of them are left out."""
+        if not trials:
+            message = f"leaves out every setting, all {settings:,}"
+            raise SearchSpaceError(str(self.path), [Problem("exclude", message, self.document.value["exclude"].where)])
 
     def trials_of(self, setting: Mapping[str, Any]) -> Expansion:
         """The trials of one setting: one for each of its training seeds and each entry of the axes taken in full.
 
         Args:
             setting: What `Study.ask` gives: for every hole that is drawn a value, of which real numbers are rounded to
-                six digits, or the index of an option.
+                six digits or to a step, or the index of an option.
 
         Raises:
             SearchSpaceError: values that are legal one by one exclude each other.
         """
-        return self._expansion(holes.grid(holes.filled(self.variants[setting.get("variants", 0)], setting)))
+        return self._expansion([holes.grid(holes.filled(self.variants[setting.get("variants", 0)], setting))])
 
     @functools.cached_property
     def _has_formulas(self) -> bool:
         return any(map(holes.has_formula, self.variants))
 
-    def _expansion(self, trees: Iterable[Node]) -> Expansion:
+    @functools.cached_property
+    def _has_unprobed(self) -> bool:
+        """Whether a setting may have values that no probe holds, nor two probes enclose."""
+        drawn = (hole.value.kind for variant in self.variants for hole in holes.holes_in(variant))
+        return self._has_formulas or any(kind in ("normal", "log_normal") for kind in drawn)
+
+    def _expansion(self, drawn: Iterable[Iterable[Node]]) -> Expansion:
         settings, trials, problems = 0, {}, []
+        examples: dict[int, TrialSpec] = {}
         left_out: Counter[str] = Counter()
         records: dict[tuple[str, str], Spec] = {}
+        checked: set[tuple[Any, ...]] = set()
         try:
-            for unresolved in trees:
+            for number, unresolved in ((number, tree) for number, trees in enumerate(drawn) for tree in trees):
                 settings += 1
                 tree = formulas.resolved(unresolved) if self._has_formulas else unresolved
                 if self.exclusions and (condition := formulas.exclusion_in(tree, self.exclusions)):
@@ -132,17 +148,19 @@ class SweepSpec:
                     continue
                 try:
                     trial = _validated(tree, records)
+                    problems += unrepresentable(trial, tree, checked, _UNPROBED) if self._has_unprobed else ()
                 except ValidationError as error:
                     problems += validation_messages.problems_of(error, tree, TrialSpec)
-                    if len(problems) > MAX_FAILURES:
-                        break
                 else:
                     trials.setdefault(trial_id(trial), trial)
+                    examples.setdefault(number, trial)
+                if len(problems) > MAX_FAILURES:
+                    break
         except Refused as refused:
             problems.append(refused.problem)
         if problems:
             raise SearchSpaceError(str(self.path), problems)
-        return Expansion(tuple(trials.values()), tuple(trials), settings, left_out)
+        return Expansion(tuple(trials.values()), tuple(trials), settings, left_out, tuple(examples.values()))
 
 
 def _validated(tree: Node, records: dict[tuple[str, str], Spec]) -> TrialSpec:
@@ -157,6 +175,61 @@ def _validated(tree: Node, records: dict[tuple[str, str], Spec]) -> TrialSpec:
     trial = TrialSpec.model_validate(data | known)
     records |= {(part, text): getattr(trial, part) for part, text in keys}
     return trial
+
+
+_UNPROBED = ("normal[0]", ".formula")
+"""Ends of the paths of values that no probe holds."""
+
+_MAX_INTEGER = int(np.iinfo(np.int32).max)
+_MAX_FLOAT, _MIN_FLOAT = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
+
+
+def unrepresentable(
+    trial: TrialSpec, tree: Node, checked: set[tuple[Any, ...]], ends: tuple[str, ...] = ("",)
+) -> Iterator[Problem]:
+    """The values written in `tree` that the float32 and int32 of a compiled program cannot hold.
+
+    `Traced` values are inputs of the program. In float32 a learning rate of 1e-50 is 0, which trains nothing, and in
+    int32 3e9 steps of warm-up are no number at all. `trial.steps` is no input, but the program counts steps in int32.
+
+    Args:
+        trial: The trial of the tree.
+        tree: A tree without holes.
+        checked: Values that earlier calls have checked, and that are skipped; the values of this tree are added.
+        ends: How the paths of the values end that are checked.
+    """
+    records = type(trial.task), type(trial.model), type(trial.objective), type(trial.optimizer)
+    leaves = [(tuple(key.name for key in path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(trial)]
+    for location, leaf in [(("steps",), trial.steps), *leaves]:
+        # The value as written: a baseline may replace it, but another baseline of the space uses it.
+        at = entry_at(tree, location)
+        if at is None or not isinstance(at.value, int | float) or not at.path.endswith(ends):
+            continue
+        if (records, location, at.value) in checked:
+            continue
+        checked.add((records, location, at.value))
+        if message := _mistake(trial, location, type(leaf)(at.value)):
+            yield Problem(at.path, message, at.where)
+
+
+def _mistake(trial: TrialSpec, location: tuple[str, ...], value: int | float) -> str | None:
+    if isinstance(value, int):
+        return f"must be at most {_MAX_INTEGER:,}, got {shown(value)}" if value > _MAX_INTEGER else None
+    if math.isinf(value):
+        return None
+    if abs(value) > _MAX_FLOAT:
+        return f"must be at most {_MAX_FLOAT:.3g} in single precision, got {shown(value)}"
+    # Processors may round numbers below the smallest normal number to 0.
+    if 0 < abs(value) < _MIN_FLOAT:
+        return f"is 0 in single precision, got {shown(value)}; the smallest number above 0 is {_MIN_FLOAT:.3g}"
+    rounded = float(np.float32(value))
+    data = trial.model_dump()
+    functools.reduce(dict.__getitem__, location[:-1], data)[location[-1]] = rounded
+    try:
+        TrialSpec.model_validate(data)
+    except ValidationError:
+        return f"is {rounded:g} in single precision, which is out of bounds, got {shown(value)}"
+    return None
 
 
 def remarks(trials: Collection[TrialSpec], search: Search) -> list[str]:

@@ -69,13 +69,15 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 meant |= {location, *[location[:depth] for depth in range(len(location))]}
             continue
         match detail["type"]:
+            case "default_factory_not_called":
+                pass  # another value of the record is refused
             case "missing":
                 missing.append((location, Problem(joined(at.path, location[-1]), "is missing", at.where)))
             case "extra_forbidden":
                 record = _record_at(annotation, node, location[:-1])
                 names, key = list(record.model_fields) if record else [], location[-1]
                 nearest = nearest_name(key, names, cutoff=0.75) or _elsewhere(key, node)
-                nearest = nearest or nearest_name(key, [*names, *RESERVED])
+                nearest = nearest or nearest_name(key, [*names, *(RESERVED if annotation is TrialSpec else ())])
                 known = f" (known: {', '.join(names)})" if record else ""
                 if len(location) == 1 and annotation is not TrialSpec and not nearest:
                     known += "; a key that only holds an anchor begins with x-"
@@ -100,7 +102,9 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 expected.setdefault(at.path, (at, []))[1].append(_EXPECTED[kind])
             case kind if kind in _BOUND:
                 words, key = _BOUND[kind]
-                problems.append(Problem(at.path, f"must be {words} {context[key]:.10g}, got {shown(value)}", at.where))
+                drawn = "; {log_normal: […]} draws numbers above 0" if at.path.endswith(".normal[0]") else ""
+                message = f"must be {words} {context[key]:.10g}, got {shown(value)}{drawn}"
+                problems.append(Problem(at.path, message, at.where))
             case "string_pattern_mismatch":
                 problems.append(Problem(at.path, _no_file_name(value, context["pattern"]), at.where))
             case "finite_number":
@@ -116,6 +120,7 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 at = descendant(at, (key,))
                 known = re.findall(r"'([^']*)'", context["expected_tags"])
                 hint = did_you_mean(other_languages.name_instead(at.value, known) or nearest_name(at.value, known))
+                hint = other_languages.method_instead(at.value) or hint if at.path == "search.method" else hint
                 names = _either([f"'{name}'" for name in known])
                 message = f"expected {names}, got {shown(at.value)}{hint}"
                 problems.append(Problem(at.path, message, at.where))
@@ -179,6 +184,8 @@ def _advice(at: Node, expected: str, annotation: Any) -> str:
         return other_languages.conditions(at)
     if isinstance(at.value, list) and annotation is TrialSpec and expected != "a mapping":
         return "; to try several values write {choice: [...]}"
+    if isinstance(at.value, float) and expected == "an integer" and at.path.endswith(".formula"):
+        return "; write round(…)"
     if isinstance(at.value, str) and "number" in expected and re.fullmatch(SCALARS["float"], at.value):
         return "; write it without quotes"
     if isinstance(at.value, str) and annotation is TrialSpec and _SEVERAL.fullmatch(at.value):

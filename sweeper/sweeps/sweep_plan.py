@@ -27,7 +27,7 @@ EXAMPLES = 5
 """Settings of a search that a dry run shows."""
 
 NAMING = 1000
-"""Trials that decide by which entries these settings differ."""
+"""Settings that decide by which entries these differ."""
 
 
 class Changes(NamedTuple):
@@ -115,15 +115,16 @@ class SweepPlan:
 
     @property
     def left_out(self) -> list[str]:
-        """A line for each condition of the space, with the number of settings that it leaves out."""
+        """A line for each condition of the space, with the number of settings that it leaves out, which may be 0."""
         of = f" of {counted(self.source.settings, 'setting')} left out: "
-        return [f"  {count:,}{of}{condition}" for condition, count in self.source.left_out.items()]
+        conditions = dict.fromkeys(node.value.text for node in self.spec.exclusions)
+        return [f"  {self.source.left_out[condition]:,}{of}{condition}" for condition in conditions]
 
     def examples(self) -> list[str]:
         """Lines with the first settings that a search has drawn; none for a search that takes all settings."""
         if not self.spec.search.DRAWS:
             return []
-        trials = list(itertools.islice(self.trials.values(), NAMING))
+        trials = self.source.examples[:NAMING]
         names = {path: name for path, name in varying(trials).items() if path != "seed"}
         labels = dict.fromkeys(label(Pack((trial,)), names) for trial in trials)
         return [f"  for example {each}" for each in itertools.islice(labels, EXAMPLES)]

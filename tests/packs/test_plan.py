@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sweeper.packs import plan
 from sweeper.packs.work_sources import AdaptiveWork
 from sweeper.space import optuna_search, search_space
+from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 from tests.trials import coloring_trial
@@ -137,6 +138,12 @@ def test_an_optuna_search_does_not_depend_on_workers_order_or_interruptions(spec
         assert results.losses == alone.losses
 
 
+def test_an_optuna_search_of_which_every_setting_is_left_out_is_refused(spec):
+    spec = search_space.read(spec.path, ["exclude=[trial.objective.q >= 1]"])
+    with pytest.raises(SearchSpaceError, match="exclude: leaves out every setting, all 40"):
+        study(spec, Results())
+
+
 def test_an_optuna_search_learns(spec):
     results = Results()
     search = study(spec, results)
@@ -153,7 +160,6 @@ def test_an_optuna_search_learns(spec):
         "{trials: [6, 3], sampler: {n_startup_trials: 3, multivariate: true, group: true}}",
     ],
 )
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_every_sampler_proposes_the_same_settings_at_every_start_and_knows_what_is_left_out(spec, search, monkeypatch):
     left_out: list[int] = []
     told = optuna_search.OptunaStudy.leave_out

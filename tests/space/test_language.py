@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, get_args
 
@@ -134,8 +135,31 @@ def test_what_other_tools_write_is_refused_with_the_words_of_this_language(there
         (["zip={steps: [1, 2]}"], "values that change together are variants"),
         (["variants={a: {steps: 5}, b: {steps: 6}}"], "variants have no names: write [{steps: 5}, {steps: 6}]"),
         (["parameters={steps: {values: [1, 2]}}"], "parameters stand in place: under trial"),
-        (["method=bayes"], "belongs under search: {method: optuna}"),
-        (["early_terminate={type: hyperband}"], "belongs under search: {early_stopping: {grace_steps: …}}"),
+        (["method=bayes"], "unknown key 'method': is written search: {method: optuna}"),
+        (["method=nsga2"], "is written search: {method: optuna, sampler: {name: nsga2}}"),
+        (["early_terminate={type: hyperband}"], "is written search: {early_stopping: {grace_steps: …}}"),
+        (["n_trials=20"], "is written search: {trials: 20}"),
+        (["trials=20"], "is written search: {trials: 20}"),
+        (["mode=maximize"], "is written search: {mode: max}"),
+        (["search={method: random, samples: 20}"], "search.samples: unknown key 'samples': is written search: {trials"),
+        (["search={method: random, num_samples: 20}"], "is written search: {trials: 20}"),
+        (["search={method: optuna, trials: 20, goal: minimize}"], "is written search: {mode: min}"),
+        (["search={method: optuna, trials: 20, directions: [minimize, maximize]}"], "search: {mode: [min, max]}"),
+        (["search={method: optuna, trials: 20, pruner: MedianPruner}"],
+         "is written search: {early_stopping: {name: median, every: …}}"),
+        (["search={method: optuna, trials: 20, gaol: minimize}"], "unknown key 'gaol' (known: method"),
+        (["search={method: asha}"], "write search: {method: random, early_stopping: {grace_steps: …}}"),
+        (["search={method: TPESampler}"], "write search: {method: optuna, sampler: {name: tpe}}"),
+        (["search={method: qmc}"], "write search: {method: optuna, sampler: {name: qmc}}"),
+        (["exclude={trial.model.width: [8, 12]}"], "write trial.model.width in [8, 12]"),
+        (["trial.model.width={formula: {choice: [8]}}"], "expected a formula, got a mapping"),
+        (["trial.model.width='${.heads}'"], "here this is written {formula: trial.model.heads}"),
+        (["trial.model.width='${..heads}'"], "here this is written {formula: 4 * trial.model.width}"),
+        (["trial.model.width={linspace: {start: 8, stop: 64, num: 8}}"], "write {linspace: [8, 64, 8]}"),
+        (["trial.optimizer.eps={logspace: {start: 0.1, stop: 100, num: 4}}"], "write {logspace: [0.1, 100, 4]}"),
+        (["trial.optimizer.beta1={normal: {mu: 0.5, sigma: 0.1}}"], "write {normal: [0.5, 0.1]}"),
+        (["trial.model.width={each: {int: [8, 64]}}"], "a range that is taken in full needs a step"),
+        (["trial.model.width={each: {int: [8, 200000], step: 1}}"], "has at most 50,000 values"),
         (["exclude=[{trial.model.width: 8, model: {heads: 3}}]"],
          "write trial.model.width == 8 and trial.model.heads == 3"),
         (["exclude='trial.steps > 3'"], "expected a list, got 'trial.steps > 3'; write ['trial.steps > 3']"),
@@ -147,6 +171,9 @@ def test_what_other_tools_write_is_refused_with_the_words_of_this_language(there
         (["trial.optimizer.beta1={logspace: [-4, -1, 4]}"], "ends are the values themselves, not exponents"),
         (["trial.steps={int: [1, 9], step: 0.5}"], "trial.steps.step: expected an integer above 0, got 0.5"),
         (["trial.steps={int: [1, 9], step: 20}"], "20 is longer than the range"),
+        (["trial.optimizer.beta1={uniform: [0.1, 0.5], step: 1e-30}", "search={method: optuna, trials: 3}"],
+         "trial.optimizer.beta1.step: 1e-30 is so short"),
+        (["trial.optimizer.beta1={uniform: [0.1, 0.5], step: 1e-16}", RANDOM], "1e-16 is so short"),
         (["trial.steps={int: [1, 9], step: 2, log: true}"], "a step or a logarithmic scale; for both write logspace"),
         (["trial.steps={int: [0, 9], log: true}"], "trial.steps.int[0]: must be above 0 on a logarithmic scale"),
         (["trial.steps={int: [{formula: trial.model.width}, 9]}"], "a formula is no end"),
@@ -170,6 +197,49 @@ def test_each_mistake_has_one_message_with_the_right_words(overrides, words):
     assert message.isprintable() or "is missing" in message
 
 
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        ("{range: {start: 8, stop: 64, step: 8}}", "{int: [8, 56], step: 8}"),
+        ("{distribution: constant, value: 8}", "8"),
+        ("{geomspace: [8, 64, 4]}", "{logspace: [8, 64, 4]}"),
+        ("{type: int, minval: 8, maxval: 64, count: 4}", "{linspace: [8, 64, 4]}"),
+        ("'shuffle(range(8, 64))'", "{int: [8, 63], step: 1}"),
+        ("'int(interval(8, 64))'", "{int: [8, 64]}"),
+        ("'tag(log, int(interval(8, 64)))'", "{int: [8, 64], log: true}"),
+        ("'tune.lograndint(8, 64)'", "{int: [8, 63], log: true}"),
+        ("'tune.lograndint(lower=8, upper=64)'", "{int: [8, 63], log: true}"),
+        ("'tune.qrandint(8, 64, 8)'", "{int: [8, 64], step: 8}"),
+        ("'tune.qrandint(8, 64, 1)'", "{int: [8, 63], step: 1}"),
+        ("'trial.suggest_int(\"w\", 8, 64)'", "{int: [8, 64]}"),
+        ("'trial.suggest_int(\"w\", 8, 64, step=8)'", "{int: [8, 64], step: 8}"),
+        ("'trial.suggest_float(\"w\", 1e-4, 1e-1, log=True)'", "{log_uniform: [0.0001, 0.1]}"),
+        ("'IntDistribution(low=8, high=64, log=True)'", "{int: [8, 64], log: true}"),
+        ("'optuna.distributions.CategoricalDistribution(choices=[8, 16])'", "{choice: [8, 16]}"),
+        ("'hp.choice(\"w\", [8, 16])'", "{choice: [8, 16]}"),
+        ("'hp.quniform(\"w\", 8, 64, 8)'", "{uniform: [8, 64], step: 8}"),
+        ("'[8:64:8]'", None),
+        ("'range[8:64:8]'", "{int: [8, 56], step: 8}"),
+        ("'np.linspace(8, 64, num=8)'", "{linspace: [8, 64, 8]}"),
+        ("'hp.choice(\"w\", [8, [16]'", None),
+    ],
+)
+def test_an_integer_of_another_tool_is_told_in_words_that_mean_the_same(there, here):
+    message = refusal(f"trial.model.width={there}")
+    assert message.endswith(f"here this is written {here}") if here else "written" not in message
+
+
+def test_a_range_with_a_step_may_be_taken_in_full():
+    in_full = space("trial.model.width={each: {int: [8, 64], step: 8}}", "search={method: random, trials: 3}")
+    assert in_full.expand().summary == "24 settings, 16 equal to others, 8 trials"
+
+
+def test_dotted_keys_have_one_message_in_words_of_this_language():
+    message = refusal("trial={optimizer.learning_rate: 0.1}")
+    assert "a key has no dots: write optimizer: {learning_rate: 0.1}" in message
+    assert "default factory" not in message
+
+
 def test_samplers_that_need_further_packages_name_them(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     for name, package in (("gp", "torch"), ("cma_es", "cmaes")):
@@ -178,7 +248,6 @@ def test_samplers_that_need_further_packages_name_them(monkeypatch):
 
 
 @pytest.mark.parametrize("record", [*get_args(get_args(AnySampler)[0]), *get_args(get_args(AnyEarlyStopping)[0])])
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_every_sampler_and_pruner_takes_the_fields_of_its_record(record, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
     name = record.model_fields["name"].annotation.__args__[0]
@@ -219,6 +288,8 @@ def test_asha_stops_all_but_the_best_share_at_each_rung():
 @pytest.mark.parametrize(
     ("formula", "value"),
     [
+        ("0.7 % 0.1 + 0.3 // 0.1 + floor(0.3 / 0.1) + ceil(0.1 * 3 / 0.1)", 9),  # by the digits, not by the bits
+        ("16 // 0.5 + 7 // 2.5", 34),
         ("4 * trial.model.width", 32),
         ("trial.model.width / 2", 4),  # of integers that divide each other an integer
         ("2 + 3 * 4 ** 2 // 5 % 7 - -1", 2 + 3 * 4**2 // 5 % 7 - -1),
@@ -256,7 +327,8 @@ def test_a_formula_may_need_another_and_real_values_have_twelve_digits():
         ("trial.model * 2", "trial.model is a mapping, no single value"),
         ("width * 2", "'width' is a word, not a number; an entry is written from the top, such as trial.model.width"),
         ("model.width * 2", "'model.width' is no path; an entry is written from the top"),
-        ("trial.model.width / 3", "trial.steps.formula: expected an integer, got 2.66666666667"),
+        ("trial.model.width / 3", "trial.steps.formula: expected an integer, got 2.66666666667; write round(…)"),
+        ("trial.model.width * 1.5", "trial.steps.formula: expected an integer, got 12.0; write round(…)"),
         ("1 / 0", "divides by 0"),
         ("9 ** 9 ** 9", "too large"),
         ("1.5 ** 1e9", "too large"),
@@ -280,7 +352,9 @@ def test_a_formula_without_value_says_why_and_where(formula, words):
 
 def test_the_longest_formula_has_a_value():
     (trial,) = (
-        space(f"trial.steps={{formula: {'1+' * 99}1}}", f"exclude=[{' or '.join(['1 > 2'] * 50)}]").expand().trials
+        space(f"trial.steps={{formula: {'1+' * 99}1}}", f"exclude=[{' or '.join(['trial.steps > 999'] * 50)}]")
+        .expand()
+        .trials
     )
     assert trial.steps == 100
 
@@ -325,7 +399,10 @@ def test_formulas_have_the_precedence_and_the_values_of_python(text, a, b):
     trial = Node({"a": Node(a, "trial.a", 1), "b": Node(b, "trial.b", 1)}, "trial", 1)
     python = text.replace("trial.", "")
     try:
-        expected = eval(python, {"max": max}, {"a": a, "b": b})
+        # Fractions divide with rest in decimals, as formulas do.
+        expected = eval(
+            re.sub(r"0\.5", "half", python), {"max": max}, {"a": a, "b": Fraction(repr(b)), "half": Fraction(1, 2)}
+        )
     except (ZeroDivisionError, OverflowError):
         expected = None
     try:
@@ -475,6 +552,26 @@ def test_a_thousand_draws_have_their_distributions_and_are_independent(seed):
         assert correlation.pvalue > 1e-4, (one, other)
 
 
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [
+        ("{log_normal: [0, 60]}", "log_normal[0]: must be at most 3.4e+38 in single precision, got"),
+        ("{log_normal: [-60, 30]}", "log_normal[0]: is 0 in single precision, got"),
+        ("{formula: 10 ** -(trial.steps + trial.batch_size)}", "formula: is 0 in single precision, got"),
+        ("{normal: [1, 1]}", "normal[0]: must be above 0, got"),
+        ("{normal: [1, 1]}", "; {log_normal: […]} draws numbers above 0"),
+    ],
+)
+def test_every_draw_and_every_result_of_a_formula_fits_its_field(rate, words):
+    sums = ["trial.steps={choice: [10, 25]}", "trial.batch_size={choice: [10, 25]}"]
+    spec = space("search={method: random, trials: 50}", *sums, f"trial.optimizer.learning_rate={rate}")
+    with pytest.raises(SearchSpaceError) as caught:
+        spec.expand()
+    assert words in str(caught.value)
+    assert len({problem.path for problem in caught.value.problems}) == 1
+    assert len(caught.value.problems) <= 2, "one line for each kind of mistake, not for each draw"
+
+
 def test_draws_stay_when_a_hole_a_step_or_a_condition_joins_and_a_longer_search_extends_a_shorter():
     rate = "trial.optimizer.learning_rate={log_normal: [-6, 0.5]}"
     size = "trial.batch_size={int: [1, 100], log: true}"
@@ -487,6 +584,26 @@ def test_draws_stay_when_a_hole_a_step_or_a_condition_joins_and_a_longer_search_
     fewer = space(*more.overrides, "exclude=[trial.batch_size > 50]").expand()
     assert list(fewer.trials) == [trial for trial in trials if trial.batch_size <= 50]
     assert fewer.left_out == {"trial.batch_size > 50": 80 - len(fewer.trials)}
+
+
+@pytest.mark.parametrize("method", ["grid", "random", "optuna"])
+@pytest.mark.parametrize(
+    ("ends", "step", "values"),
+    [
+        ([0.1234567, 0.1234569], 1e-7, {0.1234567, 0.1234568, 0.1234569}),
+        ([0.1234567, 0.5], 0.1, {0.1234567, 0.2234567, 0.3234567, 0.4234567}),
+        ([0.1, 0.4], 0.1, {0.1, 0.2, 0.3, 0.4}),
+    ],
+)
+def test_steps_are_the_decimal_sums_of_what_is_written(method, ends, step, values):
+    search = ["search.trials=20"] if method != "grid" else []
+    spec = space(f"trial.optimizer.beta1={{uniform: {ends}, step: {step}}}", f"search.method={method}", *search)
+    if method == "optuna":
+        study = spec.search.study(spec.variants)
+        trials = [trial for _ in range(20) for trial in spec.trials_of(study.ask()).trials]
+    else:
+        trials = list(spec.expand().trials)
+    assert {_value(trial, "optimizer.beta1") for trial in trials} == values
 
 
 def test_variants_with_own_numbers_of_draws_are_drawn_apart():
@@ -502,6 +619,58 @@ def test_variants_with_own_numbers_of_draws_are_drawn_apart():
     assert linear[0] == linear[1][:3]
     assert softmax[0] == softmax[1]
     assert not set(linear[1]) & set(softmax[1])
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [
+        ("trial.optimizer.learning_rate == 0.1 + 0.2", 1),
+        ("trial.optimizer.learning_rate in [0.1 + 0.2, 0.1 * 6]", 2),
+        ("trial.optimizer.learning_rate <= 0.1 * 3", 3),
+        ("trial.optimizer.learning_rate < 0.1 * 3", 2),
+        ("trial.optimizer.learning_rate % 0.1 == 0 and 0.1 * 6 >= trial.optimizer.learning_rate", 6),
+        ("trial.optimizer.learning_rate * 3 == trial.optimizer.eps", 1),
+    ],
+)
+def test_real_numbers_in_conditions_are_compared_by_their_digits(condition, count):
+    rates = ["trial.optimizer.learning_rate={linspace: [0.1, 0.7, 7]}", "trial.optimizer.eps=0.9"]
+    assert space(*rates, f"exclude=['{condition}']").expand().left_out == {condition: count}
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("steps == 200", "exclude[0]: 'steps' is a word; an entry is written trial.steps"),
+        ("widht == 8", "'widht' is a word; an entry is written trial.model.width"),
+        ("baseline == AE_R", "'baseline' is a word; an entry is written trial.baseline"),
+        ("trial.model.width == 8 and heads in [3]", "'heads' is a word; an entry is written trial.model.heads"),
+        ("trial.model.heads == width", "'width' is a word; an entry is written trial.model.width"),
+        ("AE_R == trial.baseline", "'AE_R' is a word; an entry is written from the top"),
+        ("1 > 2", "names no entry, such as trial.model.width"),
+        ("trial.model.haeds > 1", "no setting has trial.model.haeds; did you mean 'trial.model.heads'?"),
+    ],
+)
+def test_a_condition_that_could_never_matter_is_refused(condition, words):
+    assert words in refusal("trial.model.heads={choice: [1, 3]}", f"exclude=['{condition}']")
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("trial.model.name == deep_sets or trial.model.heads > 1", [1]),
+        ("trial.model.heads > 1 or trial.model.name == deep_sets", [1]),
+        ("trial.model.heads > 1 and trial.model.width == 8", [1, None]),
+        ("trial.model.width != 8 and trial.model.heads > 1", [1, 3, None]),
+        ("not trial.model.heads > 1", [3, None]),
+        ("not (trial.model.heads > 1 or trial.model.width == 9)", [3, None]),
+    ],
+)
+def test_a_comparison_with_an_entry_that_is_not_there_neither_holds_nor_fails(condition, kept):
+    models = (
+        "trial.model={choice: [{name: transformer, width: 8, heads: {choice: [1, 3]}}, {name: deep_sets, width: 8}]}"
+    )
+    trials = space(models, f"exclude=['{condition}']").expand().trials
+    assert [getattr(trial.model, "heads", None) for trial in trials] == kept
 
 
 def test_a_condition_on_an_entry_that_a_setting_does_not_have_leaves_the_setting_in():
