@@ -23,7 +23,7 @@ from jaxtyping import PyTree
 
 from sweeper.training import compilation, evaluation
 from sweeper.training.objective import drawn_pairs, next_state
-from sweeper.trial import plugins, vectorisation
+from sweeper.trial import jax_settings, plugins, vectorisation
 from sweeper.trial.contracts import (
     ROUNDING,
     Abilities,
@@ -58,7 +58,7 @@ def check_shapes(trials: Iterable[TrialSpec]) -> None:
     method that gives what its contract excludes, or raises, is a `ContractError`.
     """
     seen: set[tuple[str, ...]] = set()
-    with vectorisation.built_for("cpu"):  # to ask which platform this is would start JAX
+    with vectorisation.built_for("cpu"), jax_settings.one_thread():  # to ask for the platform would start JAX
         for trial in trials:
             task, objective = trial.task, trial.objective
             if (networks := (task.name, trial.model.name)) not in seen:
@@ -301,7 +301,7 @@ def check_values(trials: Iterable[TrialSpec], rtol: float = 1e-3, atol: float = 
 def check_pairs(trial: TrialSpec, rtol: float, atol: float, platform: str = "cpu") -> None:
     """As `check_values`, of a task and a model, in the form of a program for a platform; a CPU runs it."""
     task, seen = trial.task, trial.for_programs()
-    with vectorisation.built_for(platform), jax.default_device(compilation.one_thread()):
+    with vectorisation.built_for(platform), jax_settings.one_thread():
         with attributed(task, "outcomes"):
             program = compilation.traced(_few_pairs, seen).lower()
         options: dict[str, Any] = {"xla_backend_optimization_level": 0}  # the program runs once
@@ -346,7 +346,7 @@ def check_objective(trial: TrialSpec) -> None:
     """As `check_values`, of an objective."""
     objective = trial.objective
     losses = jnp.stack([jnp.zeros(trial.batch_size), jnp.ones(trial.batch_size), jnp.arange(trial.batch_size) / 7.0])
-    with vectorisation.built_for("cpu"):
+    with vectorisation.built_for("cpu"), jax_settings.one_thread():
         found = jax.jit(jax.vmap(_objective, (None, 0)))(trial, losses)
     for gives, values in zip(("", " as its gradient"), map(np.asarray, found), strict=True):
         if not np.isfinite(values).all():
@@ -435,7 +435,7 @@ def _tracing_elsewhere(trials: Iterable[TrialSpec]) -> "subprocess.Popen[bytes]"
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=os.environ | own,
+        env=os.environ | own | jax_settings.ONE_THREAD,
     )
     assert process.stdin is not None
     with contextlib.suppress(OSError):  # it has ended

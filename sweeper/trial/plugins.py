@@ -235,7 +235,8 @@ def _imported_without_changes(kind: Kind, name: str, place: Place) -> object:
 
     before = jax_settings.changed()
     try:
-        plugin = _imported(kind, name, place)
+        with jax_settings.one_thread():  # it may compute constants
+            plugin = _imported(kind, name, place)
     finally:
         if (after := jax_settings.changed()) != before:
             listed = ", ".join(f"{setting} to {value!r}" for setting, value in after.items())
