@@ -167,6 +167,13 @@ def test_results_and_what_git_ignores_do_not_count(checkout):
     assert _changed(lambda: _written(checkout, {"data/results/a": "1"})) == {"coloring", "deep sets"}
 
 
+@pytest.mark.parametrize("file", ["checkpoints/last.ckpt", "drivers/nvidia/versions.json", "trials/a.json"])
+def test_folders_of_other_tools_are_no_store(checkout, file):
+    _replace(checkout / "tasks" / "coloring.py", "import functools\n", "import functools\nFOLDER = 'data'\n")
+    _written(checkout, {f"data/{file}": "1"})
+    assert _changed(lambda: _written(checkout, {"data/doors.json": "1"})) == {"coloring", "deep sets"}
+
+
 def test_a_project_apart_from_the_checkout_has_the_same_fingerprints(checkout, tmp_path, monkeypatch):
     project = tmp_path / "project"
     (project / "tasks").mkdir(parents=True)
