@@ -43,8 +43,9 @@ class Checkpoint(NamedTuple):
     def state(self, like: Any) -> Any | None:
         """The state as a pytree like `like`; None where structure, shapes or types differ."""
         expected, structure = jax.tree.flatten(like)
-        leaves = list(map(_named_type, self.leaves, expected)) if len(expected) == len(self.leaves) else []
-        if [(leaf.shape, leaf.dtype) for leaf in leaves] != [(leaf.shape, leaf.dtype) for leaf in expected]:
+        leaves = list(map(_named_type, self.leaves, expected))
+        fits = [(leaf.shape, leaf.dtype) for leaf in leaves] == [(leaf.shape, leaf.dtype) for leaf in expected]
+        if len(expected) != len(self.leaves) or not fits:
             return None
         return jax.tree.unflatten(structure, leaves)
 

@@ -91,8 +91,7 @@ def delete(store: Store, deletion: Deletion) -> int:
 
 def _is_another(files: DurableFiles, name: str, status: Status | None) -> bool:
     """Whether the trial in a file has another status by now: a start has run it again."""
-    now = status and rows_in(files, [name], ["status"])["status"].to_pylist()
-    return bool(now) and now != [status]
+    return status is not None and rows_in(files, [name], ["status"])["status"].to_pylist() not in ([], [status])
 
 
 def _chosen(store: Store, planned: Collection[str] | None, statuses: Collection[Status]) -> dict[str, Status]:

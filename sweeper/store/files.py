@@ -150,7 +150,7 @@ class DurableFiles(abc.ABC):
 
     @abc.abstractmethod
     def delete(self, relative: str, keep: Callable[[], bool] | None = None) -> None:
-        """Remove a file, if it is there, unless `keep` returns True; on a disk the answer and the removal are one step."""
+        """Remove a file, if it is there, unless `keep` returns True; on a disk that is one step."""
 
     @abc.abstractmethod
     def move(self, relative: str, target: str) -> None:

@@ -3,7 +3,7 @@
 import dataclasses
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from rich.console import Console

@@ -176,7 +176,7 @@ def plan_sweep(
         this = (spec.text, spec.overrides, origin.code)
         if not any((record.text, record.overrides, record.provenance.code) == this for record in earlier):
             # Slow, as both trace an evaluation: an earlier start has done it.
-            conformance.check_shapes(TrialNames(spec.variants).trials)
+            conformance.check_shapes(TrialNames(spec.variants).trials, spec.resources.networks)
             search_space.check_panels(spec)
         store.files.remove_leftovers()
         seen = store.files.listing("trials") if command is None else None

@@ -230,9 +230,14 @@ def test_a_plug_in_ends_no_process(project, statement):
 
 def test_an_error_whose_message_cannot_be_made_is_told_with_its_line(project):
     statement = "raise type('Mute', (Exception,), {'__str__': None})"
-    (project / "tasks" / "mine.py").write_text(f"{GOOD.format(name='mine')}\n    def loss(self, *pair):\n        {statement}\n")
+    (project / "tasks" / "mine.py").write_text(
+        f"{GOOD.format(name='mine')}\n    def loss(self, *pair):\n        {statement}\n"
+    )
     task = plugins.load("task", "mine")()
-    with pytest.raises(contracts.ContractError, match="Mute: its message cannot be made"), contracts.attributed(task, "loss"):
+    with (
+        pytest.raises(contracts.ContractError, match="Mute: its message cannot be made"),
+        contracts.attributed(task, "loss"),
+    ):
         task.loss(None, None, None)
 
 
