@@ -155,7 +155,7 @@ def test_what_a_plug_in_can_import_or_read_counts(checkout, line, file):
     "file",
     [
         "README.md", "notes.txt", "maze.yaml", "tasks/cycles.py", "docs/x.md", "tests/test_x.py", "geometry/angles.py",
-        "tasks/new.py",        "tasks/.hidden.json", "tasks/coloring.py~", "tasks/__pycache__/x.pyc",
+        "tasks/new.py", "tasks/.hidden.json", "tasks/coloring.py~", "tasks/__pycache__/x.pyc",
     ],
 )  # fmt: skip
 def test_what_no_plug_in_names_is_nothing_to_any(checkout, file):

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from sweeper.command_line import errors_told
-from sweeper.trial import plugins
+from sweeper.trial import contracts, plugins
 from sweeper.trial.plugins import PluginError
 
 GOOD = """
