@@ -53,12 +53,12 @@ INPUTS, SEEDS = 4, 3
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def check_shapes(trials: Iterable[TrialSpec], networks: bool = False) -> None:
+def check_shapes(trials: Iterable[TrialSpec], to_keep: bool = False) -> None:
     """Hold the task, the model and the objective of every trial against their contracts, by shapes.
 
     Each pair of a task and a model is traced once, with the sizes of its first trial, and so is each objective. A
     method that gives what its contract excludes, or raises, is a `ContractError`. So is a network that no store keeps,
-    if `networks` are to be kept.
+    if networks are `to_keep`.
     """
     seen: set[tuple[str, ...]] = set()
     with vectorisation.built_for("cpu"), jax_settings.one_thread():  # to ask for the platform would start JAX
@@ -67,7 +67,7 @@ def check_shapes(trials: Iterable[TrialSpec], networks: bool = False) -> None:
             if (networks := (task.name, trial.model.name)) not in seen:
                 _check_sizes(task)
                 _check_abilities(task)
-                jax.eval_shape(functools.partial(_trace_task, networks), trial)
+                jax.eval_shape(functools.partial(_trace_task, to_keep), trial)
                 evaluation.names(trial)
             if (objectives := ("objective", objective.name, task.name)) not in seen:
                 jax.eval_shape(_trace_objective, trial)
@@ -102,7 +102,7 @@ def _check_abilities(task: Task) -> None:
         raise broken(task, "abilities", f"{groups.count} as groups.count", "at least 1")
 
 
-def _trace_task(networks: bool, trial: TrialSpec) -> None:
+def _trace_task(to_keep: bool, trial: TrialSpec) -> None:
     """Every method of a task, its model and the network, while it is traced."""
     task, model, key = trial.task, trial.model, jax.random.key(0)
     with attributed(model, "build"):
@@ -115,11 +115,11 @@ def _trace_task(networks: bool, trial: TrialSpec) -> None:
     for weight in weights:
         if not jnp.issubdtype(jnp.result_type(weight), jnp.floating):
             raise broken(model, "build", f"a weight of type {jnp.result_type(weight)}", "floating")
-    if networks:
+    if to_keep:
         try:
             check_network(weights)
         except ValueError as error:
-            raise ContractError(f"{place(model, 'build')} gives {error}") from None
+            raise ContractError(f"{place(model, 'build')}: {error}") from None
     _trace_network(task, network)
 
     with attributed(task, "sample_inputs"):

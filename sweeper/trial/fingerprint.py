@@ -5,7 +5,8 @@ versions of `LIBRARIES`, the flags of XLA, and for its task, its model and its o
 
 - the file of the plug-in, or every file of its package, and the files beside it that are no Python;
 - what these name: a module that they import, and a file, a folder or a module of the project all words of whose name
-  stand in their texts. A folder counts with all of its files, and what these name counts as well;
+  (of a file of another plug-in with its ending) stand in their texts. A folder counts with all of its files, and what
+  these name counts as well;
 - the installed packages that all these import: by name and version if they come from an index, otherwise (installed
   from a folder, or found in PYTHONPATH) with all of their files.
 

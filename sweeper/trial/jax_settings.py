@@ -76,7 +76,7 @@ PINNED: dict[str, object] = {
 VARIABLES = ("LIBTPU_INIT_ARGS", "NVIDIA_TF32_OVERRIDE", "XLA_FLAGS")
 """Variables of the environment that decide numbers, and are read once in a process."""
 
-ONE_THREAD = dict.fromkeys(("PJRT_NPROC", "NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+ONE_THREAD = {"PJRT_NPROC": "1", "NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """The environment in which libraries compute with one thread; they read it when they are loaded."""
 
 _SET_THREADS = tuple(f"{prefix}openblas_set_num_threads{ending}" for prefix in ("", "scipy_") for ending in ("", "64_"))

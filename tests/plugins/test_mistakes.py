@@ -183,7 +183,7 @@ def test_models_and_objectives_are_held_against_their_contracts(project):
 
 def test_a_network_that_no_store_keeps_is_refused_at_planning_if_it_is_to_be_kept(project, monkeypatch):
     trial = _trial(project)
-    conformance.check_shapes([trial], networks=True)
+    conformance.check_shapes([trial], to_keep=True)
     build = type(trial.model).build
 
     def narrow(*arguments):
@@ -192,11 +192,13 @@ def test_a_network_that_no_store_keeps_is_refused_at_planning_if_it_is_to_be_kep
     with monkeypatch.context() as patch:
         patch.setattr(type(trial.model), "build", narrow)
         conformance.check_shapes([trial])
-        with pytest.raises(ContractError, match=r"build gives .* bfloat16 cannot be kept \(resources\.networks: false"):
-            conformance.check_shapes([trial], networks=True)
+        with pytest.raises(
+            ContractError, match=r"build: a network .* bfloat16 cannot be kept \(resources\.networks: false"
+        ):
+            conformance.check_shapes([trial], to_keep=True)
     monkeypatch.setattr(trial_file, "LARGEST_NETWORK", 100)
     with pytest.raises(ContractError, match="too large to be kept"):
-        conformance.check_shapes([trial], networks=True)
+        conformance.check_shapes([trial], to_keep=True)
 
 
 @pytest.mark.slow
