@@ -97,7 +97,7 @@ from tasks import coloring
 A = np.random.default_rng(0).normal(size=(2000, 300)).astype(np.float32)
 X = jax.random.normal(jax.random.key(0), (2000, 300))
 PARTS = np.concatenate([(A.T @ A).ravel(), np.ravel(X.T @ X), X.sum(0), (X * X).sum(0)])
-SCALES = (0.5 + np.mod(PARTS * 2.0**20, 1)).astype(np.float32)  # of last bits
+SCALES = (0.5 + np.mod(PARTS * 2.0**12, 1)).astype(np.float32)  # of last bits
 
 
 class Task(coloring.Task):

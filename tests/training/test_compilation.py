@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -75,6 +76,8 @@ from typing import Literal
 from tasks import coloring
 class Task(coloring.Task):
     name: Literal["computing"] = "computing"
+    def sample_seeds(self, key, count):
+        return super().sample_seeds(key, count) * np.mod(np.float64(constants[2]) * 2**12, 1).mean()
 """
 
 SUMS = """
@@ -95,21 +98,44 @@ jax.numpy.ones(300) + computing.constants[0]  # on jax's own device they may be 
 """
 
 
+BEFORE = """
+import jax
+jax.numpy.ones(3) + 1
+from sweeper.packs import conformance
+from sweeper.trial.contracts import ContractError
+from tests.trials import coloring_trial
+from tasks import computing
+try:
+    conformance.check_values([coloring_trial(task={"name": "computing", "vertices": 4})])
+except ContractError as error:
+    print(error)
+"""
+
+
+def _printed(project: Path, script: str, *arguments: str, **variables: str) -> str:
+    (project / "tasks").mkdir(exist_ok=True)
+    (project / "tasks" / "computing.py").write_text(TASK)
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        cwd=plugins.ROOT,
+        env=os.environ | variables | {plugins.PROJECT_VARIABLE: str(project)},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
 @pytest.mark.parametrize("scipy", ["before", "after"])
 def test_sums_do_not_depend_on_the_threads_of_the_process(tmp_path, scipy):
     """Those of XLA's kernels, of the LAPACK that XLA calls, and of what a plug-in computes while it is imported."""
-    (tmp_path / "tasks").mkdir()
-    (tmp_path / "tasks" / "computing.py").write_text(TASK)
+    one, several = (
+        _printed(tmp_path, SUMS, scipy, PJRT_NPROC=threads, OPENBLAS_NUM_THREADS=threads, XLA_FLAGS=flags)
+        for threads, flags in (("1", ""), ("4", "--xla_force_host_platform_device_count=2"))
+    )
+    assert one.split() == several.split()
 
-    def sums(threads: str, flags: str) -> list[str]:
-        own = {"PJRT_NPROC": threads, "OPENBLAS_NUM_THREADS": threads, "XLA_FLAGS": flags}
-        return subprocess.run(
-            [sys.executable, "-c", SUMS, scipy],
-            cwd=plugins.ROOT,
-            env=os.environ | own | {plugins.PROJECT_VARIABLE: str(tmp_path)},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.split()
 
-    assert sums("1", "") == sums("4", "--xla_force_host_platform_device_count=2")
+@pytest.mark.slow
+def test_a_plug_in_that_a_program_has_imported_with_several_threads_is_refused(tmp_path):
+    said = _printed(tmp_path, BEFORE, PJRT_NPROC="4", XLA_FLAGS="")
+    assert "sample_seeds gives another program" in said
