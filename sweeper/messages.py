@@ -83,6 +83,14 @@ def one_line(text: str, most: int = 400) -> str:
     return line if len(line) <= most else f"{line[: most // 2]} … {line[-most // 2 :]}"
 
 
+def message_of(error: BaseException) -> str:
+    """The message of an error; those of plug-ins may have none that can be made."""
+    try:
+        return str(error)
+    except Exception as second:
+        return f"its message cannot be made ({type(second).__name__})"
+
+
 def redacted(url: str) -> str:
     """The URL, or any text with URLs in it, without the keys that stand before an @ or in its parameters.
 

@@ -152,13 +152,13 @@ def _rows(answer: pa.Table) -> Iterable[tuple[Any, ...]]:
 
 def _print_csv(answer: pa.Table) -> None:
     answer = csv_table(answer)
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    rows, writer = _rows(answer), csv.writer(sys.stdout, lineterminator="\n")
     if not sys.stdout.isatty():
         writer.writerow(answer.column_names)
-        writer.writerows(_rows(answer))
+        writer.writerows(rows)
         return
     writer.writerow(map(printable, answer.column_names))
-    for row in _rows(answer):
+    for row in rows:
         writer.writerow(printable(value) if isinstance(value, str) else value for value in row)
 
 

@@ -8,10 +8,11 @@ and no others.
 """
 
 import concurrent.futures
+import contextlib
 import re
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,10 +39,24 @@ def frame(sql: str, results: str | Path | Store = "results") -> pd.DataFrame:
     """The answer to one SELECT over the views of a store, or of the store at a folder or URL, as a pandas frame.
 
     Raises:
-        QueryError: the query is not a single SELECT, or names a view or column that does not exist.
+        QueryError: the query is not a single SELECT, or names a view or column that does not exist, or the answer has
+            values that pandas cannot hold.
         StoreError: there is no store, or it cannot be read.
     """
-    return table(sql, results).to_pandas()
+    answer = table(sql, results)
+    with converted():
+        return answer.to_pandas()
+
+
+@contextlib.contextmanager
+def converted() -> Iterator[None]:
+    """Values that Python or pandas cannot hold, such as dates after the year 9999, are mistakes of the query."""
+    try:
+        yield
+    except (UserError, UnicodeError):
+        raise
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        raise QueryError(f"the answer cannot be shown ({error}): cast the column, such as x::text") from error
 
 
 def table(sql: str, results: str | Path | Store = "results", rows: int | None = None) -> pa.Table:

@@ -66,12 +66,13 @@ def _print_answer(question: list[str], results: str, form: str) -> None:
 
 def _answer_sql(sql: str, results: str, form: str) -> None:
     from sweeper.analysis.answer_formats import PRINTERS, SHOWN, print_table
-    from sweeper.analysis.sql import table
+    from sweeper.analysis.sql import converted, table
 
-    if form == "table":
-        print_table(table(sql, results, rows=SHOWN + 1), sql)
-    else:
-        PRINTERS[form](table(sql, results))
+    with converted():
+        if form == "table":
+            print_table(table(sql, results, rows=SHOWN + 1), sql)
+        else:
+            PRINTERS[form](table(sql, results))
 
 
 def _answer_ready(name: str, names: list[str], results: str, form: str) -> None:

@@ -29,10 +29,11 @@ from sweeper.interruption import Interruption, last_words
 from sweeper.launch import ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.compiling import FirstPacks, compiled_ahead
-from sweeper.launch.environment import variables, worker_environment
+from sweeper.launch.environment import worker_environment
 from sweeper.launch.failures import LaunchError, MachineError, TooLarge, reason
 from sweeper.messages import counted
 from sweeper.space.resources import Resources
+from sweeper.trial.jax_settings import variables
 from sweeper.trial.private_folder import private_folder
 
 CONNECT_SECONDS = 30  # after this time without an answer a cluster counts as refusing the driver

@@ -4,11 +4,9 @@
 """
 # ruff: noqa: E402
 
-import contextlib
 import gc
 import os
 import sys
-from collections.abc import Iterator, Mapping
 
 WORKER_VARIABLE = "SWEEPER_WORKER"  # the environment variable by which a worker process is known
 
@@ -41,15 +39,12 @@ from sweeper.trial import jax_settings
 def worker_environment(resources: Resources) -> dict[str, str]:
     """Environment of the worker processes.
 
-    One thread for any number of cores, as more threads are other numbers (`sweeper.training.compilation`); and XLA's
+    One thread for any number of cores, as more threads are other numbers (`jax_settings.one_thread`); and XLA's
     settings are those of this process. Preallocation lets the first pack take most of a GPU that several packs share.
     """
     environment = {
         **{name: value for name, value in jax_settings.environment.items() if value or name == "XLA_FLAGS"},
-        "PJRT_NPROC": "1",
-        "NPROC": "1",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
+        **jax_settings.ONE_THREAD,
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "RAY_CHDIR_TO_TRIAL_DIR": "0",
         WORKER_VARIABLE: "1",
@@ -58,17 +53,3 @@ def worker_environment(resources: Resources) -> dict[str, str]:
         # Workers without a GPU of their own still see the GPUs of the node.
         return environment | {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
     return environment | memory_share()
-
-
-@contextlib.contextmanager
-def variables(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables, for this process and for those that it starts meanwhile."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value

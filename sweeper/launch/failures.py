@@ -8,7 +8,7 @@ import datetime
 import traceback
 from typing import Any
 
-from sweeper.messages import one_line
+from sweeper.messages import message_of, one_line
 from sweeper.packs.plan import Work
 from sweeper.store.store import Store, StoreError, TrialResult
 from sweeper.trial import plugins
@@ -58,7 +58,7 @@ def commit_failed(store: Store, provenance: Provenance, work: Work, error: dict[
 
 def reason(error: BaseException) -> str:
     """One line about an exception, with the line of a plug-in or of this package where it was raised."""
-    text = one_line(str(error))
+    text = one_line(message_of(error))
     place = plugins.line_of_ours(traceback.extract_tb(error.__traceback__))
     explained = isinstance(error, StoreError | OtherCodeError | ContractError | PluginRaised)
     if place is None or explained or (isinstance(error, OSError) and not plugins.raised_by_plugin(error)):

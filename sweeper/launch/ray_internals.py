@@ -19,7 +19,7 @@ from typing import Any
 
 from ray.exceptions import RpcError
 
-from sweeper.launch.environment import variables
+from sweeper.trial.jax_settings import variables
 
 LOOK_OFTEN_SECONDS = 5.0  # for how long a node that starts is looked for often
 LOOK_SECONDS = 0.02  # between two such looks

@@ -43,9 +43,17 @@ class Checkpoint(NamedTuple):
     def state(self, like: Any) -> Any | None:
         """The state as a pytree like `like`; None where structure, shapes or types differ."""
         expected, structure = jax.tree.flatten(like)
-        if [(leaf.shape, leaf.dtype) for leaf in self.leaves] != [(leaf.shape, leaf.dtype) for leaf in expected]:
+        leaves = list(map(_named_type, self.leaves, expected))
+        fits = [(leaf.shape, leaf.dtype) for leaf in leaves] == [(leaf.shape, leaf.dtype) for leaf in expected]
+        if len(expected) != len(self.leaves) or not fits:
             return None
-        return jax.tree.unflatten(structure, self.leaves)
+        return jax.tree.unflatten(structure, leaves)
+
+
+def _named_type(leaf: np.ndarray, like: Any) -> np.ndarray:
+    """The leaf; of types that numpy itself does not know, such as bfloat16, a file has the bytes alone."""
+    nameless = leaf.dtype == np.dtype(("V", like.dtype.itemsize))
+    return leaf.view(like.dtype) if nameless else leaf
 
 
 def save(

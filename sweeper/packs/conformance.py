@@ -8,6 +8,7 @@ tests do both. A mistake is a `ContractError`, with the same message everywhere.
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -21,9 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from sweeper.store.trial_file import check_network
 from sweeper.training import compilation, evaluation
 from sweeper.training.objective import drawn_pairs, next_state
-from sweeper.trial import plugins, vectorisation
+from sweeper.trial import jax_settings, plugins, vectorisation
 from sweeper.trial.contracts import (
     ROUNDING,
     Abilities,
@@ -51,20 +53,21 @@ INPUTS, SEEDS = 4, 3
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def check_shapes(trials: Iterable[TrialSpec]) -> None:
+def check_shapes(trials: Iterable[TrialSpec], to_keep: bool = False) -> None:
     """Hold the task, the model and the objective of every trial against their contracts, by shapes.
 
     Each pair of a task and a model is traced once, with the sizes of its first trial, and so is each objective. A
-    method that gives what its contract excludes, or raises, is a `ContractError`.
+    method that gives what its contract excludes, or raises, is a `ContractError`. So is a network that no store keeps,
+    if networks are `to_keep`.
     """
     seen: set[tuple[str, ...]] = set()
-    with vectorisation.built_for("cpu"):  # to ask which platform this is would start JAX
+    with vectorisation.built_for("cpu"), jax_settings.one_thread():  # to ask for the platform would start JAX
         for trial in trials:
             task, objective = trial.task, trial.objective
             if (networks := (task.name, trial.model.name)) not in seen:
                 _check_sizes(task)
                 _check_abilities(task)
-                jax.eval_shape(_trace_task, trial)
+                jax.eval_shape(functools.partial(_trace_task, to_keep), trial)
                 evaluation.names(trial)
             if (objectives := ("objective", objective.name, task.name)) not in seen:
                 jax.eval_shape(_trace_objective, trial)
@@ -99,7 +102,7 @@ def _check_abilities(task: Task) -> None:
         raise broken(task, "abilities", f"{groups.count} as groups.count", "at least 1")
 
 
-def _trace_task(trial: TrialSpec) -> None:
+def _trace_task(to_keep: bool, trial: TrialSpec) -> None:
     """Every method of a task, its model and the network, while it is traced."""
     task, model, key = trial.task, trial.model, jax.random.key(0)
     with attributed(model, "build"):
@@ -112,6 +115,11 @@ def _trace_task(trial: TrialSpec) -> None:
     for weight in weights:
         if not jnp.issubdtype(jnp.result_type(weight), jnp.floating):
             raise broken(model, "build", f"a weight of type {jnp.result_type(weight)}", "floating")
+    if to_keep:
+        try:
+            check_network(weights)
+        except ValueError as error:
+            raise ContractError(f"{place(model, 'build')}: {error}") from None
     _trace_network(task, network)
 
     with attributed(task, "sample_inputs"):
@@ -301,7 +309,7 @@ def check_values(trials: Iterable[TrialSpec], rtol: float = 1e-3, atol: float = 
 def check_pairs(trial: TrialSpec, rtol: float, atol: float, platform: str = "cpu") -> None:
     """As `check_values`, of a task and a model, in the form of a program for a platform; a CPU runs it."""
     task, seen = trial.task, trial.for_programs()
-    with vectorisation.built_for(platform), jax.default_device(compilation.one_thread()):
+    with vectorisation.built_for(platform), jax_settings.one_thread():
         with attributed(task, "outcomes"):
             program = compilation.traced(_few_pairs, seen).lower()
         options: dict[str, Any] = {"xla_backend_optimization_level": 0}  # the program runs once
@@ -346,7 +354,7 @@ def check_objective(trial: TrialSpec) -> None:
     """As `check_values`, of an objective."""
     objective = trial.objective
     losses = jnp.stack([jnp.zeros(trial.batch_size), jnp.ones(trial.batch_size), jnp.arange(trial.batch_size) / 7.0])
-    with vectorisation.built_for("cpu"):
+    with vectorisation.built_for("cpu"), jax_settings.one_thread():
         found = jax.jit(jax.vmap(_objective, (None, 0)))(trial, losses)
     for gives, values in zip(("", " as its gradient"), map(np.asarray, found), strict=True):
         if not np.isfinite(values).all():
@@ -435,7 +443,7 @@ def _tracing_elsewhere(trials: Iterable[TrialSpec]) -> "subprocess.Popen[bytes]"
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=os.environ | own,
+        env=os.environ | own | jax_settings.ONE_THREAD,
     )
     assert process.stdin is not None
     with contextlib.suppress(OSError):  # it has ended

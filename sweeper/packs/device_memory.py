@@ -110,8 +110,9 @@ def halved(lanes: int) -> LaneChoice:
 
 def out_of_memory(error: Exception) -> bool:
     """Whether a computation failed because the memory of its device was too small."""
-    text = str(error).lower()
-    return isinstance(error, jax.errors.JaxRuntimeError) and any(words in text for words in _OUT_OF_MEMORY)
+    if not isinstance(error, jax.errors.JaxRuntimeError):
+        return False
+    return any(words in str(error).lower() for words in _OUT_OF_MEMORY)
 
 
 def _megabytes(amount: float) -> str:

@@ -92,6 +92,8 @@ class PackRun:
         self.pack = pack.part(pending if saved is None else saved.trial_ids)  # the trials of the lanes
         self.stacked, self.trainer = stack(self.pack.trials), trainer or trainer_of(self.pack.trials[0])
         self.training = begun(self.trainer, self.stacked, saved)
+        if saved is not None and self.training.step != saved.notes["step"]:
+            self.refused_checkpoint = "does not fit the network"
         self.lane_choice: LaneChoice | None = None  # how many lanes are trained at once and why, if the run chose that
         if device_share is not None and self.training.step == 0:
             self.lane_choice = chosen_lanes(self.pack, self.trainer, device_share)

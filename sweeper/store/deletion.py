@@ -4,6 +4,8 @@ Notes and tags of a trial go before its file, as afterwards nobody knows that th
 So a deletion that is killed leaves trials that are there as a whole or pending. Evaluations that such a deletion has
 left are invisible, and the next deletion removes them.
 
+A trial that was chosen by its status, or because no sweep plans it, stays if a start has run it again meanwhile.
+
 The file of a sweep goes at the end: until then the same deletion can be asked for again.
 """
 
@@ -11,6 +13,8 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from sweeper.store.annotations import Subject, remove_annotations
+from sweeper.store.committed_trials import rows_in
+from sweeper.store.files import DurableFiles
 from sweeper.store.schema import Status, evaluated_trial, named_trial, sweep_file
 from sweeper.store.store import Store
 from sweeper.store.sweep_records import SweepRecord, latest_starts, read_records, unknown_sweep
@@ -69,7 +73,8 @@ def delete(store: Store, deletion: Deletion) -> int:
     for name in files.listing("trials"):
         trial = named_trial(name)
         if trial is not None and trial[2] in deletion.trials:
-            files.delete(name)
+            status = None if deletion.sweep else deletion.trials[trial[2]]
+            files.delete(name, keep=lambda name=name, status=status: _is_another(files, name, status))
     # Listed before the trials are read: an evaluation comes after its trial.
     evaluations, left = files.listing("evaluations"), 0
     committed = store.committed()
@@ -82,6 +87,11 @@ def delete(store: Store, deletion: Deletion) -> int:
         remove_annotations(files, Subject(deletion.sweep))
         files.delete(sweep_file(deletion.sweep))
     return left
+
+
+def _is_another(files: DurableFiles, name: str, status: Status | None) -> bool:
+    """Whether the trial in a file has another status by now: a start has run it again."""
+    return status is not None and rows_in(files, [name], ["status"])["status"].to_pylist() not in ([], [status])
 
 
 def _chosen(store: Store, planned: Collection[str] | None, statuses: Collection[Status]) -> dict[str, Status]:

@@ -149,8 +149,8 @@ class DurableFiles(abc.ABC):
             done = new in (None, present) or self.write(relative, new, keep=lambda now, present=present: now != present)
 
     @abc.abstractmethod
-    def delete(self, relative: str) -> None:
-        """Remove a file, if it is there."""
+    def delete(self, relative: str, keep: Callable[[], bool] | None = None) -> None:
+        """Remove a file, if it is there, unless `keep` returns True; on a disk that is one step."""
 
     @abc.abstractmethod
     def move(self, relative: str, target: str) -> None:

@@ -155,13 +155,14 @@ class LocalFiles(DurableFiles):
         with _folder(parent) as descriptor:
             os.fsync(descriptor)
 
-    def delete(self, relative: str) -> None:
+    def delete(self, relative: str, keep: Callable[[], bool] | None = None) -> None:
         path = self.path(relative)
         folder = os.path.dirname(path)
         with explained("delete", path), contextlib.suppress(FileNotFoundError):
             if self._is_plain(folder):
                 with _folder(folder) as descriptor, _locked(descriptor):
-                    os.unlink(path)
+                    if keep is None or not keep():
+                        os.unlink(path)
 
     def move(self, relative: str, target: str) -> None:
         path, final = self.path(relative), self.path(target)

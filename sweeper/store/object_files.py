@@ -148,7 +148,9 @@ class ObjectFiles(DurableFiles):
                     obstore.put(self._store, key, data, chunk_size=PART)
                 return True
 
-    def delete(self, relative: str) -> None:
+    def delete(self, relative: str, keep: Callable[[], bool] | None = None) -> None:
+        if keep is not None and keep():
+            return
         with _explained("delete", f"{self.root}/{relative}"), contextlib.suppress(FileNotFoundError):
             obstore.delete(self._store, self._key(relative))
 

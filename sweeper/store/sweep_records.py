@@ -191,25 +191,29 @@ def rename_records(files: DurableFiles, old: str, new: str) -> None:
     """Give a sweep another name, with its notes and tags.
 
     From the first step on, the old name takes no start any more. A renaming that was killed is carried on by the same
-    call. A name that is taken, or a sweep that cannot be read and would be lost, is refused.
+    call. A name that is taken, maybe meanwhile, or a sweep that cannot be read and would be lost, is refused.
     """
     check_name(new)
+    taken = StoreError(f"there is a sweep {new!r} already")
+
+    def has(sweep: _File) -> bool:
+        there = _readable(files.read(sweep_file(new)), sweep_file(new))
+        return there.starts[: len(sweep.starts)] == sweep.starts
 
     def marked(present: bytes | None) -> bytes:
         sweep = _readable(present, sweep_file(old))
         if not sweep.starts:
             raise StoreError(f"the store has no sweep {old!r}")
-        there = _readable(files.read(sweep_file(new)), sweep_file(new))
-        carried_on = sweep.renamed == new and there.starts[: len(sweep.starts)] == sweep.starts
-        if there.starts and not carried_on:
-            raise StoreError(f"there is a sweep {new!r} already")
+        if _readable(files.read(sweep_file(new)), sweep_file(new)).starts and not (sweep.renamed == new and has(sweep)):
+            raise taken
         return sweep.model_copy(update={"renamed": new}).encoded()
 
     files.update(sweep_file(old), marked)
-    sweep = _readable(files.read(sweep_file(old)), sweep_file(old))
-    files.write(
-        sweep_file(new), sweep.model_copy(update={"renamed": ""}).encoded(), keep=lambda there: there is not None
-    )
+    sweep = _readable(files.read(sweep_file(old)), sweep_file(old)).model_copy(update={"renamed": ""})
+    written = files.write(sweep_file(new), sweep.encoded(), keep=lambda there: there is not None)
+    if not written and not has(sweep):
+        files.update(sweep_file(old), lambda present: present and sweep.encoded())  # which takes starts again
+        raise taken
     rename_annotations(files, old, new)
     files.delete(sweep_file(old))
     rename_annotations(files, old, new)

@@ -20,7 +20,7 @@ from sweeper.store.files import StoreError, explained
 from sweeper.store.store import Store, local_path
 
 _MEMBER = re.compile(r"annotations\.json|(?:trials|evaluations|sweeps)(?:/[A-Za-z0-9_=-][\w.=-]*)+", re.ASCII)
-"""Names of files that are taken out of a tar file."""
+"""Names of files that a tar file of a store holds; others are not taken out of it."""
 
 
 def _tar_file(address: str) -> Path | None:
@@ -111,11 +111,12 @@ def _unpack(path: Path, folder: Path, passed_over: bool = True) -> None:
 
 
 def _pack(folder: Path, path: Path) -> None:
-    """Write all files below a folder as a tar file, down to the disk."""
+    """Write the files of a store that a tar file holds, which may be not all in the folder, down to the disk."""
     with path.open("xb") as file:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
-            for part in sorted(part for part in folder.rglob("*") if part.is_file()):
-                archive.add(part, str(part.relative_to(folder)), filter=_anonymous)
+            names = sorted(part.relative_to(folder).as_posix() for part in folder.rglob("*") if part.is_file())
+            for name in filter(_MEMBER.fullmatch, names):
+                archive.add(folder / name, name, filter=_anonymous)
         file.flush()
         os.fsync(file.fileno())
 

@@ -201,20 +201,33 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 def network_bytes(weights: Mapping[str, np.ndarray]) -> bytes:
     """The weights of a network as a safetensors file; equal weights give equal bytes.
 
-    A network that is too large, or has numbers of a type that numpy lacks, is a `ValueError`.
+    A network that `check_network` refuses, or that could not be read back, is a `ValueError`.
     """
+    check_network(weights.values())
     tensors = {name: np.ascontiguousarray(values).reshape(np.shape(values)) for name, values in weights.items()}
     try:
         data = safetensors.numpy.save(tensors)
         safetensors.numpy.load(data)
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
-        raise ValueError(f"the network cannot be kept (resources.networks: false leaves it out): {error}") from error
-    if len(data) > LARGEST_NETWORK:
-        raise ValueError(
-            f"a network of {len(weights):,} tensors and {len(data):,} bytes is too large to be kept: "
-            "resources.networks: false leaves it out"
-        )
+        raise ValueError(f"the network cannot be kept ({_LEFT_OUT}): {error}") from error
     return data
+
+
+_LEFT_OUT = "resources.networks: false leaves it out"
+
+
+def check_network(weights: Collection[Any]) -> None:
+    """Refuse weights that are too large to be kept, or of a type that numpy lacks, with a `ValueError`.
+
+    Only their shapes and types are looked at.
+    """
+    if strange := [str(weight.dtype) for weight in weights if np.dtype(weight.dtype).isbuiltin != 1]:
+        raise ValueError(f"a network with weights of type {strange[0]} cannot be kept ({_LEFT_OUT})")
+    size = sum(math.prod(weight.shape) * np.dtype(weight.dtype).itemsize for weight in weights)
+    if size > LARGEST_NETWORK:
+        raise ValueError(
+            f"a network of {len(weights):,} tensors and {size:,} bytes is too large to be kept ({_LEFT_OUT})"
+        )
 
 
 def network_digest(network: bytes) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sweeper import events
 from sweeper.analysis import cost
 from sweeper.analysis.results import finite_values
-from sweeper.messages import counted, one_line
+from sweeper.messages import counted, message_of, one_line
 from sweeper.packs import conformance, other_code, plan, trial_timing
 from sweeper.packs.packing import Pack
 from sweeper.packs.progress_events import label, varying
@@ -144,7 +144,7 @@ class SweepPlan:
         try:
             return cost.estimate(self.store, pending, None if self.spec.resources.gpus else timed)
         except Exception as error:  # any exception of a task or a model; a start would make failed rows of it
-            return f"unknown, as a trial cannot be timed: {type(error).__name__}: {one_line(str(error))}"
+            return f"unknown, as a trial cannot be timed: {type(error).__name__}: {one_line(message_of(error))}"
 
     def event(self) -> events.SweepPlanned:
         """How much is planned, as far as the source knows by now."""
@@ -177,7 +177,7 @@ def plan_sweep(
         this = (spec.text, spec.overrides, origin.code)
         if not any((record.text, record.overrides, record.provenance.code) == this for record in earlier):
             # Slow, as both trace an evaluation: an earlier start has done it.
-            conformance.check_shapes(TrialNames(spec.variants).trials)
+            conformance.check_shapes(TrialNames(spec.variants).trials, spec.resources.networks)
             search_space.check_panels(spec)
         store.files.remove_leftovers()
         seen = store.files.listing("trials") if command is None else None

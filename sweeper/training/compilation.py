@@ -5,27 +5,17 @@ program sees share a program (`TrialSpec.for_programs`). A program that runs onc
 weights, is compiled for the CPU at LLVM level 1: this takes a third of the time, and the speed of such a program does
 not matter.
 
-Every way to train or evaluate runs its programs on a CPU device that this module makes, with a single thread. XLA's
-kernels cut sums into parts by the number of threads, so that other threads are other numbers; and jax's own CPU device
-has the threads that the environment said when somebody first used it. So neither the environment, nor the cores of a
-worker, nor what a notebook did before changes a number. More cores serve more packs.
-
 The first argument of every program is a trial, or trials stacked along a lane axis, and the trial says how exact matrix
 products are. A GPU would round their factors to ten bits by default; a CPU computes them in full whatever is asked for.
 """
 
 import contextlib
-import ctypes
-import functools
-import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxlib import xla_client
 
 from sweeper.trial import jax_settings, vectorisation
 from sweeper.trial.trial_spec import TrialSpec
@@ -50,34 +40,6 @@ class Program:
         return memory_bytes(self._executable)
 
 
-@functools.cache
-def one_thread() -> Any:
-    """The CPU device of all programs for CPUs."""
-    _hold_lapack_to_one_thread()
-    before = os.environ.get("PJRT_NPROC")
-    os.environ["PJRT_NPROC"] = "1"  # read when a client is made
-    try:
-        return xla_client.make_cpu_client(num_devices=1).devices()[0]
-    finally:
-        if before is None:
-            del os.environ["PJRT_NPROC"]
-        else:
-            os.environ["PJRT_NPROC"] = before
-
-
-def _hold_lapack_to_one_thread() -> None:
-    """XLA calls the LAPACK of scipy, whose sums depend on its threads too. Workers are started with one."""
-    if os.environ.get("OPENBLAS_NUM_THREADS") != "1" and Path("/proc/self/maps").exists():
-        import scipy.linalg  # noqa: F401  loads LAPACK
-
-        lines = Path("/proc/self/maps").read_text().splitlines()
-        for file in {line.split()[-1] for line in lines if "openblas" in line}:
-            library = ctypes.CDLL(file)
-            for name in ("openblas_set_num_threads", "scipy_openblas_set_num_threads"):
-                if hasattr(library, name):
-                    getattr(library, name)(1)
-
-
 _programs: dict[Any, Program] = {}  # the latest used last
 _seconds = 0.0
 _cpu_seconds = 0.0
@@ -85,8 +47,13 @@ _cpu_seconds = 0.0
 
 def traced(function: Callable[..., Any], trial: TrialSpec, *arguments: Any, **jit_options: Any) -> jax.stages.Traced:
     """`function` for the shapes and static values of its arguments, before it is lowered for a platform."""
-    with jax.default_matmul_precision(trial.precision):
+    with jax.default_matmul_precision(trial.precision), _device():
         return jax.jit(function, **jit_options).trace(trial, *arguments)
+
+
+def _device() -> contextlib.AbstractContextManager[None]:
+    """The context in which a program is traced and compiled: its constants may be computed then."""
+    return jax_settings.one_thread() if vectorisation.in_turns() else contextlib.nullcontext()
 
 
 def compiled(
@@ -103,7 +70,7 @@ def compiled(
     if runs_once and on_cpu:
         options["xla_backend_optimization_level"] = 1
     try:
-        with jax.default_device(one_thread()) if on_cpu else contextlib.nullcontext():
+        with _device():
             return executable(traced(function, trial, *arguments, **jit_options).lower(), options)
     finally:
         jax_settings.undone(f"the task '{trial.task.name}', its model or its objective")

@@ -22,7 +22,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, PyTree
 
-from sweeper.messages import UserError, one_line
+from sweeper.messages import UserError, message_of, one_line
 from sweeper.trial import plugins
 from sweeper.trial.metrics import Metric
 from sweeper.trial.record import Spec
@@ -371,7 +371,7 @@ def attributed(plugin: object, method: str) -> Iterator[None]:
         raise
     except Exception as error:
         line = plugins.line_of_ours(traceback.extract_tb(error.__traceback__))
-        reason = one_line(str(error).partition("\n\n")[0])
+        reason = one_line(message_of(error).partition("\n\n")[0])
         said = f"{place(plugin, method)} raises {type(error).__name__}: {reason}" + (f" ({line})" if line else "")
         raise ContractError(said) from error
 

@@ -5,7 +5,8 @@ versions of `LIBRARIES`, the flags of XLA, and for its task, its model and its o
 
 - the file of the plug-in, or every file of its package, and the files beside it that are no Python;
 - what these name: a module that they import, and a file, a folder or a module of the project all words of whose name
-  stand in their texts. A folder counts with all of its files, and what these name counts as well;
+  (of a file of another plug-in with its ending) stand in their texts. A folder counts with all of its files, and what
+  these name counts as well;
 - the installed packages that all these import: by name and version if they come from an index, otherwise (installed
   from a folder, or found in PYTHONPATH) with all of their files.
 
@@ -270,7 +271,7 @@ class _Sources:
             *((f"{folder}{os.sep}", f"{folder.name}/") for folder in ours),
             (f"{plugins.PROJECT}{os.sep}", ""),
         ]
-        self._entries = {path: set(source_meaning.words(_stem(path))) for path in self._nameable()}
+        self._entries = {path: set(source_meaning.words(name)) for path, name in self._nameable()}
         self._own = {module.partition(".")[0] for kind in plugins.KINDS for module in plugins.modules(kind).values()}
         self._read: dict[_File, Meaning] = {}
         self._found = functools.cache(self._looked_up)
@@ -315,15 +316,21 @@ class _Sources:
                 self._read[file] = Meaning(source_meaning.digest_of_file(file.path), (), ())
         return self._read[file]
 
-    def _nameable(self) -> Iterator[Path]:
-        """What a text may name: files and folders of the project, and those beside plug-ins that are no plug-ins."""
+    def _nameable(self) -> Iterator[tuple[Path, str]]:
+        """What a text may name, and how: files and folders of the project, those beside plug-ins, files of plug-ins.
+
+        The mere name of a plug-in is a word like others, and does not name its file.
+        """
         for path in self._project.inside(plugins.PROJECT):
             if path != plugins.PACKAGE:
-                yield path
+                yield path, _stem(path)
         for folder in itertools.chain(*self._folders.values()):
             for path in self._project.inside(folder):
-                if path.name != "__init__.py" and (path.name.startswith("_") or not _is_plugin(path)):
-                    yield path
+                if path.name.startswith("_") or not _is_plugin(path):
+                    if path.name != "__init__.py":
+                        yield path, _stem(path)
+                else:
+                    yield from ((file, str(file.relative_to(folder))) for file in self._project.below(path))
 
     def _package(self, module: str) -> Iterator[_File]:
         """Every file of a package of the numerics."""

@@ -4,15 +4,25 @@ A setting comes from the environment, from the program around `import sweeper`, 
 it is imported or traced. A start refuses `PINNED` settings of other values by name, and a plug-in that changes one is
 refused too; its change is undone, so that it reaches no other trial of the process. `flags` may differ between starts
 and are part of every fingerprint. tests/trial/test_jax_settings.py sorts every setting of the installed JAX.
+
+Threads decide numbers as well, since kernels cut sums into parts by their number, and jax's own CPU device has the
+threads that the environment said when somebody first used it. So all programs for CPUs, and what plug-ins compute while
+they are imported, run on a CPU device that this module makes, with a single thread. Then neither the environment, nor
+the cores of a worker, nor what a notebook did before changes a number. More cores serve more packs.
 """
 
+import contextlib
+import ctypes
 import enum
+import functools
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import jax
+from jaxlib import xla_client
 
 from sweeper.messages import UserError
 
@@ -66,8 +76,14 @@ PINNED: dict[str, object] = {
 VARIABLES = ("LIBTPU_INIT_ARGS", "NVIDIA_TF32_OVERRIDE", "XLA_FLAGS")
 """Variables of the environment that decide numbers, and are read once in a process."""
 
+ONE_THREAD = {"PJRT_NPROC": "1", "NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""The environment in which libraries compute with one thread; they read it when they are loaded."""
+
+_SET_THREADS = tuple(f"{prefix}openblas_set_num_threads{ending}" for prefix in ("", "scipy_") for ending in ("", "64_"))
+"""What builds of OpenBLAS call the function that sets their threads."""
+
 _NO_NUMBERS = ("--xla_cpu_multi_thread_eigen", "--xla_dump_", "--xla_force_host_platform_device_count")
-"""Flags of XLA that change no number, as programs run on a CPU device of their own (`training.compilation`)."""
+"""Flags of XLA that change no number, as programs run on a CPU device of their own (`one_thread`)."""
 
 
 class SettingsError(UserError, ValueError):
@@ -161,3 +177,38 @@ def undone(culprit: str) -> None:
         put_back()
         listed = ", ".join(f"{name} to {value!r}" for name, value in different.items())
         raise SettingsError(f"{culprit} sets {listed}, for all trials of the process; the change was undone")
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """A context in which JAX computes with one thread, and so do numpy, scipy, and libraries that are loaded in it."""
+    with variables(ONE_THREAD), jax.default_device(_device()):
+        # XLA calls scipy's LAPACK. numpy and scipy keep their one thread, as what plug-ins compute may come later.
+        maps = Path("/proc/self/maps")
+        lines = maps.read_text().splitlines() if maps.exists() else []
+        for file in {line.split(maxsplit=5)[-1] for line in lines if "openblas" in line}:
+            library = ctypes.CDLL(file)
+            for name in _SET_THREADS:
+                if hasattr(library, name):
+                    getattr(library, name)(1)
+        yield
+
+
+@functools.cache
+def _device() -> Any:
+    """The CPU device of all programs for CPUs; its threads are those that the environment says now."""
+    return xla_client.make_cpu_client(num_devices=1).devices()[0]
+
+
+@contextlib.contextmanager
+def variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables, for this process and for those that it starts meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value

@@ -37,7 +37,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-from sweeper.messages import UserError, did_you_mean, nearest_name, one_line, printable
+from sweeper.messages import UserError, did_you_mean, message_of, nearest_name, one_line, printable
 
 Kind = Literal["task", "model", "objective"]
 KINDS: tuple[Kind, ...] = ("task", "model", "objective")
@@ -174,7 +174,7 @@ def contained() -> Iterator[None]:
         if not raised_by_plugin(error):
             raise
         place = line_of_ours(traceback.extract_tb(error.__traceback__))
-        raise PluginError(f"{place}: {type(error).__name__}: {one_line(str(error))}") from error
+        raise PluginError(f"{place}: {type(error).__name__}: {one_line(message_of(error))}") from error
 
 
 def _code_of_plugins() -> dict[Path, Path]:
@@ -235,7 +235,8 @@ def _imported_without_changes(kind: Kind, name: str, place: Place) -> object:
 
     before = jax_settings.changed()
     try:
-        plugin = _imported(kind, name, place)
+        with jax_settings.one_thread():  # it may compute constants
+            plugin = _imported(kind, name, place)
     finally:
         if (after := jax_settings.changed()) != before:
             listed = ", ".join(f"{setting} to {value!r}" for setting, value in after.items())
@@ -269,7 +270,7 @@ def _imported(kind: Kind, name: str, place: Place) -> object:
 
 
 def _import_failure(error: BaseException, place: Place) -> str:
-    message, places = printable(one_line(str(error))), _code_of_plugins()
+    message, places = printable(one_line(message_of(error))), _code_of_plugins()
     lines = [
         f"{frame.filename}, line {frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)

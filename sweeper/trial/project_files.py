@@ -15,8 +15,15 @@ from pathlib import Path
 NOT_OURS = (".*", "#*", "*~", "__pycache__")
 """Patterns of names that are no files of a project."""
 
-_STORE = {"trials": "task=*", "evaluations": "task=*", "drivers": "*/*.json", "checkpoints": "*.ckpt"}
-"""Folders of a results store, by any of which it is known, and what they hold; see docs/store.md."""
+_HEX = "[0-9a-f]"
+_STORE = {
+    "trials": "task=*",
+    "evaluations": "task=*",
+    "drivers": f"*/{_HEX * 16}.json",
+    "checkpoints": f"{_HEX * 20}.ckpt",
+}
+"""Folders of a results store, by any of which it is known, and what they hold; see docs/store.md. Other tools have
+folders of these names as well, with files of other names."""
 
 _UNFINISHED = ".unfinished"
 """The folder that the first write into a store makes, by which a store is known as well."""

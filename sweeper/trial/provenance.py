@@ -115,7 +115,8 @@ def _git_state(checkout: Path) -> tuple[str | None, bool | None]:
         commit = git(checkout, "rev-parse", "HEAD").strip()
         status = git(checkout, "status", "--porcelain", "-z", "--untracked-files=normal", "--no-renames")
     except (OSError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[0]
+        stderr = getattr(error, "stderr", None)  # as bytes, if git took too long
+        said = ((isinstance(stderr, str) and stderr.strip()) or str(error)).splitlines()[0]
         logger.warning("rows will name no commit, because git does not read %s: %s", checkout, printable(said))
         return None, None
     changed = (checkout / line[3:] for line in status.split("\0") if line)

@@ -135,7 +135,8 @@ def _plain(value: Any, named: list[ast.Import | ast.ImportFrom | str]) -> Any:
         if isinstance(value, (ast.Import, ast.ImportFrom)):
             named.append(value)
         elif isinstance(value, ast.Call) and (module := _imported_by_call(value)):
-            named.append(ast.Import([ast.alias(module)]))
+            inner = module.lstrip(".")
+            named.append(ast.ImportFrom(inner or None, [ast.alias("*")], len(module) - len(inner)))
         # Later versions of Python have further fields, which are empty in older programs.
         fields = {}
         for name in value._fields:
@@ -149,11 +150,11 @@ def _plain(value: Any, named: list[ast.Import | ast.ImportFrom | str]) -> Any:
 
 
 def _imported_by_call(node: ast.Call) -> str | None:
-    """The module that `import_module("helper")` or `__import__("helper")` imports."""
-    name = getattr(node.func, "attr", getattr(node.func, "id", None))
-    first = node.args[0] if node.args else None
-    if name in ("import_module", "__import__") and isinstance(first, ast.Constant) and isinstance(first.value, str):
-        return first.value
+    """The module that `import_module("helper")`, `import_module(".helper", …)` or `__import__("helper")` imports."""
+    called = getattr(node.func, "attr", getattr(node.func, "id", None))
+    names = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "name")]
+    if called in ("import_module", "__import__") and names and isinstance(names[0], ast.Constant):
+        return names[0].value if isinstance(names[0].value, str) else None
     return None
 
 

@@ -489,6 +489,7 @@ FORBIDDEN = {
 
 BAD |= {
     "extensions": "update extensions", "nothing": "", "a comment": "-- select 1", "explained": "explain select 1",
+    "a late date": "select date '290000-01-01'", "no date": "select [date 'infinity']",
     "prepared": "prepare p as select 1", "transaction": "begin", "no UTF-8": "select '\udcff'",
 }  # fmt: skip
 
@@ -501,6 +502,13 @@ def test_a_bad_query_is_one_readable_message(results, statement):
     assert done.stderr.strip()
     assert "Traceback" not in done.stderr
     with pytest.raises(QueryError):
+        sql.frame(statement, results)
+
+
+@pytest.mark.parametrize("statement", ["select time '24:00:00'", "select 1::union(a int, b text)"])
+def test_what_pandas_cannot_hold_is_one_readable_message(results, statement):
+    assert asked(results, statement).exit_code == 0
+    with pytest.raises(QueryError, match="cast the column"):
         sql.frame(statement, results)
 
 

@@ -23,9 +23,14 @@ class Own(BaseException):
     pass
 
 
+class Mute(Exception):
+    def __str__(self):
+        return None
+
+
 class Task(coloring.Task):
     name: Literal["bad"] = "bad"
-    does: Literal["well", "open", "exit", "interrupt", "generator", "own", "hang"] = "well"
+    does: Literal["well", "open", "exit", "interrupt", "generator", "own", "mute", "hang"] = "well"
 
     def losses(self, network, inputs, seeds):
         if "ray" not in sys.modules:  # no worker: the start checks the task, or compiles ahead
@@ -42,6 +47,8 @@ class Task(coloring.Task):
                 raise GeneratorExit
             case "own":
                 raise Own("several lines:\\n\\udcffthe reason")
+            case "mute":
+                raise Mute
             case "hang":
                 Path("PLACE", str(os.getpid())).touch()
                 while True:
@@ -51,7 +58,7 @@ class Task(coloring.Task):
 
 SPACE = """
 trial:
-  task: {name: bad, vertices: 5, does: {choice: [open, exit, interrupt, generator, own, well]}}
+  task: {name: bad, vertices: 5, does: {choice: [open, exit, interrupt, generator, own, mute, well]}}
   model: {name: transformer, width: 4, key_size: 4}
   baseline: Aq_R
   batch_size: 8
@@ -78,9 +85,10 @@ def test_whatever_a_task_raises_is_a_failure_of_its_trial_and_of_no_other(checko
     rows = Store.open(checkout / "results").trials().to_pylist()
     assert [row["status"] for row in rows].count("finished") == 1, printed
     errors = {row["error_kind"]: row["error_message"] for row in rows if row["status"] == "failed"}
-    assert errors.keys() == {"FileNotFoundError", "SystemExit", "KeyboardInterrupt", "GeneratorExit", "Own"}
+    assert errors.keys() == {"FileNotFoundError", "SystemExit", "KeyboardInterrupt", "GeneratorExit", "Own", "Mute"}
     assert all("(tasks/bad.py, line " in message for message in errors.values())
     assert errors["FileNotFoundError"].startswith("[Errno 2] No such file or directory: '/nowhere/doors.json'")
+    assert errors["Mute"].startswith("its message cannot be made (TypeError)")
     assert errors["Own"].startswith(r"several lines:; \udcffthe reason")
 
 

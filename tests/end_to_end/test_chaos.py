@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos import code_faults, process_faults, storage_faults, sweeps
+from chaos import code_faults, process_faults, shared_stores, storage_faults, sweeps
 
 
 @pytest.mark.slow
@@ -45,6 +45,9 @@ needs_mounts = pytest.mark.skipif(not _mounts(), reason="a file system that is f
         (storage_faults.checkpoints_damaged, 1),
         (code_faults.code_changed, 2),
         (code_faults.drivers_of_different_code, 1),
+        (shared_stores.halvings_that_share_trials, 1),
+        (shared_stores.deletions_beside_everything, 1),
+        (shared_stores.settings_changed, 1),
         pytest.param(storage_faults.disk_filled, 1, marks=needs_mounts),
         pytest.param(storage_faults.disk_read_only, 1, marks=needs_mounts),
     ],

@@ -84,6 +84,29 @@ class Task(coloring.Task):
         return super().losses(model, inputs, seeds)
 '''
 
+SUMMING = '''
+"""Colouring whose seeds r are scaled by numbers that are computed when the file is imported."""
+
+from typing import Literal
+
+import jax
+import numpy as np
+
+from tasks import coloring
+
+A = np.random.default_rng(0).normal(size=(2000, 300)).astype(np.float32)
+X = jax.random.normal(jax.random.key(0), (2000, 300))
+PARTS = np.concatenate([(A.T @ A).ravel(), np.ravel(X.T @ X), X.sum(0), (X * X).sum(0)])
+SCALES = (0.5 + np.mod(PARTS * 2.0**12, 1)).astype(np.float32)  # of last bits
+
+
+class Task(coloring.Task):
+    name: Literal["summing"] = "summing"
+
+    def sample_seeds(self, key, count):
+        return super().sample_seeds(key, count) * SCALES.mean()
+'''
+
 TRIAL = """
   model: {name: transformer, width: 4, key_size: 4}
   baseline: Aq_R
@@ -135,12 +158,12 @@ search: {{method: optuna, trials: 9, metric: loss, mode: min}}
 
 SUMS = f"""
 trial: {TRIAL.replace("width: 4, key_size: 4", "width: 32, key_size: 16")}
-  task: {{name: coloring, vertices: 6}}
+  task: {{name: summing, vertices: 6}}
   objective: {{q: 3, m: 10}}
   optimizer: {{warmup_steps: 10}}
   steps: 20
 """
-"""Sums that XLA cuts into other parts if there is a second thread."""
+"""Sums that XLA and numpy cut into other parts if there is a second thread."""
 
 NOTEBOOK = """
 import jax.numpy
@@ -172,6 +195,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (copy / "tasks" / "faulty.py").write_text(FAULTY)
     (copy / "threads").mkdir()
     (copy / "tasks" / "counting.py").write_text(COUNTING.format(folder=str(copy / "threads")))
+    (copy / "tasks" / "summing.py").write_text(SUMMING)
     # Tune by itself imports all trackers that are installed, which takes seconds.
     (copy / "mlflow.py").write_text("raise RuntimeError('the driver imports a tracker that no user asked for')")
     for name, text in (
@@ -321,6 +345,7 @@ def test_a_store_that_takes_nothing_ends_the_sweep_with_one_sentence(checkout):
 
 def test_all_ways_to_run_compute_the_same_bits(checkout, monkeypatch):
     monkeypatch.setenv("PJRT_NPROC", "2")
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
     monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
     def done(*arguments: str, **options: tuple[str, ...]) -> None:

@@ -206,6 +206,18 @@ def test_a_checkpoint_of_other_code_is_not_continued(undisturbed, tmp_path):
     assert rows == expected | {old["trial_id"]: before.fingerprint(TRIALS[0])}
 
 
+def test_a_checkpoint_of_another_network_is_told(undisturbed, tmp_path):
+    store, pack = Store.open(tmp_path), Pack(TRIALS)
+    run = _run(store, pack)
+    run.advance()
+    training = run.training
+    checkpoint.save(store, pack.pack_id, pack.trial_ids, run.fingerprint, training.state[:1], training.notes())
+    again = _run(store, pack)
+    assert (again.training.step, again.refused_checkpoint) == (0, "does not fit the network")
+    _finish(again)
+    assert _metrics(store) == _metrics(undisturbed)
+
+
 def test_checkpoints_without_a_trial_that_is_needed_are_removed(tmp_path):
     store = Store.open(tmp_path)
     for name, trial_ids in {"one": ["a", "b"], "other": ["b", "c"], "empty": []}.items():
@@ -301,15 +313,17 @@ def test_stop_early_commits_what_has_been_trained(tmp_path):
     assert row["loss"] is not None
 
 
-def test_a_checkpoint_is_what_was_saved_and_fits_no_other_shape(tmp_path):
+@pytest.mark.parametrize("kind", [np.float64, jnp.bfloat16])
+def test_a_checkpoint_is_what_was_saved_and_fits_no_other_shape(tmp_path, kind):
     store = Store.open(tmp_path)
-    state = {"weights": np.arange(100.0)}
+    state = {"weights": np.arange(100.0).astype(kind)}
     checkpoint.save(store, "pack", ["a"], "c0de", state, {"step": 1})
     saved = checkpoint.load(store, "pack")
     assert saved is not None
     assert (saved.trial_ids, saved.fingerprint, saved.notes) == (("a",), "c0de", {"step": 1})
-    np.testing.assert_array_equal(saved.state(state)["weights"], state["weights"])
+    np.testing.assert_array_equal(saved.state(state)["weights"], state["weights"], strict=True)
     assert saved.state({"weights": np.zeros(4)}) is None
+    assert saved.state({}) is None
 
 
 def _archive(header: bytes, compression: int = zipfile.ZIP_STORED, **members: bytes) -> bytes:

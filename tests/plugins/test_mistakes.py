@@ -7,11 +7,14 @@ import re
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
 from typer.testing import CliRunner
 
 from sweeper.__main__ import app
 from sweeper.packs import conformance, conformance_suite
+from sweeper.store import trial_file
 from sweeper.trial import plugins
 from sweeper.trial.contracts import ContractError
 from sweeper.trial.trial_spec import TrialSpec
@@ -176,6 +179,26 @@ def test_models_and_objectives_are_held_against_their_contracts(project):
         with pytest.raises(ContractError, match=message) as refused:
             conformance.check_shapes([trial.model_copy(update={"model": plugins.load("model", name)()})])
         assert str(refused.value).startswith(f"models/{name}.py, line ")
+
+
+def test_a_network_that_no_store_keeps_is_refused_at_planning_if_it_is_to_be_kept(project, monkeypatch):
+    trial = _trial(project)
+    conformance.check_shapes([trial], to_keep=True)
+    build = type(trial.model).build
+
+    def narrow(*arguments):
+        return jax.tree.map(lambda weight: weight.astype(jnp.bfloat16), build(*arguments))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(trial.model), "build", narrow)
+        conformance.check_shapes([trial])
+        with pytest.raises(
+            ContractError, match=r"build: a network .* bfloat16 cannot be kept \(resources\.networks: false"
+        ):
+            conformance.check_shapes([trial], to_keep=True)
+    monkeypatch.setattr(trial_file, "LARGEST_NETWORK", 100)
+    with pytest.raises(ContractError, match="too large to be kept"):
+        conformance.check_shapes([trial], to_keep=True)
 
 
 @pytest.mark.slow

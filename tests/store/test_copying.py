@@ -239,6 +239,20 @@ def test_of_two_copies_into_one_tar_file_at_once_none_is_lost(source, tmp_path):
         assert [start.name for start in unpacked.sweeps()] == ["other"]
 
 
+def test_a_tar_file_with_a_damaged_trial_is_copied_into_again(source, tmp_path):
+    path, file = Path(source.root, source.seals()[IDS[1]].name), str(tmp_path / "all.tar")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-90] + bytes(90))
+    tar_stores._pack(Path(source.root), Path(file))
+    path.write_bytes(whole)
+    for _ in range(2):
+        with tar_stores.target_store(file) as target:
+            target.committed()  # sets it aside
+            copy(source, target)
+    with tar_stores.source_store(file) as unpacked:
+        assert contents(unpacked) == contents(source)
+
+
 def test_a_tar_file_that_was_cut_anywhere_is_refused(source, tmp_path):
     file = tmp_path / "all.tar"
     with tar_stores.target_store(str(file)) as target:

@@ -69,6 +69,17 @@ def test_failed_trials_go_and_records_stay(store):
     assert [each.name for each in store.sweeps()] == ["other", "quick", "quick"]
 
 
+@pytest.mark.parametrize("choose", [of_status, lambda store, statuses: of_sweep(store, "quick", statuses)])
+def test_a_failed_trial_that_finishes_meanwhile_stays(store, choose):
+    chosen = choose(store, ["failed"])
+    assert IDS[4] in chosen.trials
+    store.commit(result({"seed": 4}))
+    assert store.committed()[IDS[4]] == "finished"
+    delete(store, chosen)
+    assert store.committed()[IDS[4]] == "finished"
+    assert "failed" not in store.committed().values()
+
+
 def test_what_no_sweep_plans_any_more_goes(store):
     store.record_sweep(record("quick", [IDS[0]]))
     chosen = of_no_sweep(store)

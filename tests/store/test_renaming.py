@@ -65,7 +65,15 @@ def quick_is_noted(store):
     return lambda: read_annotations(store.files).sweeps["best"].texts == ["meanwhile"]
 
 
-@pytest.mark.parametrize("write", [quick_begins, quick_is_noted])
+STARTS = [tuple(IDS[:count]) for count in (1, 2, 3, len(IDS))]
+
+
+def best_begins(store):
+    store.record_sweep(record("best", IDS[:1], captured="2027-02-01T00:00:00+00:00"))
+    return lambda: tuple(IDS[:1]) in [each.trial_ids for each in store.sweeps() if each.name == "best"]
+
+
+@pytest.mark.parametrize("write", [quick_begins, quick_is_noted, best_begins])
 def test_what_another_process_writes_meanwhile_is_kept_or_refused(tmp_path, monkeypatch, write):
     """Before each operation of a renaming."""
     answers = []
@@ -90,7 +98,13 @@ def test_what_another_process_writes_meanwhile_is_kept_or_refused(tmp_path, monk
 
         for name in ("read", "write", "delete"):
             monkeypatch.setattr(store.files, name, meanwhile(getattr(store.files, name)))
-        rename_records(store.files, "quick", "best")
+        try:
+            rename_records(store.files, "quick", "best")
+        except StoreError:
+            assert kept.pop()(), moment
+            other.record_sweep(record("quick", IDS))
+            assert [each.trial_ids for each in other.sweeps() if each.name == "quick"] == STARTS
+            kept.append(lambda: "refused")
         if not kept:
             break
         assert kept[0](), moment

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -64,26 +65,77 @@ def test_the_programs_used_latest_are_kept(monkeypatch):
     assert sizes == [1, 2, 3, 4, 5, 2]
 
 
-SUMS = """
-import hashlib, jax, numpy as np, scipy.linalg
-from sweeper.training import compilation
-from tests.trials import coloring_trial
-jax.numpy.ones(3) + 1  # starts jax's own CPU device
+TASK = """
+import numpy as np, jax, jax.numpy as jnp
 values = np.random.default_rng(0).normal(size=(2000, 300)).astype(np.float32)
+x = jnp.asarray(values)
+constants = [x.sum(0), (x * x).sum(), x.T @ x, jnp.linalg.cholesky(x.T @ x), values.T @ values]
+import scipy.linalg
+constants.append(scipy.linalg.cholesky(values.T @ values))
+from typing import Literal
+from tasks import coloring
+class Task(coloring.Task):
+    name: Literal["computing"] = "computing"
+    def sample_seeds(self, key, count):
+        return super().sample_seeds(key, count) * np.mod(np.float64(constants[2]) * 2**12, 1).mean()
+"""
+
+SUMS = """
+import hashlib, sys, jax, numpy as np
+if sys.argv[1] == "before":
+    import scipy.linalg
+jax.numpy.ones(3) + 1  # starts jax's own CPU device
+from sweeper.training import compilation
+from sweeper.trial import plugins
+from tests.trials import coloring_trial
+plugins.load("task", "computing")
+from tasks import computing
 def sums(trial, x):
     return x.sum(0), (x * x).sum(), x.T @ x, jax.numpy.linalg.cholesky(x.T @ x), jax.nn.softmax(x)
-results = compilation.compiled(sums, coloring_trial(), values)(coloring_trial(), values)
-print(*[hashlib.sha256(np.asarray(result).tobytes()).hexdigest() for result in results])
+results = compilation.compiled(sums, coloring_trial(), computing.values)(coloring_trial(), computing.values)
+print(*[hashlib.sha256(np.asarray(result).tobytes()).hexdigest() for result in [*results, *computing.constants]])
+jax.numpy.ones(300) + computing.constants[0]  # on jax's own device they may be used, too
 """
 
 
-def test_sums_do_not_depend_on_the_threads_of_the_process():
-    """Those of XLA's kernels for reductions and products, and of the LAPACK that XLA calls."""
+BEFORE = """
+import jax
+jax.numpy.ones(3) + 1
+from sweeper.packs import conformance
+from sweeper.trial.contracts import ContractError
+from tests.trials import coloring_trial
+from tasks import computing
+try:
+    conformance.check_values([coloring_trial(task={"name": "computing", "vertices": 4})])
+except ContractError as error:
+    print(error)
+"""
 
-    def sums(threads: str, flags: str) -> list[str]:
-        variables = os.environ | {"PJRT_NPROC": threads, "OPENBLAS_NUM_THREADS": threads, "XLA_FLAGS": flags}
-        return subprocess.run(
-            [sys.executable, "-c", SUMS], cwd=plugins.ROOT, env=variables, check=True, capture_output=True, text=True
-        ).stdout.split()
 
-    assert sums("1", "") == sums("4", "--xla_force_host_platform_device_count=2")
+def _printed(project: Path, script: str, *arguments: str, **variables: str) -> str:
+    (project / "tasks").mkdir(exist_ok=True)
+    (project / "tasks" / "computing.py").write_text(TASK)
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        cwd=plugins.ROOT,
+        env=os.environ | variables | {plugins.PROJECT_VARIABLE: str(project)},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+@pytest.mark.parametrize("scipy", ["before", "after"])
+def test_sums_do_not_depend_on_the_threads_of_the_process(tmp_path, scipy):
+    """Those of XLA's kernels, of the LAPACK that XLA calls, and of what a plug-in computes while it is imported."""
+    one, several = (
+        _printed(tmp_path, SUMS, scipy, PJRT_NPROC=threads, OPENBLAS_NUM_THREADS=threads, XLA_FLAGS=flags)
+        for threads, flags in (("1", ""), ("4", "--xla_force_host_platform_device_count=2"))
+    )
+    assert one.split() == several.split()
+
+
+@pytest.mark.slow
+def test_a_plug_in_that_a_program_has_imported_with_several_threads_is_refused(tmp_path):
+    said = _printed(tmp_path, BEFORE, PJRT_NPROC="4", XLA_FLAGS="")
+    assert "sample_seeds gives another program" in said

@@ -137,6 +137,10 @@ def _written(folder: Path, files: dict[str, str]) -> None:
         ("DOORS = Path('data', NAME)", "data/inner/doors.bin"),
         ("NAME = 'doors'; FILE = NAME + '.json'", "doors.json"),
         ("import lattice", "data/read_by_lattice.csv"),
+        ("walls = import_module('.walls', __package__)", "tasks/walls.py"),
+        ("walls = import_module(name='helper')", "helper.py"),
+        ("walls = spec_from_file_location('w', Path(__file__).with_name('walls.py'))", "tasks/walls.py"),
+        ("walls = runpy.run_path(Path(__file__).parent / 'walls.py')", "tasks/walls.py"),
     ],
 )
 def test_what_a_plug_in_can_import_or_read_counts(checkout, line, file):
@@ -150,11 +154,12 @@ def test_what_a_plug_in_can_import_or_read_counts(checkout, line, file):
 @pytest.mark.parametrize(
     "file",
     [
-        "README.md", "notes.txt", "maze.yaml", "docs/x.md", "tests/test_x.py", "geometry/angles.py", "tasks/new.py",
-        "tasks/.hidden.json", "tasks/coloring.py~", "tasks/__pycache__/x.pyc",
+        "README.md", "notes.txt", "maze.yaml", "tasks/cycles.py", "docs/x.md", "tests/test_x.py", "geometry/angles.py",
+        "tasks/new.py", "tasks/.hidden.json", "tasks/coloring.py~", "tasks/__pycache__/x.pyc",
     ],
 )  # fmt: skip
 def test_what_no_plug_in_names_is_nothing_to_any(checkout, file):
+    _replace(checkout / "tasks" / "coloring.py", "import functools\n", "import functools\nWORDS = 'cycles'\n")
     assert _changed(lambda: _written(checkout, {file: "1"})) == set()
     assert _changed(lambda: _written(checkout, {file: "2"})) == set()
 
@@ -165,6 +170,13 @@ def test_results_and_what_git_ignores_do_not_count(checkout):
     assert _changed(lambda: _written(checkout, {"data/a.log": "1", "tasks/b.log": "1"})) == set()
     assert _changed(lambda: Store.open(checkout / "data" / "runs").commit(result())) == set()
     assert _changed(lambda: _written(checkout, {"data/results/a": "1"})) == {"coloring", "deep sets"}
+
+
+@pytest.mark.parametrize("file", ["checkpoints/last.ckpt", "drivers/nvidia/versions.json", "trials/a.json"])
+def test_folders_of_other_tools_are_no_store(checkout, file):
+    _replace(checkout / "tasks" / "coloring.py", "import functools\n", "import functools\nFOLDER = 'data'\n")
+    _written(checkout, {f"data/{file}": "1"})
+    assert _changed(lambda: _written(checkout, {"data/doors.json": "1"})) == {"coloring", "deep sets"}
 
 
 def test_a_project_apart_from_the_checkout_has_the_same_fingerprints(checkout, tmp_path, monkeypatch):

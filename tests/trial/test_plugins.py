@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from sweeper.command_line import errors_told
-from sweeper.trial import plugins
+from sweeper.trial import contracts, plugins
 from sweeper.trial.plugins import PluginError
 
 GOOD = """
@@ -195,6 +195,7 @@ def test_errors_name_lines_of_plug_ins_and_of_this_package(project):
         ("raise KeyboardInterrupt", "KeyboardInterrupt: "),
         ("raise GeneratorExit", "GeneratorExit: "),
         ("raise type('Own', (BaseException,), {})('first line:\\nreason')", "Own: first line:; reason"),
+        ("raise type('Mute', (Exception,), {'__str__': None})", "Mute: its message cannot be made (TypeError)"),
         ("open('/nowhere')", "FileNotFoundError: [Errno 2] No such file"),
     ],
 )
@@ -203,13 +204,21 @@ def test_whatever_a_plug_in_raises_at_import_is_told_with_its_line(project, stat
     assert _refusal("mine").startswith(f"{project / 'tasks' / 'mine.py'}, line 3: {said}")
 
 
-@pytest.mark.parametrize("statement", ["sys.exit(0)", "raise KeyboardInterrupt", "raise GeneratorExit"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "sys.exit(0)",
+        "raise KeyboardInterrupt",
+        "raise GeneratorExit",
+        "raise type('Mute', (BaseException,), {'__str__': None})",
+    ],
+)
 def test_a_plug_in_ends_no_process(project, statement):
     (project / "tasks" / "mine.py").write_text(
         f"import sys\n{GOOD.format(name='mine')}\n    def loss(self, *pair):\n        {statement}\n"
     )
     task = plugins.load("task", "mine")()
-    message = r"^tasks/mine.py, line 12: (SystemExit|KeyboardInterrupt|GeneratorExit): "
+    message = r"^tasks/mine.py, line 12: (SystemExit|KeyboardInterrupt|GeneratorExit|Mute): "
     with pytest.raises(PluginError, match=message), plugins.contained():
         task.loss(None, None, None)
     with pytest.raises(typer.Exit) as left, errors_told():  # as commands do
@@ -217,6 +226,19 @@ def test_a_plug_in_ends_no_process(project, statement):
     assert left.value.exit_code == 2
     with pytest.raises(SystemExit), errors_told(), plugins.contained():
         sys.exit(0)  # nobody's plug-in
+
+
+def test_an_error_whose_message_cannot_be_made_is_told_with_its_line(project):
+    statement = "raise type('Mute', (Exception,), {'__str__': None})"
+    (project / "tasks" / "mine.py").write_text(
+        f"{GOOD.format(name='mine')}\n    def loss(self, *pair):\n        {statement}\n"
+    )
+    task = plugins.load("task", "mine")()
+    with (
+        pytest.raises(contracts.ContractError, match="Mute: its message cannot be made"),
+        contracts.attributed(task, "loss"),
+    ):
+        task.loss(None, None, None)
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])

@@ -67,6 +67,9 @@ def test_values_of_different_types_differ(one, other):
         ("from ..near import x", ("tasks.near.x",)),
         ("importlib.import_module('a.b')", ("a.b",)),
         ("__import__('a')", ("a",)),
+        ("import_module(name='a')", ("a",)),
+        ("import_module('.near', __package__)", ("tasks.inner.near",)),
+        ("import_module('..near', package=__package__)", ("tasks.near",)),
         ("import_module(name)", ()),
     ],
 )
