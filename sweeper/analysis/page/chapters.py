@@ -93,8 +93,10 @@ def chapter(section: Section) -> Chapter:
 
 def published(section: Section) -> list[tuple[Comparison, TrialKinds]]:
     """The published numbers of a section, each with the kinds of the trials behind it."""
-    by_series = {panel.name: _series_kinds(section, panel) for panel in section.panels}
-    whole = {panel.name: _kinds(section, panel.where) for panel in section.panels}
+    named = {compared.panel for compared in section.report.comparisons}
+    panels = [panel for panel in section.panels if panel.name in named]
+    by_series = {panel.name: _series_kinds(section, panel) for panel in panels}
+    whole = {panel.name: _kinds(section, panel.where) for panel in panels}
     return [
         (compared._replace(sweep=section.name), by_series[compared.panel].get(compared.series, whole[compared.panel]))
         for compared in section.report.comparisons
