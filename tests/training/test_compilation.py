@@ -77,7 +77,7 @@ from tasks import coloring
 class Task(coloring.Task):
     name: Literal["computing"] = "computing"
     def sample_seeds(self, key, count):
-        return super().sample_seeds(key, count) * np.mod(np.float64(constants[2]) * 2**12, 1).mean()
+        return super().sample_seeds(key, count) * np.mod(np.float64(constants[0]) * 2**12, 1).mean()
 """
 
 SUMS = """
