@@ -76,7 +76,9 @@ def test_a_worker_reads_the_programs_that_were_compiled_ahead(tmp_path, monkeypa
     worker = (
         "import sys, json, tempfile; from sweeper.launch import compiling; compiling.LEAST_SECONDS = 0.0\n"
         "tempfile.tempdir = sys.argv[2]; compiling.keep_programs()\n"
-        "from sweeper.packs.pack_run import *; from sweeper.trial.provenance import capture\n"
+        "from sweeper.packs.pack_run import Destination, run_pack; from sweeper.packs.packing import Pack\n"
+        "from sweeper.store.store import Store; from sweeper.trial.provenance import capture\n"
+        "from sweeper.trial.trial_spec import TrialSpec\n"
         "pack = Pack(tuple(map(TrialSpec.model_validate, json.loads(sys.argv[1]))))\n"
         "run_pack(pack, Destination(Store.open(sys.argv[2] + '/store'), capture('run')))\n"
     )
