@@ -221,7 +221,7 @@ def check_network(weights: Collection[Any]) -> None:
 
     Only their shapes and types are looked at.
     """
-    if strange := [str(weight.dtype) for weight in weights if np.dtype(weight.dtype).isbuiltin != 1]:
+    if strange := [str(weight.dtype) for weight in weights if np.dtype(weight.dtype).kind not in "biufc"]:
         raise ValueError(f"a network with weights of type {strange[0]} cannot be kept ({_LEFT_OUT})")
     size = sum(math.prod(weight.shape) * np.dtype(weight.dtype).itemsize for weight in weights)
     if size > LARGEST_NETWORK:
