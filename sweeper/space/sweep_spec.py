@@ -91,7 +91,8 @@ class SweepSpec:
     def metrics(self) -> tuple[str, ...]:
         """The metrics that somebody asked for: those by which the search ranks, and those that panels draw."""
         ranked = self.search.metric if self.search.goal else ()
-        drawn = (panel.metrics(series) for panel in self.panels for series in panel.series or (None,))
+        panels = [panel for panel in self.panels if panel.SOURCE in ("column", "outcome")]  # others have no such column
+        drawn = (panel.metrics(series) for panel in panels for series in panel.series or (None,))
         return tuple(dict.fromkeys(filter(None, (*ranked, *itertools.chain.from_iterable(drawn)))))
 
     def expand(self) -> Expansion:

@@ -113,13 +113,18 @@ def test_what_is_said_of_the_best_setting(searched):
 
 def test_the_best_setting_names_every_hole_and_the_table_has_what_panels_draw(searched):
     """One rate for all settings is a hole as well, and `mean_margin` is a metric of no table by itself."""
-    panels = "panels: [{kind: curve, name: A, x: q, metric: mean_margin, series: [{label: all}]}]\n"
+    panels = (
+        "panels: [{kind: curve, name: A, x: q, metric: mean_margin, series: [{label: all}]}, "
+        "{kind: votes, name: B, split: q}, {kind: history, name: C, metric: seed, split: q}]\n"
+    )
     space, rows = searched(SPACE.replace("log_uniform: [1e-6, 1e-1]", "choice: [0.01]") + panels)
     rows["extra_metrics"] = [json.dumps({"mean_margin": 0.25})] * len(rows)
     table, lines = ending(rows, space, (), "results", None)
     assert [line.partition(":")[0] for line in lines[1:3]] == ["  q", "  learning_rate"]
     assert "  learning_rate: 0.01" in lines
-    assert "mean_margin" in [column.title for column in table.columns]
+    titles = [column.title for column in table.columns]
+    assert "mean_margin" in titles
+    assert "votes" not in titles, "the numbers of votes of the protocol are no metric"
 
 
 def test_a_search_for_two_metrics_names_its_pareto_front(searched):
