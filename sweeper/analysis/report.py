@@ -241,14 +241,13 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str,
     every = named_frame(current(rows).to_pandas())
 
     def table(title: str, source: Source, trials: pd.DataFrame) -> Table:
-        space, of_trials = source.space, settings(trials)
-        if space is None:
-            made = settings_table(of_trials)
-        elif space.search.goal:
-            goal = Goal(*space.search.goal)
-            made = settings_table(best_first(of_trials, goal), first=goal.metric, further=space.metrics)
-        else:
-            made = settings_table(of_trials, further=space.metrics)
+        shown, first, further = settings(trials), "", ()
+        if source.space is not None:
+            further = source.space.metrics
+            if source.space.search.goal:
+                goal = Goal(*source.space.search.goal)
+                shown, first = best_first(shown, goal), goal.metric
+        made = settings_table(shown, first=first, further=further)
         return made._replace(title=title, note="; ".join(filter(None, (made.title, made.note))))
 
     tables = []

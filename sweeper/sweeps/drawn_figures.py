@@ -7,7 +7,6 @@ computes and draws them. A row names the time of its run, so that other curves a
 
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +17,7 @@ from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.local_files import LocalFiles
 from sweeper.sweeps.sweep_plan import SweepPlan
 from sweeper.trial import plugins
-from sweeper.trial.provenance import Provenance
+from sweeper.trial.provenance import Provenance, drawing_code
 
 DRAWN = "drawn.json"
 
@@ -68,10 +67,8 @@ def _times(files: Iterable[Path]) -> dict[str, int]:
 def _digest(spec: SweepSpec, rows: pa.Table, origin: Provenance) -> str:
     digest = hashlib.blake2b(digest_size=10)
     code = None if origin.code is None else origin.code.model_dump(mode="json")
-    libraries = [importlib.metadata.version(name) for name in ("matplotlib", "pandas", "numpy")]
-    digest.update(json.dumps([spec.text, list(spec.overrides), code, libraries], sort_keys=True).encode())
-    for path in sorted((plugins.PACKAGE / "analysis").rglob("*.py")):
-        digest.update(path.read_bytes())
+    drawing = drawing_code(plugins.PACKAGE / "analysis")
+    digest.update(json.dumps([spec.text, list(spec.overrides), code, drawing], sort_keys=True).encode())
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows.combine_chunks())

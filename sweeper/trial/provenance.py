@@ -6,6 +6,7 @@ left out.
 """
 
 import datetime
+import functools
 import hashlib
 import importlib.metadata
 import logging
@@ -141,3 +142,13 @@ def _versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return versions
+
+
+@functools.cache
+def drawing_code(folder: Path) -> str:
+    """A digest of the Python files of a folder, and of the libraries that draw."""
+    libraries = [importlib.metadata.version(name) for name in ("matplotlib", "pandas", "numpy")]
+    digest = hashlib.blake2b(" ".join(libraries).encode(), digest_size=16)
+    for file in sorted(folder.rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -10,9 +10,7 @@ sweep or a report.
 """
 
 import contextlib
-import functools
 import hashlib
-import importlib.metadata
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +29,7 @@ from sweeper.analysis.figures.style import PALETTES, PaletteName, plain
 from sweeper.analysis.figures.success_of_votes import VoteCurves
 from sweeper.analysis.results import Results
 from sweeper.panels.kinds import Panel
-from sweeper.trial import plugins
+from sweeper.trial import plugins, provenance
 
 __all__ = [
     "DOTS_PER_INCH", "PALETTES", "FigureReport", "Note", "PaletteName", "attempted", "draw", "draw_together", "drawing",
@@ -153,21 +151,12 @@ def _content(row: Sequence[Drawing], palette: str) -> str:
 
     A row names the time of its run, so that other curves and outcomes make another row.
     """
-    digest = hashlib.blake2b(f"{palette}{_code(plugins.PACKAGE)}".encode(), digest_size=16)
+    digest = hashlib.blake2b(f"{palette}{provenance.drawing_code(plugins.PACKAGE)}".encode(), digest_size=16)
     for part in row:
         digest.update(part.panel.model_dump_json().encode())
         digest.update(part.trials.to_csv().encode())
         for task in part.trials["task"].unique():  # whose exact values are drawn
             with contextlib.suppress(plugins.PluginError):  # not here
-                digest.update(_code(Path(inspect.getfile(plugins.load("task", task))).parent).encode())
-    return digest.hexdigest()
-
-
-@functools.cache
-def _code(folder: Path) -> str:
-    """A digest of the Python files of a folder, and of the libraries that draw."""
-    libraries = [importlib.metadata.version(name) for name in ("matplotlib", "pandas", "numpy")]
-    digest = hashlib.blake2b(" ".join(libraries).encode(), digest_size=16)
-    for file in sorted(folder.rglob("*.py")):
-        digest.update(file.read_bytes())
+                folder = Path(inspect.getfile(plugins.load("task", task))).parent
+                digest.update(provenance.drawing_code(folder).encode())
     return digest.hexdigest()

@@ -90,14 +90,13 @@ def render(
             metric of a search if there is one metric.
     """
     starts = starts_by_name([record for record in store.sweeps() if not sweeps or record.name in sweeps])
-    planned = {trial_id for records in starts.values() for trial_id in records[-1].trial_ids}
-    if sweeps:
-        rows = rows.filter(pa.array([trial_id in planned for trial_id in rows["trial_id"].to_pylist()], pa.bool_()))
-    planning = collections.defaultdict(list)
+    planned = collections.defaultdict(list)  # the sweeps that plan a trial, by its id
     for name, records in starts.items():
         for trial_id in records[-1].trial_ids:
-            planning[trial_id].append(name)
-    listed = [row | {"sweeps": planning[row["trial_id"]]} for row in rows.to_pylist()]
+            planned[trial_id].append(name)
+    if sweeps:
+        rows = rows.filter(pa.array([trial_id in planned for trial_id in rows["trial_id"].to_pylist()], pa.bool_()))
+    listed = [row | {"sweeps": planned.get(row["trial_id"], [])} for row in rows.to_pylist()]
     annotations = read_annotations(store.files)
     committed = {row["trial_id"]: row["status"] for row in listed}
     chapters = [chapter(section) for section in sections]
@@ -152,7 +151,7 @@ def render(
         name=Path(redacted(store.url).rstrip("/")).name,
         origin=provenance.capture(provenance.command_line(sys.argv)),
         written=minute(datetime.datetime.now(datetime.UTC)),
-        facts=_facts(listed, planned, [compared for compared, _ in entries]),
+        facts=_facts(listed, set(planned), [compared for compared, _ in entries]),
         every=every,
         chapters=chapters,
         charts=drawn,

@@ -12,7 +12,7 @@ import datetime
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from sweeper.analysis.table import Column, Look, Table, failed, minute
@@ -63,12 +63,11 @@ def kinds_where(sweep: str, *conditions: Mapping[str, Any]) -> TrialKinds:
     return frozenset(TrialKind(*kind)._replace(sweep=sweep) for kind in itertools.product(*parts))
 
 
-def kinds_named(table: Table, known: Iterable[TrialKind], sweep: str = "") -> list[TrialKinds]:
+def kinds_named(table: Table, known: Collection[TrialKind], sweep: str = "") -> list[TrialKinds]:
     """The kinds of each row of a table about a sweep, which may name them in columns such as task or baseline.
 
     A value that no `known` trial has says nothing, such as a mean over all tasks.
     """
-    known = list(known)
     columns = {column.title.lower(): place for place, column in enumerate(table.columns)}
     parts = {part: columns[part] for part in TrialKind._fields if part in columns}
     values = {part: {getattr(kind, part) for kind in known} for part in parts}
@@ -99,9 +98,8 @@ class Cell(NamedTuple):
     text: str  # what is read; empty where there is nothing to say
     # How it is set; `miss` marks a number that is far from the published number
     look: Look | Literal["miss"] = "text"
-    sort: float | None = (
-        None  # the number it sorts by; None if that is the text, or the number that the text begins with
-    )
+    # The number it sorts by; None if that is the text, or the number that the text begins with
+    sort: float | None = None
     # For `range`: lowest, highest, measured and published, as shares of the drawing's width. For `bar`: name and
     # share of every part.
     shape: tuple[Any, ...] = ()
