@@ -8,6 +8,8 @@ from pathlib import Path
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Ray's native part reads this once, at the first import of Ray in a process, and `sweeper.launch` may come after it.
 os.environ.setdefault("RAY_AUTH_MODE", "token")
+# Ray makes its workers nice, and beside a test that computes they would get a thirtieth of a core.
+os.environ.setdefault("RAY_worker_niceness", "0")
 # One thread a process: tests share two cores, and a worker is held to its own in the same way. Most of what they do is
 # compile, so LLVM is told to be quick.
 os.environ.setdefault("PJRT_NPROC", "1")
