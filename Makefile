@@ -81,7 +81,7 @@ tests-of-a-commit: $(VENV)/dev
 	$(PYTEST) --numprocesses 3 -m "not long"
 
 test-all: test
-	$(PYTEST) -m long
+	$(PYTEST) --numprocesses 3 -m long
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -202,6 +202,24 @@ def test_workers_join_are_preempted_and_come_back_and_leave_with_their_head(slur
     slurm.run("scancel", first)
 
 
+def test_what_a_cancelled_worker_trained_is_trained_by_the_next(slurm):
+    script = "clusters/slurm-elastic.sh"
+    head = slurm.submit(
+        "--cpus-per-task=2", "--nodelist=n1", script, "head", "space.yaml", str(slurm.results),
+        "--set", "resources={lanes: 1, cpus: 2}",
+    )  # fmt: skip
+    worker = slurm.submit("--cpus-per-task=2", "--nodelist=n2", script, "worker", head)
+    slurm.until(lambda: trained_on(slurm) == {"n2"})
+    slurm.run("scancel", worker)
+    slurm.until(lambda: slurm.logs().count("; waiting for one") == 2)
+    assert slurm.ended(worker) == ["CANCELLED"]
+    slurm.submit("--cpus-per-task=2", "--nodelist=n3", script, "worker", head)
+    slurm.until(lambda: trained_on(slurm) == {"n2", "n3"})
+    (slurm.folder / "gate").touch()
+    assert slurm.ended(head) == ["COMPLETED"], slurm.logs()
+    assert set(Store.open(slurm.results).committed().values()) == {"finished"}
+
+
 def test_a_head_that_is_cancelled_leaves_checkpoints_and_no_worker_waits_for_it(slurm):
     script = "clusters/slurm-elastic.sh"
     (slurm.folder / "gate").touch()

@@ -174,13 +174,16 @@ def test_other_rungs_continue_from_the_rows(space, undisturbed, tmp_path):
     assert source_of(wider, store).exhausted
 
 
-RUNGS = ("[{steps: 200, keep: 2}, {steps: 400, keep: 1}]", "[{steps: 200, keep: 3}, {steps: 300, keep: 2}]",
-         "[{steps: 400, keep: 1}]")  # fmt: skip
-
-
-@pytest.mark.parametrize("rungs", RUNGS)
-@pytest.mark.parametrize("seed", range(3))
-def test_two_sweeps_that_share_trials_and_run_at_once_have_their_winners(space, undisturbed, tmp_path, rungs, seed):
+@pytest.mark.parametrize(
+    ("seed", "rungs"),
+    [
+        (0, "[{steps: 200, keep: 2}, {steps: 400, keep: 1}]"),
+        (1, "[{steps: 200, keep: 3}, {steps: 300, keep: 2}]"),
+        (2, "[{steps: 400, keep: 1}]"),
+        (3, "[{steps: 400, keep: 1}]"),
+    ],
+)
+def test_two_sweeps_that_share_trials_and_run_at_once_have_their_winners(space, undisturbed, tmp_path, seed, rungs):
     """Either may commit, replace and remove what the other is just using."""
     rng, store = random.Random(seed), Store.open(tmp_path / "both")
     ours, theirs = space(), space(f"search.rungs={rungs}")

@@ -1,5 +1,6 @@
 """Every file in tasks/ and models/ passes `sweeper.packs.conformance_suite`, and a little more."""
 
+import itertools
 from dataclasses import dataclass
 
 import jax
@@ -94,8 +95,7 @@ class Sharp(PartialNetwork):
 
 @pytest.mark.slow
 @task_cases
-@model_cases
-@platform_cases
+@pytest.mark.parametrize(("model", "platform"), zip(models(), itertools.cycle(conformance_suite.PLATFORMS)))
 def test_episodes_of_a_sharp_network_cost_the_losses(task, model, platform):
     sample = task.abilities().episodes
     if sample is None:
