@@ -269,13 +269,15 @@ def test_killed_and_interrupted_sweeps_end_with_the_same_numbers(undisturbed, ch
     until(lambda: not any(b"ray::ResourceTrainable" in line for line in killed.remaining()))
 
     interrupted = Command(checkout, *arguments, program=("-c", PATIENT_DRIVER))
-    interrupted.until(interrupted.workers)
-    one_of_them = interrupted.workers()[0]
+    interrupted.until(lambda: len(interrupted.workers()) > 1)
+    one_of_them, held = interrupted.workers()[:2]
+    os.kill(held, signal.SIGSTOP)  # so that the sweep does not end before it is interrupted
     rows = len(list(store.glob("trials/*/*/*.parquet")))
     interrupted.until(lambda: len(list(store.glob("trials/*/*/*.parquet"))) > rows)
     os.kill(one_of_them, signal.SIGKILL)
     interrupted.until(lambda: list(store.glob("checkpoints/*.ckpt")))
     os.killpg(interrupted.process.pid, signal.SIGHUP)  # what a terminal does that is closed: everybody gets it
+    os.kill(held, signal.SIGCONT)
     code, text = interrupted.wait()
     assert code == 129, text
     assert f"carries on:\n  python -m sweeper.run tiny.yaml --results {store} --address local" in text
