@@ -24,6 +24,7 @@ pytestmark = [
 ]
 
 NODES = ("n1", "n2", "n3")
+AWAITS_A_NODE = "; waiting for one"
 
 CONFIGURATION = """\
 ClusterName=test
@@ -185,14 +186,13 @@ def test_workers_join_are_preempted_and_come_back_and_leave_with_their_head(slur
         "--set", "resources={lanes: 1, cpus: 2}",
     )  # fmt: skip
     slurm.until(lambda: (slurm.checkout / ".slurm" / head / "address").exists())
-    awaits_a_node = "; waiting for one"
-    slurm.until(lambda: awaits_a_node in slurm.logs())
+    slurm.until(lambda: AWAITS_A_NODE in slurm.logs())
     assert (slurm.checkout / ".slurm" / head / "token").stat().st_mode & 0o077 == 0
     first = slurm.submit("--array=1", "--cpus-per-task=2", "--nodelist=n2", script, "worker", head)
     slurm.until(lambda: trained_on(slurm) == {"n2"})
     urgent = slurm.submit("--partition=urgent", "--nodelist=n2", "--exclusive", "--wrap", "sleep 5")
     slurm.until(lambda: slurm.state(first) == "PENDING")  # Slurm has queued it again
-    slurm.until(lambda: slurm.logs().count(awaits_a_node) == 2)
+    slurm.until(lambda: slurm.logs().count(AWAITS_A_NODE) == 2)
     assert slurm.state(head) == "RUNNING", "without a worker no sweep ends"
     second = slurm.submit("--array=2", "--cpus-per-task=2", "--nodelist=n3", script, "worker", head)
     slurm.until(lambda: trained_on(slurm) == {"n2", "n3"})
@@ -210,8 +210,9 @@ def test_what_a_cancelled_worker_trained_is_trained_by_the_next(slurm):
     )  # fmt: skip
     worker = slurm.submit("--cpus-per-task=2", "--nodelist=n2", script, "worker", head)
     slurm.until(lambda: trained_on(slurm) == {"n2"})
+    said = slurm.logs().count(AWAITS_A_NODE)
     slurm.run("scancel", worker)
-    slurm.until(lambda: slurm.logs().count("; waiting for one") == 2)
+    slurm.until(lambda: slurm.logs().count(AWAITS_A_NODE) > said)
     assert slurm.ended(worker) == ["CANCELLED"]
     slurm.submit("--cpus-per-task=2", "--nodelist=n3", script, "worker", head)
     slurm.until(lambda: trained_on(slurm) == {"n2", "n3"})

@@ -95,7 +95,7 @@ class Sharp(PartialNetwork):
 
 @pytest.mark.slow
 @task_cases
-@pytest.mark.parametrize(("model", "platform"), zip(models(), itertools.cycle(conformance_suite.PLATFORMS)))
+@pytest.mark.parametrize(("model", "platform"), [*zip(models(), itertools.cycle(conformance_suite.PLATFORMS))])
 def test_episodes_of_a_sharp_network_cost_the_losses(task, model, platform):
     sample = task.abilities().episodes
     if sample is None:
