@@ -80,8 +80,9 @@ test: $(VENV)/dev
 tests-of-a-commit: $(VENV)/dev
 	$(PYTEST) --numprocesses 3 -m "not long"
 
+LONG := long
 test-all: test
-	$(PYTEST) --numprocesses 3 -m long
+	$(PYTEST) --numprocesses 3 -m "$(LONG)"
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -117,6 +117,7 @@ def _operations(jaxpr: Any) -> Iterator[str]:
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 @needs_compiler
 def test_every_program_of_every_shipped_space_compiles_for_a_gpu():
     """Programs of the same operations, which differ in sizes alone, are compiled once: for one GPU after another."""
@@ -148,7 +149,7 @@ def test_many_lanes_need_few_more_kernels():
 
 @pytest.mark.long
 @needs_compiler
-@pytest.mark.parametrize("device", ["h100", "l4"])
+@pytest.mark.parametrize("device", [pytest.param("h100", marks=pytest.mark.exhaustive), "l4"])
 def test_as_many_lanes_are_chosen_as_a_gpu_holds(monkeypatch, device):
     """512 lanes of recall at its published size, of which no GPU holds all."""
     trial = _last("recall")
