@@ -1,7 +1,7 @@
 """The fault suite in short; `make chaos` injects every fault as often as docs/reliability.md says.
 
-The death of a worker is left to `make chaos`: what it loses is seconds, which a busy machine cannot promise. So is a
-read-only disk, which ends a sweep as a full one does.
+Two faults are left to `make chaos`. The death of a worker loses seconds, which a busy machine cannot promise. A
+read-only disk ends a sweep as a full one does.
 """
 
 import random

@@ -107,6 +107,17 @@ class Slurm:
         """The id of a job."""
         return self.run("sbatch", "--parsable", "--output=job-%j.log", *arguments).strip()
 
+    def head(self, *options: str) -> str:
+        """The id of a job on the first node that runs the sweep, and whose workers are jobs of their own."""
+        elastic = ("clusters/slurm-elastic.sh", "head", "space.yaml", str(self.results))
+        return self.submit("--cpus-per-task=2", "--nodelist=n1", *elastic, *options)
+
+    def worker(self, head: str, node: str, *options: str) -> str:
+        """The id of a job on a node that works for such a head."""
+        return self.submit(
+            *options, "--cpus-per-task=2", f"--nodelist={node}", "clusters/slurm-elastic.sh", "worker", head
+        )
+
     def state(self, job: str) -> str:
         """Such as RUNNING."""
         found = re.search(r"JobState=(\w+)", self.run("scontrol", "show", "job", job))
@@ -180,21 +191,17 @@ def test_a_job_at_the_end_of_its_time_leaves_checkpoints(slurm):
 
 
 def test_workers_join_are_preempted_and_come_back_and_leave_with_their_head(slurm):
-    script = "clusters/slurm-elastic.sh"
-    head = slurm.submit(
-        "--cpus-per-task=2", "--nodelist=n1", script, "head", "space.yaml", str(slurm.results),
-        "--set", "resources={lanes: 1, cpus: 2}",
-    )  # fmt: skip
+    head = slurm.head("--set", "resources={lanes: 1, cpus: 2}")
     slurm.until(lambda: (slurm.checkout / ".slurm" / head / "address").exists())
     slurm.until(lambda: AWAITS_A_NODE in slurm.logs())
     assert (slurm.checkout / ".slurm" / head / "token").stat().st_mode & 0o077 == 0
-    first = slurm.submit("--array=1", "--cpus-per-task=2", "--nodelist=n2", script, "worker", head)
+    first = slurm.worker(head, "n2", "--array=1")
     slurm.until(lambda: trained_on(slurm) == {"n2"})
     urgent = slurm.submit("--partition=urgent", "--nodelist=n2", "--exclusive", "--wrap", "sleep 5")
     slurm.until(lambda: slurm.state(first) == "PENDING")  # Slurm has queued it again
     slurm.until(lambda: slurm.logs().count(AWAITS_A_NODE) == 2)
     assert slurm.state(head) == "RUNNING", "without a worker no sweep ends"
-    second = slurm.submit("--array=2", "--cpus-per-task=2", "--nodelist=n3", script, "worker", head)
+    second = slurm.worker(head, "n3", "--array=2")
     slurm.until(lambda: trained_on(slurm) == {"n2", "n3"})
     (slurm.folder / "gate").touch()
     assert slurm.ended(head, urgent, second) == ["COMPLETED"] * 3, slurm.logs()
@@ -203,18 +210,14 @@ def test_workers_join_are_preempted_and_come_back_and_leave_with_their_head(slur
 
 
 def test_what_a_cancelled_worker_trained_is_trained_by_the_next(slurm):
-    script = "clusters/slurm-elastic.sh"
-    head = slurm.submit(
-        "--cpus-per-task=2", "--nodelist=n1", script, "head", "space.yaml", str(slurm.results),
-        "--set", "resources={lanes: 1, cpus: 2}",
-    )  # fmt: skip
-    worker = slurm.submit("--cpus-per-task=2", "--nodelist=n2", script, "worker", head)
+    head = slurm.head("--set", "resources={lanes: 1, cpus: 2}")
+    worker = slurm.worker(head, "n2")
     slurm.until(lambda: trained_on(slurm) == {"n2"})
     said = slurm.logs().count(AWAITS_A_NODE)
     slurm.run("scancel", worker)
     slurm.until(lambda: slurm.logs().count(AWAITS_A_NODE) > said)
     assert slurm.ended(worker) == ["CANCELLED"]
-    slurm.submit("--cpus-per-task=2", "--nodelist=n3", script, "worker", head)
+    slurm.worker(head, "n3")
     slurm.until(lambda: trained_on(slurm) == {"n2", "n3"})
     (slurm.folder / "gate").touch()
     assert slurm.ended(head) == ["COMPLETED"], slurm.logs()
@@ -222,13 +225,9 @@ def test_what_a_cancelled_worker_trained_is_trained_by_the_next(slurm):
 
 
 def test_a_head_that_is_cancelled_leaves_checkpoints_and_no_worker_waits_for_it(slurm):
-    script = "clusters/slurm-elastic.sh"
     (slurm.folder / "gate").touch()
-    head = slurm.submit(
-        "--cpus-per-task=2", "--nodelist=n1", script, "head", "space.yaml", str(slurm.results),
-        "--set", "trial.steps=1000000", "--set", "resources.checkpoint_seconds=3600",
-    )  # fmt: skip
-    worker = slurm.submit("--cpus-per-task=2", "--nodelist=n2", script, "worker", head)
+    head = slurm.head("--set", "trial.steps=1000000", "--set", "resources.checkpoint_seconds=3600")
+    worker = slurm.worker(head, "n2")
     slurm.until(lambda: trained_on(slurm) == {"n2"})
     time.sleep(10)
     slurm.run("scancel", head)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jax.extend.core import jaxprs_in_params
 
 from models.transformer import Model
 from sweeper.trial import vectorisation
@@ -15,6 +14,7 @@ from sweeper.trial.metrics import Metric
 from tasks import recall
 from tasks.recall import FILLINGS, Inputs, Task
 from tasks.recall.polynomial_logits import table_logits
+from tests.jaxprs import equations
 from tests.plugins.networks import PartialNetwork, assert_losses_and_gradients_are_plain
 
 VARIANTS = {
@@ -145,11 +145,7 @@ def test_sharing_equals_the_plain_model_for_any_weights_and_inputs(platform, key
 
 def _matrix_products(jaxpr):
     """All matrix products of a program and of its inner programs."""
-    for equation in jaxpr.eqns:
-        if equation.primitive.name == "dot_general":
-            yield equation
-        for inner in jaxprs_in_params(equation.params):
-            yield from _matrix_products(inner)
+    return (equation for equation in equations(jaxpr) if equation.primitive.name == "dot_general")
 
 
 def _tables(task, network, inputs, seeds, monkeypatch):

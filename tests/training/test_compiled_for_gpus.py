@@ -4,14 +4,11 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from jax.extend.core import jaxprs_in_params
 
 from benchmarks.compiled_program import (
     COMPILER,
@@ -30,6 +27,7 @@ from sweeper.space import search_space
 from sweeper.training import compilation, evaluation, evolution, gradient
 from sweeper.trial import vectorisation
 from sweeper.trial.trial_spec import TrialSpec, canonical, leaf_values
+from tests.jaxprs import equations
 from tests.trials import coloring_trial
 
 SPACES = sorted(Path("search_spaces").glob("*.yaml"))
@@ -108,14 +106,6 @@ def test_training_of_each_task_compiles_for_a_gpu():
         assert result.memory <= 1.2e6 * memory, (space, result)
 
 
-def _operations(jaxpr: Any) -> Iterator[str]:
-    """The names of all operations of a traced program, in order."""
-    for equation in jaxpr.eqns:
-        yield equation.primitive.name
-        for inner in jaxprs_in_params(equation.params):
-            yield from _operations(inner)
-
-
 @pytest.mark.long
 @pytest.mark.exhaustive
 @needs_compiler
@@ -127,7 +117,8 @@ def test_every_program_of_every_shipped_space_compiles_for_a_gpu():
     different: dict[tuple, tuple[TrialSpec, str]] = {}
     with vectorisation.built_for("cuda"):
         for trial, program in forms.values():
-            operations = tuple(_operations(traced(trial, program, 2).jaxpr.jaxpr))
+            jaxpr = traced(trial, program, 2).jaxpr.jaxpr
+            operations = tuple(equation.primitive.name for equation in equations(jaxpr))
             different[program, operations] = trial, program
     programs = sorted(different.values(), key=lambda each: each[1] != "population")  # which take longest
     devices = itertools.cycle(DEVICES)
@@ -137,10 +128,10 @@ def test_every_program_of_every_shipped_space_compiles_for_a_gpu():
 @pytest.mark.long
 @needs_compiler
 def test_many_lanes_need_few_more_kernels():
-    """A step of colouring has 129 kernels with 2 lanes, and 163 with 64."""
+    """A step of colouring has 139 kernels with 8 lanes, and 163 with 64."""
     trial = canonical(_last("coloring"))
-    few, many = _compiled([Request(trial, "stride", lanes=lanes) for lanes in (2, 64)])
-    assert many.run.kernels <= 1.5 * few.run.kernels
+    few, many = _compiled([Request(trial, "stride", lanes=lanes) for lanes in (8, 64)])
+    assert many.run.kernels <= 1.25 * few.run.kernels
 
 
 @pytest.mark.long
