@@ -11,9 +11,12 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 # Ray makes its workers nice, and beside a test that computes they would get a thirtieth of a core.
 os.environ.setdefault("RAY_worker_niceness", "0")
 # One thread a process: tests share two cores, and a worker is held to its own in the same way. Most of what they do is
-# compile, so LLVM is told to be quick.
+# compile, so LLVM is told to be quick, and XLA not to write loops by its new emitters, which takes twice as long.
 os.environ.setdefault("PJRT_NPROC", "1")
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
+)
 
 import hypothesis
 import jax

@@ -50,8 +50,8 @@ def _joined(root: Node, files: tuple[Path, ...]) -> Node:
         raise refused(f"expected the path of a search space, got {shown(named.value)}")
     other = files[-1].parent / named.value
     try:
-        circle = len(files) > MAX_BASES or other.resolve() in {file.resolve() for file in files}
-    except (OSError, ValueError, RuntimeError) as error:  # NUL, or links in a circle
+        circle = len(files) > MAX_BASES or os.path.realpath(other) in {os.path.realpath(file) for file in files}
+    except ValueError as error:  # NUL
         raise refused(f"{shown(named.value)} cannot be read: {error}") from None
     if circle:
         raise refused(f"{shown(named.value)} extends this space in its turn")
