@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -11,11 +12,13 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 # Ray makes its workers nice, and beside a test that computes they would get a thirtieth of a core.
 os.environ.setdefault("RAY_worker_niceness", "0")
 # One thread a process: tests share two cores, and a worker is held to its own in the same way. Most of what they do is
-# compile, so LLVM is told to be quick, and XLA not to write loops by its new emitters, which takes twice as long.
+# compile, so LLVM is told to be quick, and XLA not to write loops by its emitters, which takes twice as long; versions
+# after 0.10 know no other way.
 os.environ.setdefault("PJRT_NPROC", "1")
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0"
+    + " --xla_cpu_use_fusion_emitters=false" * version("jaxlib").startswith("0.10."),
 )
 
 import hypothesis
