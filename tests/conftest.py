@@ -12,8 +12,7 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 # Ray makes its workers nice, and beside a test that computes they would get a thirtieth of a core.
 os.environ.setdefault("RAY_worker_niceness", "0")
 # One thread a process: tests share two cores, and a worker is held to its own in the same way. Most of what they do is
-# compile, so LLVM is told to be quick, and XLA not to write loops by its emitters, which takes twice as long; versions
-# after 0.10 know no other way.
+# compile, so LLVM is told to be quick, and XLA to write loops in its older way (`compilation.EMITTERS`).
 os.environ.setdefault("PJRT_NPROC", "1")
 os.environ.setdefault(
     "XLA_FLAGS",

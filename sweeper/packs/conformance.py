@@ -312,7 +312,8 @@ def check_pairs(trial: TrialSpec, rtol: float, atol: float, platform: str = "cpu
     with vectorisation.built_for(platform), jax_settings.one_thread():
         with attributed(task, "outcomes"):
             program = compilation.traced(_few_pairs, seen).lower()
-        options: dict[str, Any] = {"xla_backend_optimization_level": 0}  # the program runs once
+        # The program runs once.
+        options: dict[str, Any] = {"xla_backend_optimization_level": 0} | dict.fromkeys(compilation.EMITTERS, False)
         found = jax.device_get(program.compile(compiler_options=options)(seen))
 
     def require(method: str, what: str, values: np.ndarray, must: str, holds: np.ndarray) -> None:

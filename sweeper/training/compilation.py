@@ -25,6 +25,11 @@ PROGRAMS = 32
 and Linux kills a process that asks for more than 65,530."""
 
 
+EMITTERS = {"xla_cpu_use_fusion_emitters": True} if jax.__version_info__ < (0, 11) else {}
+"""How XLA writes loops for a CPU, whatever `XLA_FLAGS` says. In its older way, which compiles twice as fast and which
+later versions do not have, the numbers of a trial would depend on how many are trained beside it."""
+
+
 class Program:
     """A compiled program that takes the trial itself, whatever its structure has that programs do not see."""
 
@@ -66,7 +71,7 @@ def compiled(
     """
     jax_settings.undone("code that ran since the last program was compiled")
     on_cpu = vectorisation.in_turns()
-    options: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False} if on_cpu else {}
+    options: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False, **EMITTERS} if on_cpu else {}
     if runs_once and on_cpu:
         options["xla_backend_optimization_level"] = 1
     try:

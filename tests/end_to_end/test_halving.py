@@ -17,7 +17,7 @@ resources: {checkpoint_seconds: 0.2}
 """
 )
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.exhaustive]
 
 
 def _kill(command: Command, store: Store, checkpoints: int, rows: int) -> None:

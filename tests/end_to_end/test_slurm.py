@@ -165,7 +165,7 @@ def trained_on(slurm: Slurm) -> set[str]:
     return {path.name for path in (slurm.folder / "training").iterdir()}
 
 
-@pytest.mark.parametrize("nodes", [1, 3])
+@pytest.mark.parametrize("nodes", [pytest.param(1, marks=pytest.mark.exhaustive), 3])
 def test_one_job_trains_on_all_of_its_nodes(slurm, nodes):
     one_pack_each = ["--set", "resources={lanes: 1, cpus: 2}"]
     job = slurm.submit(

@@ -144,7 +144,10 @@ def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undi
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("optimizer", ["open_es", "snes", "sep_cma_es"])
+@pytest.mark.parametrize(
+    "optimizer",
+    ["snes", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("open_es", "sep_cma_es"))],
+)
 def test_workers_give_the_numbers_of_none_with_every_strategy_and_a_growing_m(ray_of_four_cores, optimizer):
     group = placement_group([{"CPU": 1.0}] * 2)
     population = Population(2, worker_environment(Resources()), group, 0)

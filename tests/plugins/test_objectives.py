@@ -212,7 +212,7 @@ WALKS = {
 }
 OPTIMISERS = [
     pytest.param({"steps": 6}, id="adam", marks=pytest.mark.slow),
-    pytest.param(WALKS, id="pgpe", marks=pytest.mark.long),
+    pytest.param(WALKS, id="pgpe", marks=[pytest.mark.long, pytest.mark.exhaustive]),
 ]
 
 

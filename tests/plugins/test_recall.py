@@ -121,6 +121,9 @@ def _both_losses_and_gradients(task, model, seed):
     return of(task.losses), of(lambda *args: BaseTask.losses(task, *args))
 
 
+FURTHER = [pytest.mark.long, pytest.mark.exhaustive]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("platform", "keys", "value_bits"),
@@ -128,8 +131,8 @@ def _both_losses_and_gradients(task, model, seed):
         ("cpu", 1, 5),
         ("cpu", 5, 5),
         ("cuda", 2, 1),
-        *(pytest.param(*case, marks=pytest.mark.long) for case in [("cpu", 2, 1), ("cpu", 12, 3)]),
-        *(pytest.param("cuda", *case, marks=pytest.mark.long) for case in [(1, 5), (5, 5), (12, 3)]),
+        *(pytest.param(*case, marks=FURTHER) for case in [("cpu", 2, 1), ("cpu", 12, 3)]),
+        *(pytest.param("cuda", *case, marks=FURTHER) for case in [(1, 5), (5, 5), (12, 3)]),
     ],
 )
 @given(seed=st.integers(0, 10_000))

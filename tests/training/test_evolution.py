@@ -120,7 +120,7 @@ def test_the_objective_of_the_centre_is_that_of_the_losses_of_its_inputs(q, name
 RATES = {"center_learning_rate": 0.02, "std_learning_rate": 0.02, "initial_std": 0.1}
 COLORING = {"name": "coloring", "vertices": 5}
 
-long = functools.partial(pytest.param, marks=pytest.mark.long)
+further = functools.partial(pytest.param, marks=[pytest.mark.long, pytest.mark.exhaustive])
 
 
 @pytest.mark.slow
@@ -129,11 +129,11 @@ long = functools.partial(pytest.param, marks=pytest.mark.long)
     [
         # Uniform colours cost 1/9 = 0.111, and a guess of a bit ln 2 = 0.69.
         (COLORING, {"name": "pgpe", **RATES}, 0.095),
-        long({"name": "recall", "keys": 1, "value_bits": 1}, {"name": "pgpe", **RATES}, 0.2),
-        long(COLORING, {"name": "pgpe", **RATES, "center_optimizer": "clipup", "center_learning_rate": 0.3}, 0.105),
-        long(COLORING, {"name": "open_es", "learning_rate": 0.02, "initial_std": 0.1}, 0.1),
-        long(COLORING, {"name": "snes", "initial_std": 0.1}, 0.1),
-        long(COLORING, {"name": "sep_cma_es", "initial_std": 0.1}, 0.1),
+        further({"name": "recall", "keys": 1, "value_bits": 1}, {"name": "pgpe", **RATES}, 0.2),
+        further(COLORING, {"name": "pgpe", **RATES, "center_optimizer": "clipup", "center_learning_rate": 0.3}, 0.105),
+        further(COLORING, {"name": "open_es", "learning_rate": 0.02, "initial_std": 0.1}, 0.1),
+        further(COLORING, {"name": "snes", "initial_std": 0.1}, 0.1),
+        further(COLORING, {"name": "sep_cma_es", "initial_std": 0.1}, 0.1),
     ],
     ids=["pgpe", "pgpe of recall", "clipup", "open_es", "snes", "sep_cma_es"],
 )
@@ -194,7 +194,7 @@ def _other(optimizer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimizer", [STRATEGIES[0], *map(long, STRATEGIES[1:])], ids=operator.itemgetter("name"))
+@pytest.mark.parametrize("optimizer", [STRATEGIES[0], *map(further, STRATEGIES[1:])], ids=operator.itemgetter("name"))
 def test_lanes_workers_and_checkpoints_leave_no_trace(optimizer):
     """Two lanes with other rates, blocks in reverse order, m that grows, and a state that went through the host."""
     entries = {"objective": {"q": 2.0, "m": 1}, "steps": 3}
