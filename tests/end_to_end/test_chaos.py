@@ -47,7 +47,7 @@ needs_mounts = pytest.mark.skipif(not _mounts(), reason="a file system that is f
         (code_faults.code_changed, 2),
         pytest.param(code_faults.drivers_of_different_code, 1, marks=pytest.mark.exhaustive),
         (shared_stores.deletions_beside_everything, 1),
-        pytest.param(storage_faults.disk_filled, 1, marks=needs_mounts),
+        pytest.param(storage_faults.disk_filled, 1, marks=[needs_mounts, pytest.mark.exhaustive]),
     ],
 )
 def test_no_promise_of_a_running_sweep_is_broken(fault, times, tmp_path: Path):
