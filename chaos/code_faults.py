@@ -123,7 +123,7 @@ def code_changed(checkout: Path, folder: Path, times: int, draw: random.Random) 
 
 def drivers_of_different_code(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
     """Run two drivers of a sweep on one store, each with its own code; kill one driver and start it again."""
-    packs, complete, all_books = 4, True, []
+    packs, hits, complete, all_books = 4, 0, True, []
     file = folder / "chaos.yaml"
     file.write_text(space(packs, SEEDS, steps=6000))
     codes = [EditedProject(checkout, folder / f"code-{version}", version) for version in range(len(POWERS))]
@@ -134,7 +134,7 @@ def drivers_of_different_code(checkout: Path, folder: Path, times: int, draw: ra
         both = [Start(code.folder, file, results) for code in codes]
         victim = draw.randrange(2)
         if both[victim].until(lambda results=results: progress_files(results) > 0):
-            both[victim].sleep(draw.uniform(0, 2))
+            hits += both[victim].sleep(draw.uniform(0, 2))
         both[victim].kill()
         books.check()
         both[victim] = Start(codes[victim].folder, file, results)
@@ -142,7 +142,8 @@ def drivers_of_different_code(checkout: Path, folder: Path, times: int, draw: ra
         truth.judge(results)
         all_books.append(books)
         print(f"  {sweep + 1:3}: {truth.foreign} of {truth.rows} rows with numbers of other code so far", flush=True)
-    return _finding(times, truth, all_books, complete, "one of the two killed each time, and started again")
+    remark = f"one of the two killed {hits} times before it ended, and started again each time"
+    return _finding(times, truth, all_books, complete, remark)
 
 
 def _finding(times: int, truth: Truth, all_books: list[Books], complete: bool, remark: str) -> Finding:

@@ -30,8 +30,8 @@ class Finding:
 
     @property
     def kept(self) -> bool:
-        """Whether every promise was kept."""
-        return self.complete and not (self.lost or self.doubled or self.again)
+        """Whether the fault was injected, and every promise kept."""
+        return self.times > 0 and self.complete and not (self.lost or self.doubled or self.again)
 
 
 Fault = Callable[[Path, Path, int, random.Random], Finding]

@@ -39,12 +39,12 @@ def _refused(
     disk, file = folder / "disk", folder / "chaos.yaml"
     results = disk / "results"
     disk.mkdir()
-    file.write_text(space(packs=4, seeds=2, steps=20_000))
+    file.write_text(space(packs=4, seeds=2, steps=60_000))
     _mount("-t", "tmpfs", "-o", "size=4m", "chaos", str(disk))
     try:
         books = Books(results)
         start = Start(checkout, file, results)
-        start.until(lambda: list(results.glob("checkpoints/*.ckpt")))
+        times = int(start.until(lambda: list(results.glob("checkpoints/*.ckpt"))))
         spoil(disk)
         code, text = start.wait(), start.text
         before = books.check()
@@ -54,7 +54,7 @@ def _refused(
         complete = done.wait() == 0 and books.check() == 8
         print(f"  exit code {code} with {before} committed; the message:\n{text[-600:]}", flush=True)
         return Finding(
-            1, 8, len(books.lost), books.doubled(), len(books.changed), code == 1 and told and complete,
+            times, 8, len(books.lost), books.doubled(), len(books.changed), code == 1 and told and complete,
             f"exit code {code}, {before} committed before it",
         )  # fmt: skip
     finally:
@@ -74,40 +74,52 @@ def _fill(disk: Path) -> None:
 def results_moved(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
     """The results folder is renamed after a kill, and the sweep goes on there from its checkpoints."""
     file, results = folder / "chaos.yaml", folder / "results-0"
-    file.write_text(space(packs=4, seeds=2, steps=20_000))
-    rows = 0
-    for move in range(times):
+    file.write_text(space(packs=4, seeds=2, steps=60_000))
+    rows = moves = 0
+    while moves < times:
         start = Start(checkout, file, results)
-        start.until(lambda results=results: list(results.glob("checkpoints/*.ckpt")))
+        if not start.until(lambda results=results: list(results.glob("checkpoints/*.ckpt"))):
+            break
         start.kill()
-        rows = Books(results).check()
-        results = results.rename(folder / f"results-{move + 1}")
+        rows, moves = Books(results).check(), moves + 1
+        results = results.rename(folder / f"results-{moves}")
     done = Start(checkout, file, results)
     code = done.wait()
     books = Books(results)
     again = max(0, rows - (done.counts() or (0, 0))[0])
-    return Finding(times, 8, 0, books.doubled(), again, code == 0 and books.check() == 8)
+    return Finding(moves, 8, 0, books.doubled(), again, code == 0 and books.check() == 8)
 
 
 def checkpoints_damaged(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
     """After a kill of the driver every checkpoint is truncated or emptied or has a bit flipped."""
     file, results = folder / "chaos.yaml", folder / "results"
-    file.write_text(space(packs=4, seeds=2, steps=20_000))
-    books, damaged = Books(results), 0
-    for _ in range(times):
+    file.write_text(space(packs=4, seeds=2, steps=60_000))
+    books, hits, damaged, spoiled = Books(results), 0, 0, dict[Path, bytes]()
+
+    def sound() -> dict[Path, bytes]:
+        """The checkpoints that were written since they were damaged."""
+        found = {}
+        for path in results.glob("checkpoints/*.ckpt"):
+            with contextlib.suppress(FileNotFoundError):  # its pack has ended
+                found[path] = path.read_bytes()
+        return {path: data for path, data in found.items() if data != spoiled.get(path)}
+
+    while hits < times:
         start = Start(checkout, file, results)
-        if not start.until(lambda: list(results.glob("checkpoints/*.ckpt"))):
+        if not start.until(sound):
             break
         start.kill()
-        for path in results.glob("checkpoints/*.ckpt"):
-            path.write_bytes(_spoiled(path.read_bytes(), draw))
+        for path, data in sound().items():
+            spoiled[path] = _spoiled(data, draw)
+            path.write_bytes(spoiled[path])
             damaged += 1
+        hits += 1
         books.check()
     code = Start(checkout, file, results).wait()
     finished = books.check()
     left = len(list(results.glob("checkpoints/*")))
     return Finding(
-        times, 8, len(books.lost), books.doubled(), len(books.changed), code == 0 and finished == 8 and not left,
+        hits, 8, len(books.lost), books.doubled(), len(books.changed), code == 0 and finished == 8 and not left,
         f"{damaged} checkpoints damaged",
     )  # fmt: skip
 

@@ -59,4 +59,3 @@ def test_no_promise_of_a_running_sweep_is_broken(fault, times, tmp_path: Path):
     finally:
         sweeps.end_all()
     assert finding.kept, finding
-    assert finding.times >= 1
