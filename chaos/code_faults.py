@@ -142,8 +142,7 @@ def drivers_of_different_code(checkout: Path, folder: Path, times: int, draw: ra
         truth.judge(results)
         all_books.append(books)
         print(f"  {sweep + 1:3}: {truth.foreign} of {truth.rows} rows with numbers of other code so far", flush=True)
-    remark = f"one of the two killed {hits} times before it ended, and started again each time"
-    return _finding(times, truth, all_books, complete, remark)
+    return _finding(hits, truth, all_books, complete, "one of the two killed each time, and started again")
 
 
 def _finding(times: int, truth: Truth, all_books: list[Books], complete: bool, remark: str) -> Finding:

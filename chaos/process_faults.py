@@ -12,7 +12,7 @@ from pathlib import Path
 
 from chaos import nodes, pack
 from chaos.finding import Finding
-from chaos.sweeps import Books, Start, progress_files, space
+from chaos.sweeps import Books, Start, newest_checkpoint, progress_files, space
 
 
 def driver_killed(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
@@ -162,9 +162,9 @@ def terminated(checkout: Path, folder: Path, times: int, draw: random.Random) ->
     file.write_text(space(packs=4, seeds=2, steps=400_000))
     graces, codes, kept = [], [], []
     for _ in range(times):
-        before = _newest(results)
+        before = newest_checkpoint(results)
         start = Start(checkout, file, results)
-        start.until(lambda before=before: _newest(results) > before)
+        start.until(lambda before=before: newest_checkpoint(results) > before)
         start.sleep(draw.uniform(0, 5))
         begun = time.monotonic()
         os.killpg(start.process.pid, signal.SIGTERM)
@@ -184,15 +184,6 @@ def terminated(checkout: Path, folder: Path, times: int, draw: random.Random) ->
         set(codes) <= {143, 1} and min(kept) > 0,
         f"exit codes {codes}, at most {max(graces):.1f} s to the end, at least {min(kept)} checkpoints left",
     )
-
-
-def _newest(results: Path) -> float:
-    """Time of the latest checkpoint in seconds; 0 without a checkpoint."""
-    times = [0.0]
-    for path in results.glob("checkpoints/*.ckpt"):
-        with contextlib.suppress(FileNotFoundError):
-            times.append(path.stat().st_mtime)
-    return max(times)
 
 
 def driver_doubled(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:

@@ -14,7 +14,7 @@ import numpy as np
 
 from chaos import pack
 from chaos.finding import Finding
-from chaos.sweeps import Books, Start, space
+from chaos.sweeps import Books, Start, newest_checkpoint, space
 from sweeper.store.store import Store, TrialResult
 from sweeper.trial import provenance
 from sweeper.trial.trial_spec import trial_id
@@ -94,25 +94,17 @@ def checkpoints_damaged(checkout: Path, folder: Path, times: int, draw: random.R
     """After a kill of the driver every checkpoint is truncated or emptied or has a bit flipped."""
     file, results = folder / "chaos.yaml", folder / "results"
     file.write_text(space(packs=4, seeds=2, steps=60_000))
-    books, hits, damaged, spoiled = Books(results), 0, 0, dict[Path, bytes]()
-
-    def sound() -> dict[Path, bytes]:
-        """The checkpoints that were written since they were damaged."""
-        found = {}
-        for path in results.glob("checkpoints/*.ckpt"):
-            with contextlib.suppress(FileNotFoundError):  # its pack has ended
-                found[path] = path.read_bytes()
-        return {path: data for path, data in found.items() if data != spoiled.get(path)}
-
+    books, hits, damaged = Books(results), 0, 0
     while hits < times:
+        before = newest_checkpoint(results)
         start = Start(checkout, file, results)
-        if not start.until(sound):
+        if not start.until(lambda before=before: newest_checkpoint(results) > before):
             break
         start.kill()
-        for path, data in sound().items():
-            spoiled[path] = _spoiled(data, draw)
-            path.write_bytes(spoiled[path])
-            damaged += 1
+        for path in results.glob("checkpoints/*.ckpt"):
+            if path.stat().st_mtime > before:  # and so was written since the last damage
+                path.write_bytes(_spoiled(path.read_bytes(), draw))
+                damaged += 1
         hits += 1
         books.check()
     code = Start(checkout, file, results).wait()

@@ -131,6 +131,15 @@ def progress_files(results: Path) -> int:
     return len(list(results.glob("trials/*/*/*.parquet"))) + len(list(results.glob("checkpoints/*.ckpt")))
 
 
+def newest_checkpoint(results: Path) -> float:
+    """Time of the latest checkpoint in seconds; 0 without a checkpoint."""
+    times = [0.0]
+    for path in results.glob("checkpoints/*.ckpt"):
+        with contextlib.suppress(FileNotFoundError):
+            times.append(path.stat().st_mtime)
+    return max(times)
+
+
 _STARTED: list[Start] = []
 
 

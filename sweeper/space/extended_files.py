@@ -51,8 +51,8 @@ def _joined(root: Node, files: tuple[Path, ...]) -> Node:
     other = files[-1].parent / named.value
     try:
         circle = len(files) > MAX_BASES or os.path.realpath(other) in {os.path.realpath(file) for file in files}
-    except ValueError as error:  # NUL
-        raise refused(f"{shown(named.value)} cannot be read: {error}") from None
+    except ValueError:
+        raise refused(f"{shown(named.value)} cannot be read: embedded null byte") from None
     if circle:
         raise refused(f"{shown(named.value)} extends this space in its turn")
     try:
