@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHELL := /bin/bash -o pipefail
 
-.PHONY: sweep figures paper-figures further-figures publish check unit test tests-of-a-commit test-all lint chaos
+.PHONY: sweep figures paper-figures further-figures publish check unit test tests-of-a-commit test-all tests-long lint chaos
 .PHONY: lock clean
 
 sweep: $(VENV)/runtime
@@ -66,7 +66,8 @@ publish: $(VENV)/runtime
 # The marks `slow` and `long` are explained in pyproject.toml. The processes take file after file, in order: tests of one
 # file share what they start. A process that dies ends the run, which would otherwise wait for that file for ever. Tests
 # start hundreds of processes, which are to find the modules compiled, whatever the environment says.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+PROCESSES := 2
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 check: $(VENV)/dev
 	$(SIDE_BY_SIDE) --output-sync=target lint unit
@@ -80,8 +81,11 @@ test: $(VENV)/dev
 tests-of-a-commit: $(VENV)/dev
 	$(PYTEST) --numprocesses 3 -m "not long"
 
-LONG := long
 test-all: test
+	$(MAKE) --no-print-directory tests-long
+
+LONG := long
+tests-long: $(VENV)/dev
 	$(PYTEST) --numprocesses 3 -m "$(LONG)"
 
 lint: $(VENV)/dev

@@ -38,13 +38,13 @@ needs_mounts = pytest.mark.skipif(not _mounts(), reason="a file system that is f
 @pytest.mark.parametrize(
     ("fault", "times"),
     [
-        (process_faults.driver_killed, 3),
+        (process_faults.driver_killed, 2),
         (process_faults.driver_doubled, 1),
         (process_faults.terminated, 1),
-        (process_faults.nodes_killed, 3),
+        (process_faults.nodes_killed, 2),
         pytest.param(storage_faults.results_moved, 1, marks=pytest.mark.exhaustive),
         pytest.param(storage_faults.checkpoints_damaged, 1, marks=pytest.mark.exhaustive),
-        (code_faults.code_changed, 2),
+        (code_faults.code_changed, 1),
         pytest.param(code_faults.drivers_of_different_code, 1, marks=pytest.mark.exhaustive),
         (shared_stores.deletions_beside_everything, 1),
         pytest.param(storage_faults.disk_filled, 1, marks=[needs_mounts, pytest.mark.exhaustive]),
