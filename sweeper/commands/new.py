@@ -38,11 +38,7 @@ def new(
 
 
 def _files(name: str, project: Path) -> dict[Path, str]:
-    """Texts of the new files, by path.
-
-    Raises:
-        UserError: the name cannot be that of a new task, or a file is there already.
-    """
+    """Texts of the new files, by path; a `UserError` if the name cannot be that of a new task, or a file is there."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise UserError(f"{name!r} cannot name a task: small letters, digits and underscores, a letter first")
     from sweeper.trial import plugins  # jax takes a second to import
@@ -50,12 +46,9 @@ def _files(name: str, project: Path) -> dict[Path, str]:
     if name in plugins.names("task"):
         raise UserError(f"there is a task {name!r} already (known: {', '.join(plugins.names('task'))})")
     templates = importlib.resources.files("sweeper") / "templates"
-    files = {
-        project / string.Template(path).substitute(name=name): string.Template(
-            (templates / template).read_text()
-        ).substitute(name=name)
-        for path, template in TEMPLATES.items()
-    }
+    texts = {path: (templates / template).read_text() for path, template in TEMPLATES.items()}
+    filled = [[string.Template(part).substitute(name=name) for part in file] for file in texts.items()]
+    files = {project / path: text for path, text in filled}
     if present := [path for path in files if path.exists()]:
         raise UserError(f"{present[0]} is there already")
     return files

@@ -6,6 +6,7 @@ as alive, and a slow store does not delay the loop.
 
 import contextlib
 import math
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +20,6 @@ from sweeper.listeners.heartbeats import (
     PackProgress,
     heartbeats,
     is_asked_to_stop,
-    new_driver,
     remove_heartbeat,
     write_heartbeat,
 )
@@ -41,7 +41,7 @@ class HeartbeatWriter:
     def __init__(self, store: Store, command: str, stop: Callable[[], None], seconds: float | None = None):
         self._store, self._command, self._stop = store, command, stop
         self._seconds = SECONDS if seconds is None else seconds
-        self._driver, self._process = new_driver(), this_process()
+        self._driver, self._process = secrets.token_hex(8), this_process()
         self._begun = time.monotonic()
         self._progress = SweepProgress()
         self._state = "starting"

@@ -11,7 +11,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -76,10 +76,6 @@ class StoredHeartbeat(NamedTuple):
     modified: int
 
 
-def new_driver() -> str:
-    return secrets.token_hex(8)
-
-
 def write_heartbeat(files: DurableFiles, sweep: str, heartbeat: Heartbeat) -> None:
     files.write(f"drivers/{sweep}/{heartbeat.driver}.json", heartbeat.model_dump_json().encode())
 
@@ -126,18 +122,11 @@ def is_asked_to_stop(files: DurableFiles, sweep: str, driver: str) -> bool:
     return files.read(f"drivers/{sweep}/{driver}.stop") is not None
 
 
-class StopAnswer(NamedTuple):
-    """What became of a driver after the request.
-
-    It has `stopped`, it had `died` before, or it is `silent`: it gives no heartbeat, and the request stays.
-    """
-
-    process: DriverProcess
-    end: Literal["stopped", "died", "silent"]
+SILENT = "gives no heartbeat; the request stays"
 
 
-def answers(files: DurableFiles, sweep: str) -> Iterator[StopAnswer]:
-    """Ask all drivers of a sweep to stop, and wait for them: the answer of each driver when it comes."""
+def answers(files: DurableFiles, sweep: str) -> Iterator[tuple[DriverProcess, str]]:
+    """Ask all drivers of a sweep to stop, and wait for them: each driver with what became of it, when that is known."""
     waiting = _latest(files, sweep)
     for driver in waiting:
         ask_to_stop(files, sweep, driver)
@@ -148,16 +137,16 @@ def answers(files: DurableFiles, sweep: str) -> Iterator[StopAnswer]:
             process = before.heartbeat.process
             if driver not in now:
                 del waiting[driver]
-                yield StopAnswer(process, "stopped")
+                yield process, "has stopped"
             elif life(process) == "dead":
                 remove_heartbeat(files, sweep, driver)
                 del waiting[driver]
-                yield StopAnswer(process, "died")
+                yield process, "had died"
             elif now[driver].modified != before.modified:
                 waiting[driver], heard[driver] = now[driver], time.monotonic()
             elif time.monotonic() - heard[driver] > max(PATIENCE, 4 * before.heartbeat.every):
                 del waiting[driver]
-                yield StopAnswer(process, "silent")
+                yield process, SILENT
         if waiting:
             time.sleep(LOOK_SECONDS)
 
