@@ -23,8 +23,7 @@ from typing import Any, Literal
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-LIMIT_SECONDS = 25.0
-"""Reclaimed machines and Slurm leave 30 seconds between the first signal and the last."""
+LIMIT_SECONDS = 25.0  # reclaimed machines and Slurm leave 30 seconds between the first signal and the last
 
 
 class Interruption:

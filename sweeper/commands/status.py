@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 
 app = CommandLine()
 
-SECONDS = 2.0
-"""Between two looks at the drivers with `--watch`."""
-
-SHARE = 0.1
-"""Share of the time that `--watch` spends at most on reading rows."""
+SECONDS = 2.0  # between two looks at the drivers with `--watch`
+SHARE = 0.1  # share of the time that `--watch` spends at most on reading rows
 
 
 @app.command()

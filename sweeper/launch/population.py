@@ -32,8 +32,7 @@ from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
-STACKS = 8
-"""Selections of the trials of a pack that are kept: a device that is too small trains group after group."""
+STACKS = 8  # selections of the trials of a pack that are kept: a device that is too small trains group after group
 
 
 class _Worker:

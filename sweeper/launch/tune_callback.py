@@ -34,9 +34,7 @@ from sweeper.space.resources import Resources
 from sweeper.store.store import StoreError
 
 MAX_WORKER_DEATHS = 3  # how often the worker of one pack may die before the pack counts as failed
-
-MAX_STUCK = 1
-"""How often the worker of one pack may be ended for want of progress before the pack is lost."""
+MAX_STUCK = 1  # how often the worker of one pack may be ended for want of progress before the pack is lost
 
 MAX_LOST_IN_A_ROW = 3
 """After this number of packs in a row that could not commit, nothing can be committed any more, and the sweep ends."""

@@ -41,8 +41,7 @@ REPORT_SECONDS = 1.0  # seconds of training between two reports, as long as the 
 LONGEST_REPORT_SECONDS = 5.0
 """Most seconds between two reports. An order of the driver waits as long, and `GRACE_SECONDS` must be longer."""
 
-PRINTED_LINES = 20
-"""Most lines of a report that plug-ins have printed."""
+PRINTED_LINES = 20  # most lines of a report that plug-ins have printed
 
 IDLE_SHARE = 0.1
 """The share of its time that a worker may wait for the driver before the worker reports less often.

@@ -19,9 +19,7 @@ from sweeper.listeners.driver_process import DriverProcess, life
 from sweeper.store.files import DurableFiles, StoreError
 
 LARGEST_HEARTBEAT = 2**20  # bytes of the largest file that is read as a heartbeat
-
-LONGEST_PAUSE = 60.0
-"""Most seconds between two heartbeats; nobody waits for a driver that promises fewer."""
+LONGEST_PAUSE = 60.0  # most seconds between two heartbeats; nobody waits for a driver that promises fewer
 
 Amount = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]

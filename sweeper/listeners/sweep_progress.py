@@ -14,8 +14,7 @@ from sweeper import events
 from sweeper.events import Event, PackPlaced, PackProgressed, PackStarted, SweepPlanned
 from sweeper.messages import counted, duration
 
-STILL = 60.0
-"""Seconds without news of a pack from which on people are told for how long there were none."""
+STILL = 60.0  # seconds without news of a pack from which on people are told for how long there were none
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,11 +23,8 @@ from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.fingerprint import LoadedCode
 from sweeper.trial.trial_spec import TrialSpec
 
-EXAMPLES = 5
-"""Settings of a search that a dry run shows."""
-
-NAMING = 1000
-"""Settings that decide by which entries these differ."""
+EXAMPLES = 5  # settings of a search that a dry run shows
+NAMING = 1000  # settings that decide by which entries these differ
 
 
 class Changes(NamedTuple):

@@ -33,8 +33,7 @@ from sweeper.panels.series import CurveSeries
 from sweeper.trial.contracts import Task
 from sweeper.trial.metrics import Metric, metric_named
 
-DASHED = (0, (3.2, 1.6))
-"""Line style of a tail."""
+DASHED = (0, (3.2, 1.6))  # line style of a tail
 
 EXACT_DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
 """Line styles of the exact values of a panel, in turn; the dashes of a bad tail are not among them."""

@@ -31,9 +31,7 @@ MOST = 300  # least number of votes at the end of the axis: bounds are above 0 o
 
 TICKS = (1, 3, 10, 30, 100, 300, 1000, 3000)
 
-DOTTED: dict[str, Any] = {"linestyle": (0, (1, 1.2)), "linewidth": 1.2}
-"""The line of a bound."""
-
+DOTTED: dict[str, Any] = {"linestyle": (0, (1, 1.2)), "linewidth": 1.2}  # the line of a bound
 ERRORS = 2.0  # length of an error bar to either side, in standard errors
 
 
