@@ -25,20 +25,9 @@ from sweeper.launch.failures import LaunchError, MachineError, ProjectError, Too
 from sweeper.launch.job import Job, Launched, NetworkEvaluation, Training
 
 __all__ = [
-    "FirstPacks",
-    "Job",
-    "LaunchError",
-    "Launched",
-    "MachineError",
-    "NetworkEvaluation",
-    "ProjectError",
-    "TooLarge",
-    "Training",
-    "connected",
-    "environment",
-    "launch",
-    "refuse_too_large",
-]
+    "FirstPacks", "Job", "LaunchError", "Launched", "MachineError", "NetworkEvaluation", "ProjectError", "TooLarge",
+    "Training", "connected", "environment", "launch", "refuse_too_large",
+]  # fmt: skip
 
 
 def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:

@@ -46,11 +46,8 @@ LEAST_ADDRESS_SPACE = 6 * 2**30
 def running_cluster(address: str | None) -> str | None:
     """Address of the Ray cluster to use, or None to start a local one.
 
-    Without an explicit address this is $RAY_ADDRESS, or the cluster that `ray start` left on this machine if it
-    still answers; never the private cluster of another driver.
-
-    Raises:
-        LaunchError: a cluster that the user named does not answer.
+    Without an explicit address this is $RAY_ADDRESS, or the cluster that `ray start` left on this machine if it still
+    answers; never the private cluster of another driver. A `LaunchError` if a cluster that the user named is silent.
     """
     if address is not None and address.startswith("ray://"):
         raise LaunchError(f"{address}: Ray Client is not supported; start the command on the cluster (ray job submit)")
@@ -80,16 +77,10 @@ def _knock(address: str) -> None:
 def connected(
     address: str | None, resources: Resources, interruption: Interruption, first: FirstPacks | None = None
 ) -> Iterator[str | None]:
-    """Connects to a running cluster or starts a local cluster, and leaves no process behind.
+    """Connects to a running cluster (see `running_cluster`) or starts a local one, and leaves no process behind.
 
-    Args:
-        address: See `running_cluster`.
-        resources: The resources of one pack.
-        interruption: Signals; Ray takes over SIGTERM when it starts, and here the start takes it back.
-        first: The first packs. On a local cluster their programs are compiled while Ray and its workers start.
-
-    Yields:
-        The address of the cluster, None for a local one.
+    Yields the address of the cluster, None for a local one. On that, programs of the `first` packs are compiled while
+    Ray and its workers start. Ray takes over SIGTERM when it starts, and here the start takes it back.
 
     Raises:
         LaunchError: there is no connection; Ray cannot start as this machine, or Python, is set up (`MachineError`);
@@ -205,8 +196,7 @@ def _deaf_to_hangups() -> Iterator[None]:
 def _folder_for_sessions() -> str:
     """The folder in which Ray makes its session folder, which is open to all: this one keeps others out.
 
-    Raises:
-        MachineError: there is no such folder with a path that is short enough.
+    A `MachineError` if there is no such folder with a path that is short enough.
     """
     # The path of a socket has at most 107 bytes, on macOS 103, and some systems have a long TMPDIR.
     for place in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp")):  # noqa: S108 - the folder in it is private
@@ -272,10 +262,11 @@ def _watched_head(address: str | None, interruption: Interruption) -> Iterator[N
             except OSError as error:
                 refused = isinstance(error, ConnectionRefusedError)
                 if not ended.is_set() and time.monotonic() - answered > patience and (refused or address is not None):
-                    sentence = f"the Ray cluster {name} has died: its head process is gone; the same command carries on"
                     signum = interruption.arrived()
                     # The driver's main thread waits inside Ray and cannot be reached.
-                    last_words(sentence)
+                    last_words(
+                        f"the Ray cluster {name} has died: its head process is gone; the same command carries on"
+                    )
                     os._exit(1 if signum is None else 128 + signum)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -71,9 +71,8 @@ class CodeSnapshot(NamedTuple):
         try:
             complaint = json.loads(done.stdout.splitlines()[-1])["complaint"]
         except (IndexError, ValueError, TypeError, KeyError):  # a plug-in has ended the process
-            complaint = (
-                f"the process ended with {done.returncode}: {(done.stderr.splitlines() or ['nothing said'])[-1]}"
-            )
+            last = (done.stderr.splitlines() or ["nothing said"])[-1]
+            complaint = f"the process ended with {done.returncode}: {last}"
         if complaint is not None:
             there = str(complaint).replace(str(self.project), str(plugins.PROJECT))
             raise ProjectError(f"workers cannot load what was planned: {there}")
@@ -84,11 +83,7 @@ class CodeSnapshot(NamedTuple):
 
 @contextlib.contextmanager
 def code_snapshot() -> Iterator[CodeSnapshot]:
-    """A copy that only this user can read; removed at the end.
-
-    Raises:
-        ProjectError: the copy cannot be made.
-    """
+    """A copy that only this user can read; removed at the end. A `ProjectError` if the copy cannot be made."""
     files = _files()
     with tempfile.TemporaryDirectory(prefix="sweeper-code-", ignore_cleanup_errors=True) as folder:
         packages = Path(folder).resolve()
@@ -96,11 +91,7 @@ def code_snapshot() -> Iterator[CodeSnapshot]:
 
 
 def _files() -> dict[str, Path]:
-    """What the copy will have: every file by its path in the copy.
-
-    Raises:
-        ProjectError: these are too many bytes.
-    """
+    """What the copy will have: every file by its path in the copy; a `ProjectError` if these are too many bytes."""
     files = ProjectFiles(plugins.PROJECT)
     places = {plugins.PACKAGE: "sweeper"}
     if plugins.SHIPPED == plugins.ROOT != plugins.PROJECT:
