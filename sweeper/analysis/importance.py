@@ -100,12 +100,11 @@ def importance_table(sweep: str, ranked: Ranking, space: SweepSpec) -> Table:
     """The entries of a search, the most important first, with the values tried and the best setting's."""
     title = f"What decides {ranked.goal.metric} in {sweep}"
     count = len(ranked.ranked)
+    refusal = f"{counted(count, 'setting')} have the same {ranked.goal.metric}"
     if count < LEAST_SETTINGS:
-        return Table(
-            title, (), (), f"{counted(count, 'setting')} with all seeds are too few; it takes {LEAST_SETTINGS}"
-        )
-    if equal_but_rounding(ranked.ranked[0].mean.mean, ranked.ranked[-1].mean.mean):
-        return Table(title, (), (), f"{counted(count, 'setting')} have the same {ranked.goal.metric}")
+        refusal = f"{counted(count, 'setting')} with all seeds are too few; it takes {LEAST_SETTINGS}"
+    if count < LEAST_SETTINGS or equal_but_rounding(ranked.ranked[0].mean.mean, ranked.ranked[-1].mean.mean):
+        return Table(title, (), (), refusal)
     records = [used_entries(each.setting.entries) for each in ranked.ranked]
     shares = importances(ranked, logarithmic_entries(space))
     names = entry_names([each.setting.entries for each in ranked.ranked])

@@ -209,18 +209,16 @@ def _pareto_front(ranked: Ranking, search: Search) -> list[str]:
 def _repetition(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> str:
     """The command that trains the best setting with other training seeds, as the sweep `<name>-best`."""
     best = ranked.ranked[0].setting
-    trained = [int(seed) for seed in best.rows["seed"]]
-    first = max(trained) + 1
-    seeds = range(first, first + max(len(trained), LEAST_SEEDS))
+    first = int(best.rows["seed"].max()) + 1
+    seeds = range(first, first + max(len(best.rows), LEAST_SEEDS))
     fixed = {"name": f"{space.name}-best", "search": "{method: grid}"}
     fixed |= _filling(space, with_unwritten(json.loads(best.rows["spec"].iloc[0])), seeds)
     replaced = tuple(f"{path}{end}" for path in fixed for end in ("=", ".", "["))  # an entry, or one above it
-    kept = [override for override in space.overrides if not override.startswith(replaced)]
+    overrides = [override for override in space.overrides if not override.startswith(replaced)]
+    overrides += [f"{path}={value}" for path, value in fixed.items()]
     words = ["python", "-m", "sweeper.run", str(space.path), "--results", redacted(results)]
     words += [] if address is None else ["--address", address]
-    for override in [*kept, *(f"{path}={value}" for path, value in fixed.items())]:
-        words += ["--set", override]
-    return shlex.join(words)
+    return shlex.join([*words, *(word for override in overrides for word in ("--set", override))])
 
 
 def _filling(space: SweepSpec, trial: Mapping[str, Any], seeds: Sequence[int]) -> dict[str, str]:
@@ -229,7 +227,7 @@ def _filling(space: SweepSpec, trial: Mapping[str, Any], seeds: Sequence[int]) -
     `trial` is the canonical trial of the setting, with `trial_spec.with_unwritten`.
     """
     choice = {"choice": list(seeds)}
-    if any(node.path.startswith("variants") for variant in space.variants for node in _nodes(variant)):
+    if any(map(_under_variants, space.variants)):
         parts = {key for variant in space.variants for key in variant.value}
         only = {key: value for key, value in trial.items() if key in parts} | {"seed": choice}
         return {"variants": json.dumps([only])}
@@ -248,16 +246,7 @@ def _holes_filled(node: Node, value: Any, path: str) -> Iterator[tuple[str, str]
         yield path, json.dumps(value)
 
 
-def _nodes(node: Node) -> Iterator[Node]:
-    yield node
-    match node.value:
-        case dict() as entries:
-            below: Sequence[Node] = list(entries.values())
-        case list() as below:
-            pass
-        case Hole(options=below):
-            pass
-        case _:
-            return
-    for entry in below:
-        yield from _nodes(entry)
+def _under_variants(node: Node) -> bool:
+    """Whether a part of a tree stands under `variants:` in its document."""
+    below = node.value.options if isinstance(node.value, Hole) else node.children
+    return node.path.startswith("variants") or any(map(_under_variants, below))

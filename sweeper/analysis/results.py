@@ -284,15 +284,12 @@ def evaluation_rows(store: Store, rows: pa.Table, protocols: Mapping[str, str] |
         row, metrics = trials[evaluation["trial_id"]], json.loads(evaluation["metrics"])
         spec = json.loads(row["spec"]) | {"evaluation": json.loads(evaluation["protocol"])}
         further = {name: value for name, value in metrics.items() if name not in METRICS}
+        numbers = {name: metrics.get(name) for name in METRICS if name != "train_loss"}
         answer.append(
             row
-            | {name: _number(metrics.get(name)) for name in METRICS if name != "train_loss"}
+            # JSON spells out infinities and NaN as words.
+            | {name: None if value is None else float(value) for name, value in numbers.items()}
             | {name: evaluation[name] for name in OF_EVALUATION}
             | {"spec": json.dumps(spec, sort_keys=True, separators=(",", ":")), "extra_metrics": json.dumps(further)}
         )
     return pa.Table.from_pylist(answer, schema=TRIALS)
-
-
-def _number(value: float | str | None) -> float | None:
-    """A metric as a number; JSON spells out infinities and NaN as words."""
-    return None if value is None else float(value)

@@ -196,17 +196,11 @@ class Driver(NamedTuple):
 
 def drivers(store: Store) -> list[Driver]:
     """The drivers of a store, by sweep. The clock of the store is read only if a driver is on another machine."""
-    stored = heartbeats(store.files)
-    lives: list[Life] = [life(each.heartbeat.process) for each in stored]
-    now = store_clock(store.files) if "elsewhere" in lives else None
+    known = [(stored, life(stored.heartbeat.process)) for stored in heartbeats(store.files)]
+    now = store_clock(store.files) if any(alive == "elsewhere" for _, alive in known) else None
     return [
-        Driver(
-            each.sweep,
-            each.heartbeat,
-            alive,
-            None if now is None or alive != "elsewhere" else (now - each.modified) / 1e9,
-        )
-        for each, alive in zip(stored, lives, strict=True)
+        Driver(sweep, beat, alive, None if now is None or alive != "elsewhere" else (now - modified) / 1e9)
+        for (sweep, beat, modified), alive in known
     ]
 
 
@@ -217,7 +211,11 @@ def sentence(driver: Driver) -> str:
         carry = f"what it has committed stays; this command carries on: {heartbeat.command}"
         if driver.life == "dead":
             return f"{driver.sweep}: the driver {where} has died; {carry}"
-        heard = "its age is unknown, as the store cannot be written" if driver.age is None else _ago(driver.age)
+        heard = "its age is unknown, as the store cannot be written"
+        if driver.age is not None and driver.age < 0:
+            heard = f"its time lies {duration(-driver.age)} ahead of the clock of the store"
+        elif driver.age is not None:
+            heard = f"the last came {duration(driver.age)} ago by the clock of the store"
         return f"{driver.sweep}: no heartbeat of the driver {where}, {heard}; if it is dead, {carry}"
     failed = f" · {heartbeat.failed:,} failed" if heartbeat.failed else ""
     counts = f"{heartbeat.done:,}/{heartbeat.trials:,} done · {counted(heartbeat.running, 'pack')} running{failed}"
@@ -226,12 +224,6 @@ def sentence(driver: Driver) -> str:
     left = f"{duration(heartbeat.seconds_left)} left" if heartbeat.seconds_left else "time left unknown"
     speed = f"{heartbeat.steps_per_second:,.0f} steps/s · {duration(heartbeat.elapsed)} so far · {left}"
     return f"{driver.sweep}: {heartbeat.state} {where} · {counts} · {speed}"
-
-
-def _ago(age: float) -> str:
-    if age < 0:
-        return f"its time lies {duration(-age)} ahead of the clock of the store"
-    return f"the last came {duration(max(0.0, age))} ago by the clock of the store"
 
 
 def packs_table(drivers: Iterable[Driver]) -> Table | None:
