@@ -27,7 +27,7 @@ from sweeper.analysis.table import (
 )
 from sweeper.events import TrialsLost
 from sweeper.listeners.driver_process import Life, life
-from sweeper.listeners.heartbeats import Heartbeat, PackProgress, heartbeats, store_clock
+from sweeper.listeners.heartbeats import Heartbeat, PackProgress, StoredHeartbeat, heartbeats, store_clock
 from sweeper.messages import counted, duration, inflected, one_line, printable
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import Status, Store, SweepRecord
@@ -196,7 +196,8 @@ class Driver(NamedTuple):
 
 def drivers(store: Store) -> list[Driver]:
     """The drivers of a store, by sweep. The clock of the store is read only if a driver is on another machine."""
-    known = [(stored, life(stored.heartbeat.process)) for stored in heartbeats(store.files)]
+    stored = heartbeats(store.files)
+    known: list[tuple[StoredHeartbeat, Life]] = [(each, life(each.heartbeat.process)) for each in stored]
     now = store_clock(store.files) if any(alive == "elsewhere" for _, alive in known) else None
     return [
         Driver(sweep, beat, alive, None if now is None or alive != "elsewhere" else (now - modified) / 1e9)
