@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from typing import ClassVar, NamedTuple
 
 from sweeper.events import SweepPlanned, TrialsLost
+from sweeper.packs import pack_run
 from sweeper.packs.network_evaluation import EvaluationRun, ProtocolChanges
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
@@ -57,7 +58,7 @@ class Training(WorkKind):
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
     ) -> PackRun:
         given = work.pack, work.pending, destination, trainer(work.pack), work.segment, device_share
-        return PackRun(*given, early_stopping=self.early_stopping)
+        return pack_run.PackRun(*given, early_stopping=self.early_stopping)
 
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
         def is_done(seal: TrialSeal) -> bool:
