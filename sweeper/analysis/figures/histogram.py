@@ -114,11 +114,7 @@ class Histograms(Drawing[HistogramPanel, ColoredSeries, Bars]):
             shade = look.shade(bars.color, bars.index)
             patch = Patch(facecolor=to_rgba(shade, 0.3), edgecolor=shade, linewidth=1.1)
             entries.append((f"{bars.label} ({counted(len(bars.shares), 'seed')})", patch))
-        shades = references.shades(self.panel, self.series, look)
-        published = {reference.series: reference for reference in self.panel.published}
-        for label in published.keys() - {bars.label for bars in self.series}:
-            marker = "x" if published[label].fractions else "v"
-            entries.append((f"{label}{references.PUBLISHED_ONLY}", references.handle(marker, shades[label])))
+        entries += references.published_only(self.panel, self.series, look)
         if any(reference.fractions for reference in self.panel.published):
             entries.append(("published", references.handle("x")))
         if any(reference.peak is not None for reference in self.panel.published):
@@ -225,8 +221,7 @@ class HeatMaps(Drawing[HeatmapPanel, Series, Map]):
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         meshes = [self._paint_map(ax, part) for ax, part in zip(axes, self.series, strict=True)]
-        for ax, part in zip(axes, self.series, strict=True):
-            style.above(ax, part.label, 0.5, 12, fontsize=9, color="black")
+        for ax in axes:
             ax.tick_params(labelleft=ax is axes[0])
         style.above(axes[0], "seeds", 0, 3, -3, ha="right")
         axes[0].set_ylabel(self.panel.label)
@@ -247,6 +242,7 @@ class HeatMaps(Drawing[HeatmapPanel, Series, Map]):
         ax.set_yticks([0, 20, 40, 60, 80, 100])
         ax.set_xlabel(self.panel.x.label or self.panel.x.column)
         ax.spines[["top", "right"]].set_visible(True)
+        style.above(ax, part.label, 0.5, 12, fontsize=9, color="black")
         return mesh
 
     def remarks(self) -> list[str]:

@@ -124,11 +124,7 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
 
     @abc.abstractmethod
     def values(self, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-        """A metric of the trials for each training seed (`x`, `seed`, `value`).
-
-        Raises:
-            NoData: no trial has it.
-        """
+        """A metric of the trials for each training seed (`x`, `seed`, `value`); `NoData` if no trial has it."""
 
     def trials_behind(self, line: Line, x: float) -> pd.DataFrame:
         """The trials behind a point of a line."""
@@ -264,12 +260,7 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
             shade, dashes = look.shade(series.color, series.index), DASHED if all(x.tail for x in series.lines) else "-"
             line = {"marker": self.marker(series, look), "markersize": 3.6, "linewidth": 1.4, "linestyle": dashes}
             entries.append((series.label, Line2D([], [], color=shade, **line)))
-        seen, published = {series.label for series in self.series}, {part.series for part in self.panel.published}
-        entries += [
-            (f"{label}{references.PUBLISHED_ONLY}", references.handle("x", shade))
-            for label, shade in references.shades(self.panel, self.series, look).items()
-            if label in published - seen
-        ]
+        entries += references.published_only(self.panel, self.series, look)
         flipped, faint = self.panel.y.factor < 0, {"color": style.FAINT, "linewidth": 1.2}
         tails = dict.fromkeys(metric_named(line.metric).label(flipped) for line in self.all_lines() if line.tail)
         if tails and not all(line.tail for line in self.all_lines()):
@@ -289,10 +280,8 @@ def _exact_values(task: Task) -> dict[str, float]:
 def metric_by_seed(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
     """Mean of a metric over the trials of each training seed at each value of column `x`.
 
-    The result has columns `x`, `seed`, `value`; trials that lack the metric are not in it.
-
-    Raises:
-        NoData: no trial has the metric, or either is not a number.
+    The result has columns `x`, `seed`, `value`; trials that lack the metric are not in it. `NoData` if no trial has the
+    metric, or either is not a number.
     """
     values = pd.DataFrame({"x": rows[x], "seed": rows["seed"], "value": _measured(rows, name)}).dropna()
     if values.empty:
