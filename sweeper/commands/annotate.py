@@ -68,8 +68,7 @@ def _answer(
 ) -> None:
     """Change something if there are words, and otherwise show what is there."""
     from sweeper.analysis.annotating import BadAnnotation, chosen, listed, present
-    from sweeper.analysis.answer_formats import console
-    from sweeper.analysis.table import terminal
+    from sweeper.analysis.table import console, terminal
     from sweeper.store.store import Store
 
     with errors_told():

@@ -53,9 +53,9 @@ def query(
 
 def _print_answer(question: list[str], results: str, form: str) -> None:
     from sweeper.analysis import ready_questions
-    from sweeper.analysis.answer_formats import PRINTERS, SHOWN, console, print_table
+    from sweeper.analysis.answer_formats import PRINTERS, SHOWN, print_table
     from sweeper.analysis.sql import QueryError, converted, table
-    from sweeper.analysis.table import terminal
+    from sweeper.analysis.table import console, terminal
     from sweeper.store.store import Store
 
     if form == "parquet" and sys.stdout.isatty():

@@ -21,7 +21,7 @@ import logging
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ from sweeper.analysis.views import replaced
 from sweeper.messages import counted, duration, inflected, printable_lines, redacted
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.annotations import read_annotations
-from sweeper.store.store import Store, SweepRecord
+from sweeper.store.store import Store
 from sweeper.trial import provenance
 
 logger = logging.getLogger(__name__)
@@ -120,7 +120,12 @@ def render(
         attempted(table.title, lambda table=table, sweep=sweep: (table, kinds_named(table, known_kinds, sweep)))
         for sweep, table in tables
     ]
-    drawn, not_drawn = _charts(store, starts, listed)
+    try:
+        latest = {name: records[-1] for name, records in starts.items()}
+        drawn, not_drawn = training_curves.charts(store, latest, listed), ""
+    except Exception as error:  # whatever is wrong with a curve, the page has the tables
+        logger.debug("no training curves", exc_info=error)
+        drawn, not_drawn = [], f"The training curves could not be drawn: {type(error).__name__}: {error}"
     known = [] if every is None else drivers(store)
 
     # Kinds of trials get numbers, so that the script compares numbers and no name of the store is ever part of a rule.
@@ -191,17 +196,6 @@ def _compared(
     make = comparison.measured_numbers if measured else comparison.unmeasured_numbers
     kinds = [kinds for compared, kinds in entries if (compared.measured is not None) == measured]
     return make([compared for compared, _ in entries]), kinds
-
-
-def _charts(
-    store: Store, starts: Mapping[str, Sequence[SweepRecord]], rows: Sequence[Row]
-) -> tuple[list[training_curves.Chart], str]:
-    """The training curves of all sweeps, or none and a sentence that says why they could not be drawn."""
-    try:
-        return training_curves.charts(store, {name: records[-1] for name, records in starts.items()}, rows), ""
-    except Exception as error:  # whatever is wrong with a curve, the page has the tables
-        logger.debug("no training curves", exc_info=error)
-        return [], f"The training curves could not be drawn: {type(error).__name__}: {error}"
 
 
 def _facts(
