@@ -38,10 +38,8 @@ class QueryError(UserError, ValueError):
 def frame(sql: str, results: str | Path | Store = "results") -> pd.DataFrame:
     """The answer to one SELECT over the views of a store, or of the store at a folder or URL, as a pandas frame.
 
-    Raises:
-        QueryError: the query is not a single SELECT, or names a view or column that does not exist, or the answer has
-            values that pandas cannot hold.
-        StoreError: there is no store, or it cannot be read.
+    A `QueryError` if the query is not a single SELECT, or names a view or column that does not exist, or the answer has
+    values that pandas cannot hold; a `StoreError` if there is no store, or it cannot be read.
     """
     answer = table(sql, results)
     with converted():
