@@ -131,15 +131,16 @@ class PackWorker(tune.Trainable):
                 raise  # the answer of this process to a signal
             if not own and isinstance(error, OSError | StoreError | OtherCodeError):
                 # The disk, the network, the object store, or other code on this node: no fault of these trials.
-                lost = Lost(reason(error), of_store=not isinstance(error, OtherCodeError))
-                return Report(done=True, progress=self._progress, trouble=lost)
-            # Anything that a task or a model raises is a failure of these trials. Ray's log takes no half characters.
-            print(printable_lines(traceback.format_exc()), file=sys.stderr)
-            if isinstance(error, Exception) and out_of_memory(error):
-                # Of the evaluation, or of one lane: another device may have enough.
-                trouble = Lost(f"the device has too little memory: {reason(error)}", of_store=False)
-                return Report(done=True, progress=self._progress, trouble=trouble)
-            return Report(done=True, progress=self._progress, trouble=self._failed(error))
+                trouble = Lost(reason(error), of_store=not isinstance(error, OtherCodeError))
+            else:
+                # What a task or a model raises is a failure of these trials. Ray's log takes no half characters.
+                print(printable_lines(traceback.format_exc()), file=sys.stderr)
+                if isinstance(error, Exception) and out_of_memory(error):
+                    # Of the evaluation, or of one lane: another device may have enough.
+                    trouble = Lost(f"the device has too little memory: {reason(error)}", of_store=False)
+                else:
+                    trouble = self._failed(error)
+            return Report(done=True, progress=self._progress, trouble=trouble)
 
     def _order(self, pack_id: str) -> Order:
         try:

@@ -6,7 +6,7 @@ import importlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
 from sweeper.analysis.results import current, extra_metrics, named_frame, names_of
@@ -71,16 +71,11 @@ class Tracker(abc.ABC):
         """Write a run of the sweep that `present` was last asked about, in place of an earlier run of the trial."""
 
 
-class Exported(NamedTuple):
-    """What an export did: runs written, runs that the tracker had already, and sweeps with a committed trial."""
+def export(store: Store, tracker: Tracker, sweep: str | None = None) -> tuple[int, int, int]:
+    """Add the runs that a tracker lacks, of one sweep or of all; an `ExportError` if the tracker refuses.
 
-    added: int
-    kept: int
-    sweeps: int
-
-
-def export(store: Store, tracker: Tracker, sweep: str | None = None) -> Exported:
-    """Add the runs that a tracker lacks, of one sweep or of all; an `ExportError` if the tracker refuses."""
+    The numbers of runs written, of runs that the tracker had already, and of sweeps with a committed trial.
+    """
     chosen = [] if sweep is None else [sweep]
     latest = latest_starts(store.sweeps(), chosen)
     added = kept = sweeps = 0
@@ -93,7 +88,7 @@ def export(store: Store, tracker: Tracker, sweep: str | None = None) -> Exported
         for run in with_curves(store, new):
             tracker.add(run)
         added, kept = added + len(new), kept + len(committed.runs) - len(new)
-    return Exported(added, kept, sweeps)
+    return added, kept, sweeps
 
 
 def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
