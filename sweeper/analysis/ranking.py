@@ -7,6 +7,7 @@ training seed would beat the mean of several.
 The best of many is also the luckiest of many, so its mean is worth little until the setting has been trained again.
 """
 
+import contextlib
 import json
 import math
 import operator
@@ -116,13 +117,11 @@ def ranked_settings(sweep: str, ranked: Ranking, space: SweepSpec | None, most: 
 
 def recorded_space(record: SweepRecord) -> SweepSpec | None:
     """The search space of a start; None if this checkout cannot read it."""
-    try:
+    with contextlib.suppress(SearchSpaceError):
         space = search_space.of_text(f"{record.name}.yaml", record.text, record.overrides)
         if space.search.halving is not None:
             space.expand()  # whoever reads such a space asks for its searches
-    except SearchSpaceError:
-        return None
-    return space
+        return space
 
 
 def trials_of(store: Store, record: SweepRecord) -> pd.DataFrame:
@@ -177,10 +176,8 @@ def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str 
     names = entry_names(records)
     over = f"mean of {counted(ranked.seeds, 'seed')}" if ranked.seeds > 1 else "1 seed"
     among = f"rank 1 of {counted(len(ranked.ranked), 'setting')}"
-    if ranked.ties:
-        among += f", equal to {counted(ranked.ties, 'other')}"
-    if ranked.others:
-        among += f"; {ranked.others:,} more without a rank"
+    among += f", equal to {counted(ranked.ties, 'other')}" * bool(ranked.ties)
+    among += f"; {ranked.others:,} more without a rank" * bool(ranked.others)
     value = with_deviation(best.mean.mean, best.mean.deviation)
     written = [f"  {names[path]}: {value_text(records[0][path])}" for path in paths if path in records[0]]
     return [

@@ -102,9 +102,8 @@ def curves(store: Store, prefix: str) -> tuple[Table, pa.Table]:
         raise QueryError(f"the store has no curves of the trial {trial_id}")
     wide = points.pivot(index="step", columns="metric", values="value").reset_index()
     programs = pa.Table.from_pandas(wide, preserve_index=False)
-    shown = min(programs.num_rows, SHOWN_STEPS)
-    places = np.linspace(0, programs.num_rows - 1, shown).round().astype(int)
+    places = np.linspace(0, programs.num_rows - 1, min(programs.num_rows, SHOWN_STEPS)).round().astype(int)
     columns = tuple(Column(name, NUMBER if name != "step" else COUNT) for name in programs.column_names)
-    rows = tuple(zip(*(programs.take(places)[name].to_pylist() for name in programs.column_names), strict=True))
+    rows = tuple(zip(*programs.take(places).to_pydict().values(), strict=True))
     note = f"{len(places)} of {programs.num_rows:,} points; --format csv, json or parquet prints all"
     return Table(trial_id, columns, rows, note if len(places) < programs.num_rows else ""), programs

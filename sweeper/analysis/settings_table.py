@@ -138,12 +138,9 @@ def metrics_of(trials: pd.DataFrame, further: Iterable[str] = ()) -> list[str]:
     abilities = [abilities_of(spec) for spec in trials.drop_duplicates("task")["spec"]]
     names = [name for each in abilities for name in _metrics(trials, each)]
     own = [measure.name for each in abilities for measure in each.measures]
-    columns = [metric_column(name, trials.columns) for name in (*names, *further, *own)]
-    return [
-        name
-        for name in dict.fromkeys(columns)
-        if name and pd.api.types.is_numeric_dtype(trials[name]) and trials[name].notna().any()
-    ]
+    columns = dict.fromkeys(metric_column(name, trials.columns) for name in (*names, *further, *own))
+    numeric = [name for name in columns if name and pd.api.types.is_numeric_dtype(trials[name])]
+    return [name for name in numeric if trials[name].notna().any()]
 
 
 def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:

@@ -114,6 +114,8 @@ def _reason(row: Mapping[Any, Any]) -> str:
 
 
 MAX_REASONS = 20  # largest number of reasons that are printed, the most frequent first
+_NO_ROW = "no row, although its worker reported the end"
+_EARLY = "stopped early by another sweep, and not run to the end"
 
 
 def unfinished(
@@ -130,15 +132,11 @@ def unfinished(
     for row in rows[rows["status"] == "failed"].to_dict("records"):
         reasons[_reason(row)].append(row["trial_id"])
         explained.add(row["trial_id"])
-    stopped = list(rows.loc[rows["status"] == "stopped", "trial_id"])
-    further = "no row, although its worker reported the end"
-    if refused:
-        further = "not run, as nothing could be committed any more"
+    stopped = rows.loc[rows["status"] == "stopped", "trial_id"]
+    further = "not run, as nothing could be committed any more" if refused else _NO_ROW
     losses = [(loss.trial_ids, loss.reason) for loss in lost]
-    early = "stopped early by another sweep, and not run to the end"
-    for trial_ids, reason in (*losses, (stopped, early), (planned, further)):
-        left = [trial_id for trial_id in trial_ids if trial_id not in explained]
-        if left:
+    for trial_ids, reason in (*losses, (stopped, _EARLY), (planned, further)):
+        if left := [trial_id for trial_id in trial_ids if trial_id not in explained]:
             reasons[reason] += left
             explained.update(left)
     return dict(reasons)
@@ -149,12 +147,12 @@ def unfinished_lines(reasons: Mapping[str, Sequence[str]], rows: "pd.DataFrame")
 
     `rows` are those of all trials of the sweep that have one.
     """
-    frequent = sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]
-    return [
-        f"{len(trial_ids):,} x {printable(', '.join([reason, *_shared(trial_ids, rows)]))} (trial {trial_ids[0]}"
-        + (f" and {len(trial_ids) - 1:,} more)" if len(trial_ids) > 1 else ")")
-        for reason, trial_ids in frequent
-    ]
+    lines = []
+    for reason, trial_ids in sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]:
+        more = f" and {len(trial_ids) - 1:,} more" * (len(trial_ids) > 1)
+        said = printable(", ".join([reason, *_shared(trial_ids, rows)]))
+        lines.append(f"{len(trial_ids):,} x {said} (trial {trial_ids[0]}{more})")
+    return lines
 
 
 def _shared(trial_ids: Sequence[str], rows: "pd.DataFrame") -> list[str]:
@@ -220,10 +218,10 @@ def sentence(driver: Driver) -> str:
         return f"{driver.sweep}: no heartbeat of the driver {where}, {heard}; if it is dead, {carry}"
     failed = f" · {heartbeat.failed:,} failed" if heartbeat.failed else ""
     counts = f"{heartbeat.done:,}/{heartbeat.trials:,} done · {counted(heartbeat.running, 'pack')} running{failed}"
-    if not heartbeat.running:
-        return f"{driver.sweep}: {heartbeat.state} {where} · {counts} · {duration(heartbeat.elapsed)} so far"
-    left = f"{duration(heartbeat.seconds_left)} left" if heartbeat.seconds_left else "time left unknown"
-    speed = f"{heartbeat.steps_per_second:,.0f} steps/s · {duration(heartbeat.elapsed)} so far · {left}"
+    speed = f"{duration(heartbeat.elapsed)} so far"
+    if heartbeat.running:
+        left = f"{duration(heartbeat.seconds_left)} left" if heartbeat.seconds_left else "time left unknown"
+        speed = f"{heartbeat.steps_per_second:,.0f} steps/s · {speed} · {left}"
     return f"{driver.sweep}: {heartbeat.state} {where} · {counts} · {speed}"
 
 
