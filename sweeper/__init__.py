@@ -51,22 +51,12 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES = {
-    "EvaluationResult": "sweeps.evaluation",
-    "LoadError": "packs.trained_trial",
-    "OtherCodeError": "trial.fingerprint",
-    "PluginError": "trial.plugins",
-    "ProtocolError": "packs.network_evaluation",
-    "QueryError": "analysis.sql",
-    "SearchSpaceError": "space.problems",
-    "SettingsError": "trial.jax_settings",
-    "StoreError": "store.files",
-    "SweepError": "sweeps.on_cluster",
-    "SweepPlan": "sweeps.sweep_plan",
-    "SweepResult": "sweeps.sweep_result",
-    "SweepSpec": "space.sweep_spec",
-    "TrainedTrial": "packs.trained_trial",
-    "UserError": "messages",
-}
+    "EvaluationResult": "sweeps.evaluation", "LoadError": "packs.trained_trial", "OtherCodeError": "trial.fingerprint",
+    "PluginError": "trial.plugins", "ProtocolError": "packs.network_evaluation", "QueryError": "analysis.sql",
+    "SearchSpaceError": "space.problems", "SettingsError": "trial.jax_settings", "StoreError": "store.files",
+    "SweepError": "sweeps.on_cluster", "SweepPlan": "sweeps.sweep_plan", "SweepResult": "sweeps.sweep_result",
+    "SweepSpec": "space.sweep_spec", "TrainedTrial": "packs.trained_trial", "UserError": "messages",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -76,14 +76,11 @@ class Population:
 
         Their environment is added to the environment of the job.
         """
-        environment = dict(environment) | {"JAX_PLATFORMS": "cpu"}
+        variables = {"env_vars": dict(environment) | {"JAX_PLATFORMS": "cpu"}}
         actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Worker)
+        places = [PlacementGroupSchedulingStrategy(group, first_bundle + index) for index in range(workers)]
         self._workers: list[Any] = [
-            actor.options(
-                runtime_env={"env_vars": environment},
-                scheduling_strategy=PlacementGroupSchedulingStrategy(group, first_bundle + index),
-            ).remote()
-            for index in range(workers)
+            actor.options(runtime_env=variables, scheduling_strategy=place).remote() for place in places
         ]
 
     def evaluator(self, trials: tuple[TrialSpec, ...], code: Code) -> Evaluator:

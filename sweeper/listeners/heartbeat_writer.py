@@ -122,14 +122,10 @@ class HeartbeatWriter:
 
 
 def _pack_progress(pack: RunningPack, progress: SweepProgress) -> PackProgress:
-    now = pack.progress
+    now, still = pack.progress, progress.still(pack)
+    phase, step, loss = ("waiting", 0, None) if now is None else (now.phase, now.step, now.train_loss)
+    loss = None if loss is None or not math.isfinite(loss) else loss
     return PackProgress(
-        label=pack.started.label,
-        phase="waiting" if now is None else now.phase,
-        step=0 if now is None else now.step,
-        steps=pack.started.steps,
-        lanes=pack.lanes,
-        train_loss=None if now is None or not math.isfinite(now.train_loss) else now.train_loss,
-        node=pack.node,
-        still=progress.still(pack),
-    )
+        label=pack.started.label, phase=phase, step=step, steps=pack.started.steps, lanes=pack.lanes, train_loss=loss,
+        node=pack.node, still=still,
+    )  # fmt: skip

@@ -305,19 +305,12 @@ class CostPanel(Declaration):
         series = tuple(CurveSeries(**dict(part)) for part in self.series)
         return tuple(
             CurvePanel(
-                kind="curve",
-                name=f"{self.name} {what}",
-                title="; ".join(filter(None, (self.title, remark))),
-                figure=self.name,
-                x=self.x,
-                y=ValueAxis(label=label, unit=unit, limits=(0.0, None)),
-                metric=column,
-                where=self.where,
-                series=series,
-                split=self.split,
+                kind="curve", name=f"{self.name} {what}", title="; ".join(filter(None, (self.title, remark))),
+                figure=self.name, x=self.x, y=ValueAxis(label=label, unit=unit, limits=(0.0, None)), metric=column,
+                where=self.where, series=series, split=self.split,
             )
             for what, column, label, unit, remark in _COSTS
-        )
+        )  # fmt: skip
 
 
 KINDS = (
@@ -327,9 +320,7 @@ KINDS = (
 
 
 def _written_out(declared: tuple[Panel | CostPanel, ...]) -> tuple[Panel, ...]:
-    panels: list[Panel] = []
-    for each in declared:
-        panels += each.curves() if isinstance(each, CostPanel) else (each,)
+    panels = [part for each in declared for part in (each.curves() if isinstance(each, CostPanel) else (each,))]
     taken: dict[str, str] = {}
     for name in (panel.name for panel in panels):
         # Names become file names, and not every file system tells 5a from 5A.
