@@ -88,9 +88,8 @@ def connected(
             cannot hold a pack (`TooLarge`).
     """
     if sys.flags.optimize > 1:
-        raise MachineError(
-            "Ray reads docstrings, which Python leaves out here: unset PYTHONOPTIMIZE, or start without -OO"
-        )
+        cure = "unset PYTHONOPTIMIZE, or start without -OO"
+        raise MachineError(f"Ray reads docstrings, which Python leaves out here: {cure}")
     cluster = running_cluster(address)
     if cluster is None:
         _refuse_too_large(resources)
@@ -169,13 +168,9 @@ def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] 
                 ray_internals.only_what_is_needed(meanwhile),
             ):
                 ray.init(
-                    address="local",
-                    include_dashboard=False,
-                    log_to_driver=False,
-                    logging_level=logging.CRITICAL,
-                    object_store_memory=128 * 2**20,
-                    **options,
-                )
+                    address="local", include_dashboard=False, log_to_driver=False, logging_level=logging.CRITICAL,
+                    object_store_memory=128 * 2**20, **options,
+                )  # fmt: skip
             return
         except Exception as error:  # full disks, closed ports, limits on processes, time: Ray has no type for them
             ray.shutdown()
@@ -225,12 +220,8 @@ def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) 
     signal.alarm(CONNECT_SECONDS)
     try:
         code = {"working_dir": str(snapshot.project), "py_modules": [str(snapshot.packages / "sweeper")]}
-        ray.init(
-            address=address,
-            log_to_driver=False,
-            logging_level=logging.CRITICAL,
-            runtime_env={"env_vars": environment, **code},
-        )
+        given = {"env_vars": environment, **code}
+        ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, runtime_env=given)
     except (TimeoutError, ConnectionError, RuntimeError, ValueError) as error:
         raise LaunchError(
             f"the Ray cluster at {address} does not let this driver in ({error or 'no answer'}). If it was started "

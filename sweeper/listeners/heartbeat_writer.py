@@ -71,22 +71,14 @@ class HeartbeatWriter:
             self._thread.start()
 
     def _heartbeat(self) -> Heartbeat:
-        progress = self._progress
+        progress, elapsed = self._progress, time.monotonic() - self._begun
+        packs = tuple(_pack_progress(pack, progress) for pack in list(progress.packs.values())[:MOST_PACKS])
         return Heartbeat(
-            driver=self._driver,
-            process=self._process,
-            command=self._command,
-            state=self._state,
-            every=self._seconds,
-            elapsed=time.monotonic() - self._begun,
-            trials=progress.plan.trials,
-            done=progress.done,
-            failed=progress.failed,
-            steps_per_second=progress.steps_per_second,
-            seconds_left=progress.seconds_left,
-            running=len(progress.packs),
-            packs=tuple(_pack_progress(pack, progress) for pack in list(progress.packs.values())[:MOST_PACKS]),
-        )
+            driver=self._driver, process=self._process, command=self._command, state=self._state, every=self._seconds,
+            elapsed=elapsed, trials=progress.plan.trials, done=progress.done, failed=progress.failed,
+            steps_per_second=progress.steps_per_second, seconds_left=progress.seconds_left,
+            running=len(progress.packs), packs=packs,
+        )  # fmt: skip
 
     def _beat(self) -> None:
         sweep, files = self._progress.plan.name, self._store.files

@@ -137,12 +137,15 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
     def all_lines(self) -> list[Line]:
         return [line for series in self.series for line in series.lines]
 
+    def published_values(self) -> list[float]:
+        return [value for reference in self.panel.published for value in reference.values.values()]
+
     def shared_legend(self) -> object:
         return [(series.label, series.color) for series in self.panel.series]
 
     def compare(self) -> list[Comparison]:
         lines = {(series.label, line.metric): line for series in self.series for line in series.lines}
-        largest = max((abs(x) for part in self.panel.published for x in part.values.values()), default=0.0)
+        largest = max(map(abs, self.published_values()), default=0.0)
         compared = []
         for reference in self.panel.published:
             line = lines.get((reference.series, reference.metric))
@@ -214,8 +217,7 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
     def _scale(self) -> tuple[str, str]:
         """The scale of the vertical axis for means and published values, and a remark on values that it cannot show."""
         means = [mean for line in self.all_lines() for mean in line.points["mean"]]
-        published = [value for reference in self.panel.published for value in reference.values.values()]
-        return style.scale_for(self.panel.y.scale, [*means, *published], "the vertical axis")
+        return style.scale_for(self.panel.y.scale, [*means, *self.published_values()], "the vertical axis")
 
     def scale_remarks(self) -> list[str]:
         """Remarks on values that the axes cannot show."""
@@ -233,9 +235,8 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
         """The vertical limits that the panel gives."""
         y = self.panel.y
         if y.limits and self._scale()[0] == y.scale:
-            low, high = (
-                limit if given is None else given for given, limit in zip(y.limits, axes.get_ylim(), strict=True)
-            )
+            ends = zip(y.limits, axes.get_ylim(), strict=True)
+            low, high = (limit if given is None else given for given, limit in ends)
             # Lines along a limit, such as a success of 100 %, must be seen whole; those along 0 lie on the axis anyway.
             pad = 0.03 * (high - low) if y.scale == "linear" else 0.0
             axes.set_ylim(low - pad * (None not in y.limits), high + pad)
@@ -317,11 +318,8 @@ def _measured(rows: pd.DataFrame, name: str) -> pd.Series:
 
 def _own_metrics(trial: pd.Series) -> dict[str, float]:
     """The metrics that the task derives from a row, if this checkout has the task and the row has all inputs."""
-    numbers = {
-        str(name): float(value)
-        for name, value in trial.items()
-        if isinstance(value, int | float | np.number) and not np.isnan(value)
-    }
+    numeric = {str(name): float(value) for name, value in trial.items() if isinstance(value, int | float | np.number)}
+    numbers = {name: value for name, value in numeric.items() if not np.isnan(value)}
     try:
         return {metric.name: value for metric, value in abilities_of(trial["spec"]).own_metrics(numbers).items()}
     except KeyError:
