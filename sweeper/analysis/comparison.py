@@ -109,7 +109,7 @@ PUBLISHED = Form(lambda shown: _amount(shown.published, shown), numeric=True, or
 MEASURED = Form(lambda shown: _amount(shown.measured, shown), numeric=True, order=lambda shown: shown.measured)
 DIFFERENCE = Form(_difference, numeric=True, order=lambda shown: shown.difference, striking=lambda shown: shown.missed)
 STEPS = Form(lambda steps: "; ".join(map("{:,}".format, steps)), True, lambda steps: min(steps, default=None))
-RANGE = Form(lambda drawing: "", look="range", drawn=True)
+RANGE = Form(lambda drawing: "", look="range")
 
 
 def _if_measured(shown: Comparison) -> Comparison | None:

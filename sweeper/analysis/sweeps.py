@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 
 STATES = ("finished", "stopped", "failed", "pending")
 
-PROGRESS = Form(
-    lambda counts: ", ".join(f"{count:,} {state}" for state, count in counts.items() if count), look="bar", drawn=True
-)
+PROGRESS = Form(lambda counts: ", ".join(f"{count:,} {state}" for state, count in counts.items() if count), look="bar")
 """Number of trials by state; the page draws it as a bar."""
 
 

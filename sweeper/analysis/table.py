@@ -48,7 +48,6 @@ class Form:
     # The number by which a value is sorted, None for a value without such a number
     order: Callable[[Any], float | None] = _itself
     look: Look = "text"  # how the page sets a value
-    drawn: bool = False  # whether a value is a drawing, which only the page can show
     striking: Callable[[Any], bool] = lambda value: False  # whether the page highlights a value
 
 
@@ -102,6 +101,9 @@ VALUES = Form(values_text)
 ENTRIES = Form(entries_text)
 MOMENT = Form(moment_text)
 REVISION = Form(revision_text, look="code")
+
+
+DRAWN = ("range", "bar")  # looks of drawings, which only the page can show
 
 
 class Column(NamedTuple):
@@ -192,7 +194,7 @@ def markdown(table: Table) -> str:
 
 def markdown_lines(table: Table) -> list[str]:
     """Heads and rows of the table in GitHub's Markdown."""
-    table = _only(table, [not column.form.drawn for column in table.columns])
+    table = _only(table, [column.form.look not in DRAWN for column in table.columns])
     heads = [column.title for column in table.columns]
     rules = ["---:" if column.form.numeric else "---" for column in table.columns]
     rows = [heads, rules, *texts(table)] if heads else []
@@ -203,7 +205,7 @@ def terminal(table: Table, rule: bool = True) -> RenderableType:
     """The table for a console, with a rule below the heads or without; nothing in it is read as console markup."""
     if not table.columns:
         return Text(printable(f"{table.title}: {table.note}"))
-    table = _only(table, [not column.form.drawn for column in table.columns])
+    table = _only(table, [column.form.look not in DRAWN for column in table.columns])
     look = {"show_edge": False, "pad_edge": False, "collapse_padding": rule}
     drawn = rich.table.Table(box=box.SIMPLE_HEAD if rule else None, **look)
     for column in table.columns:

@@ -21,12 +21,12 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.cluster import connected, refuse_too_large
 from sweeper.launch.compiling import FirstPacks
-from sweeper.launch.failures import LaunchError, MachineError, ProjectError, TooLarge
+from sweeper.launch.failures import LaunchError, SetupError
 from sweeper.launch.job import Job, Launched, NetworkEvaluation, Training
 
 __all__ = [
-    "FirstPacks", "Job", "LaunchError", "Launched", "MachineError", "NetworkEvaluation", "ProjectError", "TooLarge",
-    "Training", "connected", "environment", "launch", "refuse_too_large",
+    "FirstPacks", "Job", "LaunchError", "Launched", "NetworkEvaluation", "SetupError", "Training", "connected",
+    "environment", "launch", "refuse_too_large",
 ]  # fmt: skip
 
 

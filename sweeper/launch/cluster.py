@@ -30,7 +30,7 @@ from sweeper.launch import ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.compiling import FirstPacks, compiled_ahead
 from sweeper.launch.environment import worker_environment
-from sweeper.launch.failures import LaunchError, MachineError, TooLarge, reason
+from sweeper.launch.failures import LaunchError, SetupError, reason
 from sweeper.messages import counted
 from sweeper.space.resources import Resources
 from sweeper.trial.jax_settings import variables
@@ -83,13 +83,13 @@ def connected(
     Ray and its workers start. Ray takes over SIGTERM when it starts, and here the start takes it back.
 
     Raises:
-        LaunchError: there is no connection; Ray cannot start as this machine, or Python, is set up (`MachineError`);
-            workers could not load what the start will train (`ProjectError`); or this machine, used as a local cluster,
-            cannot hold a pack (`TooLarge`).
+        LaunchError: there is no connection.
+        SetupError: Ray cannot start as this machine, or Python, is set up; workers could not load what the start will
+            train; or this machine, used as a local cluster, cannot hold a pack.
     """
     if sys.flags.optimize > 1:
         cure = "unset PYTHONOPTIMIZE, or start without -OO"
-        raise MachineError(f"Ray reads docstrings, which Python leaves out here: {cure}")
+        raise SetupError(f"Ray reads docstrings, which Python leaves out here: {cure}")
     cluster = running_cluster(address)
     if cluster is None:
         _refuse_too_large(resources)
@@ -128,7 +128,7 @@ def connected(
 
 
 def refuse_too_large(address: str | None, resources: Resources) -> None:
-    """Refuse a pack that is larger than this machine (`TooLarge`), if a start would use it as a local cluster.
+    """Refuse a pack that is larger than this machine (`SetupError`), if a start would use it as a local cluster.
 
     Nothing is started, and packs are not compared with a running cluster, which may grow.
     """
@@ -143,7 +143,7 @@ def _refuse_too_large(resources: Resources) -> None:
         needed = sum(bundle.get(name, 0.0) for bundle in resources.bundles())
         if needed > available[name]:
             cores = "--set resources.gpus=0 trains on its cores, " if name == "GPU" else ""
-            raise TooLarge(
+            raise SetupError(
                 f"resources.{key}: a pack takes {counted(needed, name)}, this machine has {available[name]:g}; "
                 f"{cores}--address on a cluster"
             )
@@ -153,7 +153,7 @@ def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] 
     """Start Ray on this machine, within a `fresh_token`; `meanwhile` is called while Ray's processes start."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
-        raise MachineError(
+        raise SetupError(
             f"Ray cannot start: this shell limits the address space of a process to {limit / 2**30:.1f} GiB, and Ray "
             f"needs {LEAST_ADDRESS_SPACE / 2**30:.0f} GiB (ulimit -v unlimited)"
         )
@@ -191,7 +191,7 @@ def _deaf_to_hangups() -> Iterator[None]:
 def _folder_for_sessions() -> str:
     """The folder in which Ray makes its session folder, which is open to all: this one keeps others out.
 
-    A `MachineError` if there is no such folder with a path that is short enough.
+    A `SetupError` if there is no such folder with a path that is short enough.
     """
     # The path of a socket has at most 107 bytes, on macOS 103, and some systems have a long TMPDIR.
     for place in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp")):  # noqa: S108 - the folder in it is private
@@ -200,7 +200,7 @@ def _folder_for_sessions() -> str:
         if len(os.fsencode(f"{folder}{_SOCKET}")) > 103 or not os.access(place, os.W_OK | os.X_OK):
             continue
         return tempfile.mkdtemp(prefix="sweeper-", dir=place) if private is None else folder
-    raise MachineError(
+    raise SetupError(
         f"Ray cannot start: the temporary folder {tempfile.gettempdir()} has too long a name for its sockets, "
         "and the usual ones cannot be written; let TMPDIR name a folder with a shorter name"
     )

@@ -62,8 +62,7 @@ def launched(
     except launch.LaunchError as error:
         if interruption.arrived() is not None:
             raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first
-        to_mend = isinstance(error, launch.TooLarge | launch.ProjectError | launch.MachineError)
-        raise SweepError(str(error), 2 if to_mend else 1) from error
+        raise SweepError(str(error), 2 if isinstance(error, launch.SetupError) else 1) from error
 
 
 @contextlib.contextmanager

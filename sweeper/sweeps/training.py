@@ -136,7 +136,7 @@ def require_room(plan: SweepPlan, address: str | None) -> None:
 
     try:
         launch.refuse_too_large(address, resources)
-    except launch.TooLarge as error:
+    except launch.SetupError as error:
         raise SweepError(str(error), 2) from error
 
 
