@@ -78,7 +78,9 @@ def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
     every = settings(trials)
     count = len({tuple(setting.entries.items()) for setting in every})
     finished = [setting for setting in every if setting.status == "finished"]
-    valued = [(setting, mean) for setting in finished if column and (mean := _complete(setting, column)) is not None]
+    # A setting of which a training seed has no finite value is not ranked.
+    whole = [each for each in finished if column and each.rows[column].astype(float).map(math.isfinite).all()]
+    valued = [(setting, mean) for setting in whole if column and (mean := setting.mean(column)) is not None]
     seeds = max((len(setting.rows) for setting, _ in valued), default=0)
     competing = [(setting, mean) for setting, mean in valued if len(setting.rows) == seeds]
     competing.sort(key=lambda pair: [-_merit(pair[0], each) for each in (goal, *TIE_BREAKERS)])
@@ -87,12 +89,6 @@ def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
         equal = ranked and equal_but_rounding(ranked[-1].mean.mean, mean.mean)
         ranked.append(Ranked(setting, mean, ranked[-1].rank if equal else place))
     return Ranking(goal, tuple(ranked), count - len(ranked), seeds)
-
-
-def _complete(setting: Setting, column: str) -> Mean | None:
-    """The mean of the metric; None if a training seed has no finite value."""
-    values = setting.rows[column].astype(float)
-    return setting.mean(column) if values.map(math.isfinite).all() else None
 
 
 def _merit(setting: Setting, goal: Goal) -> float:

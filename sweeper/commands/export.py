@@ -58,8 +58,9 @@ def export(
     """Write the store for other tools: one view as a file, a network, or its sweeps into an experiment tracker."""
     try:
         with errors_told():
-            from sweeper.analysis.views import FORMATS, write_view
-            from sweeper.store.store import Store
+            from sweeper.analysis.ready_questions import trial_with_prefix
+            from sweeper.analysis.views import FORMATS, replaced, write_view
+            from sweeper.store.store import NoNetworkError, Store
 
             file = Path(destination)
             if to in (None, "csv", "parquet"):
@@ -68,7 +69,15 @@ def export(
             if network != (trial is not None):
                 raise UserError("a network is written by: export network.safetensors --trial ID")
             if trial is not None:
-                print(_network_to_file(Store.existing(results), file, trial))
+                store = Store.existing(results)
+                trial_id = trial_with_prefix(store, trial)
+                try:
+                    written = store.network(store.seals([trial_id])[trial_id])
+                except NoNetworkError as error:
+                    raise UserError(f"trial {trial_id} {error}") from error
+                with replaced(file) as new:
+                    new.write_bytes(written)
+                print(f"the network of trial {trial_id} written to {file}")
             elif to in (None, "csv", "parquet"):
                 if sweep is not None or watch is not None:
                     files = "one sweep as a file: sweeper query --format csv"
@@ -84,21 +93,6 @@ def export(
                 _to_tracker(Store.existing(results), destination, to, sweep, watch)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-
-
-def _network_to_file(store: "Store", file: Path, prefix: str) -> str:
-    from sweeper.analysis.ready_questions import trial_with_prefix
-    from sweeper.analysis.views import replaced
-    from sweeper.store.store import NoNetworkError
-
-    trial_id = trial_with_prefix(store, prefix)
-    try:
-        network = store.network(store.seals([trial_id])[trial_id])
-    except NoNetworkError as error:
-        raise UserError(f"trial {trial_id} {error}") from error
-    with replaced(file) as new:
-        new.write_bytes(network)
-    return f"the network of trial {trial_id} written to {file}"
 
 
 def _to_tracker(store: "Store", destination: str, to: str, sweep: str | None, watch: float | None) -> None:

@@ -41,7 +41,7 @@ REPORT_SECONDS = 1.0  # seconds of training between two reports, as long as the 
 LONGEST_REPORT_SECONDS = 5.0
 """Most seconds between two reports. An order of the driver waits as long, and `GRACE_SECONDS` must be longer."""
 
-PRINTED_LINES = 20  # most lines of a report that plug-ins have printed
+PRINTED_LINES = 20  # of what plug-ins have printed, the last lines that a report has
 
 IDLE_SHARE = 0.1
 """The share of its time that a worker may wait for the driver before the worker reports less often.
@@ -89,7 +89,10 @@ class PackWorker(tune.Trainable):
         seconds = min(max(REPORT_SECONDS, waited / IDLE_SHARE), LONGEST_REPORT_SECONDS)
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             report = self._reported(seconds)
-        report = dataclasses.replace(report, printed=_last_lines(printed.getvalue()))
+        lines = [line[:500] for line in printed.getvalue().splitlines() if line.strip()]
+        if (left_out := len(lines) - PRINTED_LINES) > 0:
+            lines = [f"… {left_out:,} lines, and then:", *lines[-PRINTED_LINES:]]
+        report = dataclasses.replace(report, printed=tuple(lines))
         self._reported_at = None if report.done else time.monotonic()
         return report.result()
 
@@ -190,13 +193,6 @@ class PackWorker(tune.Trainable):
         except Exception as second:  # a failure that cannot be committed must still reach the driver
             return Lost(f"{kind}: {message}; and no row of it: {reason(second)}")
         return Failed(tuple(name for name in work.pending if name not in rows), f"{kind}: {message}", _own_log())
-
-
-def _last_lines(text: str) -> tuple[str, ...]:
-    """At most `PRINTED_LINES` lines of what a plug-in has printed, and how many came before these."""
-    lines = [line[:500] for line in text.splitlines() if line.strip()]
-    left_out = len(lines) - PRINTED_LINES
-    return (f"… {left_out:,} lines, and then:", *lines[-PRINTED_LINES:]) if left_out > 0 else tuple(lines)
 
 
 def _own_log() -> str:

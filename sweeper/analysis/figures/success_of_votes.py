@@ -54,7 +54,11 @@ class VoteCurves(Lines[VotesPanel]):
             shade = look.shade(series.color, series.index)
             for line in series.lines:
                 self.paint_points(ax, series, line, float, look, banded=not line.tail)
-                self._paint_errors(ax, line, shade)
+                errors = _standard_errors(line)  # of an average, for the draw of the seeds r
+                for at, mean in line.points["mean"].items():
+                    if error := errors.get(at):
+                        place, reach = mean * self.panel.y.factor, ERRORS * error * abs(self.panel.y.factor)
+                        ax.errorbar([at], [place], [reach], color=shade, linewidth=0.9, capsize=1.8, zorder=5)  # pyright: ignore[reportArgumentType]
             for margin, rivals in self._bounds(series):
                 promised = np.array([success_promised(k, margin, rivals) for k in votes])
                 something = promised > 0
@@ -71,14 +75,6 @@ class VoteCurves(Lines[VotesPanel]):
 
     def _most(self) -> float:
         return max(MOST, *(x for series in self.series for x in series.counts()))
-
-    def _paint_errors(self, ax: Axes, line: Line, shade: str) -> None:
-        """Error bars of an average, for the draw of the seeds r."""
-        errors = _standard_errors(line)
-        for votes, mean in line.points["mean"].items():
-            if error := errors.get(votes):
-                place, reach = mean * self.panel.y.factor, ERRORS * error * abs(self.panel.y.factor)
-                ax.errorbar([votes], [place], [reach], color=shade, linewidth=0.9, capsize=1.8, zorder=5)  # pyright: ignore[reportArgumentType]
 
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
         bound = ("bound on the 5th percentile", Line2D([], [], color=style.FAINT, **DOTTED))
