@@ -94,8 +94,7 @@ class CommandLine(typer.Typer):
 
 
 def told_end(end: "UserError | Interrupted | OSError", output: "Output", noun: str, of_store: int) -> int:
-    """Say why training or evaluating ended before its end; returns the exit code (`of_store` after trouble with the
-    store).
+    """Say why training or evaluating ended before its end; returns the exit code, `of_store` if the store is why.
 
     `noun` is what is counted, such as "trial".
     """

@@ -76,7 +76,8 @@ class Questions:
                 return self._answer(sql, scratch, rows)
             except duckdb.Error as error:
                 if f"the stream registered as '{_STORED}' failed" not in str(error):
-                    raise QueryError(_explained(str(error))) from error
+                    hint = _SWEEPS * ('column "sweep" not found' in str(error).lower())
+                    raise QueryError(f"{error}{hint}") from error
             # A file is damaged, or was replaced since the store was listed. The other trials are still there to be
             # asked.
             self._store.verify()
@@ -161,17 +162,12 @@ def _name(value: str) -> str:
     return '"' + value.replace('"', '""') + '"'
 
 
-def _explained(message: str) -> str:
-    """The message, with a hint where the names of sweeps are if the query looks for a sweep."""
-    if _NO_SWEEP.search(message) is None:
-        return message
-    hint = "select avg(success) from trials join sweeps using (trial_id) where sweep = 'x' and status = 'finished'"
-    return f"{message}\n\nthe view sweeps says which trials a sweep has, such as\n  {hint}"
-
-
 _LOCKS = ("enable_external_access=false", "python_enable_replacements=false", "lock_configuration=true")
-_NO_SWEEP = re.compile(r'column "sweep" not found', re.IGNORECASE)
 _STORED = "stored_outcomes"  # the outcomes as the files hold them, one row a trial
+_SWEEPS = """
+
+the view sweeps says which trials a sweep has, such as
+  select avg(success) from trials join sweeps using (trial_id) where sweep = 'x' and status = 'finished'"""
 
 
 def _narrowed(answer: pa.Table) -> pa.Table:

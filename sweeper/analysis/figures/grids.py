@@ -197,13 +197,12 @@ def _path(results: Results, trial_id: str, name: str, position: int) -> np.ndarr
 
 def _walks(cells: np.ndarray, target: int, longest: int) -> list[np.ndarray]:
     """The walks of a path, each from cell 0: a walk ends on the target or after its longest number of steps."""
-    walks, walk = [], [0]
-    for cell in cells:
-        walk.append(int(cell))
-        if cell == target or len(walk) > longest:
-            walks.append(np.array(walk))
-            walk = [0]
-    return walks + ([np.array(walk)] if len(walk) > 1 else [])
+    walks = [[0]]
+    for cell in cells.tolist():
+        walks[-1].append(cell)
+        if cell == target or len(walks[-1]) > longest:
+            walks.append([0])
+    return [np.array(walk) for walk in walks if len(walk) > 1]
 
 
 def _paint_board(axes: Axes, board: Board, target: tuple[int, int]) -> None:

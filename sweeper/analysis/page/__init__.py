@@ -21,7 +21,7 @@ import logging
 import math
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,17 +103,18 @@ def render(
     entries = [entry for section in sections for entry in published(section)]
     goals = {Goal(*each.search.goal) for each in spaces if each.search.goal}
     asked_for, goal = [name for each in spaces for name in each.metrics], goals.pop() if len(goals) == 1 else None
+    of_sweep = {name: frozenset({TrialKind(sweep=name)}) for name in starts}
+    of_starts = [of_sweep[name] for name, records in starts.items() for _ in records]
     filtered = {
         "measured": attempted(comparison.TITLE, lambda: _compared(entries, measured=True)),
         "unmeasured": attempted("Not measured yet", lambda: _compared(entries, measured=False)),
         "failed": attempted("Failed trials", lambda: failed_trials(listed)),
         "trials": attempted("Trials", lambda: trials(listed, annotations.trials, asked_for, goal)),
         "origins": attempted("What made the trials", lambda: trial_origins(listed)),
-        "sweeps": attempted("Sweeps", lambda: (overview(starts, committed, annotations.sweeps), _of(starts))),
-        "launches": attempted(
-            "Starts of sweeps",
-            lambda: (launches(starts), _of(record.name for records in starts.values() for record in records)),
+        "sweeps": attempted(
+            "Sweeps", lambda: (overview(starts, committed, annotations.sweeps), list(of_sweep.values()))
         ),
+        "launches": attempted("Starts of sweeps", lambda: (launches(starts), of_starts)),
     }
     known_kinds = kinds_of(listed)
     others = [
@@ -170,11 +171,6 @@ def render(
         revision=lambda commit, dirty: revision_text((commit, dirty)),
         **filtered,
     )
-
-
-def _of(sweeps: Iterable[str]) -> list[TrialKinds]:
-    """The kinds of rows about sweeps."""
-    return [frozenset({TrialKind(sweep=name)}) for name in sweeps]
 
 
 def _shown(value: Any) -> Any:
