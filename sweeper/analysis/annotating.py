@@ -10,17 +10,7 @@ from sweeper.analysis.sweeps import moment
 from sweeper.analysis.table import MOMENT, Column, Table
 from sweeper.messages import UserError, counted, did_you_mean, nearest_name
 from sweeper.store import annotations as stored
-from sweeper.store.annotations import (
-    LONGEST_NOTE,
-    NO_ANNOTATIONS,
-    TAG,
-    AllAnnotations,
-    Annotations,
-    Subject,
-    annotate,
-    read_annotations,
-    remove_notes,
-)
+from sweeper.store.annotations import NO_ANNOTATIONS, AllAnnotations, Annotations, Subject, read_annotations
 from sweeper.store.store import Store
 from sweeper.store.sweep_records import latest_starts, unknown_sweep
 
@@ -64,9 +54,9 @@ def add_note(store: Store, choice: Chosen, words: list[str]) -> str:
         raise BadAnnotation("the note is empty")
     if not text.isascii() and text != text.encode(errors="replace").decode():
         raise BadAnnotation("the note is no text in UTF-8")
-    if len(text) > LONGEST_NOTE:
-        raise BadAnnotation(f"the note has {len(text):,} characters, at most {LONGEST_NOTE:,} are kept")
-    annotate(store.files, subject, note=text)
+    if len(text) > stored.LONGEST_NOTE:
+        raise BadAnnotation(f"the note has {len(text):,} characters, at most {stored.LONGEST_NOTE:,} are kept")
+    stored.annotate(store.files, subject, note=text)
     return f"{name}: noted"
 
 
@@ -81,19 +71,19 @@ def remove_note(store: Store, choice: Chosen, words: list[str]) -> str:
             raise BadAnnotation(f"no note of {name} {beginning}")
         raise BadAnnotation(f"more than one note {beginning}: {'; '.join(map(repr, matching))}")
     note = matching[0]  # the text itself if it is a note
-    remove_notes(store.files, subject, [note])
+    stored.remove_notes(store.files, subject, [note])
     return f"{name}: the note {note!r} is gone"
 
 
 def add_tags(store: Store, choice: Chosen, words: list[str]) -> str:
     subject, name = choice
     for word in words:
-        if not re.fullmatch(TAG, word):
+        if not re.fullmatch(stored.TAG, word):
             raise BadAnnotation(f"{word!r} cannot be a tag: a word of at most 100 characters without blanks and commas")
     had = [set(each.tags) for each in _own(store, subject)]
     new = [word for word in dict.fromkeys(words) if not had or any(word not in tags for tags in had)]
     if new:
-        annotate(store.files, subject, tags=new)
+        stored.annotate(store.files, subject, tags=new)
     return f"{name}: tagged {', '.join(dict.fromkeys(words))}"
 
 

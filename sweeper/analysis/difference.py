@@ -12,16 +12,7 @@ import pandas as pd
 
 from sweeper.analysis.ranking import trials_of
 from sweeper.analysis.results import current, named_frame, value_order
-from sweeper.analysis.settings_table import (
-    MAX_ROWS,
-    MEAN,
-    Mean,
-    Setting,
-    entry_column,
-    metrics_of,
-    settings,
-    with_deviation,
-)
+from sweeper.analysis.settings_table import MAX_ROWS, MEAN, Setting, entry_column, metrics_of, settings, with_deviation
 from sweeper.analysis.table import VALUES, Column, Form, Table
 from sweeper.messages import UserError, counted, did_you_mean, nearest_name, redacted
 from sweeper.store.store import Store, StoreError
@@ -153,7 +144,7 @@ def _same_rows(first: Setting, second: Setting) -> bool:
     return left.equals(right)
 
 
-def _moved(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Move, tuple[int, int]] | None:
+def _moved(first: Setting, second: Setting, metric: str) -> tuple[Any, ...] | None:
     """Both means, the move, and the numbers of training seeds; None if a side has no value."""
     left, right = first.mean(metric), second.mean(metric)
     if left is None or right is None:

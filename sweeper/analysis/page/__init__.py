@@ -21,7 +21,7 @@ import logging
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ from sweeper.analysis.page.chapters import SearchFigure, Section, chapter, publi
 from sweeper.analysis.page.listings import failed_trials, launches, trial_origins, trials
 from sweeper.analysis.page.page_table import (
     EVERYTHING,
-    Row,
     TrialKind,
     TrialKinds,
     attempted,
@@ -195,7 +194,7 @@ def _compared(
 
 
 def _facts(
-    rows: Sequence[Row], planned: set[str], comparisons: Sequence[comparison.Comparison]
+    rows: Sequence[Mapping[str, Any]], planned: set[str], comparisons: Sequence[comparison.Comparison]
 ) -> list[tuple[str, str]]:
     """Numbers for the top of the page, each with what it counts."""
     states = collections.Counter(row["status"] for row in rows)
