@@ -91,9 +91,9 @@ def _distribution(values: list[Any], logarithmic: bool) -> "BaseDistribution":
     if not all(map(is_number, values)) or len(values) <= 2:
         return distributions.CategoricalDistribution([_parameter(value) for value in values])
     low, high = values[0], values[-1]
-    if all(isinstance(value, int) for value in values):
-        return distributions.IntDistribution(low, high, log=logarithmic and low > 0)
-    return distributions.FloatDistribution(float(low), float(high), log=logarithmic and low > 0)
+    whole = all(isinstance(value, int) for value in values)
+    kind = distributions.IntDistribution if whole else distributions.FloatDistribution
+    return kind(low, high, log=logarithmic and low > 0)
 
 
 def importance_table(sweep: str, ranked: Ranking, space: SweepSpec) -> Table:

@@ -68,19 +68,18 @@ def sources(
     """
     latest = latest_starts(store.sweeps(), sweeps)
     listed = [_of_space(store, everything, search_space.read(path), planned_for) for path in spaces]
-    if sweeps or not spaces:
-        for name in sweeps or latest:
-            record = latest[name]
-            ids, space = frozenset(record.trial_ids), recorded_space(record)
-            ids, results, left_out = _without_losers(ids, everything, space, store)
-            panels: tuple[Panel, ...] = ()
-            try:
-                panels = recorded_panels(record)
-            except ReportError as error:
-                if name in sweeps:
-                    raise
-                left_out = "; ".join(filter(None, (left_out, one_line(str(error), 1000))))
-            listed.append(Source(name, panels, results, ids, space, left_out))
+    for name in sweeps or (() if spaces else latest):
+        record = latest[name]
+        ids, space = frozenset(record.trial_ids), recorded_space(record)
+        ids, results, left_out = _without_losers(ids, everything, space, store)
+        panels: tuple[Panel, ...] = ()
+        try:
+            panels = recorded_panels(record)
+        except ReportError as error:
+            if name in sweeps:
+                raise
+            left_out = "; ".join(filter(None, (left_out, one_line(str(error), 1000))))
+        listed.append(Source(name, panels, results, ids, space, left_out))
     if panels_needed and not any(source.panels or source.searched for source in listed):
         named = ", ".join([*map(str, spaces), *(sweeps if spaces else sweeps or latest)])
         unreadable = [f"\n{source.name}: {source.remark}" for source in listed if source.remark]

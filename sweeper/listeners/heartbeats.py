@@ -7,6 +7,7 @@ A heartbeat that stays tells that its driver died. Clocks of machines are never 
 time between two modifications by the clock of the store, of its file and of a file written now.
 """
 
+import contextlib
 import re
 import secrets
 import time
@@ -91,25 +92,21 @@ def heartbeats(files: DurableFiles) -> list[StoredHeartbeat]:
         match = _NAME.fullmatch(name)
         data = files.read(name) if match and state.size <= LARGEST_HEARTBEAT else None
         if match and data is not None:
-            try:
+            with contextlib.suppress(ValidationError):
                 heartbeat = Heartbeat.model_validate_json(data)
-            except ValidationError:
-                continue
-            if heartbeat.driver == match[2]:
-                stored.append(StoredHeartbeat(match[1], heartbeat, state.modified))
+                if heartbeat.driver == match[2]:
+                    stored.append(StoredHeartbeat(match[1], heartbeat, state.modified))
     return stored
 
 
 def store_clock(files: DurableFiles) -> int | None:
     """The time now by the clock of the store, in nanoseconds, learnt by writing a file; None if that fails."""
     name = f"drivers/clock-{secrets.token_hex(8)}"
-    try:
+    with contextlib.suppress(StoreError):
         files.write(name, b"")
         state = files.listing("drivers").get(name)
         files.delete(name)
-    except StoreError:
-        return None
-    return None if state is None else state.modified
+        return None if state is None else state.modified
 
 
 def ask_to_stop(files: DurableFiles, sweep: str, driver: str) -> None:

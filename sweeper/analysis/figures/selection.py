@@ -133,8 +133,7 @@ def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = (
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, list) and len(value) > 3:
-        return f"{_value(value[0])} ... {_value(value[-1])} ({len(value)} values)"
     if isinstance(value, list):
-        return " or ".join(map(_value, value))
+        ends = f"{_value(value[0])} ... {_value(value[-1])} ({len(value)} values)"
+        return ends if len(value) > 3 else " or ".join(map(_value, value))
     return "none" if value is None else value_text(value)
