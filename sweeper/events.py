@@ -193,26 +193,10 @@ class SweepEnded:
 
 
 Event = (
-    SweepPlanned
-    | SweepStarted
-    | ResourcesAwaited
-    | PackStarted
-    | PackPlaced
-    | PackProgressed
-    | LanesChosen
-    | CheckpointRefused
-    | PluginPrinted
-    | TrialCommitted
-    | PackFailed
-    | TrialsLost
-    | WorkerDied
-    | WorkerStuck
-    | PackEnded
-    | SweepStopping
-    | SweepStopped
-    | Ticked
-    | SweepEnded
-)
+    SweepPlanned | SweepStarted | ResourcesAwaited | PackStarted | PackPlaced | PackProgressed | LanesChosen
+    | CheckpointRefused | PluginPrinted | TrialCommitted | PackFailed | TrialsLost | WorkerDied | WorkerStuck
+    | PackEnded | SweepStopping | SweepStopped | Ticked | SweepEnded
+)  # fmt: skip
 
 
 @runtime_checkable

@@ -22,28 +22,13 @@ from sweeper.trial.metrics import equal_but_rounding
 PaletteName = Literal["paper", "colorblind"]
 
 RC: dict[Any, Any] = {
-    "font.size": 8.5,
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "legend.borderpad": 0,
-    "legend.borderaxespad": 0,
-    "legend.labelspacing": 0.4,
-    "legend.handletextpad": 0.5,
-    "legend.columnspacing": 1.3,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.linewidth": 0.7,
-    "xtick.major.width": 0.7,
-    "ytick.major.width": 0.7,
-    "grid.linewidth": 0.5,
-    "grid.color": "#e6e6e6",
-    "mathtext.fontset": "dejavusans",
-    "pdf.fonttype": 42,  # text in the PDF stays text
-}
+    "font.size": 8.5, "axes.labelsize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8, "legend.fontsize": 8,
+    "legend.frameon": False, "legend.borderpad": 0, "legend.borderaxespad": 0, "legend.labelspacing": 0.4,
+    "legend.handletextpad": 0.5, "legend.columnspacing": 1.3,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.linewidth": 0.7,
+    "xtick.major.width": 0.7, "ytick.major.width": 0.7, "grid.linewidth": 0.5, "grid.color": "#e6e6e6",
+    "mathtext.fontset": "dejavusans", "pdf.fonttype": 42,  # text in the PDF stays text
+}  # fmt: skip
 
 SMALL = 7  # font size of seed counts and footers, in points
 
@@ -70,20 +55,14 @@ class Look:
 
 
 PALETTES: dict[PaletteName, Look] = {
-    "paper": Look(
-        shades={
-            "red": "#d62728", "blue": "#1f4fd8", "purple": "#8e44ad", "green": "#2e8b57", "teal": "#0f766e",
-            "lime": "#4cd137", "orange": "#f08c00", "black": "#111111",
-        },
-        markers=("o",),
-    ),
-    "colorblind": Look(
-        shades={
-            "red": "#963908", "blue": "#1365b7", "purple": "#b75d94", "green": "#16a55a", "teal": "#8daaff",
-            "lime": "#909700", "orange": "#ffc000", "black": "#111111",
-        },
-        markers=("o", "s", "^", "D", "v", "P", "X"),
-    ),
+    "paper": Look({
+        "red": "#d62728", "blue": "#1f4fd8", "purple": "#8e44ad", "green": "#2e8b57", "teal": "#0f766e",
+        "lime": "#4cd137", "orange": "#f08c00", "black": "#111111",
+    }, markers=("o",)),
+    "colorblind": Look({
+        "red": "#963908", "blue": "#1365b7", "purple": "#b75d94", "green": "#16a55a", "teal": "#8daaff",
+        "lime": "#909700", "orange": "#ffc000", "black": "#111111",
+    }, markers=("o", "s", "^", "D", "v", "P", "X")),
 }  # fmt: skip
 
 
