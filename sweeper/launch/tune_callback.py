@@ -194,9 +194,9 @@ class SweepCallback(NotSaved, tune.Callback):
             self._leaving.discard(trial.trial_id)
             self._job.source.put_back(work)
             return
-        message = f"its worker died {self._deaths[pack_id]} times" + ", out of memory" * isinstance(
-            error, OutOfMemoryError
-        )
+        message = f"its worker died {self._deaths[pack_id]} times"
+        if isinstance(error, OutOfMemoryError):
+            message += ", out of memory"
         self._give_up(work, message, step=int((trial.last_result or {}).get("step", 0)))
         self._end(trial)
 
