@@ -164,12 +164,7 @@ def follow(options: ReportOptions, seconds: int) -> None:
     again; only an error of the first report is raised.
     """
     store = Store.open(options.results)
-
-    def state() -> Any:
-        """What figures and tables depend on: the committed trials, and the starts of sweeps."""
-        return store.committed(), store.sweeps()
-
-    known, write_page = state(), write_report(options, seconds).write_page
+    known, write_page = _state(store), write_report(options, seconds).write_page
     assert write_page is not None  # a report with a page
     spent = 0.0
     try:
@@ -177,7 +172,7 @@ def follow(options: ReportOptions, seconds: int) -> None:
             sleep(max(seconds, spent / SHARE - spent))
             begun = monotonic()
             try:
-                if (now := state()) != known:
+                if (now := _state(store)) != known:
                     known, write_page = now, write_report(options, seconds, quiet=True).write_page or write_page
                 else:
                     write_page(seconds)
@@ -186,6 +181,11 @@ def follow(options: ReportOptions, seconds: int) -> None:
             spent = monotonic() - begun
     except KeyboardInterrupt:
         write_report(options, None, quiet=True)
+
+
+def _state(store: Store) -> Any:
+    """What figures and tables depend on: the committed trials, and the starts of sweeps."""
+    return store.committed(), store.sweeps()
 
 
 def print_difference(results: str, a: str, b: str) -> None:

@@ -206,8 +206,9 @@ def terminal(table: Table, rule: bool = True) -> RenderableType:
     if not table.columns:
         return Text(printable(f"{table.title}: {table.note}"))
     table = _only(table, [column.form.look not in DRAWN for column in table.columns])
-    look = {"show_edge": False, "pad_edge": False, "collapse_padding": rule}
-    drawn = rich.table.Table(box=box.SIMPLE_HEAD if rule else None, **look)
+    drawn = rich.table.Table(
+        box=box.SIMPLE_HEAD if rule else None, show_edge=False, pad_edge=False, collapse_padding=rule
+    )
     for column in table.columns:
         justify = "right" if column.form.numeric else "left"
         drawn.add_column(Text(printable(column.title)), justify=justify, overflow="fold")
