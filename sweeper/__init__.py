@@ -51,12 +51,22 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES = {
-    "EvaluationResult": "sweeps.evaluation", "LoadError": "packs.trained_trial", "OtherCodeError": "trial.fingerprint",
-    "PluginError": "trial.plugins", "ProtocolError": "packs.network_evaluation", "QueryError": "analysis.sql",
-    "SearchSpaceError": "space.problems", "SettingsError": "trial.jax_settings", "StoreError": "store.files",
-    "SweepError": "sweeps.on_cluster", "SweepPlan": "sweeps.sweep_plan", "SweepResult": "sweeps.sweep_result",
-    "SweepSpec": "space.sweep_spec", "TrainedTrial": "packs.trained_trial", "UserError": "messages",
-}  # fmt: skip
+    "EvaluationResult": "sweeps.evaluation",
+    "LoadError": "packs.trained_trial",
+    "OtherCodeError": "trial.fingerprint",
+    "PluginError": "trial.plugins",
+    "ProtocolError": "packs.network_evaluation",
+    "QueryError": "analysis.sql",
+    "SearchSpaceError": "space.problems",
+    "SettingsError": "trial.jax_settings",
+    "StoreError": "store.files",
+    "SweepError": "sweeps.on_cluster",
+    "SweepPlan": "sweeps.sweep_plan",
+    "SweepResult": "sweeps.sweep_result",
+    "SweepSpec": "space.sweep_spec",
+    "TrainedTrial": "packs.trained_trial",
+    "UserError": "messages",
+}
 
 
 def __getattr__(name: str) -> Any:

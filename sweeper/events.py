@@ -193,10 +193,26 @@ class SweepEnded:
 
 
 Event = (
-    SweepPlanned | SweepStarted | ResourcesAwaited | PackStarted | PackPlaced | PackProgressed | LanesChosen
-    | CheckpointRefused | PluginPrinted | TrialCommitted | PackFailed | TrialsLost | WorkerDied | WorkerStuck
-    | PackEnded | SweepStopping | SweepStopped | Ticked | SweepEnded
-)  # fmt: skip
+    SweepPlanned
+    | SweepStarted
+    | ResourcesAwaited
+    | PackStarted
+    | PackPlaced
+    | PackProgressed
+    | LanesChosen
+    | CheckpointRefused
+    | PluginPrinted
+    | TrialCommitted
+    | PackFailed
+    | TrialsLost
+    | WorkerDied
+    | WorkerStuck
+    | PackEnded
+    | SweepStopping
+    | SweepStopped
+    | Ticked
+    | SweepEnded
+)
 
 
 @runtime_checkable

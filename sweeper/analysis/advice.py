@@ -103,10 +103,15 @@ SEEDS_TITLE = "How many seeds m a training step needs"
 def seeds_table(results: Results) -> Table:
     """The smallest sufficient m of every group of trials that tried several."""
     columns = (
-        *_SHARED_COLUMNS, Column("m tried", Form(_listed)), Column("enough m (tail)", M_AND_TAIL, "none"),
-        Column("best m (tail)", M_AND_TAIL), Column("CPU s", COSTS), Column("steps/s", COSTS), Column("seeds", SPAN),
+        *_SHARED_COLUMNS,
+        Column("m tried", Form(_listed)),
+        Column("enough m (tail)", M_AND_TAIL, "none"),
+        Column("best m (tail)", M_AND_TAIL),
+        Column("CPU s", COSTS),
+        Column("steps/s", COSTS),
+        Column("seeds", SPAN),
         Column("remark", TEXT),
-    )  # fmt: skip
+    )
     note = (
         f"Tail: 5th percentile of success over the inputs, or the metric that is named; mean over training seeds. "
         f"Enough: the smallest m tried whose tail is within {100 * (1 - NEARLY):g} % of the best. "
@@ -244,10 +249,16 @@ VOTES_TITLE = "How many votes each network needs"
 def votes_table(advice: Sequence[Votes]) -> Table:
     groups = sorted({group for votes in advice for group in votes.shown})
     columns = (
-        *_SHARED_COLUMNS, Column("m", VALUE), Column("seeds", VALUE), Column("vote"), Column("margin", MARGIN, MISSING),
-        Column("bound", BOUND, MISSING), Column("enough", ENOUGH, MISSING),
-        *(Column(f"{group} votes, %", SHARES) for group in groups), Column("entropy", ENTROPY, MISSING),
-    )  # fmt: skip
+        *_SHARED_COLUMNS,
+        Column("m", VALUE),
+        Column("seeds", VALUE),
+        Column("vote"),
+        Column("margin", MARGIN, MISSING),
+        Column("bound", BOUND, MISSING),
+        Column("enough", ENOUGH, MISSING),
+        *(Column(f"{group} votes, %", SHARES) for group in groups),
+        Column("entropy", ENTROPY, MISSING),
+    )
     seeds = " or ".join(str(count) for count in sorted({votes.evaluation_seeds for votes in advice}))
     note = (
         f"Vote: seeds r vote on whole answers, or on each part of them such as a bit. "

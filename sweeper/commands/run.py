@@ -49,9 +49,17 @@ def run(
     atexit.register(gc.freeze)
 
     started = functools.partial(
-        start, space, results, overrides=overrides or (), address=address, dry_run=dry_run, retry_failed=retry_failed,
-        recompute_other_code=recompute_other_code, concurrency=concurrency, trial=trial,
-    )  # fmt: skip
+        start,
+        space,
+        results,
+        overrides=overrides or (),
+        address=address,
+        dry_run=dry_run,
+        retry_failed=retry_failed,
+        recompute_other_code=recompute_other_code,
+        concurrency=concurrency,
+        trial=trial,
+    )
     raise typer.Exit(exit_code(started))
 
 

@@ -25,9 +25,18 @@ from sweeper.launch.failures import LaunchError, SetupError
 from sweeper.launch.job import Job, Launched, NetworkEvaluation, Training
 
 __all__ = [
-    "FirstPacks", "Job", "LaunchError", "Launched", "NetworkEvaluation", "SetupError", "Training", "connected",
-    "environment", "launch", "refuse_too_large",
-]  # fmt: skip
+    "FirstPacks",
+    "Job",
+    "LaunchError",
+    "Launched",
+    "NetworkEvaluation",
+    "SetupError",
+    "Training",
+    "connected",
+    "environment",
+    "launch",
+    "refuse_too_large",
+]
 
 
 def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:

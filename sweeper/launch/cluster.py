@@ -168,9 +168,13 @@ def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] 
                 ray_internals.only_what_is_needed(meanwhile),
             ):
                 ray.init(
-                    address="local", include_dashboard=False, log_to_driver=False, logging_level=logging.CRITICAL,
-                    object_store_memory=128 * 2**20, **options,
-                )  # fmt: skip
+                    address="local",
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.CRITICAL,
+                    object_store_memory=128 * 2**20,
+                    **options,
+                )
             return
         except Exception as error:  # full disks, closed ports, limits on processes, time: Ray has no type for them
             ray.shutdown()

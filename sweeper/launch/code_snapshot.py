@@ -60,10 +60,14 @@ class CodeSnapshot(NamedTuple):
         if mark is not None and mark.exists():
             return
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "sweeper.packs.copied_code"], capture_output=True, text=True, check=False,
+            [sys.executable, "-P", "-m", "sweeper.packs.copied_code"],
+            capture_output=True,
+            text=True,
+            check=False,
             input=json.dumps([names, [canonical(trial) for trial in trials], code.model_dump(mode="json")]),
-            cwd=self.project, env=os.environ | dict(environment) | self.environment() | {"JAX_PLATFORMS": "cpu"},
-        )  # fmt: skip
+            cwd=self.project,
+            env=os.environ | dict(environment) | self.environment() | {"JAX_PLATFORMS": "cpu"},
+        )
         try:
             complaint = json.loads(done.stdout.splitlines()[-1])["complaint"]
         except (IndexError, ValueError, TypeError, KeyError):  # a plug-in has ended the process

@@ -76,10 +76,13 @@ def compiled_ahead(
     try:
         for number in range(processes):
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "sweeper.packs.compilation_ahead"], stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder_of_workers,
+                [sys.executable, "-P", "-m", "sweeper.packs.compilation_ahead"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=folder_of_workers,
                 env={**os.environ, **environment, **keep},
-            )  # fmt: skip
+            )
             started.append(process)
             assert process.stdin is not None
             with contextlib.suppress(OSError):  # it has ended, and workers compile for themselves

@@ -35,9 +35,16 @@ def commit_failed(store: Store, provenance: Provenance, work: Work, error: dict[
     for trial, key in zip(work.pack.trials, work.pack.trial_ids, strict=True):
         if key in work.pending:
             result = TrialResult(
-                trial=trial, status="failed", error=error, provenance=provenance, pack_id=work.pack.pack_id,
-                lanes=len(work.pack.trials), device="", started=now, finished=now,
-            )  # fmt: skip
+                trial=trial,
+                status="failed",
+                error=error,
+                provenance=provenance,
+                pack_id=work.pack.pack_id,
+                lanes=len(work.pack.trials),
+                device="",
+                started=now,
+                finished=now,
+            )
             store.commit(result)
 
 

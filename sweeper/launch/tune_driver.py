@@ -111,14 +111,20 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
         while not job.source.exhausted and not callback.stopping:
             with scratch() as folder, ray_internals.no_trackers(), errors.listening(), interruption.answered_by("note"):
                 packs = tune.TuneConfig(
-                    search_alg=_Queue(job.source, callback), scheduler=scheduler, num_samples=-1,
-                    max_concurrent_trials=job.concurrency, reuse_actors=True,
-                )  # fmt: skip
+                    search_alg=_Queue(job.source, callback),
+                    scheduler=scheduler,
+                    num_samples=-1,
+                    max_concurrent_trials=job.concurrency,
+                    reuse_actors=True,
+                )
                 wave = tune.RunConfig(
-                    name=folder.name, storage_path=str(folder), callbacks=[callback], verbose=0,
+                    name=folder.name,
+                    storage_path=str(folder),
+                    callbacks=[callback],
+                    verbose=0,
                     failure_config=tune.FailureConfig(max_failures=MAX_WORKER_DEATHS),
                     checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-                )  # fmt: skip
+                )
                 tune.Tuner(worker, tune_config=packs, run_config=wave).fit()
     except Ended:
         pass

@@ -74,11 +74,20 @@ class HeartbeatWriter:
         progress, elapsed = self._progress, time.monotonic() - self._begun
         packs = tuple(_pack_progress(pack, progress) for pack in list(progress.packs.values())[:MOST_PACKS])
         return Heartbeat(
-            driver=self._driver, process=self._process, command=self._command, state=self._state, every=self._seconds,
-            elapsed=elapsed, trials=progress.plan.trials, done=progress.done, failed=progress.failed,
-            steps_per_second=progress.steps_per_second, seconds_left=progress.seconds_left,
-            running=len(progress.packs), packs=packs,
-        )  # fmt: skip
+            driver=self._driver,
+            process=self._process,
+            command=self._command,
+            state=self._state,
+            every=self._seconds,
+            elapsed=elapsed,
+            trials=progress.plan.trials,
+            done=progress.done,
+            failed=progress.failed,
+            steps_per_second=progress.steps_per_second,
+            seconds_left=progress.seconds_left,
+            running=len(progress.packs),
+            packs=packs,
+        )
 
     def _beat(self) -> None:
         sweep, files = self._progress.plan.name, self._store.files
@@ -118,6 +127,12 @@ def _pack_progress(pack: RunningPack, progress: SweepProgress) -> PackProgress:
     phase, step, loss = ("waiting", 0, None) if now is None else (now.phase, now.step, now.train_loss)
     loss = None if loss is None or not math.isfinite(loss) else loss
     return PackProgress(
-        label=pack.started.label, phase=phase, step=step, steps=pack.started.steps, lanes=pack.lanes, train_loss=loss,
-        node=pack.node, still=still,
-    )  # fmt: skip
+        label=pack.started.label,
+        phase=phase,
+        step=step,
+        steps=pack.started.steps,
+        lanes=pack.lanes,
+        train_loss=loss,
+        node=pack.node,
+        still=still,
+    )

@@ -307,12 +307,19 @@ class CostPanel(Declaration):
         series = tuple(CurveSeries(**dict(part)) for part in self.series)
         return tuple(
             CurvePanel(
-                kind="curve", name=f"{self.name} {what}", title="; ".join(filter(None, (self.title, remark))),
-                figure=self.name, x=self.x, y=ValueAxis(label=label, unit=unit, limits=(0.0, None)), metric=column,
-                where=self.where, series=series, split=self.split,
+                kind="curve",
+                name=f"{self.name} {what}",
+                title="; ".join(filter(None, (self.title, remark))),
+                figure=self.name,
+                x=self.x,
+                y=ValueAxis(label=label, unit=unit, limits=(0.0, None)),
+                metric=column,
+                where=self.where,
+                series=series,
+                split=self.split,
             )
             for what, column, label, unit, remark in _COSTS
-        )  # fmt: skip
+        )
 
 
 KINDS = (

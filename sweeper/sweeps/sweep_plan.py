@@ -177,7 +177,17 @@ def plan_sweep(
         if superseded:
             source, _ = planned()
     return SweepPlan(
-        spec=spec, store=store, origin=origin, earlier=earlier, committed=committed, source=source, sentence=sentence,
-        other_code="\n".join(sentences) or None, superseded=superseded, results=str(results),
-        retry_failed=retry_failed, recompute_other_code=recompute_other_code, seen=seen,
-    )  # fmt: skip
+        spec=spec,
+        store=store,
+        origin=origin,
+        earlier=earlier,
+        committed=committed,
+        source=source,
+        sentence=sentence,
+        other_code="\n".join(sentences) or None,
+        superseded=superseded,
+        results=str(results),
+        retry_failed=retry_failed,
+        recompute_other_code=recompute_other_code,
+        seen=seen,
+    )

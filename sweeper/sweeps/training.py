@@ -175,9 +175,13 @@ def _run_pack(
     destination = Destination.of(plan.store, plan.origin, resources)
     with plugins.contained():
         run = PackRun(
-            work.pack, work.pending, destination, segment=work.segment, device_share=resources.device_share,
+            work.pack,
+            work.pending,
+            destination,
+            segment=work.segment,
+            device_share=resources.device_share,
             early_stopping=early_stopping,
-        )  # fmt: skip
+        )
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
     progress_events, loaded = ProgressEvents(stream), LoadedCode(work.pack.trials)

@@ -117,12 +117,18 @@ def _run(
     varied = {path: name for path, name in names.items() if path in named and path not in always}
     label = [*(str(named[path]) for path in always), *named_values(varied, lambda path: str(named[path]))]
     return Run(
-        trial_id=row["trial_id"], row=f"{row['status']} {row['finished'].isoformat()}", status=row["status"],
-        label=" ".join(label)[:LONGEST_LABEL], entries=named, metrics=_finite(metrics),
+        trial_id=row["trial_id"],
+        row=f"{row['status']} {row['finished'].isoformat()}",
+        status=row["status"],
+        label=" ".join(label)[:LONGEST_LABEL],
+        entries=named,
+        metrics=_finite(metrics),
         costs=_finite({name: row[name] for name in TIMINGS}),
         origin={name: str(row[name]) for name in ORIGIN if row[name] is not None},
-        started=row["started"], finished=row["finished"], steps=row["steps_done"] or 0,
-    )  # fmt: skip
+        started=row["started"],
+        finished=row["finished"],
+        steps=row["steps_done"] or 0,
+    )
 
 
 def _finite(values: Mapping[str, float | None]) -> dict[str, float]:

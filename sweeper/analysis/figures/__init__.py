@@ -42,9 +42,15 @@ T = TypeVar("T")
 FAILED = "could not be drawn"  # the beginning of a note about a figure whose drawing raised an exception
 
 KINDS: dict[str, type[Drawing]] = {
-    "curve": Curves, "history": Histories, "votes": VoteCurves, "histogram": Histograms, "scatter": Scatters,
-    "heatmap": HeatMaps, "cells": CellMaps, "board": Boards,
-}  # fmt: skip
+    "curve": Curves,
+    "history": Histories,
+    "votes": VoteCurves,
+    "histogram": Histograms,
+    "scatter": Scatters,
+    "heatmap": HeatMaps,
+    "cells": CellMaps,
+    "board": Boards,
+}
 
 
 class FigureReport(NamedTuple):

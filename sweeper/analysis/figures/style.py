@@ -22,13 +22,28 @@ from sweeper.trial.metrics import equal_but_rounding
 PaletteName = Literal["paper", "colorblind"]
 
 RC: dict[Any, Any] = {
-    "font.size": 8.5, "axes.labelsize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8, "legend.fontsize": 8,
-    "legend.frameon": False, "legend.borderpad": 0, "legend.borderaxespad": 0, "legend.labelspacing": 0.4,
-    "legend.handletextpad": 0.5, "legend.columnspacing": 1.3,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.linewidth": 0.7,
-    "xtick.major.width": 0.7, "ytick.major.width": 0.7, "grid.linewidth": 0.5, "grid.color": "#e6e6e6",
-    "mathtext.fontset": "dejavusans", "pdf.fonttype": 42,  # text in the PDF stays text
-}  # fmt: skip
+    "font.size": 8.5,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "legend.borderpad": 0,
+    "legend.borderaxespad": 0,
+    "legend.labelspacing": 0.4,
+    "legend.handletextpad": 0.5,
+    "legend.columnspacing": 1.3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.linewidth": 0.7,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "grid.linewidth": 0.5,
+    "grid.color": "#e6e6e6",
+    "mathtext.fontset": "dejavusans",
+    "pdf.fonttype": 42,  # text in the PDF stays text
+}
 
 SMALL = 7  # font size of seed counts and footers, in points
 

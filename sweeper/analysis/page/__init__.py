@@ -137,9 +137,13 @@ def render(
     numbers = {kind: number for number, kind in enumerate(sorted(shown))}
 
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("sweeper.analysis.page", ""), autoescape=True, undefined=jinja2.StrictUndefined,
-        finalize=_shown, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=jinja2.PackageLoader("sweeper.analysis.page", ""),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.globals |= {"counted": counted, "inflected": inflected}
     environment.filters["precise"] = lambda value: "-" if math.isnan(value) else f"{value:.4g}"
     environment.filters["tick"] = lambda value: re.sub(r"e([-+])0", r"e\1", f"{value:,.6g}").replace("e+", "e")

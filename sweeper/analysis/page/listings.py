@@ -69,10 +69,15 @@ def failed_trials(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
     failed = sorted((row for row in rows if row["status"] == "failed"), key=ended, reverse=True)
     listed = failed[:MAX_FAILURES]
     fields: tuple[Field[Row], ...] = (
-        _column("trial_id", "trial", CODE), *_KIND, _column("q"), _column("m", form=COUNT), _column("seed"),
-        _column("error_step", "step", COUNT), _column("error_kind", "kind", TEXT),
+        _column("trial_id", "trial", CODE),
+        *_KIND,
+        _column("q"),
+        _column("m", form=COUNT),
+        _column("seed"),
+        _column("error_step", "step", COUNT),
+        _column("error_kind", "kind", TEXT),
         (Column("message", LONG), lambda row: _clipped(row["error_message"] or "no reason given")),
-    )  # fmt: skip
+    )
     note = f"The latest {MAX_FAILURES:,} of {len(failed):,} failed trials." if len(failed) > MAX_FAILURES else ""
     return tabulated("Failed trials", fields, listed, note), [kinds_of([row]) for row in listed]
 
@@ -107,13 +112,22 @@ def trials(
         for path in differing[:MAX_VARYING]
     ]
     fields: tuple[Field[Row], ...] = (
-        _column("trial_id", "trial", CODE), _column("status", form=STATUS), *_KIND, _column("q"), _column("m"), *own,
-        _column("seed"), _column("steps", form=COUNT), *_metrics(listed, names.metrics, asked_for),
-        _column("wall_seconds", "time", SECONDS), _column("steps_per_second", "steps/s", SPEED),
-        _column("device", form=TEXT), _column("finished", "ended", MOMENT),
+        _column("trial_id", "trial", CODE),
+        _column("status", form=STATUS),
+        *_KIND,
+        _column("q"),
+        _column("m"),
+        *own,
+        _column("seed"),
+        _column("steps", form=COUNT),
+        *_metrics(listed, names.metrics, asked_for),
+        _column("wall_seconds", "time", SECONDS),
+        _column("steps_per_second", "steps/s", SPEED),
+        _column("device", form=TEXT),
+        _column("finished", "ended", MOMENT),
         (Column("commit", REVISION), lambda row: (row["commit"], row["dirty"])),
         *annotation_fields(listed, lambda row: annotations.get(row["trial_id"], NO_ANNOTATIONS)),
-    )  # fmt: skip
+    )
     notes = []
     if len(listed) < len(rows):
         notes.append(
