@@ -6,6 +6,7 @@ the installed package.
 """
 
 import contextlib
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -15,44 +16,16 @@ import typer
 
 from sweeper import __version__
 from sweeper.command_line import CommandLine
-from sweeper.commands import (
-    annotate,
-    check,
-    compaction,
-    copy,
-    delete,
-    evaluate,
-    export,
-    new,
-    plot,
-    query,
-    rename,
-    report,
-    run,
-    status,
-    stop,
+
+COMMANDS = (
+    "run", "evaluate", "status", "stop", "query", "report", "plot", "export", "copy", "annotate", "rename", "delete",
+    "compaction", "new", "check",
 )  # fmt: skip
+"""The modules of `sweeper.commands`, in the order in which the help lists them."""
 
 app = CommandLine(no_args_is_help=True)
-for name, command in {
-    "run": run.run,
-    "evaluate": evaluate.evaluate,
-    "status": status.status,
-    "stop": stop.stop,
-    "query": query.query,
-    "report": report.report,
-    "plot": plot.plot,
-    "export": export.export,
-    "copy": copy.copy,
-    "note": annotate.note,
-    "tag": annotate.tag,
-    "rename": rename.rename,
-    "delete": delete.delete,
-    "compact": compaction.compaction,
-    "new": new.new,
-    "check": check.check,
-}.items():
-    app.command(name)(command)
+for name in COMMANDS:
+    app.registered_commands += importlib.import_module(f"sweeper.commands.{name}").app.registered_commands
 
 
 def _print_version(wanted: bool) -> bool:

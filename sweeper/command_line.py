@@ -53,17 +53,6 @@ class _Printable(logging.Formatter):
         return printable_lines(super().format(record))
 
 
-def _output_is_lost() -> bool:
-    """Whether output was lost that somebody wanted, which a message says: a full disk, but not `| head`."""
-    if isinstance(sys.stdout, LastingStream):
-        sys.stdout.flush()
-        for number in sys.stdout.errors_met:
-            if number != errno.EPIPE:
-                print(f"the output could not be written: {os.strerror(number)}", file=sys.stderr)
-                return True
-    return False
-
-
 class CommandLine(typer.Typer):
     """A program with one command, or with several."""
 
@@ -95,14 +84,17 @@ class CommandLine(typer.Typer):
         try:
             return super().__call__(*arguments, **settings)
         except SystemExit as end:
-            if _output_is_lost():
-                end.code = end.code or 1
+            if isinstance(sys.stdout, LastingStream):
+                sys.stdout.flush()
+                # Output is lost that somebody wanted: on a full disk, but not after `| head`.
+                if lost := [number for number in sys.stdout.errors_met if number != errno.EPIPE]:
+                    print(f"the output could not be written: {os.strerror(lost[0])}", file=sys.stderr)
+                    end.code = end.code or 1
             raise
 
 
 def told_end(end: "UserError | Interrupted | OSError", output: "Output", noun: str, of_store: int) -> int:
-    """Say why training or evaluating ended before its end; returns the exit code (`of_store` after trouble with the
-    store).
+    """Say why training or evaluating ended before its end; returns the exit code, `of_store` if the store is why.
 
     `noun` is what is counted, such as "trial".
     """

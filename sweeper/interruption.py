@@ -23,8 +23,7 @@ from typing import Any, Literal
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-LIMIT_SECONDS = 25.0
-"""Reclaimed machines and Slurm leave 30 seconds between the first signal and the last."""
+LIMIT_SECONDS = 25.0  # reclaimed machines and Slurm leave 30 seconds between the first signal and the last
 
 
 class Interruption:
@@ -68,8 +67,8 @@ class Interruption:
     def arrived(self) -> int | None:
         """The first signal that came, even if unanswered because the main thread is inside a call to Ray."""
         with contextlib.suppress(BlockingIOError):
-            signals = [signum for signum in os.read(self._woken, 4096) if signum in SIGNALS]
-            self._arrived = self._arrived or next(iter(signals), None)
+            signals = (signum for signum in os.read(self._woken, 4096) if signum in SIGNALS)
+            self._arrived = self._arrived or next(signals, None)
         return self._arrived
 
     @contextlib.contextmanager

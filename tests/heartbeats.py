@@ -1,9 +1,10 @@
 """heartbeats of drivers."""
 
+import secrets
 import time
 
 from sweeper.listeners.driver_process import this_process
-from sweeper.listeners.heartbeats import Heartbeat, PackProgress, new_driver
+from sweeper.listeners.heartbeats import Heartbeat, PackProgress
 
 PACK = PackProgress(
     label="coloring Aq_R", phase="training", step=100, steps=250, lanes=4, train_loss=0.25, node="seven"
@@ -13,7 +14,7 @@ PACK = PackProgress(
 def heartbeat(**changes):
     """A heartbeat of this process as a driver; `changes` replace fields."""
     fields = {
-        "driver": new_driver(), "process": this_process(), "command": "python -m sweeper.run x.yaml",
+        "driver": secrets.token_hex(8), "process": this_process(), "command": "python -m sweeper.run x.yaml",
         "state": "running", "every": 5.0, "elapsed": 60.0, "trials": 8, "done": 3, "failed": 0,
         "steps_per_second": 1234.0, "seconds_left": 300.0, "running": 1, "packs": (PACK,),
     }  # fmt: skip

@@ -17,7 +17,7 @@ Nothing is trained. A number that was not measured is shown as a dash.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -48,15 +48,8 @@ def advice_tables(results: Results) -> list[Table]:
 # Groups of trials
 
 
-class SharedEntries(NamedTuple):
-    """The entries that the trials of a group share; `others` are further ones that differ between groups, by name."""
-
-    task: str
-    baseline: str
-    q: float | None
-    steps: int
-    others: tuple[tuple[str, Any], ...]
-
+SharedEntries = tuple[str, str, float | None, int, tuple[tuple[str, Any], ...]]
+"""What the trials of a group share: task, baseline, q, steps, and by name what else differs between groups."""
 
 _SHARED_COLUMNS = (
     Column("task", TEXT), Column("baseline", TEXT), Column("q", VALUE), Column("steps", VALUE),
@@ -79,14 +72,13 @@ def _randomised(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[Sh
         q = None if pd.isna(first["q"]) else float(first["q"])
         shown = [path for path in differing[shared["task.name"]] if path in shared and path not in _NAMED]
         others = tuple((names[path], shared[path]) for path in shown)
-        grouped.append((SharedEntries(first["task"], first["baseline"], q, int(first["steps"]), others), rows))
+        grouped.append(((first["task"], first["baseline"], q, int(first["steps"]), others), rows))
     return sorted(grouped, key=_order)
 
 
 def _order(group: tuple[SharedEntries, pd.DataFrame]) -> tuple[Any, ...]:
-    setting, rows = group
-    others = [(name, *value_order(value)) for name, value in setting.others]
-    return (setting.task, setting.baseline, setting.q or 0.0, setting.steps, others, rows["m"].iloc[0])
+    (task, baseline, q, steps, others), rows = group
+    return task, baseline, q or 0.0, steps, [(name, *value_order(value)) for name, value in others], rows["m"].iloc[0]
 
 
 # Seeds of a training step
@@ -145,6 +137,7 @@ def _seeds_row(setting: SharedEntries, rows: pd.DataFrame) -> tuple[object, ...]
     telling = any(tails.values())  # else nothing tells the values of m apart
     enough = next(m for m, value in tails.items() if as_good(tail, value, tails[best])) if telling else None
     both = [best] if enough is None else [enough, best]
+    costs = (tuple(tried[m][name].mean() for m in both) for name in ("cpu_seconds", "steps_per_second"))
     devices = rows["device"].nunique()
     remarks = [
         *["all tails 0"] * (not telling),
@@ -157,10 +150,7 @@ def _seeds_row(setting: SharedEntries, rows: pd.DataFrame) -> tuple[object, ...]
         tuple(tails),
         None if enough is None else (enough, tails[enough], tail),
         None if enough is None else (best, tails[best], tail),
-        *(
-            None if enough is None else tuple(tried[m][name].mean() for m in both)
-            for name in ("cpu_seconds", "steps_per_second")
-        ),
+        *(costs if enough is not None else (None, None)),
         (min(seeds.values()), max(seeds.values())),
         ", ".join(remarks),
     )
@@ -220,12 +210,10 @@ def votes_of_networks(results: Results) -> list[Votes]:
                         reached.setdefault(size, shares)
             # Shares of single precision may exceed 1 by a rounding error; so may margins of a perfect model.
             margins = tuple(min(margin, 1.0) for margin in _values(rows, MARGINS[rule]))
-            if margins or reached:
-                needed = tuple(votes_needed(margin, rivals_of(voting, rule), FAILURE) for margin in margins)
-                shown = tuple(size for size in groups if size in reached)
-                advice.append(
-                    Votes(setting, m, seeds, rule, margins, needed, reached, shown, entropies, evaluation_seeds)
-                )
+            needed = tuple(votes_needed(margin, rivals_of(voting, rule), FAILURE) for margin in margins)
+            shown = tuple(size for size in groups if size in reached)
+            made = Votes(setting, m, seeds, rule, margins, needed, reached, shown, entropies, evaluation_seeds)
+            advice += [made] if margins or reached else []
     return advice
 
 
@@ -242,11 +230,7 @@ def _enough(value: tuple[int | None, int | None, int]) -> str:
 
 def _span(shown: Callable[[float], str]) -> Form:
     """Lowest and highest of several values; once if they look alike."""
-
-    def text(values: Sequence[float]) -> str:
-        return " ... ".join(dict.fromkeys(shown(value) for value in (min(values), max(values))))
-
-    return Form(text, numeric=True, order=min)
+    return Form(lambda values: " ... ".join(dict.fromkeys(map(shown, (min(values), max(values))))), True, min)
 
 
 MARGIN = _span("{:.2f}".format)
@@ -288,20 +272,18 @@ def votes_table(advice: Sequence[Votes]) -> Table:
         f"Entropy: of the wrong answers, in bits. Of several training seeds the lowest ... highest. "
         f"'{MISSING}': not measured, as by older programs, or no answer is wrong."
     )
-    rows = tuple(_votes_row(votes, groups) for votes in advice)
-    return without_empty_columns(Table(VOTES_TITLE, columns, rows, note))
-
-
-def _votes_row(votes: Votes, groups: Sequence[int]) -> tuple[object, ...]:
-    enough = (votes.enough(0), votes.enough(1), max(votes.reached)) if votes.reached else None
-    return (
-        *votes.setting,
-        votes.m,
-        votes.seeds,
-        "whole" if votes.rule == "joint" else "parts",
-        votes.margins or None,
-        votes.needed or None,
-        enough,
-        *(votes.reached.get(group) for group in groups),
-        votes.entropies or None,
+    rows = tuple(
+        (
+            *votes.setting,
+            votes.m,
+            votes.seeds,
+            "whole" if votes.rule == "joint" else "parts",
+            votes.margins or None,
+            votes.needed or None,
+            (votes.enough(0), votes.enough(1), max(votes.reached)) if votes.reached else None,
+            *(votes.reached.get(group) for group in groups),
+            votes.entropies or None,
+        )
+        for votes in advice
     )
+    return without_empty_columns(Table(VOTES_TITLE, columns, rows, note))

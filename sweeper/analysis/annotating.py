@@ -3,7 +3,6 @@
 import collections
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
 from sweeper.analysis.ready_questions import trial_with_prefix
 from sweeper.analysis.sql import condition, table
@@ -11,31 +10,16 @@ from sweeper.analysis.sweeps import moment
 from sweeper.analysis.table import MOMENT, Column, Table
 from sweeper.messages import UserError, counted, did_you_mean, nearest_name
 from sweeper.store import annotations as stored
-from sweeper.store.annotations import (
-    LONGEST_NOTE,
-    NO_ANNOTATIONS,
-    TAG,
-    AllAnnotations,
-    Annotations,
-    Subject,
-    annotate,
-    read_annotations,
-    remove_notes,
-)
+from sweeper.store.annotations import NO_ANNOTATIONS, AllAnnotations, Annotations, Subject, read_annotations
 from sweeper.store.store import Store
 from sweeper.store.sweep_records import latest_starts, unknown_sweep
-
-
-class Chosen(NamedTuple):
-    """What notes and tags are for: a sweep or trials, and what they are called in messages."""
-
-    subject: Subject
-    name: str
 
 
 class BadAnnotation(UserError, ValueError):
     """A choice or a change that makes no sense; nothing is written. The message is for the user."""
 
+
+Chosen = tuple[Subject, str]  # what notes and tags are for: a sweep or trials, and what they are called in messages
 
 Change = Callable[[Store, Chosen, list[str]], str]
 """Changes the notes or tags of what was chosen, and returns a line that says so; a `BadAnnotation` if it cannot be."""
@@ -47,70 +31,71 @@ def chosen(store: Store, what: str, where: str | None) -> Chosen:
     What chooses nothing is a `BadAnnotation`, a condition that is no SQL a `QueryError`.
     """
     names = {record.name for record in store.sweeps()}
-    if what in names and where is None:
-        return Chosen(Subject(what), what)
     if what in names:
-        assert where is not None
+        if where is None:
+            return Subject(what), what
         of_sweep = f"SELECT DISTINCT trial_id FROM trials JOIN sweeps USING (trial_id) WHERE sweep = '{what}'"
         trial_ids = table(f"{of_sweep} AND {condition(where)}", store)["trial_id"].to_pylist()
         if not trial_ids:
             raise BadAnnotation(f"no committed trial of {what} has {where}")
-        return Chosen(Subject(trial_ids=frozenset(trial_ids)), f"{counted(len(trial_ids), 'trial')} of {what}")
+        return Subject(trial_ids=frozenset(trial_ids)), f"{counted(len(trial_ids), 'trial')} of {what}"
     if not re.fullmatch("[0-9a-f]{1,20}", what):
         raise unknown_sweep(what, names)
     if where is not None:
         raise BadAnnotation("--where chooses among the trials of a sweep, and this is a trial")
     trial_id = trial_with_prefix(store, what)
-    return Chosen(Subject(trial_ids=frozenset([trial_id])), f"trial {trial_id}")
+    return Subject(trial_ids=frozenset([trial_id])), f"trial {trial_id}"
 
 
 def add_note(store: Store, choice: Chosen, words: list[str]) -> str:
     """Write the only word as a note."""
-    (text,) = words
+    (subject, name), (text,) = choice, words
     if not text.strip():
         raise BadAnnotation("the note is empty")
     if not text.isascii() and text != text.encode(errors="replace").decode():
         raise BadAnnotation("the note is no text in UTF-8")
-    if len(text) > LONGEST_NOTE:
-        raise BadAnnotation(f"the note has {len(text):,} characters, at most {LONGEST_NOTE:,} are kept")
-    annotate(store.files, choice.subject, note=text)
-    return f"{choice.name}: noted"
+    if len(text) > stored.LONGEST_NOTE:
+        raise BadAnnotation(f"the note has {len(text):,} characters, at most {stored.LONGEST_NOTE:,} are kept")
+    stored.annotate(store.files, subject, note=text)
+    return f"{name}: noted"
 
 
 def remove_note(store: Store, choice: Chosen, words: list[str]) -> str:
     """Take away the note that begins with the only word."""
-    (text,) = words
-    own = {note for each in _own(store, choice.subject) for note in each.texts}
+    (subject, name), (text,) = choice, words
+    own = {note for each in _own(store, subject) for note in each.texts}
     matching = sorted(note for note in own if note.startswith(text))
     if len(matching) != 1 and text not in matching:
         beginning = f"begins with {text!r}"
         if not matching:
-            raise BadAnnotation(f"no note of {choice.name} {beginning}")
+            raise BadAnnotation(f"no note of {name} {beginning}")
         raise BadAnnotation(f"more than one note {beginning}: {'; '.join(map(repr, matching))}")
     note = matching[0]  # the text itself if it is a note
-    remove_notes(store.files, choice.subject, [note])
-    return f"{choice.name}: the note {note!r} is gone"
+    stored.remove_notes(store.files, subject, [note])
+    return f"{name}: the note {note!r} is gone"
 
 
 def add_tags(store: Store, choice: Chosen, words: list[str]) -> str:
+    subject, name = choice
     for word in words:
-        if not re.fullmatch(TAG, word):
+        if not re.fullmatch(stored.TAG, word):
             raise BadAnnotation(f"{word!r} cannot be a tag: a word of at most 100 characters without blanks and commas")
-    had = [set(each.tags) for each in _own(store, choice.subject)]
+    had = [set(each.tags) for each in _own(store, subject)]
     new = [word for word in dict.fromkeys(words) if not had or any(word not in tags for tags in had)]
     if new:
-        annotate(store.files, choice.subject, tags=new)
-    return f"{choice.name}: tagged {', '.join(dict.fromkeys(words))}"
+        stored.annotate(store.files, subject, tags=new)
+    return f"{name}: tagged {', '.join(dict.fromkeys(words))}"
 
 
 def remove_tags(store: Store, choice: Chosen, words: list[str]) -> str:
-    own = {tag for each in _own(store, choice.subject) for tag in each.tags}
+    subject, name = choice
+    own = {tag for each in _own(store, subject) for tag in each.tags}
     for word in words:
         if word not in own:
             known = f"tags are: {', '.join(sorted(own)) or 'none'}"
-            raise BadAnnotation(f"{choice.name}: no tag {word!r}{did_you_mean(nearest_name(word, own))}; {known}")
-    stored.remove_tags(store.files, choice.subject, words)
-    return f"{choice.name}: without {', '.join(words)}"
+            raise BadAnnotation(f"{name}: no tag {word!r}{did_you_mean(nearest_name(word, own))}; {known}")
+    stored.remove_tags(store.files, subject, words)
+    return f"{name}: without {', '.join(words)}"
 
 
 def _own(store: Store, subject: Subject) -> list[Annotations]:
@@ -125,7 +110,7 @@ def present(store: Store, choice: Chosen | None) -> AllAnnotations:
     every = read_annotations(store.files)
     if choice is None:
         return every
-    sweep, trial_ids = choice.subject
+    (sweep, trial_ids), _ = choice
     if sweep is not None:
         trial_ids = latest_starts(store.sweeps())[sweep].trial_ids
     of_sweep = {name: annotations for name, annotations in every.sweeps.items() if name == sweep}

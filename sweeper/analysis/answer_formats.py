@@ -1,19 +1,19 @@
 """The answer to a query on standard output: as a table for people, as CSV, JSON or parquet for programs."""
 
 import csv
+import itertools
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
 
 from sweeper.analysis.results import extra_metrics, names_of
 from sweeper.analysis.sql import QueryError
-from sweeper.analysis.table import Column, Form, Table, narrowed, terminal, texts, width
+from sweeper.analysis.table import Column, Form, Table, console, narrowed, terminal, texts, width
 from sweeper.analysis.views import csv_table, json_texts, json_value
 from sweeper.messages import printable
 from sweeper.store.store import TRIALS
@@ -58,11 +58,6 @@ def print_table(answer: pa.Table, sql: str) -> None:
         print(printable(remark), file=sys.stderr)
 
 
-def console() -> Console:
-    """The console for people. Output into a file is not cut to the width of a terminal."""
-    return Console(width=None if sys.stdout.isatty() else 100_000, highlight=False)
-
-
 def _numbered(name: str, answer: pa.Table) -> tuple[str, int]:
     """The name that a query may have for a column, and how many columns of the name are before it.
 
@@ -91,7 +86,9 @@ def _shortened(answer: pa.Table, brought: set[str]) -> tuple[Table, list[str]]:
         dull = []
     shared = [f"{name} {_text(values[name][0])}" for name in dull if values[name][0] not in NOTHING]
     kept = [name for name in names if name not in dull]
-    heads = tuple(Column(name, NUMBER if _numeric(answer[name].type) else TEXT) for name in kept)
+    numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    forms = {name: NUMBER if any(is_of(answer[name].type) for is_of in numeric) else TEXT for name in kept}
+    heads = tuple(map(Column, forms, forms.values()))
     rows = tuple(zip(*(values[name] for name in kept), strict=True))
     remarks = [f"the same in all rows: {', '.join(shared)}"] if shared else []
     if left_out:
@@ -108,10 +105,9 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 def _with_short_ids(table: Table, brought: set[str]) -> Table:
     """The table with trial ids that a `*` brought cut to their beginnings, long enough to differ."""
-    titles = [column.title for column in table.columns]
-    if "trial_id" not in brought & {*titles}:
+    place = next((place for place, column in enumerate(table.columns) if column.title == "trial_id"), None)
+    if place is None or "trial_id" not in brought:
         return table
-    place = titles.index("trial_id")
     ids = {str(row[place]) for row in table.rows}
     length = next((n for n in range(8, 20) if len({trial_id[:n] for trial_id in ids}) == len(ids)), 20)
     rows = tuple((*row[:place], f"{str(row[place])[:length]}…", *row[place + 1 :]) for row in table.rows)
@@ -132,10 +128,6 @@ def _order(name: str, own_metrics: Collection[str]) -> int:
     return next((place for place, names in enumerate(groups, 2) if name in names), int(name not in TRIALS.names))
 
 
-def _numeric(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-
-
 def _text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_text, value))
@@ -152,14 +144,10 @@ def _rows(answer: pa.Table) -> Iterable[tuple[Any, ...]]:
 
 def _print_csv(answer: pa.Table) -> None:
     answer = csv_table(answer)
-    rows, writer = _rows(answer), csv.writer(sys.stdout, lineterminator="\n")
-    if not sys.stdout.isatty():
-        writer.writerow(answer.column_names)
-        writer.writerows(rows)
-        return
-    writer.writerow(map(printable, answer.column_names))
-    for row in rows:
-        writer.writerow(printable(value) if isinstance(value, str) else value for value in row)
+    rows = itertools.chain([answer.column_names], _rows(answer))
+    if sys.stdout.isatty():
+        rows = ([printable(value) if isinstance(value, str) else value for value in row] for row in rows)
+    csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
 
 
 def _print_json(answer: pa.Table) -> None:
@@ -179,9 +167,4 @@ def _print_parquet(answer: pa.Table) -> None:
         raise QueryError(f"{error}: parquet lacks such values; cast the column, such as x::text") from None
 
 
-PRINTERS: dict[str, Callable[[pa.Table], None]] = {
-    "csv": _print_csv,
-    "json": _print_json,
-    "parquet": _print_parquet,
-}
-"""How to print an answer for programs, by the name of the format."""
+PRINTERS = {"csv": _print_csv, "json": _print_json, "parquet": _print_parquet}  # an answer for programs, by format

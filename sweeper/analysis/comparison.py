@@ -54,11 +54,6 @@ class Comparison(NamedTuple):
         return max(RELATIVE_MISS * abs(self.published), READING_ERROR * largest) if largest else None
 
     @property
-    def judged(self) -> bool:
-        """Whether there is a measured number, and a scale on which it may be a miss."""
-        return self.measured is not None and self.tolerance is not None
-
-    @property
     def missed(self) -> bool:
         """Whether the measured number is far from the published one."""
         if self.difference is None or self.tolerance is None:
@@ -85,7 +80,8 @@ class Agreement(NamedTuple):
 
 def agreement(compared: Iterable[Comparison]) -> Agreement:
     # A pooled percentile stands beside the mean of percentiles of the same published number.
-    judged = [each for each in compared if each.judged and metric_named(each.metric).statistic != "pooled"]
+    telling = [each for each in compared if metric_named(each.metric).statistic != "pooled"]
+    judged = [each for each in telling if each.measured is not None and each.tolerance is not None]
     shares, others = ([each for each in judged if each.percent == percent] for percent in (True, False))
     # An untrained network, too, has 0 where the published share is 0.
     telling = [each for each in shares if not each.measured == 0 == each.published]
@@ -112,10 +108,8 @@ def _difference(comparison: Comparison) -> str:
 PUBLISHED = Form(lambda shown: _amount(shown.published, shown), numeric=True, order=lambda shown: shown.published)
 MEASURED = Form(lambda shown: _amount(shown.measured, shown), numeric=True, order=lambda shown: shown.measured)
 DIFFERENCE = Form(_difference, numeric=True, order=lambda shown: shown.difference, striking=lambda shown: shown.missed)
-STEPS = Form(
-    lambda steps: "; ".join(f"{count:,}" for count in steps), numeric=True, order=lambda steps: min(steps, default=None)
-)
-RANGE = Form(lambda drawing: "", look="range", drawn=True)
+STEPS = Form(lambda steps: "; ".join(map("{:,}".format, steps)), True, lambda steps: min(steps, default=None))
+RANGE = Form(lambda drawing: "", look="range")
 
 
 def _if_measured(shown: Comparison) -> Comparison | None:

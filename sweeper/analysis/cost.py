@@ -10,7 +10,7 @@ import contextlib
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -38,7 +38,11 @@ def estimate(store: Store, trials: Iterable[TrialSpec], timed: Callable[[TrialSp
         return "nothing to run"
     by_rows = _of_rows(store, by_shape)
     unknown = [shape for shape in by_shape if shape not in by_rows]
-    by_timing = _by_timing({shape: by_shape[shape] for shape in unknown}, timed) if timed else {}
+    by_timing, begun = dict[Any, Timing](), time.monotonic()
+    for shape in sorted(unknown, key=lambda shape: -_work(by_shape[shape])):
+        if timed is None or (by_timing and time.monotonic() - begun > PATIENCE_SECONDS):
+            break
+        by_timing[shape] = timed(by_shape[shape][0])
     timings = by_rows | by_timing
     if not timings:
         return "unknown, the store has no trial of this structure yet"
@@ -58,16 +62,6 @@ def estimate(store: Store, trials: Iterable[TrialSpec], timed: Callable[[TrialSp
         parts = {"by rows of the store": by_rows, "by steps timed here": by_timing, "taken to cost the same": rest}
         return f"{sentence} ({', '.join(f'{number(shapes)} {how}' for how, shapes in parts.items() if shapes)})"
     return f"{sentence}, and {number(rest)} of unknown cost" if rest else sentence
-
-
-def _by_timing(shapes: Mapping[Any, Sequence[TrialSpec]], timed: Callable[[TrialSpec], Timing]) -> dict[Any, Timing]:
-    """The cost of shapes, by timing one trial of each, shapes with the most work first, until patience ends."""
-    timings, begun = {}, time.monotonic()
-    for shape in sorted(shapes, key=lambda shape: -_work(shapes[shape])):
-        timings[shape] = timed(shapes[shape][0])
-        if time.monotonic() - begun > PATIENCE_SECONDS:
-            break
-    return timings
 
 
 def _of_rows(store: Store, shapes: Collection[Any]) -> dict[Any, Timing]:

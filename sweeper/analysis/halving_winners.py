@@ -75,12 +75,9 @@ def winner_lines(trials: pd.DataFrame, space: SweepSpec, elsewhere: Collection[s
     if not searches:
         return []
     total = sum(rows["cpu_seconds"].sum() for _, rows, _ in searches)
-    count = sum(len(rows) for _, rows, _ in searches)
-    winners = sum(len(winners) for _, _, winners in searches)
-    lines = [
-        f"cost of the search: {duration(total)} of CPU time for {counted(winners, 'winner')}, "
-        f"all {counted(count, 'trial')} included"
-    ]
+    trained = counted(sum(len(rows) for _, rows, _ in searches), "trial")
+    won = counted(sum(len(winners) for _, _, winners in searches), "winner")
+    lines = [f"cost of the search: {duration(total)} of CPU time for {won}, all {trained} included"]
     if elsewhere:
         lines.append(f"  {elsewhere_line(elsewhere)}, but all of that training is in the cost")
     records = [{**entries(rows["spec"].iloc[0]), "seed": None} for _, rows, _ in searches[:MOST_SEARCHES]]
@@ -88,8 +85,8 @@ def winner_lines(trials: pd.DataFrame, space: SweepSpec, elsewhere: Collection[s
     for (number, rows, winners), record in zip(searches, records, strict=False):
         said = [f"{name} {value_text(record[path])}" for path, name in names.items() if record.get(path) is not None]
         cost = f"{rows['cpu_seconds'].sum():.0f} s of CPU for {counted(len(rows), 'trial')}"
-        won = [_winner(row, winners) for _, row in winners.iterrows()] or ["no winner"]
-        lines.append(f"  {', '.join([*said, f'search {number}'])}: {'; '.join(won)}; {cost}")
+        words = [_winner(row, winners) for _, row in winners.iterrows()] or ["no winner"]
+        lines.append(f"  {', '.join([*said, f'search {number}'])}: {'; '.join(words)}; {cost}")
     if len(searches) > MOST_SEARCHES:
         lines.append(f"  and {len(searches) - MOST_SEARCHES:,} searches more")
     return lines

@@ -7,6 +7,7 @@ training seed would beat the mean of several.
 The best of many is also the luckiest of many, so its mean is worth little until the setting has been trained again.
 """
 
+import contextlib
 import json
 import math
 import operator
@@ -77,7 +78,9 @@ def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
     every = settings(trials)
     count = len({tuple(setting.entries.items()) for setting in every})
     finished = [setting for setting in every if setting.status == "finished"]
-    valued = [(setting, mean) for setting in finished if column and (mean := _complete(setting, column)) is not None]
+    # A setting of which a training seed has no finite value is not ranked.
+    whole = [each for each in finished if column and each.rows[column].astype(float).map(math.isfinite).all()]
+    valued = [(setting, mean) for setting in whole if column and (mean := setting.mean(column)) is not None]
     seeds = max((len(setting.rows) for setting, _ in valued), default=0)
     competing = [(setting, mean) for setting, mean in valued if len(setting.rows) == seeds]
     competing.sort(key=lambda pair: [-_merit(pair[0], each) for each in (goal, *TIE_BREAKERS)])
@@ -86,12 +89,6 @@ def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
         equal = ranked and equal_but_rounding(ranked[-1].mean.mean, mean.mean)
         ranked.append(Ranked(setting, mean, ranked[-1].rank if equal else place))
     return Ranking(goal, tuple(ranked), count - len(ranked), seeds)
-
-
-def _complete(setting: Setting, column: str) -> Mean | None:
-    """The mean of the metric; None if a training seed has no finite value."""
-    values = setting.rows[column].astype(float)
-    return setting.mean(column) if values.map(math.isfinite).all() else None
 
 
 def _merit(setting: Setting, goal: Goal) -> float:
@@ -116,13 +113,11 @@ def ranked_settings(sweep: str, ranked: Ranking, space: SweepSpec | None, most: 
 
 def recorded_space(record: SweepRecord) -> SweepSpec | None:
     """The search space of a start; None if this checkout cannot read it."""
-    try:
+    with contextlib.suppress(SearchSpaceError):
         space = search_space.of_text(f"{record.name}.yaml", record.text, record.overrides)
         if space.search.halving is not None:
             space.expand()  # whoever reads such a space asks for its searches
-    except SearchSpaceError:
-        return None
-    return space
+        return space
 
 
 def trials_of(store: Store, record: SweepRecord) -> pd.DataFrame:
@@ -177,10 +172,8 @@ def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str 
     names = entry_names(records)
     over = f"mean of {counted(ranked.seeds, 'seed')}" if ranked.seeds > 1 else "1 seed"
     among = f"rank 1 of {counted(len(ranked.ranked), 'setting')}"
-    if ranked.ties:
-        among += f", equal to {counted(ranked.ties, 'other')}"
-    if ranked.others:
-        among += f"; {ranked.others:,} more without a rank"
+    among += f", equal to {counted(ranked.ties, 'other')}" * bool(ranked.ties)
+    among += f"; {ranked.others:,} more without a rank" * bool(ranked.others)
     value = with_deviation(best.mean.mean, best.mean.deviation)
     written = [f"  {names[path]}: {value_text(records[0][path])}" for path in paths if path in records[0]]
     return [
@@ -209,18 +202,16 @@ def _pareto_front(ranked: Ranking, search: Search) -> list[str]:
 def _repetition(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> str:
     """The command that trains the best setting with other training seeds, as the sweep `<name>-best`."""
     best = ranked.ranked[0].setting
-    trained = [int(seed) for seed in best.rows["seed"]]
-    first = max(trained) + 1
-    seeds = range(first, first + max(len(trained), LEAST_SEEDS))
+    first = int(best.rows["seed"].max()) + 1
+    seeds = range(first, first + max(len(best.rows), LEAST_SEEDS))
     fixed = {"name": f"{space.name}-best", "search": "{method: grid}"}
     fixed |= _filling(space, with_unwritten(json.loads(best.rows["spec"].iloc[0])), seeds)
     replaced = tuple(f"{path}{end}" for path in fixed for end in ("=", ".", "["))  # an entry, or one above it
-    kept = [override for override in space.overrides if not override.startswith(replaced)]
+    overrides = [override for override in space.overrides if not override.startswith(replaced)]
+    overrides += [f"{path}={value}" for path, value in fixed.items()]
     words = ["python", "-m", "sweeper.run", str(space.path), "--results", redacted(results)]
     words += [] if address is None else ["--address", address]
-    for override in [*kept, *(f"{path}={value}" for path, value in fixed.items())]:
-        words += ["--set", override]
-    return shlex.join(words)
+    return shlex.join([*words, *(word for override in overrides for word in ("--set", override))])
 
 
 def _filling(space: SweepSpec, trial: Mapping[str, Any], seeds: Sequence[int]) -> dict[str, str]:
@@ -229,7 +220,7 @@ def _filling(space: SweepSpec, trial: Mapping[str, Any], seeds: Sequence[int]) -
     `trial` is the canonical trial of the setting, with `trial_spec.with_unwritten`.
     """
     choice = {"choice": list(seeds)}
-    if any(node.path.startswith("variants") for variant in space.variants for node in _nodes(variant)):
+    if any(map(_under_variants, space.variants)):
         parts = {key for variant in space.variants for key in variant.value}
         only = {key: value for key, value in trial.items() if key in parts} | {"seed": choice}
         return {"variants": json.dumps([only])}
@@ -248,16 +239,7 @@ def _holes_filled(node: Node, value: Any, path: str) -> Iterator[tuple[str, str]
         yield path, json.dumps(value)
 
 
-def _nodes(node: Node) -> Iterator[Node]:
-    yield node
-    match node.value:
-        case dict() as entries:
-            below: Sequence[Node] = list(entries.values())
-        case list() as below:
-            pass
-        case Hole(options=below):
-            pass
-        case _:
-            return
-    for entry in below:
-        yield from _nodes(entry)
+def _under_variants(node: Node) -> bool:
+    """Whether a part of a tree stands under `variants:` in its document."""
+    below = node.value.options if isinstance(node.value, Hole) else node.children
+    return node.path.startswith("variants") or any(map(_under_variants, below))

@@ -1,9 +1,7 @@
 """Questions to a store that need no SQL: the best settings of a sweep, all about one trial, the curves of one trial.
 
-An `Answer` is a table for people, and the same values as Arrow columns for programs.
+An answer is a table for people, and the same values as Arrow columns for programs.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +14,7 @@ from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import COUNT, NUMBER, Column, Table
 from sweeper.analysis.views import TEXTS, annotated
 from sweeper.messages import counted
-from sweeper.store.store import TRIALS, Store, SweepRecord
+from sweeper.store.store import TRIALS, Store
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
 from sweeper.trial.entry_names import entries
@@ -24,19 +22,15 @@ from sweeper.trial.entry_names import entries
 SHOWN_STEPS = 40  # largest number of points of a curve that are shown to people
 
 
-class Answer(NamedTuple):
-    """The answer to a ready question: a table for a terminal, and all values as Arrow columns."""
-
-    people: Table
-    programs: pa.Table
-
-
-def best(store: Store, sweep: str | None, width: int) -> Answer:
+def best(store: Store, sweep: str | None, width: int) -> tuple[Table, pa.Table]:
     """The settings of a sweep, or of the only sweep of the store, best first; the table fits into `width` columns.
 
     A `QueryError` if no sweep is named and there are several, or if none of its settings has finished.
     """
-    record = _latest_start(store, sweep)
+    latest = latest_starts(store.sweeps(), () if sweep is None else (sweep,))
+    if sweep is None and len(latest) != 1:
+        raise QueryError(f"name a sweep: best NAME (known: {', '.join(latest) or 'none'})")
+    record = latest[sweep or next(iter(latest))]
     trials = trials_of(store, record)
     if not len(trials):
         raise QueryError(f"no trial of the sweep '{record.name}' is committed")
@@ -45,15 +39,7 @@ def best(store: Store, sweep: str | None, width: int) -> Answer:
     if not ranked.ranked:
         raise QueryError(f"no setting of the sweep '{record.name}' has a finished trial with {ranked.goal.metric}")
     every = ranked_settings(record.name, ranked, space, most=len(ranked.ranked))
-    shown = ranked_settings(record.name, ranked, space)
-    return Answer(fitting(shown, width), _columns(every))
-
-
-def _latest_start(store: Store, sweep: str | None) -> SweepRecord:
-    latest = latest_starts(store.sweeps(), () if sweep is None else (sweep,))
-    if sweep is None and len(latest) != 1:
-        raise QueryError(f"name a sweep: best NAME (known: {', '.join(latest) or 'none'})")
-    return latest[sweep or next(iter(latest))]
+    return fitting(ranked_settings(record.name, ranked, space), width), _columns(every)
 
 
 def _columns(table: Table) -> pa.Table:
@@ -80,7 +66,7 @@ def trial_with_prefix(store: Store, prefix: str) -> str:
     raise QueryError(f"'{prefix}' begins the ids of {counted(len(matching), 'trial')}: {shown}")
 
 
-def show(store: Store, prefix: str) -> Answer:
+def show(store: Store, prefix: str) -> tuple[Table, pa.Table]:
     """All that the store has about the one trial whose id begins with the prefix, and the sweeps that plan it."""
     trial_id = trial_with_prefix(store, prefix)
     row = named(store.trials([trial_id]))
@@ -105,11 +91,10 @@ def show(store: Store, prefix: str) -> Answer:
         for section, names in sections.items()
         for place, name in enumerate(name for name in names if values[name] not in (None, []))
     ]
-    people = Table("", (Column(""), Column("name"), Column("value", TEXT)), tuple(rows))
-    return Answer(people, programs)
+    return Table("", (Column(""), Column("name"), Column("value", TEXT)), tuple(rows)), programs
 
 
-def curves(store: Store, prefix: str) -> Answer:
+def curves(store: Store, prefix: str) -> tuple[Table, pa.Table]:
     """The training curves of the one trial whose id begins with the prefix, one row a step and one column a curve."""
     trial_id = trial_with_prefix(store, prefix)
     points = store.curves([trial_id]).to_pandas()
@@ -117,9 +102,8 @@ def curves(store: Store, prefix: str) -> Answer:
         raise QueryError(f"the store has no curves of the trial {trial_id}")
     wide = points.pivot(index="step", columns="metric", values="value").reset_index()
     programs = pa.Table.from_pandas(wide, preserve_index=False)
-    shown = min(programs.num_rows, SHOWN_STEPS)
-    places = np.linspace(0, programs.num_rows - 1, shown).round().astype(int)
+    places = np.linspace(0, programs.num_rows - 1, min(programs.num_rows, SHOWN_STEPS)).round().astype(int)
     columns = tuple(Column(name, NUMBER if name != "step" else COUNT) for name in programs.column_names)
-    rows = tuple(zip(*(programs.take(places)[name].to_pylist() for name in programs.column_names), strict=True))
+    rows = tuple(zip(*programs.take(places).to_pydict().values(), strict=True))
     note = f"{len(places)} of {programs.num_rows:,} points; --format csv, json or parquet prints all"
-    return Answer(Table(trial_id, columns, rows, note if len(places) < programs.num_rows else ""), programs)
+    return Table(trial_id, columns, rows, note if len(places) < programs.num_rows else ""), programs

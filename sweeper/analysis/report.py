@@ -95,8 +95,11 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
             printer.table(table)
         else:  # the page has them
             printer.line(f"{table.title}: {counted(len(table.rows), 'row')}")
-    for line in [*_remarks(drawn_from), *_note_lines(sections, notes, options.planned), *_stopped(rows)]:
+    for line in [*_remarks(drawn_from), *_note_lines(sections, notes, options.planned)]:
         printer.line(line)
+    if stopped := rows["status"].to_pylist().count("stopped"):
+        store_has = f"stopped early: {counted(stopped, 'trial')} of the store"
+        printer.line(f"{store_has}; only finished trials are in figures and averages")
     paths = [path for section in sections for path in section.paths]
     for path in [*paths, *together]:
         printer.line(f"figure: {path}")
@@ -120,9 +123,9 @@ def _section(source: Source, folder: Path, palette: figures.PaletteName) -> tupl
     """The figures of a sweep or space, drawn into a folder of their own, and what decided the settings of a search."""
     report = figures.draw(source.results, source.panels, folder / source.name, palette)
     section = page.Section(source.name, source.panels, source.results, report)
-    if source.space is None or not source.searched:
-        return section, None
     space, trials, title = source.space, source.results.trials, f"What decides the settings of {source.name}"
+    if space is None or not source.searched:
+        return section, None
     if not len(trials):
         return section, Table(title, (), (), "no trial is finished")
     ranked = ranking(trials, goal_of(space.search, trials))
@@ -154,12 +157,6 @@ def _remarks(drawn_from: Sequence[Source]) -> Iterator[str]:
             yield ": ".join(filter(None, (source.name, f"{source.remark}{lacking}", source.command)))
 
 
-def _stopped(rows: pa.Table) -> Iterator[str]:
-    if stopped := rows["status"].to_pylist().count("stopped"):
-        store_has = f"stopped early: {counted(stopped, 'trial')} of the store"
-        yield f"{store_has}; only finished trials are in figures and averages"
-
-
 def follow(options: ReportOptions, seconds: int) -> None:
     """Write the page every so many seconds until Ctrl-C, and a last time as a page that stays as it is.
 
@@ -175,8 +172,7 @@ def follow(options: ReportOptions, seconds: int) -> None:
             sleep(max(seconds, spent / SHARE - spent))
             begun = monotonic()
             try:
-                now = _state(store)
-                if now != known:
+                if (now := _state(store)) != known:
                     known, write_page = now, write_report(options, seconds, quiet=True).write_page or write_page
                 else:
                     write_page(seconds)
@@ -240,7 +236,7 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str,
     """The settings of each sweep or space, with its name."""
     every = named_frame(current(rows).to_pandas())
 
-    def table(title: str, source: Source, trials: pd.DataFrame) -> Table:
+    def table(source: Source, trials: pd.DataFrame, title: str) -> Table:
         shown, first, further = settings(trials), "", ()
         if source.space is not None:
             further = source.space.metrics
@@ -250,9 +246,7 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str,
         made = settings_table(shown, first=first, further=further)
         return made._replace(title=title, note="; ".join(filter(None, (made.title, made.note))))
 
-    tables = []
-    for source in listed:
-        title, trials = f"Settings of {source.name}", every[every["trial_id"].isin(source.trial_ids)]
-        if len(trials):
-            tables.append((source.name, attempted(title, functools.partial(table, title, source, trials))))
-    return tables
+    sourced = [
+        (source, every[every["trial_id"].isin(source.trial_ids)], f"Settings of {source.name}") for source in listed
+    ]
+    return [(each[0].name, attempted(each[2], functools.partial(table, *each))) for each in sourced if len(each[1])]

@@ -68,19 +68,18 @@ def sources(
     """
     latest = latest_starts(store.sweeps(), sweeps)
     listed = [_of_space(store, everything, search_space.read(path), planned_for) for path in spaces]
-    if sweeps or not spaces:
-        for name in sweeps or latest:
-            record = latest[name]
-            ids, space = frozenset(record.trial_ids), recorded_space(record)
-            ids, results, left_out = _without_losers(ids, everything, space, store)
-            panels: tuple[Panel, ...] = ()
-            try:
-                panels = recorded_panels(record)
-            except ReportError as error:
-                if name in sweeps:
-                    raise
-                left_out = "; ".join(filter(None, (left_out, one_line(str(error), 1000))))
-            listed.append(Source(name, panels, results, ids, space, left_out))
+    for name in sweeps or (() if spaces else latest):
+        record = latest[name]
+        ids, space = frozenset(record.trial_ids), recorded_space(record)
+        ids, results, left_out = _without_losers(ids, everything, space, store)
+        panels: tuple[Panel, ...] = ()
+        try:
+            panels = recorded_panels(record)
+        except ReportError as error:
+            if name in sweeps:
+                raise
+            left_out = "; ".join(filter(None, (left_out, one_line(str(error), 1000))))
+        listed.append(Source(name, panels, results, ids, space, left_out))
     if panels_needed and not any(source.panels or source.searched for source in listed):
         named = ", ".join([*map(str, spaces), *(sweeps if spaces else sweeps or latest)])
         unreadable = [f"\n{source.name}: {source.remark}" for source in listed if source.remark]
@@ -106,26 +105,20 @@ def _of_space(store: Store, everything: Results, spec: SweepSpec, planned_for: s
     planned, results, left_out = _without_losers(planned, everything, spec, store)
     source = Source(spec.name, spec.panels, results, planned, spec, left_out)
     if planned_for is not None:
-        if not (remark := _missing(store, planned, spec)):
+        committed, done = store.committed(), done_statuses(spec.search.stops_trials, retry_failed=True)
+        missing = sum(committed.get(key) not in done for key in planned)
+        if planned and not missing:
             return source
+        remark = f"{missing:,} of {counted(len(planned), 'trial')} not run yet"
         command = shlex.join(["python", "-m", "sweeper.run", str(spec.path), "--results", redacted(planned_for)])
         return source._replace(remark=remark, command=command)
     if len(results.trials):
         return source
-    remark = "none of its trials is finished; drawn from"
-    if len(everything.only(recorded).trials):
-        ids, remark = recorded, f"{remark} those of earlier starts of this name"
-    else:
-        ids, remark = frozenset(everything.trials["trial_id"]), f"{remark} every trial of the store"
+    ids, those = recorded, "those of earlier starts of this name"
+    if not len(everything.only(recorded).trials):
+        ids, those = frozenset(everything.trials["trial_id"]), "every trial of the store"
+    remark = f"none of its trials is finished; drawn from {those}"
     return source._replace(results=everything.only(ids), trial_ids=ids, remark=remark)
-
-
-def _missing(store: Store, trial_ids: Collection[str], spec: SweepSpec) -> str:
-    """How many trials of the space the store lacks; empty if it lacks none."""
-    committed = store.committed()
-    done = done_statuses(spec.search.stops_trials, retry_failed=True)
-    missing = sum(committed.get(key) not in done for key in trial_ids)
-    return f"{missing:,} of {counted(len(trial_ids), 'trial')} not run yet" if missing or not trial_ids else ""
 
 
 def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:

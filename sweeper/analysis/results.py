@@ -177,12 +177,10 @@ def _task(text: str) -> Task | None:
 def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> list[float] | None:
     """The finite values of the metric, of the finished trials among these; None if one of them was stopped early."""
     rows = named(store.trials(map(trial_id, chosen)))
-    if "stopped" in rows["status"].to_pylist():
+    statuses, name = rows["status"].to_pylist(), metric_column(metric, rows.column_names)
+    if "stopped" in statuses:
         return None
-    name = metric_column(metric, rows.column_names)
-    if name is None:
-        return []
-    pairs = zip(rows["status"].to_pylist(), rows[name].to_pylist(), strict=True)
+    pairs = zip(statuses, rows[name].to_pylist(), strict=True) if name else ()
     return [value for status, value in pairs if status == "finished" and value is not None and math.isfinite(value)]
 
 
@@ -258,9 +256,10 @@ class Results:
         if key not in self._distributions:
             stored = self.outcomes(trial_id, outcome)
             values = np.asarray([] if stored is None else stored, float)
-            distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+            values = values[~np.isnan(values)]
+            distinct, counts = np.unique(values, return_counts=True)
             if len(distinct) > CACHED:
-                distinct, counts = np.unique(values[~np.isnan(values)].round(3), return_counts=True)
+                distinct, counts = np.unique(values.round(3), return_counts=True)
             self._distributions[key] = (distinct, counts) if len(distinct) else None
         return self._distributions[key]
 
@@ -284,15 +283,12 @@ def evaluation_rows(store: Store, rows: pa.Table, protocols: Mapping[str, str] |
         row, metrics = trials[evaluation["trial_id"]], json.loads(evaluation["metrics"])
         spec = json.loads(row["spec"]) | {"evaluation": json.loads(evaluation["protocol"])}
         further = {name: value for name, value in metrics.items() if name not in METRICS}
+        numbers = {name: metrics.get(name) for name in METRICS if name != "train_loss"}
         answer.append(
             row
-            | {name: _number(metrics.get(name)) for name in METRICS if name != "train_loss"}
+            # JSON spells out infinities and NaN as words.
+            | {name: None if value is None else float(value) for name, value in numbers.items()}
             | {name: evaluation[name] for name in OF_EVALUATION}
             | {"spec": json.dumps(spec, sort_keys=True, separators=(",", ":")), "extra_metrics": json.dumps(further)}
         )
     return pa.Table.from_pylist(answer, schema=TRIALS)
-
-
-def _number(value: float | str | None) -> float | None:
-    """A metric as a number; JSON spells out infinities and NaN as words."""
-    return None if value is None else float(value)

@@ -138,12 +138,9 @@ def metrics_of(trials: pd.DataFrame, further: Iterable[str] = ()) -> list[str]:
     abilities = [abilities_of(spec) for spec in trials.drop_duplicates("task")["spec"]]
     names = [name for each in abilities for name in _metrics(trials, each)]
     own = [measure.name for each in abilities for measure in each.measures]
-    columns = [metric_column(name, trials.columns) for name in (*names, *further, *own)]
-    return [
-        name
-        for name in dict.fromkeys(columns)
-        if name and pd.api.types.is_numeric_dtype(trials[name]) and trials[name].notna().any()
-    ]
+    columns = dict.fromkeys(metric_column(name, trials.columns) for name in (*names, *further, *own))
+    numeric = [name for name in columns if name and pd.api.types.is_numeric_dtype(trials[name])]
+    return [name for name in numeric if trials[name].notna().any()]
 
 
 def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:
@@ -155,9 +152,8 @@ def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:
 
 def _vote(trials: pd.DataFrame) -> list[str]:
     """The metric of the largest vote that all trials took: estimated from all seeds r, or of disjoint groups."""
-    metrics = map(metric_named, map(str, trials))
+    metrics = [metric for metric in map(metric_named, map(str, trials)) if metric.votes is not None]
     votes = [metric for metric in metrics if (metric.quantity, metric.statistic) == ("majority", "mean")]
-    votes = [metric for metric in votes if metric.votes is not None]
     if not votes:
         return []
     most = max(votes, key=lambda metric: metric.votes or 0)
@@ -217,9 +213,8 @@ def settings_table(
     if len(paths) > MAX_VARYING:
         notes.append(f"without a column: {', '.join(names[path] for path in paths[MAX_VARYING:])}")
     if len(listed) > most:
-        notes.append(
-            f"and {counted(len(listed) - most, 'row')} more; python -m sweeper.query best, --format csv, has all"
-        )
+        more = counted(len(listed) - most, "row")
+        notes.append(f"and {more} more; python -m sweeper.query best, --format csv, has all")
     return Table(_title(listed), tuple(columns), tuple(rows), "; ".join(notes))
 
 

@@ -38,10 +38,8 @@ class QueryError(UserError, ValueError):
 def frame(sql: str, results: str | Path | Store = "results") -> pd.DataFrame:
     """The answer to one SELECT over the views of a store, or of the store at a folder or URL, as a pandas frame.
 
-    Raises:
-        QueryError: the query is not a single SELECT, or names a view or column that does not exist, or the answer has
-            values that pandas cannot hold.
-        StoreError: there is no store, or it cannot be read.
+    A `QueryError` if the query is not a single SELECT, or names a view or column that does not exist, or the answer has
+    values that pandas cannot hold; a `StoreError` if there is no store, or it cannot be read.
     """
     answer = table(sql, results)
     with converted():
@@ -78,7 +76,8 @@ class Questions:
                 return self._answer(sql, scratch, rows)
             except duckdb.Error as error:
                 if f"the stream registered as '{_STORED}' failed" not in str(error):
-                    raise QueryError(_explained(str(error))) from error
+                    hint = _SWEEPS * ('column "sweep" not found' in str(error).lower())
+                    raise QueryError(f"{error}{hint}") from error
             # A file is damaged, or was replaced since the store was listed. The other trials are still there to be
             # asked.
             self._store.verify()
@@ -163,17 +162,12 @@ def _name(value: str) -> str:
     return '"' + value.replace('"', '""') + '"'
 
 
-def _explained(message: str) -> str:
-    """The message, with a hint where the names of sweeps are if the query looks for a sweep."""
-    if _NO_SWEEP.search(message) is None:
-        return message
-    hint = "select avg(success) from trials join sweeps using (trial_id) where sweep = 'x' and status = 'finished'"
-    return f"{message}\n\nthe view sweeps says which trials a sweep has, such as\n  {hint}"
-
-
 _LOCKS = ("enable_external_access=false", "python_enable_replacements=false", "lock_configuration=true")
-_NO_SWEEP = re.compile(r'column "sweep" not found', re.IGNORECASE)
 _STORED = "stored_outcomes"  # the outcomes as the files hold them, one row a trial
+_SWEEPS = """
+
+the view sweeps says which trials a sweep has, such as
+  select avg(success) from trials join sweeps using (trial_id) where sweep = 'x' and status = 'finished'"""
 
 
 def _narrowed(answer: pa.Table) -> pa.Table:

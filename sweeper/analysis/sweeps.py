@@ -27,7 +27,7 @@ from sweeper.analysis.table import (
 )
 from sweeper.events import TrialsLost
 from sweeper.listeners.driver_process import Life, life
-from sweeper.listeners.heartbeats import Heartbeat, PackProgress, heartbeats, store_clock
+from sweeper.listeners.heartbeats import Heartbeat, PackProgress, StoredHeartbeat, heartbeats, store_clock
 from sweeper.messages import counted, duration, inflected, one_line, printable
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import Status, Store, SweepRecord
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 
 STATES = ("finished", "stopped", "failed", "pending")
 
-PROGRESS = Form(
-    lambda counts: ", ".join(f"{count:,} {state}" for state, count in counts.items() if count), look="bar", drawn=True
-)
+PROGRESS = Form(lambda counts: ", ".join(f"{count:,} {state}" for state, count in counts.items() if count), look="bar")
 """Number of trials by state; the page draws it as a bar."""
 
 
@@ -114,6 +112,8 @@ def _reason(row: Mapping[Any, Any]) -> str:
 
 
 MAX_REASONS = 20  # largest number of reasons that are printed, the most frequent first
+_NO_ROW = "no row, although its worker reported the end"
+_EARLY = "stopped early by another sweep, and not run to the end"
 
 
 def unfinished(
@@ -130,15 +130,11 @@ def unfinished(
     for row in rows[rows["status"] == "failed"].to_dict("records"):
         reasons[_reason(row)].append(row["trial_id"])
         explained.add(row["trial_id"])
-    stopped = list(rows.loc[rows["status"] == "stopped", "trial_id"])
-    further = "no row, although its worker reported the end"
-    if refused:
-        further = "not run, as nothing could be committed any more"
+    stopped = rows.loc[rows["status"] == "stopped", "trial_id"]
+    further = "not run, as nothing could be committed any more" if refused else _NO_ROW
     losses = [(loss.trial_ids, loss.reason) for loss in lost]
-    early = "stopped early by another sweep, and not run to the end"
-    for trial_ids, reason in (*losses, (stopped, early), (planned, further)):
-        left = [trial_id for trial_id in trial_ids if trial_id not in explained]
-        if left:
+    for trial_ids, reason in (*losses, (stopped, _EARLY), (planned, further)):
+        if left := [trial_id for trial_id in trial_ids if trial_id not in explained]:
             reasons[reason] += left
             explained.update(left)
     return dict(reasons)
@@ -149,12 +145,12 @@ def unfinished_lines(reasons: Mapping[str, Sequence[str]], rows: "pd.DataFrame")
 
     `rows` are those of all trials of the sweep that have one.
     """
-    frequent = sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]
-    return [
-        f"{len(trial_ids):,} x {printable(', '.join([reason, *_shared(trial_ids, rows)]))} (trial {trial_ids[0]}"
-        + (f" and {len(trial_ids) - 1:,} more)" if len(trial_ids) > 1 else ")")
-        for reason, trial_ids in frequent
-    ]
+    lines = []
+    for reason, trial_ids in sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]:
+        more = f" and {len(trial_ids) - 1:,} more" * (len(trial_ids) > 1)
+        said = printable(", ".join([reason, *_shared(trial_ids, rows)]))
+        lines.append(f"{len(trial_ids):,} x {said} (trial {trial_ids[0]}{more})")
+    return lines
 
 
 def _shared(trial_ids: Sequence[str], rows: "pd.DataFrame") -> list[str]:
@@ -197,16 +193,11 @@ class Driver(NamedTuple):
 def drivers(store: Store) -> list[Driver]:
     """The drivers of a store, by sweep. The clock of the store is read only if a driver is on another machine."""
     stored = heartbeats(store.files)
-    lives: list[Life] = [life(each.heartbeat.process) for each in stored]
-    now = store_clock(store.files) if "elsewhere" in lives else None
+    known: list[tuple[StoredHeartbeat, Life]] = [(each, life(each.heartbeat.process)) for each in stored]
+    now = store_clock(store.files) if any(alive == "elsewhere" for _, alive in known) else None
     return [
-        Driver(
-            each.sweep,
-            each.heartbeat,
-            alive,
-            None if now is None or alive != "elsewhere" else (now - each.modified) / 1e9,
-        )
-        for each, alive in zip(stored, lives, strict=True)
+        Driver(sweep, beat, alive, None if now is None or alive != "elsewhere" else (now - modified) / 1e9)
+        for (sweep, beat, modified), alive in known
     ]
 
 
@@ -217,21 +208,19 @@ def sentence(driver: Driver) -> str:
         carry = f"what it has committed stays; this command carries on: {heartbeat.command}"
         if driver.life == "dead":
             return f"{driver.sweep}: the driver {where} has died; {carry}"
-        heard = "its age is unknown, as the store cannot be written" if driver.age is None else _ago(driver.age)
+        heard = "its age is unknown, as the store cannot be written"
+        if driver.age is not None and driver.age < 0:
+            heard = f"its time lies {duration(-driver.age)} ahead of the clock of the store"
+        elif driver.age is not None:
+            heard = f"the last came {duration(driver.age)} ago by the clock of the store"
         return f"{driver.sweep}: no heartbeat of the driver {where}, {heard}; if it is dead, {carry}"
     failed = f" · {heartbeat.failed:,} failed" if heartbeat.failed else ""
     counts = f"{heartbeat.done:,}/{heartbeat.trials:,} done · {counted(heartbeat.running, 'pack')} running{failed}"
-    if not heartbeat.running:
-        return f"{driver.sweep}: {heartbeat.state} {where} · {counts} · {duration(heartbeat.elapsed)} so far"
-    left = f"{duration(heartbeat.seconds_left)} left" if heartbeat.seconds_left else "time left unknown"
-    speed = f"{heartbeat.steps_per_second:,.0f} steps/s · {duration(heartbeat.elapsed)} so far · {left}"
+    speed = f"{duration(heartbeat.elapsed)} so far"
+    if heartbeat.running:
+        left = f"{duration(heartbeat.seconds_left)} left" if heartbeat.seconds_left else "time left unknown"
+        speed = f"{heartbeat.steps_per_second:,.0f} steps/s · {speed} · {left}"
     return f"{driver.sweep}: {heartbeat.state} {where} · {counts} · {speed}"
-
-
-def _ago(age: float) -> str:
-    if age < 0:
-        return f"its time lies {duration(-age)} ahead of the clock of the store"
-    return f"the last came {duration(max(0.0, age))} ago by the clock of the store"
 
 
 def packs_table(drivers: Iterable[Driver]) -> Table | None:

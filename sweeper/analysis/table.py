@@ -10,6 +10,7 @@ import itertools
 import json
 import logging
 import math
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -17,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import rich.table
 from rich import box
 from rich.cells import cell_len
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from sweeper.messages import duration, printable
@@ -28,6 +29,7 @@ GAP = 2  # blanks between two columns on a terminal
 MAX_VALUES = 6  # most values in one cell; of more values only the ends are told
 
 RecordT = TypeVar("RecordT")
+MadeT = TypeVar("MadeT")
 
 Look = Literal["text", "code", "status", "long", "range", "bar"]
 """How the page sets a value; `long` may be folded away, `range` and `bar` are drawings."""
@@ -46,7 +48,6 @@ class Form:
     # The number by which a value is sorted, None for a value without such a number
     order: Callable[[Any], float | None] = _itself
     look: Look = "text"  # how the page sets a value
-    drawn: bool = False  # whether a value is a drawing, which only the page can show
     striking: Callable[[Any], bool] = lambda value: False  # whether the page highlights a value
 
 
@@ -102,6 +103,9 @@ MOMENT = Form(moment_text)
 REVISION = Form(revision_text, look="code")
 
 
+DRAWN = ("range", "bar")  # looks of drawings, which only the page can show
+
+
 class Column(NamedTuple):
     """Head of a column, the form of its values, and the text for a missing value."""
 
@@ -130,18 +134,18 @@ def tabulated(title: str, fields: Sequence[Field[RecordT]], records: Iterable[Re
     return Table(title, tuple(column for column, _ in fields), rows, note)
 
 
-def failed(title: str, error: Exception) -> Table:
-    """A table that could not be made: a note says why, so that no table ends a report."""
-    logger.debug("%s: no table", title, exc_info=error)
-    return Table(title, (), (), f"This table could not be made: {type(error).__name__}: {error}")
-
-
-def attempted(title: str, make: Callable[[], Table]) -> Table:
-    """The table, or a note that says why it could not be made."""
+def attempted(title: str, make: Callable[[], MadeT]) -> MadeT | Table:
+    """What `make` returns, or a table whose note says why it could not be made, so that no table ends a report."""
     try:
         return make()
     except Exception as error:  # an error in one table must not end the report
-        return failed(title, error)
+        logger.debug("%s: no table", title, exc_info=error)
+        return Table(title, (), (), f"This table could not be made: {type(error).__name__}: {error}")
+
+
+def console() -> Console:
+    """The console for people. Output into a file is not cut to the width of a terminal."""
+    return Console(width=None if sys.stdout.isatty() else 100_000, highlight=False)
 
 
 def texts(table: Table) -> list[tuple[str, ...]]:
@@ -182,10 +186,6 @@ def _only(table: Table, kept: Sequence[bool]) -> Table:
     return table._replace(columns=columns, rows=tuple(rows))
 
 
-def _without_drawings(table: Table) -> Table:
-    return _only(table, [not column.form.drawn for column in table.columns])
-
-
 def markdown(table: Table) -> str:
     """The table under its title as a second-level heading, as text of GitHub's Markdown."""
     lines = markdown_lines(table)
@@ -194,25 +194,18 @@ def markdown(table: Table) -> str:
 
 def markdown_lines(table: Table) -> list[str]:
     """Heads and rows of the table in GitHub's Markdown."""
-    table = _without_drawings(table)
-    if not table.columns:
-        return []
-    heads = [
-        _line([column.title for column in table.columns]),
-        _line(["---:" if column.form.numeric else "---" for column in table.columns]),
-    ]
-    return [*heads, *map(_line, texts(table))]
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
+    table = _only(table, [column.form.look not in DRAWN for column in table.columns])
+    heads = [column.title for column in table.columns]
+    rules = ["---:" if column.form.numeric else "---" for column in table.columns]
+    rows = [heads, rules, *texts(table)] if heads else []
+    return [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows]
 
 
 def terminal(table: Table, rule: bool = True) -> RenderableType:
     """The table for a console, with a rule below the heads or without; nothing in it is read as console markup."""
     if not table.columns:
         return Text(printable(f"{table.title}: {table.note}"))
-    table = _without_drawings(table)
+    table = _only(table, [column.form.look not in DRAWN for column in table.columns])
     drawn = rich.table.Table(
         box=box.SIMPLE_HEAD if rule else None, show_edge=False, pad_edge=False, collapse_padding=rule
     )

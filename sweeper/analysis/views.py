@@ -93,11 +93,10 @@ def sweeps(store: Store) -> pa.Table:
 def _searches(record: SweepRecord, store: Store) -> tuple[dict[str, int], frozenset[str]]:
     """The number of the search of every trial of a successive halving, and the winners."""
     try:
-        if search_of(record.text, record.overrides).halving is None:
-            return {}, frozenset()  # to expand a large space takes seconds
+        halving = search_of(record.text, record.overrides).halving
     except SearchSpaceError:
         return {}, frozenset()
-    space = recorded_space(record)
+    space = None if halving is None else recorded_space(record)  # to expand a large space takes seconds
     if space is None:
         return {}, frozenset()
     searches = searches_of(space)
@@ -123,7 +122,10 @@ def write_view(store: Store, view: ViewName, path: Path) -> int:
     rows, csv = 0, path.suffix == ".csv"
 
     def convert(table: pa.Table) -> pa.Table:
-        return _typed(csv_table(table) if csv else table)
+        table = csv_table(table) if csv else table
+        # Some tools refuse a column of nulls, which has no type.
+        typed = [field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in table.schema]
+        return table.cast(pa.schema(typed, table.schema.metadata))
 
     with replaced(path) as new:
         schema, tables = _tables(store, view)
@@ -145,14 +147,6 @@ def _tables(store: Store, view: ViewName) -> tuple[pa.Schema, Iterable[pa.Table]
         return schema, (pa.concat_tables([schema.empty_table(), each], promote_options="default") for each in read)
     table = VIEWS[view].rows(store)
     return table.schema, [table]
-
-
-def _typed(table: pa.Table) -> pa.Table:
-    """The table with columns of nulls as text, since some tools refuse a column without a type."""
-    for place, field in enumerate(table.schema):
-        if pa.types.is_null(field.type):
-            table = table.set_column(place, field.name, table.column(place).cast(pa.string()))
-    return table
 
 
 @contextlib.contextmanager

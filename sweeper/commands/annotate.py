@@ -21,8 +21,7 @@ from sweeper.messages import printable
 if TYPE_CHECKING:
     from sweeper.analysis.annotating import Change
 
-note_app = CommandLine()
-tag_app = CommandLine()
+app = CommandLine()
 
 What = Annotated[
     str | None,
@@ -34,7 +33,7 @@ Where = Annotated[
 ]
 
 
-@note_app.command()
+@app.command()
 def note(
     what: What = None,
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The note; without it notes are shown.")] = None,
@@ -48,7 +47,7 @@ def note(
     _answer(results, what, where, [] if text is None else [text], remove_note if remove else add_note, remove)
 
 
-@tag_app.command()
+@app.command()
 def tag(
     what: What = None,
     tags: Annotated[
@@ -69,8 +68,7 @@ def _answer(
 ) -> None:
     """Change something if there are words, and otherwise show what is there."""
     from sweeper.analysis.annotating import BadAnnotation, chosen, listed, present
-    from sweeper.analysis.answer_formats import console
-    from sweeper.analysis.table import terminal
+    from sweeper.analysis.table import console, terminal
     from sweeper.store.store import Store
 
     with errors_told():

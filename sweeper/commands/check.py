@@ -48,11 +48,7 @@ def check(
 
 
 def _plugin(file: Path) -> "tuple[Kind, str]":
-    """Kind and name of the plug-in in a file or folder of the project.
-
-    Raises:
-        UserError: there is none.
-    """
+    """Kind and name of the plug-in in a file or folder of the project; a `UserError` if there is none."""
     from sweeper.trial import plugins
 
     module = file.parent if file.name == "__init__.py" else file

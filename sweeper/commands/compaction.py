@@ -10,7 +10,7 @@ app = CommandLine()
 
 
 @app.command()
-def compaction(results: Results = "results") -> None:
+def compact(results: Results = "results") -> None:
     """Write a snapshot of the trials that have none, so that they are read fast; the store may be in use meanwhile."""
     from sweeper.store.store import Store
 

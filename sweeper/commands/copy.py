@@ -39,25 +39,16 @@ def copy(
     """Copy sweeps with all that belongs to their trials into another store, which keeps what it has."""
     from sweeper.store.copying import Kept
     from sweeper.store.copying import copy as copied
-    from sweeper.store.store import Store
     from sweeper.store.tar_stores import source_store, target_store
 
-    def kept(source: Store) -> Kept:
-        match outcomes:
-            case None:
-                return None
-            case "none":
-                return []
-            case "drawn":
-                from sweeper.analysis.report_sources import drawn_outcomes
-
-                with errors_told():
-                    return drawn_outcomes(source, sweeps or ())
-            case _:
-                return [name.strip() for name in outcomes.split(",")]
-
+    names = [] if outcomes == "none" else [name.strip() for name in (outcomes or "").split(",")]
+    kept: Kept = None if outcomes is None else names
     with errors_told(), source_store(results) as source, target_store(to) as target:
-        done = copied(source, target, sweeps or (), kept(source), hide_folders)
+        if outcomes == "drawn":
+            from sweeper.analysis.report_sources import drawn_outcomes
+
+            kept = drawn_outcomes(source, sweeps or ())
+        done = copied(source, target, sweeps or (), kept, hide_folders)
     evaluations = f", {counted(done.evaluations, 'evaluation')}" if done.evaluations else ""
     present = f"; {done.present:,} were there" if done.present else ""
     print(f"{counted(done.trials, 'trial')}{evaluations} copied to {to}{present}")

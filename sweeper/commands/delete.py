@@ -16,7 +16,6 @@ from sweeper.messages import counted, printable
 
 if TYPE_CHECKING:
     from sweeper.store.deletion import Deletion
-    from sweeper.store.store import Store
 
 app = CommandLine()
 
@@ -57,7 +56,9 @@ def delete(
         if not yes:
             print("nothing was deleted; --yes deletes")
             return
-        _refuse_while_drivers_run(store)
+        if running := [driver for driver in drivers(store) if driver.lives]:  # an adaptive search plans more meanwhile
+            name, host = running[0].sweep, running[0].heartbeat.process.host
+            raise StoreError(f"{name} runs on {host}: stop it first (python -m sweeper stop {name})")
         checkpoints = store.listing("checkpoints")
         left = deletion.delete(store, chosen)
         removed = []
@@ -83,18 +84,3 @@ def sentence(chosen: "Deletion") -> str:
     if chosen.shared:
         parts.append(f"{counted(chosen.shared, 'trial')} that another sweep planned would stay")
     return printable(" · ".join(parts))
-
-
-def _refuse_while_drivers_run(store: "Store") -> None:
-    """Refuses to delete beside drivers: an adaptive search plans more meanwhile.
-
-    Raises:
-        StoreError: a driver runs.
-    """
-    from sweeper.analysis.sweeps import drivers
-    from sweeper.store.store import StoreError
-
-    running = [driver for driver in drivers(store) if driver.lives]
-    if running:
-        sweep, host = running[0].sweep, running[0].heartbeat.process.host
-        raise StoreError(f"{sweep} runs on {host}: stop it first (python -m sweeper stop {sweep})")

@@ -52,7 +52,9 @@ def evaluate(
     if len(spaces) + bool(ids) + (where is not None) != 1:
         raise typer.BadParameter("give one search space, or ids of trials, or --where")
 
-    changed = None if votes is None else _group_sizes(votes)
+    if votes is not None and not re.fullmatch(r"[1-9]\d{0,8}(,[1-9]\d{0,8})*", votes):
+        raise typer.BadParameter(f"--votes: expected numbers such as 1,10,100, got {votes!r}")
+    sizes = None if votes is None else tuple(map(int, votes.split(",")))
 
     def started(interruption: Interruption) -> int:
         # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
@@ -79,7 +81,7 @@ def evaluate(
                     chosen = search_space.read(spaces[0], overrides or ()) if spaces else ids
             planned = evaluation.plan_evaluation(
                 chosen,
-                ProtocolChanges(seeds, changed, exhaustive or None),
+                ProtocolChanges(seeds, sizes, exhaustive or None),
                 results,
                 recompute_other_code=recompute_other_code,
                 command=provenance.command_line(sys.argv),
@@ -96,14 +98,3 @@ def evaluate(
             return told_end(end, output, "network", of_store=2 if planned is None else 1)
 
     raise typer.Exit(exit_code(started))
-
-
-def _group_sizes(text: str) -> tuple[int, ...]:
-    """The numbers in a list such as "1,10,100".
-
-    Raises:
-        typer.BadParameter: an entry is not a positive number.
-    """
-    if not re.fullmatch(r"[1-9]\d{0,8}(,[1-9]\d{0,8})*", text):
-        raise typer.BadParameter(f"--votes: expected numbers such as 1,10,100, got {text!r}")
-    return tuple(map(int, text.split(",")))

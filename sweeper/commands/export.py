@@ -13,6 +13,7 @@ Exit codes: 0; 2 for a store that cannot be read or a destination that cannot be
 Ctrl-C.
 """
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -23,7 +24,6 @@ from sweeper.command_line import CommandLine, Results, errors_told, with_home
 from sweeper.messages import UserError, counted, redacted
 
 if TYPE_CHECKING:
-    from sweeper.analysis.views import ViewName
     from sweeper.store.store import Store
 
 app = CommandLine()
@@ -56,10 +56,12 @@ def export(
     results: Results = "results",
 ) -> None:
     """Write the store for other tools: one view as a file, a network, or its sweeps into an experiment tracker."""
-    from sweeper.store.store import Store
-
     try:
         with errors_told():
+            from sweeper.analysis.ready_questions import trial_with_prefix
+            from sweeper.analysis.views import FORMATS, replaced, write_view
+            from sweeper.store.store import NoNetworkError, Store
+
             file = Path(destination)
             if to in (None, "csv", "parquet"):
                 file = with_home(file) or file
@@ -67,13 +69,24 @@ def export(
             if network != (trial is not None):
                 raise UserError("a network is written by: export network.safetensors --trial ID")
             if trial is not None:
-                print(_network_to_file(Store.existing(results), file, trial))
+                store = Store.existing(results)
+                trial_id = trial_with_prefix(store, trial)
+                try:
+                    written = store.network(store.seals([trial_id])[trial_id])
+                except NoNetworkError as error:
+                    raise UserError(f"trial {trial_id} {error}") from error
+                with replaced(file) as new:
+                    new.write_bytes(written)
+                print(f"the network of trial {trial_id} written to {file}")
             elif to in (None, "csv", "parquet"):
                 if sweep is not None or watch is not None:
-                    raise UserError(
-                        "--sweep and --watch are for trackers; one sweep as a file: sweeper query --format csv"
-                    )
-                print(_to_file(Store.existing(results), file, to, view or "trials"))
+                    files = "one sweep as a file: sweeper query --format csv"
+                    raise UserError(f"--sweep and --watch are for trackers; {files}")
+                formats = FORMATS if to is None else (f".{to}",)
+                if file.suffix not in formats:
+                    raise UserError(f"{str(file)!r} must end in {' or '.join(formats)}")
+                rows = write_view(Store.existing(results), view or "trials", file)
+                print(f"{counted(rows, 'row')} of {view or 'trials'} written to {file}")
             else:
                 if view is not None:
                     raise UserError(f"--view is for files; {to} gets trials with their curves")
@@ -82,41 +95,17 @@ def export(
         raise typer.Exit(130) from None
 
 
-def _to_file(store: "Store", file: Path, to: str | None, view: "ViewName") -> str:
-    from sweeper.analysis.views import FORMATS, write_view
-
-    formats = FORMATS if to is None else (f".{to}",)
-    if file.suffix not in formats:
-        raise UserError(f"{str(file)!r} must end in {' or '.join(formats)}")
-    return f"{counted(write_view(store, view, file), 'row')} of {view} written to {file}"
-
-
-def _network_to_file(store: "Store", file: Path, prefix: str) -> str:
-    from sweeper.analysis.ready_questions import trial_with_prefix
-    from sweeper.analysis.views import replaced
-    from sweeper.store.store import NoNetworkError
-
-    trial_id = trial_with_prefix(store, prefix)
-    try:
-        network = store.network(store.seals([trial_id])[trial_id])
-    except NoNetworkError as error:
-        raise UserError(f"trial {trial_id} {error}") from error
-    with replaced(file) as new:
-        new.write_bytes(network)
-    return f"the network of trial {trial_id} written to {file}"
-
-
 def _to_tracker(store: "Store", destination: str, to: str, sweep: str | None, watch: float | None) -> None:
     """Export, and again and again if that is wished; the first export and all that add something print a line."""
     from sweeper.trackers import runs
 
     tracker, first = runs.tracker(to, destination), True
     while True:
-        done = runs.export(store, tracker, sweep)
-        if first or done.added:
-            kept = f", {done.kept:,} were there already" if done.kept else ""
-            added = f"{counted(done.added, 'run')} of {counted(done.sweeps, 'sweep')} added to {redacted(destination)}"
-            print(added + kept, flush=True)
+        added, kept, sweeps = runs.export(store, tracker, sweep)
+        if first or added:
+            there = f", {kept:,} were there already" if kept else ""
+            print(f"{counted(added, 'run')} of {counted(sweeps, 'sweep')} added to {redacted(destination)}{there}")
+            sys.stdout.flush()
         if watch is None:
             return
         first = False

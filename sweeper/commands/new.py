@@ -27,35 +27,23 @@ def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: small letters, digits and underscores.")],
 ) -> None:
     """Write tasks/NAME.py, a small task that runs, and search_spaces/NAME.yaml, a sweep of it, to be changed."""
+    project = Path.cwd()
     with errors_told():
-        files = _files(name, Path.cwd())
-        for path, text in files.items():
-            path.parent.mkdir(exist_ok=True)
-            with path.open("x") as file:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+            raise UserError(f"{name!r} cannot name a task: small letters, digits and underscores, a letter first")
+        from sweeper.trial import plugins  # jax takes a second to import
+
+        if name in plugins.names("task"):
+            raise UserError(f"there is a task {name!r} already (known: {', '.join(plugins.names('task'))})")
+        templates = importlib.resources.files("sweeper") / "templates"
+        texts = {path: (templates / template).read_text() for path, template in TEMPLATES.items()}
+        task, space = filled = [
+            [string.Template(part).substitute(name=name) for part in file] for file in texts.items()
+        ]
+        if present := [project / path for path, _ in filled if (project / path).exists()]:
+            raise UserError(f"{present[0]} is there already")
+        for path, text in filled:
+            (project / path).parent.mkdir(exist_ok=True)
+            with (project / path).open("x") as file:
                 file.write(text)
-    task, space = (path.relative_to(Path.cwd()) for path in files)
-    print(f"{task} and {space} written; to train it: sweeper run {space}")
-
-
-def _files(name: str, project: Path) -> dict[Path, str]:
-    """Texts of the new files, by path.
-
-    Raises:
-        UserError: the name cannot be that of a new task, or a file is there already.
-    """
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise UserError(f"{name!r} cannot name a task: small letters, digits and underscores, a letter first")
-    from sweeper.trial import plugins  # jax takes a second to import
-
-    if name in plugins.names("task"):
-        raise UserError(f"there is a task {name!r} already (known: {', '.join(plugins.names('task'))})")
-    templates = importlib.resources.files("sweeper") / "templates"
-    files = {
-        project / string.Template(path).substitute(name=name): string.Template(
-            (templates / template).read_text()
-        ).substitute(name=name)
-        for path, template in TEMPLATES.items()
-    }
-    if present := [path for path in files if path.exists()]:
-        raise UserError(f"{present[0]} is there already")
-    return files
+    print(f"{task[0]} and {space[0]} written; to train it: sweeper run {space[0]}")

@@ -42,7 +42,8 @@ def query(
 ) -> None:
     """Ask the store in SQL, or for the best settings of a sweep, a trial, or its curves."""
     try:
-        _print_answer(question, results, form)
+        with errors_told():
+            _print_answer(question, results, form)
         sys.stdout.flush()
     except KeyboardInterrupt:
         # At once: the process would otherwise wait for database functions that ignore interruptions until their end.
@@ -51,48 +52,32 @@ def query(
 
 
 def _print_answer(question: list[str], results: str, form: str) -> None:
-    from sweeper.analysis.sql import QueryError
-
-    with errors_told():
-        if form == "parquet" and sys.stdout.isatty():
-            raise QueryError("parquet is not for a terminal: redirect the output, or choose another --format")
-        if question[0] in READY:
-            _answer_ready(question[0], question[1:], results, form)
-        elif len(question) == 1:
-            _answer_sql(question[0], results, form)
-        else:
-            raise QueryError("put the SELECT in quotes, or ask " + ", ".join(READY.values()))
-
-
-def _answer_sql(sql: str, results: str, form: str) -> None:
-    from sweeper.analysis.answer_formats import PRINTERS, SHOWN, print_table
-    from sweeper.analysis.sql import converted, table
-
-    with converted():
-        if form == "table":
-            print_table(table(sql, results, rows=SHOWN + 1), sql)
-        else:
-            PRINTERS[form](table(sql, results))
-
-
-def _answer_ready(name: str, names: list[str], results: str, form: str) -> None:
     from sweeper.analysis import ready_questions
-    from sweeper.analysis.answer_formats import PRINTERS, console
-    from sweeper.analysis.sql import QueryError
-    from sweeper.analysis.table import terminal
+    from sweeper.analysis.answer_formats import PRINTERS, SHOWN, print_table
+    from sweeper.analysis.sql import QueryError, converted, table
+    from sweeper.analysis.table import console, terminal
     from sweeper.store.store import Store
 
+    if form == "parquet" and sys.stdout.isatty():
+        raise QueryError("parquet is not for a terminal: redirect the output, or choose another --format")
+    name, *names = question
+    if name not in READY:
+        if names:
+            raise QueryError("put the SELECT in quotes, or ask " + ", ".join(READY.values()))
+        with converted():
+            if form == "table":
+                print_table(table(name, results, rows=SHOWN + 1), name)
+            else:
+                PRINTERS[form](table(name, results))
+        return
     if len(names) > 1 or (name != "best" and not names):
         raise QueryError(f"ask {READY[name]}")
     store, screen = Store.existing(results), console()
-    match name:
-        case "best":
-            answer = ready_questions.best(store, names[0] if names else None, screen.width)
-        case "show":
-            answer = ready_questions.show(store, names[0])
-        case _:
-            answer = ready_questions.curves(store, names[0])
-    if form == "table":
-        screen.print(terminal(answer.people, rule=False))
+    if name == "best":
+        people, programs = ready_questions.best(store, names[0] if names else None, screen.width)
     else:
-        PRINTERS[form](answer.programs)
+        people, programs = (ready_questions.show if name == "show" else ready_questions.curves)(store, names[0])
+    if form == "table":
+        screen.print(terminal(people, rule=False))
+    else:
+        PRINTERS[form](programs)

@@ -57,16 +57,7 @@ def report(
     """Draw the panels of sweeps, say what they advise, and compare with published numbers."""
     from sweeper.analysis.report import ReportOptions, follow, print_difference, write_report
 
-    options = ReportOptions(
-        results=results,
-        out=out,
-        spaces=tuple(space or ()),
-        sweeps=tuple(sweep or ()),
-        palette=palette,
-        compare=compare,
-        html=html,
-        planned=planned,
-    )
+    options = ReportOptions(results, out, tuple(space or ()), tuple(sweep or ()), palette, compare, html, planned)
     with errors_told():
         if diff is not None:
             print_difference(results, *diff)

@@ -8,6 +8,7 @@ of each; 2 for input that cannot be run; 128 + n after signal n (130 for Ctrl-C)
 """
 
 import atexit
+import functools
 import gc
 import shlex
 import sys
@@ -47,20 +48,18 @@ def run(
     # counts on it, so commands that ask in SQL wait for it.)
     atexit.register(gc.freeze)
 
-    def started(interruption: Interruption) -> int:
-        return start(
-            space,
-            results,
-            interruption,
-            overrides=overrides or (),
-            address=address,
-            dry_run=dry_run,
-            retry_failed=retry_failed,
-            recompute_other_code=recompute_other_code,
-            concurrency=concurrency,
-            trial=trial,
-        )
-
+    started = functools.partial(
+        start,
+        space,
+        results,
+        overrides=overrides or (),
+        address=address,
+        dry_run=dry_run,
+        retry_failed=retry_failed,
+        recompute_other_code=recompute_other_code,
+        concurrency=concurrency,
+        trial=trial,
+    )
     raise typer.Exit(exit_code(started))
 
 
@@ -77,11 +76,7 @@ def start(
     concurrency: int | None = None,
     trial: str | None = None,
 ) -> int:
-    """Plan, train and tell; returns the exit code.
-
-    Raises:
-        KeyboardInterrupt: a signal came while no pack was running, or a second one.
-    """
+    """Plan, train and tell; returns the exit code. While no pack runs, a signal raises KeyboardInterrupt."""
     # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
     import jax
 

@@ -5,7 +5,6 @@ A sweep is as far as the trials that its latest start planned. Two sweeps that p
 Exit codes: 0; 2 for a store that is not there or cannot be read; 130 for Ctrl-C in `--watch`.
 """
 
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,11 +19,8 @@ if TYPE_CHECKING:
 
 app = CommandLine()
 
-SECONDS = 2.0
-"""Between two looks at the drivers with `--watch`."""
-
-SHARE = 0.1
-"""Share of the time that `--watch` spends at most on reading rows."""
+SECONDS = 2.0  # between two looks at the drivers with `--watch`
+SHARE = 0.1  # share of the time that `--watch` spends at most on reading rows
 
 
 @app.command()
@@ -33,21 +29,21 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
 ) -> None:
     """Show the sweeps in a store, how far each is, and what runs now."""
-    from rich.console import Console, Group
+    from rich.console import Group
     from rich.live import Live
 
+    from sweeper.analysis.table import console
     from sweeper.store.store import Store
 
-    # Piped into a file nothing should be cut to the width of a terminal that is not there.
-    console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
+    screen = console()
     try:
         with errors_told():
             store = Store.existing(results)
             if not watch:
                 for part in [*_sweeps(store), *_running(store)]:
-                    console.print(part)
+                    screen.print(part)
                 return
-            with Live(console=console, auto_refresh=False) as live:
+            with Live(console=screen, auto_refresh=False) as live:
                 sweeps: list[RenderableType] = []
                 due = 0.0
                 while True:

@@ -8,15 +8,12 @@ or a store that cannot be read or written; 130 for Ctrl-C, which ends the wait a
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sweeper.command_line import CommandLine, Results, errors_told
 from sweeper.messages import printable
-
-if TYPE_CHECKING:
-    from sweeper.store.store import Store
 
 app = CommandLine()
 
@@ -27,7 +24,9 @@ def stop(
     results: Results = "results",
 ) -> None:
     """Ask the drivers of a sweep to leave checkpoints and end; returns when they have."""
+    from sweeper.listeners.heartbeats import SILENT, answers
     from sweeper.store.store import Store
+    from sweeper.store.sweep_records import latest_starts
 
     try:
         with errors_told():
@@ -36,32 +35,15 @@ def stop(
                 from sweeper.space import search_space
 
                 sweep = search_space.read(Path(sweep)).name
-            answered = _stopped(store, sweep)
+            ends = set()
+            for process, end in answers(store.files, sweep):
+                where = printable(f"{process.host} (process {process.pid})")
+                print(f"{sweep}: the driver on {where} {end}", file=sys.stderr if end == SILENT else sys.stdout)
+                ends.add(end)
+            if not ends:
+                latest_starts(store.sweeps(), [sweep])  # refuses a sweep that is not there
+                print(f"no driver of {sweep} runs")
     except KeyboardInterrupt:
         print("the request stays; only the wait for an answer has ended", file=sys.stderr)
         raise typer.Exit(130) from None
-    raise typer.Exit(0 if answered else 1)
-
-
-def _stopped(store: "Store", sweep: str) -> bool:
-    """Ask all drivers of a sweep to stop and print their answers; returns whether all of them answered."""
-    from sweeper.listeners.heartbeats import answers
-    from sweeper.store.sweep_records import latest_starts
-
-    ends = set()
-    for answer in answers(store.files, sweep):
-        where = printable(f"{answer.process.host} (process {answer.process.pid})")
-        file = sys.stderr if answer.end == "silent" else sys.stdout
-        print(f"{sweep}: the driver on {where} {_ENDS[answer.end]}", file=file)
-        ends.add(answer.end)
-    if not ends:
-        latest_starts(store.sweeps(), [sweep])  # refuses a sweep that is not there
-        print(f"no driver of {sweep} runs")
-    return "silent" not in ends
-
-
-_ENDS = {
-    "stopped": "has stopped",
-    "died": "had died",
-    "silent": "gives no heartbeat; the request stays",
-}
+    raise typer.Exit(1 if SILENT in ends else 0)

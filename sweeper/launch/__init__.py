@@ -21,7 +21,7 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.cluster import connected, refuse_too_large
 from sweeper.launch.compiling import FirstPacks
-from sweeper.launch.failures import LaunchError, MachineError, ProjectError, TooLarge
+from sweeper.launch.failures import LaunchError, SetupError
 from sweeper.launch.job import Job, Launched, NetworkEvaluation, Training
 
 __all__ = [
@@ -29,10 +29,8 @@ __all__ = [
     "Job",
     "LaunchError",
     "Launched",
-    "MachineError",
     "NetworkEvaluation",
-    "ProjectError",
-    "TooLarge",
+    "SetupError",
     "Training",
     "connected",
     "environment",

@@ -30,7 +30,7 @@ from sweeper.launch import ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.compiling import FirstPacks, compiled_ahead
 from sweeper.launch.environment import worker_environment
-from sweeper.launch.failures import LaunchError, MachineError, TooLarge, reason
+from sweeper.launch.failures import LaunchError, SetupError, reason
 from sweeper.messages import counted
 from sweeper.space.resources import Resources
 from sweeper.trial.jax_settings import variables
@@ -46,11 +46,8 @@ LEAST_ADDRESS_SPACE = 6 * 2**30
 def running_cluster(address: str | None) -> str | None:
     """Address of the Ray cluster to use, or None to start a local one.
 
-    Without an explicit address this is $RAY_ADDRESS, or the cluster that `ray start` left on this machine if it
-    still answers; never the private cluster of another driver.
-
-    Raises:
-        LaunchError: a cluster that the user named does not answer.
+    Without an explicit address this is $RAY_ADDRESS, or the cluster that `ray start` left on this machine if it still
+    answers; never the private cluster of another driver. A `LaunchError` if a cluster that the user named is silent.
     """
     if address is not None and address.startswith("ray://"):
         raise LaunchError(f"{address}: Ray Client is not supported; start the command on the cluster (ray job submit)")
@@ -80,26 +77,19 @@ def _knock(address: str) -> None:
 def connected(
     address: str | None, resources: Resources, interruption: Interruption, first: FirstPacks | None = None
 ) -> Iterator[str | None]:
-    """Connects to a running cluster or starts a local cluster, and leaves no process behind.
+    """Connects to a running cluster (see `running_cluster`) or starts a local one, and leaves no process behind.
 
-    Args:
-        address: See `running_cluster`.
-        resources: The resources of one pack.
-        interruption: Signals; Ray takes over SIGTERM when it starts, and here the start takes it back.
-        first: The first packs. On a local cluster their programs are compiled while Ray and its workers start.
-
-    Yields:
-        The address of the cluster, None for a local one.
+    Yields the address of the cluster, None for a local one. On that, programs of the `first` packs are compiled while
+    Ray and its workers start. Ray takes over SIGTERM when it starts, and here the start takes it back.
 
     Raises:
-        LaunchError: there is no connection; Ray cannot start as this machine, or Python, is set up (`MachineError`);
-            workers could not load what the start will train (`ProjectError`); or this machine, used as a local cluster,
-            cannot hold a pack (`TooLarge`).
+        LaunchError: there is no connection.
+        SetupError: Ray cannot start as this machine, or Python, is set up; workers could not load what the start will
+            train; or this machine, used as a local cluster, cannot hold a pack.
     """
     if sys.flags.optimize > 1:
-        raise MachineError(
-            "Ray reads docstrings, which Python leaves out here: unset PYTHONOPTIMIZE, or start without -OO"
-        )
+        cure = "unset PYTHONOPTIMIZE, or start without -OO"
+        raise SetupError(f"Ray reads docstrings, which Python leaves out here: {cure}")
     cluster = running_cluster(address)
     if cluster is None:
         _refuse_too_large(resources)
@@ -138,7 +128,7 @@ def connected(
 
 
 def refuse_too_large(address: str | None, resources: Resources) -> None:
-    """Refuse a pack that is larger than this machine (`TooLarge`), if a start would use it as a local cluster.
+    """Refuse a pack that is larger than this machine (`SetupError`), if a start would use it as a local cluster.
 
     Nothing is started, and packs are not compared with a running cluster, which may grow.
     """
@@ -153,7 +143,7 @@ def _refuse_too_large(resources: Resources) -> None:
         needed = sum(bundle.get(name, 0.0) for bundle in resources.bundles())
         if needed > available[name]:
             cores = "--set resources.gpus=0 trains on its cores, " if name == "GPU" else ""
-            raise TooLarge(
+            raise SetupError(
                 f"resources.{key}: a pack takes {counted(needed, name)}, this machine has {available[name]:g}; "
                 f"{cores}--address on a cluster"
             )
@@ -163,7 +153,7 @@ def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] 
     """Start Ray on this machine, within a `fresh_token`; `meanwhile` is called while Ray's processes start."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
-        raise MachineError(
+        raise SetupError(
             f"Ray cannot start: this shell limits the address space of a process to {limit / 2**30:.1f} GiB, and Ray "
             f"needs {LEAST_ADDRESS_SPACE / 2**30:.0f} GiB (ulimit -v unlimited)"
         )
@@ -205,8 +195,7 @@ def _deaf_to_hangups() -> Iterator[None]:
 def _folder_for_sessions() -> str:
     """The folder in which Ray makes its session folder, which is open to all: this one keeps others out.
 
-    Raises:
-        MachineError: there is no such folder with a path that is short enough.
+    A `SetupError` if there is no such folder with a path that is short enough.
     """
     # The path of a socket has at most 107 bytes, on macOS 103, and some systems have a long TMPDIR.
     for place in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp")):  # noqa: S108 - the folder in it is private
@@ -215,7 +204,7 @@ def _folder_for_sessions() -> str:
         if len(os.fsencode(f"{folder}{_SOCKET}")) > 103 or not os.access(place, os.W_OK | os.X_OK):
             continue
         return tempfile.mkdtemp(prefix="sweeper-", dir=place) if private is None else folder
-    raise MachineError(
+    raise SetupError(
         f"Ray cannot start: the temporary folder {tempfile.gettempdir()} has too long a name for its sockets, "
         "and the usual ones cannot be written; let TMPDIR name a folder with a shorter name"
     )
@@ -235,12 +224,8 @@ def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) 
     signal.alarm(CONNECT_SECONDS)
     try:
         code = {"working_dir": str(snapshot.project), "py_modules": [str(snapshot.packages / "sweeper")]}
-        ray.init(
-            address=address,
-            log_to_driver=False,
-            logging_level=logging.CRITICAL,
-            runtime_env={"env_vars": environment, **code},
-        )
+        given = {"env_vars": environment, **code}
+        ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, runtime_env=given)
     except (TimeoutError, ConnectionError, RuntimeError, ValueError) as error:
         raise LaunchError(
             f"the Ray cluster at {address} does not let this driver in ({error or 'no answer'}). If it was started "
@@ -272,10 +257,11 @@ def _watched_head(address: str | None, interruption: Interruption) -> Iterator[N
             except OSError as error:
                 refused = isinstance(error, ConnectionRefusedError)
                 if not ended.is_set() and time.monotonic() - answered > patience and (refused or address is not None):
-                    sentence = f"the Ray cluster {name} has died: its head process is gone; the same command carries on"
                     signum = interruption.arrived()
                     # The driver's main thread waits inside Ray and cannot be reached.
-                    last_words(sentence)
+                    last_words(
+                        f"the Ray cluster {name} has died: its head process is gone; the same command carries on"
+                    )
                     os._exit(1 if signum is None else 128 + signum)
 
     threading.Thread(target=watch, daemon=True).start()

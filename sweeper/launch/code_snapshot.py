@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sweeper.launch.failures import ProjectError
+from sweeper.launch.failures import SetupError
 from sweeper.trial import plugins
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.private_folder import private_folder
@@ -51,7 +51,7 @@ class CodeSnapshot(NamedTuple):
         """Load the plug-ins of trials from this copy, in another process; once for every copy and every plug-in.
 
         The environment is that of a worker. A plug-in that cannot be loaded, or a copy of other code than the start's,
-        is a `ProjectError`.
+        is a `SetupError`.
         """
         names = {kind: sorted({getattr(trial, kind).name for trial in trials}) for kind in plugins.KINDS}
         known = json.dumps([self.digest, code.model_dump(mode="json"), names, sys.version, sys.prefix])
@@ -61,22 +61,21 @@ class CodeSnapshot(NamedTuple):
             return
         done = subprocess.run(
             [sys.executable, "-P", "-m", "sweeper.packs.copied_code"],
-            input=json.dumps([names, [canonical(trial) for trial in trials], code.model_dump(mode="json")]),
             capture_output=True,
             text=True,
+            check=False,
+            input=json.dumps([names, [canonical(trial) for trial in trials], code.model_dump(mode="json")]),
             cwd=self.project,
             env=os.environ | dict(environment) | self.environment() | {"JAX_PLATFORMS": "cpu"},
-            check=False,
         )
         try:
             complaint = json.loads(done.stdout.splitlines()[-1])["complaint"]
         except (IndexError, ValueError, TypeError, KeyError):  # a plug-in has ended the process
-            complaint = (
-                f"the process ended with {done.returncode}: {(done.stderr.splitlines() or ['nothing said'])[-1]}"
-            )
+            last = (done.stderr.splitlines() or ["nothing said"])[-1]
+            complaint = f"the process ended with {done.returncode}: {last}"
         if complaint is not None:
             there = str(complaint).replace(str(self.project), str(plugins.PROJECT))
-            raise ProjectError(f"workers cannot load what was planned: {there}")
+            raise SetupError(f"workers cannot load what was planned: {there}")
         if mark is not None:
             with contextlib.suppress(OSError):
                 mark.touch()
@@ -84,11 +83,7 @@ class CodeSnapshot(NamedTuple):
 
 @contextlib.contextmanager
 def code_snapshot() -> Iterator[CodeSnapshot]:
-    """A copy that only this user can read; removed at the end.
-
-    Raises:
-        ProjectError: the copy cannot be made.
-    """
+    """A copy that only this user can read; removed at the end. A `SetupError` if the copy cannot be made."""
     files = _files()
     with tempfile.TemporaryDirectory(prefix="sweeper-code-", ignore_cleanup_errors=True) as folder:
         packages = Path(folder).resolve()
@@ -96,11 +91,7 @@ def code_snapshot() -> Iterator[CodeSnapshot]:
 
 
 def _files() -> dict[str, Path]:
-    """What the copy will have: every file by its path in the copy.
-
-    Raises:
-        ProjectError: these are too many bytes.
-    """
+    """What the copy will have: every file by its path in the copy; a `SetupError` if these are too many bytes."""
     files = ProjectFiles(plugins.PROJECT)
     places = {plugins.PACKAGE: "sweeper"}
     if plugins.SHIPPED == plugins.ROOT != plugins.PROJECT:
@@ -119,7 +110,7 @@ def _files() -> dict[str, Path]:
                 sizes[source / inner.parts[0]] += file.stat().st_size
             if sizes.total() > MOST_BYTES:
                 ((largest, size),) = sizes.most_common(1)
-                raise ProjectError(
+                raise SetupError(
                     f"{plugins.PROJECT} has more than {MOST_BYTES // 2**20} MiB, {size / 2**20:,.0f} MiB of them in "
                     f"{largest.name}, and workers get a copy: let git ignore what tasks do not read (.gitignore), and "
                     "let tasks read the rest from outside the project, by its full path"
@@ -139,7 +130,7 @@ def _copied(files: Mapping[str, Path], packages: Path) -> str:
             digest.update(f"{name}\n{target.stat().st_size}\n".encode())
             digest.update(target.read_bytes())
     except OSError as error:
-        raise ProjectError(
+        raise SetupError(
             f"{file} cannot be copied for the workers to {packages.parent} ({error.strerror or error}): let git ignore "
             "what tasks do not read (.gitignore), or let TMPDIR name a folder with room"
         ) from error

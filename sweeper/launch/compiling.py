@@ -66,7 +66,10 @@ def compiled_ahead(
         yield []
         return
     keep = {"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": str(LEAST_SECONDS)}
-    packs = {folder / _mark(pack, first.code): pack for pack in first.packs}
+    packs: dict[Path, Pack] = {}
+    for pack in first.packs:
+        programs = f"{first.code.fingerprint(pack.trials[0])} {len(pack.trials)} {structure(pack.trials[0])}"
+        packs[folder / f"{hashlib.sha256(programs.encode()).hexdigest()[:20]}-compiled"] = pack
     missing = [(file, pack) for file, pack in packs.items() if not file.exists()]
     processes = min(len(missing), MOST_PROCESSES, int(machine_resources()["CPU"] // resources.cpus))
     started: list[subprocess.Popen[bytes]] = []
@@ -90,9 +93,3 @@ def compiled_ahead(
         for process in started:
             process.kill()
             process.communicate()
-
-
-def _mark(pack: Pack, code: Code) -> str:
-    trial = pack.trials[0]
-    programs = f"{code.fingerprint(trial)} {len(pack.trials)} {structure(trial)}"
-    return f"{hashlib.sha256(programs.encode()).hexdigest()[:20]}-compiled"

@@ -25,16 +25,8 @@ class PluginRaised(RuntimeError):
     """An error of a plug-in in another process, in words: many cannot travel, and some would end that process."""
 
 
-class TooLarge(LaunchError):
-    """A pack needs more resources than a local cluster will ever have."""
-
-
-class MachineError(LaunchError):
-    """Ray cannot start on this machine as it is set up; the message says what to change."""
-
-
-class ProjectError(LaunchError):
-    """The workers cannot get the project, or cannot load the plug-ins of the plan from what they get."""
+class SetupError(LaunchError):
+    """A pack, this machine or the project cannot be used as it is set up; the message says what to change."""
 
 
 def commit_failed(store: Store, provenance: Provenance, work: Work, error: dict[str, Any]) -> None:

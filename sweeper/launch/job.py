@@ -57,25 +57,17 @@ class Training(WorkKind):
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
     ) -> PackRun:
-        return pack_run.PackRun(
-            work.pack,
-            work.pending,
-            destination,
-            trainer(work.pack),
-            work.segment,
-            device_share,
-            early_stopping=self.early_stopping,
-        )
+        given = work.pack, work.pending, destination, trainer(work.pack), work.segment, device_share
+        return pack_run.PackRun(*given, early_stopping=self.early_stopping)
 
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
-        pending = work.pack.part(work.pending).trials if work.pending else ()
-        seals = store.seals_of(pending)
-        return {key: seal.status for key, seal in seals.items() if self._is_done(seal, work, done)}
+        def is_done(seal: TrialSeal) -> bool:
+            # A stopped row of another sweep may stand until this sweep has run its trial further.
+            ends_early = work.segment is None or (work.segment.ending == "stop" and seal.steps >= work.until)
+            return seal.status == "finished" or (seal.status == "stopped" and "stopped" in done and ends_early)
 
-    def _is_done(self, seal: TrialSeal, work: Work, done: Collection[Status]) -> bool:
-        # A stopped row of another sweep may stand until this sweep has run its trial further.
-        ends_early = work.segment is None or (work.segment.ending == "stop" and seal.steps >= work.until)
-        return seal.status == "finished" or (seal.status == "stopped" and "stopped" in done and ends_early)
+        seals = store.seals_of(work.pack.part(work.pending).trials if work.pending else ())
+        return {key: seal.status for key, seal in seals.items() if is_done(seal)}
 
 
 @dataclasses.dataclass(frozen=True)

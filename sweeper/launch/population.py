@@ -32,8 +32,7 @@ from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
-STACKS = 8
-"""Selections of the trials of a pack that are kept: a device that is too small trains group after group."""
+STACKS = 8  # selections of the trials of a pack that are kept: a device that is too small trains group after group
 
 
 class _Worker:
@@ -77,14 +76,11 @@ class Population:
 
         Their environment is added to the environment of the job.
         """
-        environment = dict(environment) | {"JAX_PLATFORMS": "cpu"}
+        variables = {"env_vars": dict(environment) | {"JAX_PLATFORMS": "cpu"}}
         actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Worker)
+        places = [PlacementGroupSchedulingStrategy(group, first_bundle + index) for index in range(workers)]
         self._workers: list[Any] = [
-            actor.options(
-                runtime_env={"env_vars": environment},
-                scheduling_strategy=PlacementGroupSchedulingStrategy(group, first_bundle + index),
-            ).remote()
-            for index in range(workers)
+            actor.options(runtime_env=variables, scheduling_strategy=place).remote() for place in places
         ]
 
     def evaluator(self, trials: tuple[TrialSpec, ...], code: Code) -> Evaluator:

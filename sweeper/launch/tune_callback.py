@@ -30,13 +30,10 @@ from sweeper.messages import counted, duration
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, label, varying
-from sweeper.space.resources import Resources
 from sweeper.store.store import StoreError
 
 MAX_WORKER_DEATHS = 3  # how often the worker of one pack may die before the pack counts as failed
-
-MAX_STUCK = 1
-"""How often the worker of one pack may be ended for want of progress before the pack is lost."""
+MAX_STUCK = 1  # how often the worker of one pack may be ended for want of progress before the pack is lost
 
 MAX_LOST_IN_A_ROW = 3
 """After this number of packs in a row that could not commit, nothing can be committed any more, and the sweep ends."""
@@ -143,9 +140,9 @@ class SweepCallback(NotSaved, tune.Callback):
             work = decoded(trial.config)
             refused = events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, report.refused_checkpoint)
             self._stream.emit(refused)
-        if report.done and report.progress is not None and report.progress.phase == "done":
-            self._finished.add(report.progress.pack_id)
         if report.done:
+            if report.progress is not None and report.progress.phase == "done":
+                self._finished.add(report.progress.pack_id)
             refused = isinstance(report.trouble, Lost) and report.trouble.of_store
             self._lost_in_a_row = self._lost_in_a_row + 1 if refused else 0
             self.refused |= self._lost_in_a_row >= MAX_LOST_IN_A_ROW
@@ -163,7 +160,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._running.discard(trial.trial_id)
         work = decoded(trial.config)
         pack_id = work.pack.pack_id
-        if self._gave_up(pack_id):
+        if self._stuck[pack_id] > MAX_STUCK:
             trial.set_config(trial.config | {GIVEN_UP: "yes"})  # Tune asks one more worker all the same
             return
         self._deaths[pack_id] += 1
@@ -179,11 +176,14 @@ class SweepCallback(NotSaved, tune.Callback):
         work, error = decoded(trial.config), self._errors.latest
         error = error.cause if isinstance(error, RayTaskError) else error
         if not isinstance(error, RayActorError) or error.actor_init_failed:
-            self._lose(work, f"its worker did not start: {_start_failure(error)}")
+            why = "unknown reason" if error is None else reason(error)
+            if isinstance(error, RayActorError):  # Ray puts a traceback before the exception of a worker
+                why = str(error).strip().splitlines()[-1][:400]
+            self._lose(work, f"its worker did not start: {why}")
             self._end(trial)
             return
         pack_id = work.pack.pack_id
-        if self._gave_up(pack_id):
+        if self._stuck[pack_id] > MAX_STUCK:
             self._end(trial)
             return
         self._deaths[pack_id] += 1
@@ -261,12 +261,13 @@ class SweepCallback(NotSaved, tune.Callback):
         if self._running or self._awaited or time.monotonic() < self._looked_for_nodes + NODES_SECONDS:
             return
         self._looked_for_nodes = time.monotonic()
-        self._awaited = _missing_bundle(self._job.resources)
-        if self._awaited is not None:
-            self._stream.emit(events.ResourcesAwaited(self._awaited))
-
-    def _gave_up(self, pack_id: str) -> bool:
-        return self._stuck[pack_id] > MAX_STUCK
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        self._awaited = None
+        for bundle in self._job.resources.bundles():
+            if not any(all(node.get(name, 0.0) >= needed for name, needed in bundle.items()) for node in nodes):
+                self._awaited = bundle
+                self._stream.emit(events.ResourcesAwaited(bundle))
+                return
 
     def _end(self, trial: Trial) -> None:
         pack_id = trial.config["pack_id"]
@@ -303,22 +304,6 @@ class SweepCallback(NotSaved, tune.Callback):
         self._stream.emit(loss)
 
 
-def _start_failure(error: BaseException | None) -> str:
-    """Why a worker did not start, in one line; Ray puts a traceback before the exception of a worker."""
-    if error is None:
-        return "unknown reason"
-    return str(error).strip().splitlines()[-1][:400] if isinstance(error, RayActorError) else reason(error)
-
-
 def _names(work: Work) -> tuple[str, ...]:
     """The trials to name; after a death that followed the last commit no trial is pending."""
     return work.pending or work.pack.trial_ids
-
-
-def _missing_bundle(resources: Resources) -> dict[str, float] | None:
-    """The first bundle of a pack that no node of the present cluster can hold."""
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    for bundle in resources.bundles():
-        if not any(all(node.get(name, 0.0) >= needed for name, needed in bundle.items()) for node in nodes):
-            return bundle
-    return None

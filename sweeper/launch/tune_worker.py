@@ -41,8 +41,7 @@ REPORT_SECONDS = 1.0  # seconds of training between two reports, as long as the 
 LONGEST_REPORT_SECONDS = 5.0
 """Most seconds between two reports. An order of the driver waits as long, and `GRACE_SECONDS` must be longer."""
 
-PRINTED_LINES = 20
-"""Most lines of a report that plug-ins have printed."""
+PRINTED_LINES = 20  # of what plug-ins have printed, the last lines that a report has
 
 IDLE_SHARE = 0.1
 """The share of its time that a worker may wait for the driver before the worker reports less often.
@@ -90,7 +89,10 @@ class PackWorker(tune.Trainable):
         seconds = min(max(REPORT_SECONDS, waited / IDLE_SHARE), LONGEST_REPORT_SECONDS)
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             report = self._reported(seconds)
-        report = dataclasses.replace(report, printed=_last_lines(printed.getvalue()))
+        lines = [line[:500] for line in printed.getvalue().splitlines() if line.strip()]
+        if (left_out := len(lines) - PRINTED_LINES) > 0:
+            lines = [f"… {left_out:,} lines, and then:", *lines[-PRINTED_LINES:]]
+        report = dataclasses.replace(report, printed=tuple(lines))
         self._reported_at = None if report.done else time.monotonic()
         return report.result()
 
@@ -132,15 +134,16 @@ class PackWorker(tune.Trainable):
                 raise  # the answer of this process to a signal
             if not own and isinstance(error, OSError | StoreError | OtherCodeError):
                 # The disk, the network, the object store, or other code on this node: no fault of these trials.
-                lost = Lost(reason(error), of_store=not isinstance(error, OtherCodeError))
-                return Report(done=True, progress=self._progress, trouble=lost)
-            # Anything that a task or a model raises is a failure of these trials. Ray's log takes no half characters.
-            print(printable_lines(traceback.format_exc()), file=sys.stderr)
-            if isinstance(error, Exception) and out_of_memory(error):
-                # Of the evaluation, or of one lane: another device may have enough.
-                trouble = Lost(f"the device has too little memory: {reason(error)}", of_store=False)
-                return Report(done=True, progress=self._progress, trouble=trouble)
-            return Report(done=True, progress=self._progress, trouble=self._failed(error))
+                trouble = Lost(reason(error), of_store=not isinstance(error, OtherCodeError))
+            else:
+                # What a task or a model raises is a failure of these trials. Ray's log takes no half characters.
+                print(printable_lines(traceback.format_exc()), file=sys.stderr)
+                if isinstance(error, Exception) and out_of_memory(error):
+                    # Of the evaluation, or of one lane: another device may have enough.
+                    trouble = Lost(f"the device has too little memory: {reason(error)}", of_store=False)
+                else:
+                    trouble = self._failed(error)
+            return Report(done=True, progress=self._progress, trouble=trouble)
 
     def _order(self, pack_id: str) -> Order:
         try:
@@ -190,13 +193,6 @@ class PackWorker(tune.Trainable):
         except Exception as second:  # a failure that cannot be committed must still reach the driver
             return Lost(f"{kind}: {message}; and no row of it: {reason(second)}")
         return Failed(tuple(name for name in work.pending if name not in rows), f"{kind}: {message}", _own_log())
-
-
-def _last_lines(text: str) -> tuple[str, ...]:
-    """At most `PRINTED_LINES` lines of what a plug-in has printed, and how many came before these."""
-    lines = [line[:500] for line in text.splitlines() if line.strip()]
-    left_out = len(lines) - PRINTED_LINES
-    return (f"… {left_out:,} lines, and then:", *lines[-PRINTED_LINES:]) if left_out > 0 else tuple(lines)
 
 
 def _own_log() -> str:

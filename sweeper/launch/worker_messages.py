@@ -15,8 +15,7 @@ from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Segment, Work
 from sweeper.trial.trial_spec import TrialSpec, canonical
 
-GIVEN_UP = "given_up"
-"""A key in the Tune configuration of a pack that is lost: its worker has nothing to do."""
+GIVEN_UP = "given_up"  # a key in the Tune configuration of a pack that is lost: its worker has nothing to do
 
 
 @dataclasses.dataclass(frozen=True)

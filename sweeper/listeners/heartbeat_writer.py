@@ -6,6 +6,7 @@ as alive, and a slow store does not delay the loop.
 
 import contextlib
 import math
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +20,6 @@ from sweeper.listeners.heartbeats import (
     PackProgress,
     heartbeats,
     is_asked_to_stop,
-    new_driver,
     remove_heartbeat,
     write_heartbeat,
 )
@@ -41,7 +41,7 @@ class HeartbeatWriter:
     def __init__(self, store: Store, command: str, stop: Callable[[], None], seconds: float | None = None):
         self._store, self._command, self._stop = store, command, stop
         self._seconds = SECONDS if seconds is None else seconds
-        self._driver, self._process = new_driver(), this_process()
+        self._driver, self._process = secrets.token_hex(8), this_process()
         self._begun = time.monotonic()
         self._progress = SweepProgress()
         self._state = "starting"
@@ -71,21 +71,22 @@ class HeartbeatWriter:
             self._thread.start()
 
     def _heartbeat(self) -> Heartbeat:
-        progress = self._progress
+        progress, elapsed = self._progress, time.monotonic() - self._begun
+        packs = tuple(_pack_progress(pack, progress) for pack in list(progress.packs.values())[:MOST_PACKS])
         return Heartbeat(
             driver=self._driver,
             process=self._process,
             command=self._command,
             state=self._state,
             every=self._seconds,
-            elapsed=time.monotonic() - self._begun,
+            elapsed=elapsed,
             trials=progress.plan.trials,
             done=progress.done,
             failed=progress.failed,
             steps_per_second=progress.steps_per_second,
             seconds_left=progress.seconds_left,
             running=len(progress.packs),
-            packs=tuple(_pack_progress(pack, progress) for pack in list(progress.packs.values())[:MOST_PACKS]),
+            packs=packs,
         )
 
     def _beat(self) -> None:
@@ -95,9 +96,10 @@ class HeartbeatWriter:
             assert self._latest is not None  # the thread starts after the first heartbeat
             try:
                 write_heartbeat(files, sweep, self._latest)
-                if first:
-                    _remove_dead(self._store, sweep)
-                    first = False
+                for stored in heartbeats(files) if first else ():  # of drivers that died here: this one carries on
+                    if stored.sweep == sweep and life(stored.heartbeat.process) == "dead":
+                        remove_heartbeat(files, sweep, stored.heartbeat.driver)
+                first = False
                 if not self._asked and is_asked_to_stop(files, sweep, self._driver):
                     self._asked = True
                     self._stop()
@@ -120,22 +122,17 @@ class HeartbeatWriter:
         last.join(END_SECONDS)
 
 
-def _remove_dead(store: Store, sweep: str) -> None:
-    """Remove the heartbeats of drivers of a sweep that died on this machine: another one carries on."""
-    for stored in heartbeats(store.files):
-        if stored.sweep == sweep and life(stored.heartbeat.process) == "dead":
-            remove_heartbeat(store.files, stored.sweep, stored.heartbeat.driver)
-
-
 def _pack_progress(pack: RunningPack, progress: SweepProgress) -> PackProgress:
-    now = pack.progress
+    now, still = pack.progress, progress.still(pack)
+    phase, step, loss = ("waiting", 0, None) if now is None else (now.phase, now.step, now.train_loss)
+    loss = None if loss is None or not math.isfinite(loss) else loss
     return PackProgress(
         label=pack.started.label,
-        phase="waiting" if now is None else now.phase,
-        step=0 if now is None else now.step,
+        phase=phase,
+        step=step,
         steps=pack.started.steps,
         lanes=pack.lanes,
-        train_loss=None if now is None or not math.isfinite(now.train_loss) else now.train_loss,
+        train_loss=loss,
         node=pack.node,
-        still=progress.still(pack),
+        still=still,
     )

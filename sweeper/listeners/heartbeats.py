@@ -7,11 +7,12 @@ A heartbeat that stays tells that its driver died. Clocks of machines are never 
 time between two modifications by the clock of the store, of its file and of a file written now.
 """
 
+import contextlib
 import re
 import secrets
 import time
 from collections.abc import Iterator
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -19,9 +20,7 @@ from sweeper.listeners.driver_process import DriverProcess, life
 from sweeper.store.files import DurableFiles, StoreError
 
 LARGEST_HEARTBEAT = 2**20  # bytes of the largest file that is read as a heartbeat
-
-LONGEST_PAUSE = 60.0
-"""Most seconds between two heartbeats; nobody waits for a driver that promises fewer."""
+LONGEST_PAUSE = 60.0  # most seconds between two heartbeats; nobody waits for a driver that promises fewer
 
 Amount = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
@@ -76,10 +75,6 @@ class StoredHeartbeat(NamedTuple):
     modified: int
 
 
-def new_driver() -> str:
-    return secrets.token_hex(8)
-
-
 def write_heartbeat(files: DurableFiles, sweep: str, heartbeat: Heartbeat) -> None:
     files.write(f"drivers/{sweep}/{heartbeat.driver}.json", heartbeat.model_dump_json().encode())
 
@@ -97,25 +92,21 @@ def heartbeats(files: DurableFiles) -> list[StoredHeartbeat]:
         match = _NAME.fullmatch(name)
         data = files.read(name) if match and state.size <= LARGEST_HEARTBEAT else None
         if match and data is not None:
-            try:
+            with contextlib.suppress(ValidationError):
                 heartbeat = Heartbeat.model_validate_json(data)
-            except ValidationError:
-                continue
-            if heartbeat.driver == match[2]:
-                stored.append(StoredHeartbeat(match[1], heartbeat, state.modified))
+                if heartbeat.driver == match[2]:
+                    stored.append(StoredHeartbeat(match[1], heartbeat, state.modified))
     return stored
 
 
 def store_clock(files: DurableFiles) -> int | None:
     """The time now by the clock of the store, in nanoseconds, learnt by writing a file; None if that fails."""
     name = f"drivers/clock-{secrets.token_hex(8)}"
-    try:
+    with contextlib.suppress(StoreError):
         files.write(name, b"")
         state = files.listing("drivers").get(name)
         files.delete(name)
-    except StoreError:
-        return None
-    return None if state is None else state.modified
+        return None if state is None else state.modified
 
 
 def ask_to_stop(files: DurableFiles, sweep: str, driver: str) -> None:
@@ -126,18 +117,11 @@ def is_asked_to_stop(files: DurableFiles, sweep: str, driver: str) -> bool:
     return files.read(f"drivers/{sweep}/{driver}.stop") is not None
 
 
-class StopAnswer(NamedTuple):
-    """What became of a driver after the request.
-
-    It has `stopped`, it had `died` before, or it is `silent`: it gives no heartbeat, and the request stays.
-    """
-
-    process: DriverProcess
-    end: Literal["stopped", "died", "silent"]
+SILENT = "gives no heartbeat; the request stays"
 
 
-def answers(files: DurableFiles, sweep: str) -> Iterator[StopAnswer]:
-    """Ask all drivers of a sweep to stop, and wait for them: the answer of each driver when it comes."""
+def answers(files: DurableFiles, sweep: str) -> Iterator[tuple[DriverProcess, str]]:
+    """Ask all drivers of a sweep to stop, and wait for them: each driver with what became of it, when that is known."""
     waiting = _latest(files, sweep)
     for driver in waiting:
         ask_to_stop(files, sweep, driver)
@@ -148,16 +132,16 @@ def answers(files: DurableFiles, sweep: str) -> Iterator[StopAnswer]:
             process = before.heartbeat.process
             if driver not in now:
                 del waiting[driver]
-                yield StopAnswer(process, "stopped")
+                yield process, "has stopped"
             elif life(process) == "dead":
                 remove_heartbeat(files, sweep, driver)
                 del waiting[driver]
-                yield StopAnswer(process, "died")
+                yield process, "had died"
             elif now[driver].modified != before.modified:
                 waiting[driver], heard[driver] = now[driver], time.monotonic()
             elif time.monotonic() - heard[driver] > max(PATIENCE, 4 * before.heartbeat.every):
                 del waiting[driver]
-                yield StopAnswer(process, "silent")
+                yield process, SILENT
         if waiting:
             time.sleep(LOOK_SECONDS)
 

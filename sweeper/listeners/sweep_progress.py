@@ -14,8 +14,7 @@ from sweeper import events
 from sweeper.events import Event, PackPlaced, PackProgressed, PackStarted, SweepPlanned
 from sweeper.messages import counted, duration
 
-STILL = 60.0
-"""Seconds without news of a pack from which on people are told for how long there were none."""
+STILL = 60.0  # seconds without news of a pack from which on people are told for how long there were none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,14 +147,6 @@ class SweepProgress:
             ending = "waiting for a node"
         elif still:
             ending = f"nothing new for {duration(still)}"
-        return " · ".join(
-            (
-                f"{self.done:,}/{self.plan.trials:,} done",
-                f"{self.running:,} running",
-                f"{self.failed:,} failed",
-                counted(self.lanes, "lane"),
-                f"{self.steps_per_second:,.0f} steps/s",
-                f"{duration(self._clock() - self._begun)} so far",
-                ending,
-            )
-        )
+        counts = f"{self.done:,}/{self.plan.trials:,} done · {self.running:,} running · {self.failed:,} failed"
+        speed = f"{counted(self.lanes, 'lane')} · {self.steps_per_second:,.0f} steps/s"
+        return f"{counts} · {speed} · {duration(self._clock() - self._begun)} so far · {ending}"

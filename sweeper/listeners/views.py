@@ -34,14 +34,12 @@ class LogLines:
 
     def hear(self, event: Event) -> None:
         self._progress.hear(event)
-        for sentence in sentences(event):
-            self._print(sentence)
+        lines = sentences(event)
         if isinstance(event, events.Ticked) and self._clock() >= self._next:
             self._next = self._clock() + LINE_SECONDS
-            self._print(self._progress.line())
-
-    def _print(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+            lines.append(self._progress.line())
+        for line in lines:
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class LiveView:
@@ -126,19 +124,14 @@ def _lines(event: Event) -> list[str]:
         case events.SweepStopping(cause, packs):
             why = "interrupted" if cause == "interrupted" else "nothing can be committed any more"
             return [f"{why}: {counted(packs, 'running pack')} asked to leave a checkpoint"]
-        case events.SweepStopped(packs, checkpoints, finished):
-            return [_stopped(packs, checkpoints, finished)] if packs else []
+        case events.SweepStopped(packs, checkpoints, finished) if packs:
+            parts = [f"{checkpoints:,} of {counted(packs, 'pack')} left a checkpoint"]
+            parts += [f"{finished:,} finished"] if finished else []
+            if anew := packs - checkpoints - finished:
+                parts.append(f"{anew:,} had none to leave and {inflected(anew, 'starts', 'start')} anew")
+            return [", ".join(parts)]
         case _:
             return []
-
-
-def _stopped(packs: int, checkpoints: int, finished: int) -> str:
-    parts = [f"{checkpoints:,} of {counted(packs, 'pack')} left a checkpoint"]
-    if finished:
-        parts.append(f"{finished:,} finished")
-    if anew := packs - checkpoints - finished:
-        parts.append(f"{anew:,} had none to leave and {inflected(anew, 'starts', 'start')} anew")
-    return ", ".join(parts)
 
 
 def _named(trial_ids: Sequence[str]) -> str:

@@ -93,10 +93,9 @@ def _mistake_in_column(names: Names, name: str) -> str | None:
     return f"unknown column '{name}'{did_you_mean(nearest_name(name, known))}"
 
 
-def _parts(panel: Panel) -> Iterator[tuple[Location, Panel | Series]]:
+def _parts(panel: Panel) -> list[tuple[Location, Panel | Series]]:
     """A panel and its series, with their places."""
-    yield (), panel
-    yield from ((("series", place), series) for place, series in enumerate(panel.series))
+    return [((), panel), *((("series", place), series) for place, series in enumerate(panel.series))]
 
 
 def _references(panel: Panel) -> Iterator[tuple[Location, str, MetricSource]]:
@@ -124,10 +123,9 @@ def _labels(record: Declaration) -> Iterator[tuple[Location, str]]:
     for name, value in record:
         if isinstance(value, str) and name in ("title", "label", "x"):
             yield (name,), value
-        places = enumerate(value) if isinstance(value, tuple) else [(None, value)]
-        for place, part in places:
+        parts = [((name, place), part) for place, part in enumerate(value)] if isinstance(value, tuple) else []
+        for at, part in [((name,), value), *parts]:
             if isinstance(part, Declaration):
-                at = (name,) if place is None else (name, place)
                 yield from (((*at, *location), label) for location, label in _labels(part))
 
 

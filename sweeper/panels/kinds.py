@@ -15,27 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import AfterValidator, Field, model_validator
 
-from sweeper.panels.axes import (
-    ColumnAxis,
-    ColumnCategories,
-    ColumnLimits,
-    Declaration,
-    Name,
-    PointAxis,
-    Unit,
-    ValueAxis,
-)
-from sweeper.panels.series import (
-    Best,
-    ColoredSeries,
-    CostSeries,
-    CurveSeries,
-    PublishedCurve,
-    PublishedHistogram,
-    Series,
-    Where,
-    Yardstick,
-)
+from sweeper.panels import axes
+from sweeper.panels.axes import ColumnAxis, Declaration, Name, Unit, ValueAxis
+from sweeper.panels.series import Best, ColoredSeries, CurveSeries, PublishedCurve, PublishedHistogram, Series, Where
 from sweeper.trial.field_types import ListOf
 
 _FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
@@ -104,7 +86,7 @@ class Published(Panel):
         return self
 
 
-def _check_series(series: tuple[Series | CostSeries, ...], split: str | None) -> None:
+def _check_series(series: "tuple[Series | CostSeries, ...]", split: str | None) -> None:
     """Refuse series beside a split, neither of the two, and labels that are used twice."""
     if bool(series) == bool(split):
         raise ValueError("series or split: give exactly one")
@@ -112,6 +94,18 @@ def _check_series(series: tuple[Series | CostSeries, ...], split: str | None) ->
     for label in labels:
         if labels.count(label) > 1:
             raise ValueError(f"series: the label '{label}' is used twice")
+
+
+class Yardstick(Declaration):
+    """A horizontal line at an exact value of the task that the panel's trials train: `value` is its name there.
+
+    `unit` is the exact number that is drawn as 1; by default it is the unit of the vertical axis.
+    """
+
+    value: Name
+    label: Name
+    color: axes.Color = "black"
+    unit: Unit | None = None
 
 
 class LinesPanel(Published):
@@ -213,7 +207,7 @@ class ScatterPanel(Panel):
     COLUMNS = ("x",)
 
     kind: Literal["scatter"]
-    x: PointAxis
+    x: axes.PointAxis
     y: ValueAxis = ValueAxis()
     series: ListOf[ColoredSeries] = ()
 
@@ -224,7 +218,7 @@ class HeatmapPanel(Panel):
     COLUMNS = ("x",)
 
     kind: Literal["heatmap"]
-    x: ColumnCategories
+    x: axes.ColumnCategories
     label: str = "Success (%)"
     bins: _Bins | None = None
     lowest: Annotated[float, Field(gt=0, lt=1)] = 1e-3
@@ -254,7 +248,7 @@ class CellsPanel(_Grid):
 
     kind: Literal["cells"]
     label: str = ""
-    limits: ColumnLimits = (None, None)
+    limits: axes.ColumnLimits = (None, None)
 
 
 class BoardPanel(_Grid):
@@ -283,6 +277,14 @@ _COSTS = (
     ("memory", "peak_memory_bytes", "Peak memory (MiB)", 2.0**20, "on a GPU earlier trials included"),
 )
 """The curves of a cost panel: end of the name, column of the store, label and unit of its axis, and a remark."""
+
+
+class CostSeries(Declaration):
+    """One colour of a cost panel."""
+
+    label: Name
+    color: axes.Color | None = None
+    where: Where = Field(default={})
 
 
 class CostPanel(Declaration):
@@ -327,9 +329,7 @@ KINDS = (
 
 
 def _written_out(declared: tuple[Panel | CostPanel, ...]) -> tuple[Panel, ...]:
-    panels: list[Panel] = []
-    for each in declared:
-        panels += each.curves() if isinstance(each, CostPanel) else (each,)
+    panels = [part for each in declared for part in (each.curves() if isinstance(each, CostPanel) else (each,))]
     taken: dict[str, str] = {}
     for name in (panel.name for panel in panels):
         # Names become file names, and not every file system tells 5a from 5A.

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from sweeper.panels.axes import Color, Declaration, Finite, Name, Number, Unit, Value
+from sweeper.panels.axes import Color, Declaration, Finite, Name, Number, Value
 
 Where = dict[Name, Value | Annotated[list[Value], Field(min_length=1)]]
 """Column and the value, or the list of values, that it must have."""
@@ -24,18 +24,6 @@ class Best(Declaration):
 
     metric: Name
     mode: Literal["max", "min"] = "max"
-
-
-class Yardstick(Declaration):
-    """A horizontal line at an exact value of the task that the panel's trials train: `value` is its name there.
-
-    `unit` is the exact number that is drawn as 1; by default it is the unit of the vertical axis.
-    """
-
-    value: Name
-    label: Name
-    color: Color = "black"
-    unit: Unit | None = None
 
 
 class Series(Declaration):
@@ -57,14 +45,6 @@ class CurveSeries(ColoredSeries):
     """One colour of a panel of lines: the average as a solid line, the tail as a dashed one."""
 
     tail: Name | None = None
-
-
-class CostSeries(Declaration):
-    """One colour of a cost panel."""
-
-    label: Name
-    color: Color | None = None
-    where: Where = Field(default={})
 
 
 class PublishedCurve(Declaration):

@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -33,9 +32,6 @@ from sweeper.trial.fingerprint import LoadedCode
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 
-if TYPE_CHECKING:
-    from sweeper import launch
-
 MAX_READ = 100  # at most so many networks are read to say why they were not evaluated
 
 
@@ -50,7 +46,7 @@ class PlannedEvaluation:
     changes: ProtocolChanges  # changes of the trials' protocols
     evaluation: EvaluationPlan  # the trials, held against the store
     recompute_other_code: bool  # whether evaluations by other code are made again
-    metrics: tuple[str, ...] = ()  # that the space asks for
+    metrics: tuple[str, ...]  # that the space asks for
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
@@ -67,35 +63,24 @@ class PlannedEvaluation:
         lines = [f"{self.name}: {counted(len(plan.trials), 'network')} · {counts}"]
         if others := evaluation.other_networks:
             commits = other_code.commits(self.store, others, self.store.seals(others))
-            verb = inflected(len(others), "was", "were")
-            lines.append(
-                f"  {counted(len(others), 'network')} {verb} trained by other code ({commits}) than evaluates now"
-            )
+            many = f"{counted(len(others), 'network')} {inflected(len(others), 'was', 'were')}"
+            lines.append(f"  {many} trained by other code ({commits}) than evaluates now")
         if evaluation.other_code:
             happens = "made again" if self.recompute_other_code else "kept; --recompute-other-code makes them again"
             lines.append(f"  {counted(len(evaluation.other_code), 'evaluation')} by other code: {happens}")
-        for reason, count in evaluation.left_out.items():
-            lines.append(f"  left out: {counted(count, 'trial')} ({reason})")
-        return lines
+        left_out = evaluation.left_out.items()
+        return [*lines, *(f"  left out: {counted(count, 'trial')} ({reason})" for reason, count in left_out)]
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class EvaluationResult:
-    """What came out of an evaluation; printed, it is the table at the end of `python -m sweeper.evaluate`.
+    """What came out of an evaluation; printed, it is the table at the end of `python -m sweeper.evaluate`."""
 
-    Attributes:
-        trials: Number of networks that were to be evaluated.
-        evaluations: One row an evaluation, with the columns of the view `evaluations`.
-        left: Number of trials that are not evaluated.
-        reasons: Why, as far as that is known: the number of trials by reason.
-        metrics: What the space asks for, beside the metrics of every table.
-    """
-
-    trials: int
-    evaluations: pd.DataFrame
-    left: int
-    reasons: Mapping[str, int]
-    metrics: tuple[str, ...] = ()
+    trials: int  # number of networks that were to be evaluated
+    evaluations: pd.DataFrame  # one row an evaluation, with the columns of the view `evaluations`
+    left: int  # number of trials that are not evaluated
+    reasons: Mapping[str, int]  # why, as far as that is known: the number of trials by reason
+    metrics: tuple[str, ...]  # what the space asks for, beside the metrics of every table
 
     def __repr__(self) -> str:
         return Output.text_of(self.tell)
@@ -163,7 +148,16 @@ def evaluate(
     with contextlib.ExitStack() as stack:
         interruption = interruption or stack.enter_context(on_cluster.answering_signals("raise"))
         if planned.evaluation.plan.work:
-            _launched(planned, address, concurrency, output or Output.plain(), interruption)
+            from sweeper import launch  # Ray takes seconds to import
+
+            source = ListedWork(planned.evaluation.plan)
+            done = len(planned.evaluation.plan.committed)
+            event = events.SweepPlanned(planned.name, len(source.planned), done, failed=0, steps=source.steps)
+            kind = launch.NetworkEvaluation(planned.changes)
+            job = launch.Job(source, lambda: event, store, planned.origin, planned.resources, kind, concurrency)
+            output = output or Output.plain()
+            hearing = listeners.listeners(output.out, store, planned.origin.command, interruption.ask)
+            on_cluster.launched(job, address, hearing, output, interruption)
         now = evaluation_plan(store, planned.trials, planned.changes, code, None, planned.recompute_other_code)
         if interruption.signum is not None:
             raise Interrupted(interruption.signum, _left(now), planned.origin.command)
@@ -196,24 +190,3 @@ def _planned_ids(spec: SweepSpec, store: Store) -> Iterable[str]:
         starts = [record.trial_ids for record in store.sweeps() if record.name == spec.name]
         return list(starts[-1]) if starts else []
     return [trial_id(trial) for trial in spec.expand().trials]
-
-
-def _launched(
-    planned: PlannedEvaluation, address: str | None, concurrency: int | None, output: Output, interruption: Interruption
-) -> "launch.Launched":
-    from sweeper import launch  # Ray takes seconds to import
-
-    plan = planned.evaluation.plan
-    source, done = ListedWork(plan), len(plan.committed)
-    event = events.SweepPlanned(planned.name, trials=len(source.planned), done=done, failed=0, steps=source.steps)
-    job = launch.Job(
-        source=source,
-        planned=lambda: event,
-        store=planned.store,
-        provenance=planned.origin,
-        resources=planned.resources,
-        work_kind=launch.NetworkEvaluation(planned.changes),
-        concurrency=concurrency,
-    )
-    hearing = listeners.listeners(output.out, planned.store, planned.origin.command, interruption.ask)
-    return on_cluster.launched(job, address, hearing, output, interruption)

@@ -26,15 +26,10 @@ class SweepError(UserError, RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A sweep was asked to stop, and its packs have left checkpoints.
-
-    Attributes:
-        signum: The signal.
-        left: Number of trials, or of networks, to go.
-        command: The command line that carries on.
-    """
+    """A sweep was asked to stop, and its packs have left checkpoints."""
 
     def __init__(self, signum: int, left: int, command: str):
+        """By a signal, with so many trials or networks to go, and the command line that carries on."""
         super().__init__()
         self.signum, self.left, self.command = signum, left, command
 
@@ -49,9 +44,7 @@ def launched(
 ) -> "launch.Launched":
     """Run all packs of a job; the programs of `first_packs` may be compiled before there are workers.
 
-    Raises:
-        SweepError: there is no cluster that can run the packs.
-        KeyboardInterrupt: the cluster died of the signal that this process got.
+    A `SweepError` if no cluster can run the packs; KeyboardInterrupt if it died of the signal that this process got.
     """
     from sweeper import launch  # Ray takes seconds to import
 
@@ -69,8 +62,7 @@ def launched(
     except launch.LaunchError as error:
         if interruption.arrived() is not None:
             raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first
-        to_mend = isinstance(error, launch.TooLarge | launch.ProjectError | launch.MachineError)
-        raise SweepError(str(error), 2 if to_mend else 1) from error
+        raise SweepError(str(error), 2 if isinstance(error, launch.SetupError) else 1) from error
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ import dataclasses
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -31,9 +30,6 @@ from sweeper.sweeps.sweep_result import SweepResult, sweep_result
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.fingerprint import LoadedCode
 from sweeper.trial.trial_spec import trial_id
-
-if TYPE_CHECKING:
-    from sweeper import launch
 
 EAGER = 32  # packs whose programs may be compiled before there are workers
 
@@ -79,11 +75,8 @@ def train(
         if plan.pending and plan.origin.code is not None:
             conformance.probe((plan.trials[key] for key in plan.pending), plan.origin.code)
         if plan.superseded:  # but for what another start has computed anew since
-            seals = plan.store.seals(plan.superseded)
-            fingerprint = plan.origin.fingerprint
-            plan.store.supersede(
-                [key for key, seal in seals.items() if seal.fingerprint != fingerprint(plan.trials[key])]
-            )
+            seals, now = plan.store.seals(plan.superseded), plan.origin.fingerprint
+            plan.store.supersede([key for key, seal in seals.items() if seal.fingerprint != now(plan.trials[key])])
         _record(plan)
         plan.trained = True
         plan.source.grown = lambda: _record(plan)
@@ -93,7 +86,12 @@ def train(
         elif in_process:
             _in_process(plan, hearing, output, interruption)
         else:
-            losses, refused = _on_cluster(plan, address, concurrency, hearing, output, interruption)
+            from sweeper import launch  # Ray takes seconds to import
+
+            kind = launch.Training(plan.spec.search.early_stopping)
+            job = launch.Job(plan.source, plan.event, plan.store, plan.origin, plan.spec.resources, kind, concurrency)
+            first = [work.pack.part(work.pending) for work in plan.source.upcoming()[:EAGER] if work.pending]
+            losses, refused = on_cluster.launched(job, address, hearing, output, interruption, first)
         if interruption.signum is not None:
             committed = plan.store.committed()
             left = sum(committed.get(key) not in plan.source.done for key in plan.trials)
@@ -138,43 +136,15 @@ def require_room(plan: SweepPlan, address: str | None) -> None:
 
     try:
         launch.refuse_too_large(address, resources)
-    except launch.TooLarge as error:
+    except launch.SetupError as error:
         raise SweepError(str(error), 2) from error
 
 
 def _record(plan: SweepPlan) -> None:
-    spec = plan.spec
-    record = SweepRecord(
-        name=spec.name,
-        text=spec.text,
-        overrides=spec.overrides,
-        trial_ids=tuple(plan.trials),
-        provenance=plan.origin,
+    spec, ids = plan.spec, tuple(plan.trials)
+    plan.store.record_sweep(
+        SweepRecord(name=spec.name, text=spec.text, overrides=spec.overrides, trial_ids=ids, provenance=plan.origin)
     )
-    plan.store.record_sweep(record)
-
-
-def _on_cluster(
-    plan: SweepPlan,
-    address: str | None,
-    concurrency: int | None,
-    hearing: Sequence[Listener],
-    output: Output,
-    interruption: Interruption,
-) -> "launch.Launched":
-    from sweeper import launch  # Ray takes seconds to import
-
-    job = launch.Job(
-        source=plan.source,
-        planned=plan.event,
-        store=plan.store,
-        provenance=plan.origin,
-        resources=plan.spec.resources,
-        work_kind=launch.Training(plan.spec.search.early_stopping),
-        concurrency=concurrency,
-    )
-    first_packs = [work.pack.part(work.pending) for work in plan.source.upcoming()[:EAGER] if work.pending]
-    return on_cluster.launched(job, address, hearing, output, interruption, first_packs)
 
 
 def _in_process(plan: SweepPlan, hearing: Sequence[Listener], output: Output, interruption: Interruption) -> None:
@@ -201,16 +171,16 @@ def _in_process(plan: SweepPlan, hearing: Sequence[Listener], output: Output, in
 def _run_pack(
     plan: SweepPlan, work: Work, stream: events.Stream, interruption: Interruption, rule: StoppingRule | None
 ) -> None:
-    destination = Destination.of(plan.store, plan.origin, plan.spec.resources)
-    share = plan.spec.resources.device_share
+    resources, early_stopping = plan.spec.resources, plan.spec.search.early_stopping
+    destination = Destination.of(plan.store, plan.origin, resources)
     with plugins.contained():
         run = PackRun(
             work.pack,
             work.pending,
             destination,
             segment=work.segment,
-            device_share=share,
-            early_stopping=plan.spec.search.early_stopping,
+            device_share=resources.device_share,
+            early_stopping=early_stopping,
         )
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))

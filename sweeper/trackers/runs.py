@@ -6,7 +6,7 @@ import importlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
 from sweeper.analysis.results import current, extra_metrics, named_frame, names_of
@@ -21,8 +21,6 @@ LONGEST_LABEL = 100  # characters
 
 ORIGIN = ("commit", "fingerprint", "device", "command", "error_kind", "error_message")
 """Columns of `trials` that a run keeps as text."""
-
-Curve = Sequence[tuple[int, float]]
 
 
 class ExportError(UserError, ValueError):
@@ -44,7 +42,8 @@ class Run:
     started: datetime.datetime
     finished: datetime.datetime
     steps: int  # training steps done
-    curves: Mapping[str, Curve] = field(default_factory=dict)  # finite points by name; empty until they are read
+    # Finite points by name, each a step and a value; empty until they are read
+    curves: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
 
     @property
     def final(self) -> dict[str, float]:
@@ -72,16 +71,11 @@ class Tracker(abc.ABC):
         """Write a run of the sweep that `present` was last asked about, in place of an earlier run of the trial."""
 
 
-class Exported(NamedTuple):
-    """What an export did: runs written, runs that the tracker had already, and sweeps with a committed trial."""
+def export(store: Store, tracker: Tracker, sweep: str | None = None) -> tuple[int, int, int]:
+    """Add the runs that a tracker lacks, of one sweep or of all; an `ExportError` if the tracker refuses.
 
-    added: int
-    kept: int
-    sweeps: int
-
-
-def export(store: Store, tracker: Tracker, sweep: str | None = None) -> Exported:
-    """Add the runs that a tracker lacks, of one sweep or of all; an `ExportError` if the tracker refuses."""
+    The numbers of runs written, of runs that the tracker had already, and of sweeps with a committed trial.
+    """
     chosen = [] if sweep is None else [sweep]
     latest = latest_starts(store.sweeps(), chosen)
     added = kept = sweeps = 0
@@ -94,7 +88,7 @@ def export(store: Store, tracker: Tracker, sweep: str | None = None) -> Exported
         for run in with_curves(store, new):
             tracker.add(run)
         added, kept = added + len(new), kept + len(committed.runs) - len(new)
-    return Exported(added, kept, sweeps)
+    return added, kept, sweeps
 
 
 def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
@@ -115,23 +109,18 @@ def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
     return Sweep(record.name, runs, tuple(names), goal._replace(metric=renamed.get(goal.metric, goal.metric)))
 
 
-def _label(named: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """Task, model and baseline, and whatever else varies in the sweep."""
-    always = ("task.name", "model.name", "baseline")
-    varied = {path: name for path, name in names.items() if path in named and path not in always}
-    others = named_values(varied, lambda path: str(named[path]))
-    return " ".join([*(str(named[path]) for path in always), *others])[:LONGEST_LABEL]
-
-
 def _run(
     row: Mapping[str, Any], named: Mapping[str, Any], further: Mapping[str, float], names: Mapping[str, str]
 ) -> Run:
     metrics = {name: row[name] for name in METRICS if name != "train_loss"} | dict(further)
+    always = ("task.name", "model.name", "baseline")
+    varied = {path: name for path, name in names.items() if path in named and path not in always}
+    label = [*(str(named[path]) for path in always), *named_values(varied, lambda path: str(named[path]))]
     return Run(
         trial_id=row["trial_id"],
         row=f"{row['status']} {row['finished'].isoformat()}",
-        label=_label(named, names),
         status=row["status"],
+        label=" ".join(label)[:LONGEST_LABEL],
         entries=named,
         metrics=_finite(metrics),
         costs=_finite({name: row[name] for name in TIMINGS}),
@@ -160,12 +149,8 @@ def with_curves(store: Store, runs: Sequence[Run]) -> Iterator[Run]:
             yield replace(run, curves=curves.get(run.trial_id, {}))
 
 
-TRACKERS = ("mlflow", "optuna", "tensorboard", "wandb")
-"""Names of the trackers; the tracker `x` is the function `tracker` of the module `sweeper.trackers.to_x`."""
-
-
 def tracker(name: str, destination: str) -> Tracker:
-    """One of `TRACKERS`; its module says whether the destination is a folder, a file or a URL.
+    """The tracker of a module `to_<name>`, which says whether the destination is a folder, a file or a URL.
 
     An `ExportError` if its packages are not installed, or the destination makes no sense.
     """

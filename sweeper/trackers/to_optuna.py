@@ -30,8 +30,6 @@ from sweeper.trackers.runs import ExportError, Run, Sweep, Tracker
 TRIAL, ROW = "trial_id", "row"
 
 WIDE = 100  # a range of positive numbers with this ratio of its ends is drawn on a logarithmic axis
-
-
 _BEGINNING = b'{"op_code":'  # of every journal
 
 
@@ -107,13 +105,10 @@ class OptunaTracker(Tracker):
 
     def add(self, run: Run) -> None:
         assert self._study is not None
-        self._study.add_trial(self._trial(run))
-
-    def _trial(self, run: Run) -> FrozenTrial:
         value = run.metrics.get(self._metric) if run.status != "failed" else None
         state = TrialState.PRUNED if run.status == "stopped" else TrialState.COMPLETE
         state = TrialState.FAIL if value is None else state
-        return FrozenTrial(
+        trial = FrozenTrial(
             number=-1,  # Optuna counts
             trial_id=-1,
             state=state,
@@ -122,10 +117,11 @@ class OptunaTracker(Tracker):
             datetime_complete=run.finished.astimezone().replace(tzinfo=None),
             params=self._params[run.trial_id],
             distributions=self._of(self._params[run.trial_id]),
-            user_attrs={TRIAL: run.trial_id, ROW: run.row, **run.metrics, **run.costs, **run.origin},
+            user_attrs={TRIAL: run.trial_id, ROW: run.row, **run.final, **run.origin},
             system_attrs={},
             intermediate_values=dict(run.curves.get("train_loss", ())),
         )
+        self._study.add_trial(trial)
 
     def _of(self, paths: Iterable[str]) -> dict[str, BaseDistribution]:
         return {path: self._distributions[path] for path in paths if path in self._distributions}
@@ -147,7 +143,7 @@ def _plain(values: list[Any]) -> list[Any]:
 
     To Optuna `True` is 1, and a list is its text. Where both occur, all values are JSON.
     """
-    kinds = {"list" if value is not None and not isinstance(value, _SCALAR) else type(value) for value in values}
+    kinds = {type(value) if value is None or isinstance(value, _SCALAR) else "list" for value in values}
     if (bool in kinds and kinds & {int, float}) or ("list" in kinds and str in kinds):
         return [json.dumps(value, default=str) for value in values]
     return [value if value is None or isinstance(value, _SCALAR) else str(value) for value in values]

@@ -55,12 +55,9 @@ def _write(path: Path, run: Run, varying: tuple[str, ...]) -> None:
     begun, ended = run.started.timestamp(), run.finished.timestamp()
     events = [Event(wall_time=begun, step=0, file_version="brain.Event:2")]
     # The tab shows a column for each; what is the same in all runs of the sweep says nothing there.
-    chosen = {path: run.entries.get(path) for path in varying}
-    plain = {
-        path: value if isinstance(value, bool | int | float | str) else str(value)
-        for path, value in chosen.items()
-        if value is not None
-    }
+    chosen = {path: run.entries[path] for path in varying if run.entries.get(path) is not None}
+    scalar = bool | int | float | str
+    plain = {path: value if isinstance(value, scalar) else str(value) for path, value in chosen.items()}
     events += [Event(wall_time=begun, step=0, summary=summary) for summary in hparams(plain, dict(run.metrics))]
     length = max(run.steps, 1)
     for name, curve in run.curves.items():

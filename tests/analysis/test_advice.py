@@ -67,9 +67,7 @@ def test_settings_are_named_by_the_rule_of_all_tables():
     optimizers = [trial(margin=0.5), trial(margin=0.5)]
     for each, name in zip(optimizers, ("pgpe", "snes"), strict=True):
         each["spec"] = json.dumps(json.loads(each["spec"]) | {"optimizer": {"name": name}})
-    named = [
-        [each.setting.others for each in votes_of_networks(results(*trials))] for trials in (protocols, optimizers)
-    ]
+    named = [[each.setting[-1] for each in votes_of_networks(results(*trials))] for trials in (protocols, optimizers)]
     assert named == [
         [(("evaluation.seeds", 10),), (("evaluation.seeds", 20),)],
         [(("optimizer", "pgpe"),), (("optimizer", "snes"),)],

@@ -126,7 +126,7 @@ def test_the_path_of_a_socket_is_short_or_there_is_one_sentence(monkeypatch, tmp
     assert len(folder) < 40
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
     monkeypatch.setattr("os.access", lambda *_: False)
-    with pytest.raises(failures.MachineError, match="let TMPDIR name a folder with a shorter name"):
+    with pytest.raises(failures.SetupError, match="let TMPDIR name a folder with a shorter name"):
         cluster._folder_for_sessions()
 
 
@@ -134,7 +134,7 @@ def test_python_without_docstrings_is_refused_by_name():
     code = (
         "import sweeper.launch as l; from sweeper.interruption import Interruption as i; "
         "from sweeper.space.resources import Resources as r\n"
-        "try: l.connected('local', r(), i()).__enter__()\nexcept l.MachineError as error: print(error)"
+        "try: l.connected('local', r(), i()).__enter__()\nexcept l.SetupError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-OOc", code], cwd=plugins.ROOT, capture_output=True, text=True, check=False)
     assert "unset PYTHONOPTIMIZE" in done.stdout, done.stderr
@@ -238,10 +238,10 @@ def test_the_copy_is_loaded_once_before_ray_starts(monkeypatch, tmp_path):
     code, trials = fingerprint.captured(), [coloring_trial()]
     with code_snapshot() as snapshot:
         edited = code.model_copy(update={"tasks": code.tasks | {"coloring": "before an edit"}})
-        with pytest.raises(failures.ProjectError, match="was edited while this start planned it; start again"):
+        with pytest.raises(failures.SetupError, match="was edited while this start planned it; start again"):
             snapshot.require_loadable(trials, edited, {})
         (snapshot.project / "tasks" / "coloring.py").write_text("import os; os._exit(3)")
-        with pytest.raises(failures.ProjectError, match="the process ended with 3"):
+        with pytest.raises(failures.SetupError, match="the process ended with 3"):
             snapshot.require_loadable(trials, code, {})
     with code_snapshot() as snapshot:
         snapshot.require_loadable(trials, code, {})
@@ -287,11 +287,11 @@ def test_a_project_that_is_too_large_or_cannot_be_copied_is_one_sentence(monkeyp
         file.truncate(620 * 2**20)
     with monkeypatch.context() as patch:
         patch.setattr("shutil.copy", lambda *_: pytest.fail("copied before it was measured"))
-        with pytest.raises(failures.ProjectError, match=r"620 MiB of them in data, .*let git ignore"), code_snapshot():
+        with pytest.raises(failures.SetupError, match=r"620 MiB of them in data, .*let git ignore"), code_snapshot():
             pass
     (tmp_path / "project" / "data" / "sparse.npy").unlink()
     monkeypatch.setattr("shutil.copy", lambda *_: os.read(os.open(tmp_path, os.O_RDONLY), 1))
-    with pytest.raises(failures.ProjectError, match=r"(?s)^[^\n]*cannot be copied.*TMPDIR[^\n]*$"), code_snapshot():
+    with pytest.raises(failures.SetupError, match=r"(?s)^[^\n]*cannot be copied.*TMPDIR[^\n]*$"), code_snapshot():
         pass
 
 
@@ -321,13 +321,15 @@ def test_a_long_list_runs_in_waves_that_grow_with_the_workers(monkeypatch, tmp_p
 def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):
     monkeypatch.setattr(ray_internals, "machine_resources", lambda: {"CPU": 2.0, "GPU": 0.0})
     cluster.refuse_too_large("local", Resources(cpus=2))
-    with pytest.raises(failures.TooLarge, match=r"resources\.cpus: a pack takes 4096 CPUs, this machine has 2"):
+    with pytest.raises(failures.SetupError, match=r"resources\.cpus: a pack takes 4096 CPUs, this machine has 2"):
         cluster.refuse_too_large("local", Resources(cpus=4096))
-    with pytest.raises(failures.TooLarge, match=r"resources\.gpus: a pack takes 1 GPU, this machine has 0; --set reso"):
+    with pytest.raises(
+        failures.SetupError, match=r"resources\.gpus: a pack takes 1 GPU, this machine has 0; --set reso"
+    ):
         cluster.refuse_too_large("local", Resources(gpus=1.0))
     cluster.refuse_too_large("local", Resources(population_workers=2))
     with pytest.raises(
-        failures.TooLarge, match=r"resources\.population_workers: a pack takes 3 CPUs, this machine has"
+        failures.SetupError, match=r"resources\.population_workers: a pack takes 3 CPUs, this machine has"
     ):
         cluster.refuse_too_large("local", Resources(population_workers=3))
     cluster.refuse_too_large("head:6379", Resources(cpus=4096))  # a cluster may grow
@@ -336,7 +338,7 @@ def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(failures.MachineError("no room"), 2), (failures.LaunchError("no answer"), 1)]
+    ("error", "code"), [(failures.SetupError("no room"), 2), (failures.LaunchError("no answer"), 1)]
 )
 def test_a_start_that_gets_no_cluster_ends_with_the_reason_unless_a_signal_came(monkeypatch, tmp_path, error, code):
     def refused(*_):

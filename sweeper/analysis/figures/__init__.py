@@ -21,8 +21,7 @@ from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.curves import Curves, Histories
 from sweeper.analysis.figures.drawing import Drawing, Note
 from sweeper.analysis.figures.grids import Boards, CellMaps
-from sweeper.analysis.figures.heatmap import HeatMaps
-from sweeper.analysis.figures.histogram import Histograms
+from sweeper.analysis.figures.histogram import HeatMaps, Histograms
 from sweeper.analysis.figures.layout import DOTS_PER_INCH, compose, save
 from sweeper.analysis.figures.scatter import Scatters
 from sweeper.analysis.figures.style import PALETTES, PaletteName, plain

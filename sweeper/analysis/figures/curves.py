@@ -124,15 +124,11 @@ class Curves(Lines[CurvePanel]):
 
     def _count_rows(self) -> list[tuple[list[LineSeries], dict[float, int]]]:
         """Seed counts to print above the axes, a row for the series that share them; none if all are equal or many."""
-        rows: list[tuple[list[LineSeries], dict[float, int]]] = []
+        shared: dict[frozenset[tuple[float, int]], list[LineSeries]] = {}
         for series in self.series:
-            counts = series.counts()
-            members = next((members for members, shared in rows if shared == counts), None)
-            if members is None:
-                rows.append(([series], counts))
-            else:
-                members.append(series)
-        differ = len({count for _, counts in rows for count in counts.values()}) > 1
+            shared.setdefault(frozenset(series.counts().items()), []).append(series)
+        rows = [(members, dict(counts)) for counts, members in shared.items()]
+        differ = len({count for counts in shared for _, count in counts}) > 1
         return rows if differ and len(rows) <= MOST_ROWS else []
 
     def remarks(self) -> list[str]:

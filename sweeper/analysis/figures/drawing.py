@@ -88,11 +88,7 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
 
     @abc.abstractmethod
     def drawn(self, results: Results, index: int, series: SeriesT, rows: pd.DataFrame) -> DrawnT:
-        """A series of its place in the panel, its declaration and its trials.
-
-        Raises:
-            NoData: the trials lack what is drawn of them.
-        """
+        """A series of its place, its declaration and its trials; `NoData` if they lack what is drawn of them."""
 
     def axis_columns(self) -> Sequence[str]:
         """Columns of the panel's axes; together with its conditions they may differ within a series."""
@@ -138,14 +134,8 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
     def alternative(self) -> str:
         """A description of the figure for readers who cannot see it."""
         panel = self.panel
-        metrics = dict.fromkeys(
-            metric
-            for part in (panel, *panel.series)
-            for metric in (part.metric, getattr(part, "tail", None))
-            if metric is not None
-        )
+        named = [name for part in (panel, *panel.series) for name in (part.metric, getattr(part, "tail", None)) if name]
         labels = ", ".join(series.label for series in panel.series)
         series = f"one for every value of {panel.split}" if panel.split else labels
-        title = f" ({panel.title})" if panel.title else ""
-        text = f"{self.NAME} {panel.name}{title}: {', '.join(metrics)} {self.against()}; series: {series}."
-        return plain(text)
+        title, metrics = f" ({panel.title})" if panel.title else "", ", ".join(dict.fromkeys(named))
+        return plain(f"{self.NAME} {panel.name}{title}: {metrics} {self.against()}; series: {series}.")

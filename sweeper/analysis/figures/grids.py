@@ -53,9 +53,8 @@ class CellMaps(Drawing[CellsPanel, Series, Cells]):
         if values is None:
             raise NoData(f"the outcome '{metric}' of its inputs was not stored")
         if panel.first + len(values) > np.prod(shape):
-            raise NoData(
-                f"{counted(len(values), 'input')} from cell {panel.first} on do not fit {shape[0]} x {shape[1]}"
-            )
+            inputs = counted(len(values), "input")
+            raise NoData(f"{inputs} from cell {panel.first} on do not fit {shape[0]} x {shape[1]}")
         cells = np.full(np.prod(shape), np.nan)
         cells[panel.first : panel.first + len(values)] = values
         low, high = (float(_whole_number(trial, end)) if isinstance(end, str) else end for end in panel.limits)
@@ -172,12 +171,10 @@ class Boards(Drawing[BoardPanel, Series, tuple[Board, ...]]):
             ax.set_xlabel(f"seed {board.seed}")
 
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
-        def star(color: str) -> Line2D:
-            return Line2D([], [], linestyle="none", marker="*", markersize=8, color=color)
-
+        star = {"linestyle": "none", "marker": "*", "markersize": 8}
         return [
-            ("start", star("black")),
-            ("target", star(TARGET)),
+            ("start", Line2D([], [], color="black", **star)),
+            ("target", Line2D([], [], color=TARGET, **star)),
             ("episode 1", Line2D([], [], color=FIRST, linewidth=4.0)),
             ("episode 2", Line2D([], [], color=SECOND, linewidth=1.6)),
         ]
@@ -200,13 +197,12 @@ def _path(results: Results, trial_id: str, name: str, position: int) -> np.ndarr
 
 def _walks(cells: np.ndarray, target: int, longest: int) -> list[np.ndarray]:
     """The walks of a path, each from cell 0: a walk ends on the target or after its longest number of steps."""
-    walks, walk = [], [0]
-    for cell in cells:
-        walk.append(int(cell))
-        if cell == target or len(walk) > longest:
-            walks.append(np.array(walk))
-            walk = [0]
-    return walks + ([np.array(walk)] if len(walk) > 1 else [])
+    walks = [[0]]
+    for cell in cells.tolist():
+        walks[-1].append(cell)
+        if cell == target or len(walks[-1]) > longest:
+            walks.append([0])
+    return [np.array(walk) for walk in walks if len(walk) > 1]
 
 
 def _paint_board(axes: Axes, board: Board, target: tuple[int, int]) -> None:

@@ -90,7 +90,7 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
     for axes in itertools.chain.from_iterable(panels):
         _break(axes.xaxis.label, axes.get_xlabel(), axes.bbox.width)
         _break(axes.yaxis.label, axes.get_ylabel(), axes.bbox.height, upright=True)
-    boxes = [_box(axes) for axes in panels]
+    boxes = [Bbox.union([box for part in axes if (box := part.get_tightbbox())]) for axes in panels]  # with labels
     titles = [
         _title(head, drawing.panel.name, drawing.panel.title, axes[0], box.width)
         for drawing, head, axes, box in zip(row, heads, panels, boxes, strict=True)
@@ -173,11 +173,6 @@ def _fit(figure: Figure, columns: Sequence[float]) -> None:
         figure.set_size_inches(width + wider, height + higher)
 
 
-def _box(axes: Sequence[Axes]) -> Bbox:
-    """The room that axes take with their labels, in pixels."""
-    return Bbox.union([box for part in axes if (box := part.get_tightbbox())])
-
-
 def _title(head: Axes, name: str, title: str, first: Axes, width: float) -> AnnotationBbox:
     """The name of a panel in bold and its title, which is broken into lines of so many pixels.
 
@@ -204,7 +199,7 @@ def _hide_overlapping(axes: Axes) -> None:
     kept: list[Bbox] = []
     for text in texts:
         box = text.get_window_extent().padded(APART, 0)
-        if any(box.overlaps(other) for other in kept):
+        if any(map(box.overlaps, kept)):
             text.set_visible(False)
         else:
             kept.append(box)
@@ -213,11 +208,8 @@ def _hide_overlapping(axes: Axes) -> None:
 def _sharing(row: Sequence[Drawing]) -> list[slice]:
     """Neighbours of one kind that declare series of the same labels and colours: they share a legend."""
 
-    def key(place: int) -> object:
-        shared = row[place].shared_legend()
-        return (type(row[place]), shared) if shared else place
-
-    groups = [list(places) for _, places in itertools.groupby(range(len(row)), key=key)]
+    keys = [(type(drawing), drawing.shared_legend() or place) for place, drawing in enumerate(row)]
+    groups = [list(places) for _, places in itertools.groupby(range(len(row)), key=keys.__getitem__)]
     return [slice(places[0], places[-1] + 1) for places in groups]
 
 
@@ -231,8 +223,7 @@ def _united(legends: Sequence[Sequence[tuple[str, Artist]]]) -> dict[str, Artist
         for label, handle in entries:
             united.setdefault(label, handle)
     for label in list(united):
-        if f"{label}{references.PUBLISHED_ONLY}" in united:
-            del united[f"{label}{references.PUBLISHED_ONLY}"]
+        united.pop(f"{label}{references.PUBLISHED_ONLY}", None)
     return united
 
 
@@ -256,12 +247,11 @@ def _add_legend(foot: Axes, entries: Mapping[str, Artist], panels: Bbox) -> None
     for text in legend.get_texts():
         _break(text, text.get_text(), panels.width - handle)
     widths = [handle + text.get_window_extent().width for text in legend.get_texts()]
-    count = len(named)
-    while count > 1:
-        columns = [max(column) for column in np.array_split(widths, count)]
-        if sum(columns) + (count - 1) * legend.columnspacing * points <= panels.width:
-            break
-        count -= 1
+
+    def width(count: int) -> float:
+        return sum(map(max, np.array_split(widths, count))) + (count - 1) * legend.columnspacing * points
+
+    count = next((count for count in range(len(named), 1, -1) if width(count) <= panels.width), 1)
     labels = [text.get_text() for text in legend.get_texts()]
     foot.legend([handle for _, handle in named], labels, ncols=count, **where)
 

@@ -33,8 +33,7 @@ from sweeper.panels.series import CurveSeries
 from sweeper.trial.contracts import Task
 from sweeper.trial.metrics import Metric, metric_named
 
-DASHED = (0, (3.2, 1.6))
-"""Line style of a tail."""
+DASHED = (0, (3.2, 1.6))  # line style of a tail
 
 EXACT_DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
 """Line styles of the exact values of a panel, in turn; the dashes of a bad tail are not among them."""
@@ -125,11 +124,7 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
 
     @abc.abstractmethod
     def values(self, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-        """A metric of the trials for each training seed (`x`, `seed`, `value`).
-
-        Raises:
-            NoData: no trial has it.
-        """
+        """A metric of the trials for each training seed (`x`, `seed`, `value`); `NoData` if no trial has it."""
 
     def trials_behind(self, line: Line, x: float) -> pd.DataFrame:
         """The trials behind a point of a line."""
@@ -142,12 +137,15 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
     def all_lines(self) -> list[Line]:
         return [line for series in self.series for line in series.lines]
 
+    def published_values(self) -> list[float]:
+        return [value for reference in self.panel.published for value in reference.values.values()]
+
     def shared_legend(self) -> object:
         return [(series.label, series.color) for series in self.panel.series]
 
     def compare(self) -> list[Comparison]:
         lines = {(series.label, line.metric): line for series in self.series for line in series.lines}
-        largest = max((abs(x) for part in self.panel.published for x in part.values.values()), default=0.0)
+        largest = max(map(abs, self.published_values()), default=0.0)
         compared = []
         for reference in self.panel.published:
             line = lines.get((reference.series, reference.metric))
@@ -219,8 +217,7 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
     def _scale(self) -> tuple[str, str]:
         """The scale of the vertical axis for means and published values, and a remark on values that it cannot show."""
         means = [mean for line in self.all_lines() for mean in line.points["mean"]]
-        published = [value for reference in self.panel.published for value in reference.values.values()]
-        return style.scale_for(self.panel.y.scale, [*means, *published], "the vertical axis")
+        return style.scale_for(self.panel.y.scale, [*means, *self.published_values()], "the vertical axis")
 
     def scale_remarks(self) -> list[str]:
         """Remarks on values that the axes cannot show."""
@@ -238,9 +235,8 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
         """The vertical limits that the panel gives."""
         y = self.panel.y
         if y.limits and self._scale()[0] == y.scale:
-            low, high = (
-                limit if given is None else given for given, limit in zip(y.limits, axes.get_ylim(), strict=True)
-            )
+            ends = zip(y.limits, axes.get_ylim(), strict=True)
+            low, high = (limit if given is None else given for given, limit in ends)
             # Lines along a limit, such as a success of 100 %, must be seen whole; those along 0 lie on the axis anyway.
             pad = 0.03 * (high - low) if y.scale == "linear" else 0.0
             axes.set_ylim(low - pad * (None not in y.limits), high + pad)
@@ -265,12 +261,7 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
             shade, dashes = look.shade(series.color, series.index), DASHED if all(x.tail for x in series.lines) else "-"
             line = {"marker": self.marker(series, look), "markersize": 3.6, "linewidth": 1.4, "linestyle": dashes}
             entries.append((series.label, Line2D([], [], color=shade, **line)))
-        seen, published = {series.label for series in self.series}, {part.series for part in self.panel.published}
-        entries += [
-            (f"{label}{references.PUBLISHED_ONLY}", references.handle("x", shade))
-            for label, shade in references.shades(self.panel, self.series, look).items()
-            if label in published - seen
-        ]
+        entries += references.published_only(self.panel, self.series, look)
         flipped, faint = self.panel.y.factor < 0, {"color": style.FAINT, "linewidth": 1.2}
         tails = dict.fromkeys(metric_named(line.metric).label(flipped) for line in self.all_lines() if line.tail)
         if tails and not all(line.tail for line in self.all_lines()):
@@ -290,10 +281,8 @@ def _exact_values(task: Task) -> dict[str, float]:
 def metric_by_seed(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
     """Mean of a metric over the trials of each training seed at each value of column `x`.
 
-    The result has columns `x`, `seed`, `value`; trials that lack the metric are not in it.
-
-    Raises:
-        NoData: no trial has the metric, or either is not a number.
+    The result has columns `x`, `seed`, `value`; trials that lack the metric are not in it. `NoData` if no trial has the
+    metric, or either is not a number.
     """
     values = pd.DataFrame({"x": rows[x], "seed": rows["seed"], "value": _measured(rows, name)}).dropna()
     if values.empty:
@@ -329,11 +318,8 @@ def _measured(rows: pd.DataFrame, name: str) -> pd.Series:
 
 def _own_metrics(trial: pd.Series) -> dict[str, float]:
     """The metrics that the task derives from a row, if this checkout has the task and the row has all inputs."""
-    numbers = {
-        str(name): float(value)
-        for name, value in trial.items()
-        if isinstance(value, int | float | np.number) and not np.isnan(value)
-    }
+    numeric = {str(name): float(value) for name, value in trial.items() if isinstance(value, int | float | np.number)}
+    numbers = {name: value for name, value in numeric.items() if not np.isnan(value)}
     try:
         return {metric.name: value for metric, value in abilities_of(trial["spec"]).own_metrics(numbers).items()}
     except KeyError:

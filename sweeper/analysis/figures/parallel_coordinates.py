@@ -54,8 +54,7 @@ def _entry_axis(name: str, path: str, records: Sequence[Mapping[str, Any]], loga
         return _number_axis(name, np.array([record.get(path, math.nan) for record in records], float), logarithmic)
     heights = np.linspace(0, 1, len(values) + 2)[1:-1]
     places = np.array([heights[values.index(record[path])] if path in record else NONE for record in records])
-    ticks = zip(map(float, heights), map(value_text, values), strict=True)
-    return _axis(name, places, list(ticks))
+    return _axis(name, places, list(zip(map(float, heights), map(value_text, values), strict=True)))
 
 
 def _axis(name: str, places: np.ndarray, ticks: list[tuple[float, str]]) -> ParallelAxis:
@@ -66,8 +65,7 @@ def _axis(name: str, places: np.ndarray, ticks: list[tuple[float, str]]) -> Para
 def _number_axis(name: str, values: np.ndarray, logarithmic: bool) -> ParallelAxis:
     scale = Scale.over(values, logarithmic and bool((values[~np.isnan(values)] > 0).all()))
     places = np.where(np.isnan(values), NONE, scale.place(values))
-    ticks = [(place, number(value)) for place, value in scale.ticks()]
-    return _axis(name, places, ticks)
+    return _axis(name, places, [(place, number(value)) for place, value in scale.ticks()])
 
 
 def draw(ranked: Ranking, space: SweepSpec, folder: Path, palette: PaletteName = "paper") -> list[Path]:
@@ -111,5 +109,4 @@ def _paint(canvas: Axes, axes: Sequence[ParallelAxis], best: str) -> None:
     canvas.set_ylim(heights.min() - 0.04, 1.04)
     canvas.tick_params(axis="x", length=0)
     canvas.yaxis.set_visible(False)
-    for spine in canvas.spines.values():
-        spine.set_visible(False)
+    canvas.spines[:].set_visible(False)

@@ -63,6 +63,14 @@ def shades(panel: Any, drawn: Sequence[Any], look: Look) -> dict[str, str]:
     return by_label
 
 
+def published_only(panel: Any, drawn: Sequence[Any], look: Look) -> list[tuple[str, Line2D]]:
+    """Entries of a legend for the published series that have no trials."""
+    markers = {part.series: "x" if getattr(part, "fractions", True) else "v" for part in panel.published}
+    missing = markers.keys() - {series.label for series in drawn}
+    shaded = shades(panel, drawn, look).items()
+    return [(f"{label}{PUBLISHED_ONLY}", handle(markers[label], shade)) for label, shade in shaded if label in missing]
+
+
 def paint_cross(axes: Axes, x: float, y: float, shade: str) -> None:
     """Draw a published value; `spread` sets those apart that coincide, once the axes have their place."""
     look = {"linestyle": "none", "marker": "x", "markersize": 5.5, "markeredgewidth": 1.3, "color": shade}

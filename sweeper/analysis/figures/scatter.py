@@ -70,11 +70,9 @@ class Scatters(Drawing[ScatterPanel, ColoredSeries, SeriesPoints]):
     def _scales(self) -> list[tuple[str, str]]:
         """The scales of both axes, and remarks."""
         drawn = [self._drawn(points) for points in self.series]
-        axes = zip((self.panel.x, self.panel.y), ("the horizontal axis", "the vertical axis"), strict=True)
-        return [
-            style.scale_for(axis.scale, (value for both in drawn for value in both[place]), name)
-            for place, (axis, name) in enumerate(axes)
-        ]
+        x, y = ([value for both in drawn for value in both[place]] for place in (0, 1))
+        horizontal = style.scale_for(self.panel.x.scale, x, "the horizontal axis")
+        return [horizontal, style.scale_for(self.panel.y.scale, y, "the vertical axis")]
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,) = axes

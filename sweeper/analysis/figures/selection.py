@@ -28,8 +28,7 @@ class NoData(Exception):
 def column(trials: pd.DataFrame, name: str) -> str:
     """The column of `trials` that a name means: a column's, the dotted path of an entry, or the end of such a path.
 
-    Raises:
-        NoData: no column is meant, or more than one.
+    `NoData` if no column is meant, or more than one.
     """
     if name in trials.columns:
         return name
@@ -47,11 +46,7 @@ def column(trials: pd.DataFrame, name: str) -> str:
 
 
 def chosen(results: Results, *conditions: Where) -> pd.DataFrame:
-    """The trials that meet all conditions.
-
-    Raises:
-        NoData: there are none, or a column does not exist.
-    """
+    """The trials that meet all conditions; `NoData` if there are none, or a column does not exist."""
     rows = results.trials
     if rows.empty:
         raise NoData("no trial is finished")
@@ -74,10 +69,7 @@ def best_settings(rows: pd.DataFrame, best: Best, axes: Sequence[str] = ()) -> t
     """The trials of the best setting at each value of the columns `axes`, and a sentence that says which it is.
 
     Settings with fewer finished training seeds than others do not compete: a single lucky run would beat the mean of
-    several.
-
-    Raises:
-        NoData: no trial has the metric, or it is not a number.
+    several. `NoData` if no trial has the metric, or it is not a number.
     """
     metric = metric_column(best.metric, rows.columns) or column(rows, best.metric)
     try:
@@ -109,23 +101,14 @@ def _best_text(ranked: Ranking, competing: pd.DataFrame, metric: str, names: Map
 
 
 def series_of(panel: Panel, record: type[Series], results: Results) -> Sequence[Series]:
-    """The declared series, or one for every value of the column that the panel splits by.
-
-    Raises:
-        NoData: the panel splits, and no trial meets its filter.
-    """
+    """The declared series, or one for every value of the column that the panel splits by: `NoData` if there is none."""
     if panel.split is None:
         return panel.series
     rows = chosen(results, panel.where)
     values = rows[column(results.trials, panel.split)].dropna().unique().tolist()
     values.sort(key=lambda value: (isinstance(value, str), value))
-    return [
-        record(
-            label=str(value) if isinstance(value, str) else f"{panel.split} = {number(value)}",
-            where={panel.split: value},
-        )
-        for value in values
-    ]
+    labels = [value if isinstance(value, str) else f"{panel.split} = {number(value)}" for value in values]
+    return [record(label=label, where={panel.split: value}) for label, value in zip(labels, values, strict=True)]
 
 
 def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = ()) -> list[str]:
@@ -138,7 +121,8 @@ def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = (
     paths, names = set(varying(records)), entry_names(records)
     differing = []
     for name in sorted({*paths, *alike}):
-        if any(_covers(other, name) for other in (*mentioned, "seed")):
+        # `task` and `optimizer` are columns that hold the name of a nested record.
+        if any(name in (other, f"{other}.name") or name.endswith(f".{other}") for other in (*mentioned, "seed")):
             continue
         values = rows[name] if name not in paths else [record.get(name) for record in records]
         values = sorted(dict.fromkeys(values), key=value_order)
@@ -148,14 +132,8 @@ def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = (
     return differing
 
 
-def _covers(name: str, entry: str) -> bool:
-    # `task` and `optimizer` are columns that hold the name of a nested record.
-    return entry == name or entry.endswith(f".{name}") or entry == f"{name}.name"
-
-
 def _value(value: Any) -> str:
-    if isinstance(value, list) and len(value) > 3:
-        return f"{_value(value[0])} ... {_value(value[-1])} ({len(value)} values)"
     if isinstance(value, list):
-        return " or ".join(map(_value, value))
+        ends = f"{_value(value[0])} ... {_value(value[-1])} ({len(value)} values)"
+        return ends if len(value) > 3 else " or ".join(map(_value, value))
     return "none" if value is None else value_text(value)

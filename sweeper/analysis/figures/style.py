@@ -70,20 +70,14 @@ class Look:
 
 
 PALETTES: dict[PaletteName, Look] = {
-    "paper": Look(
-        shades={
-            "red": "#d62728", "blue": "#1f4fd8", "purple": "#8e44ad", "green": "#2e8b57", "teal": "#0f766e",
-            "lime": "#4cd137", "orange": "#f08c00", "black": "#111111",
-        },
-        markers=("o",),
-    ),
-    "colorblind": Look(
-        shades={
-            "red": "#963908", "blue": "#1365b7", "purple": "#b75d94", "green": "#16a55a", "teal": "#8daaff",
-            "lime": "#909700", "orange": "#ffc000", "black": "#111111",
-        },
-        markers=("o", "s", "^", "D", "v", "P", "X"),
-    ),
+    "paper": Look({
+        "red": "#d62728", "blue": "#1f4fd8", "purple": "#8e44ad", "green": "#2e8b57", "teal": "#0f766e",
+        "lime": "#4cd137", "orange": "#f08c00", "black": "#111111",
+    }, markers=("o",)),
+    "colorblind": Look({
+        "red": "#963908", "blue": "#1365b7", "purple": "#b75d94", "green": "#16a55a", "teal": "#8daaff",
+        "lime": "#909700", "orange": "#ffc000", "black": "#111111",
+    }, markers=("o", "s", "^", "D", "v", "P", "X")),
 }  # fmt: skip
 
 

@@ -31,9 +31,7 @@ MOST = 300  # least number of votes at the end of the axis: bounds are above 0 o
 
 TICKS = (1, 3, 10, 30, 100, 300, 1000, 3000)
 
-DOTTED: dict[str, Any] = {"linestyle": (0, (1, 1.2)), "linewidth": 1.2}
-"""The line of a bound."""
-
+DOTTED: dict[str, Any] = {"linestyle": (0, (1, 1.2)), "linewidth": 1.2}  # the line of a bound
 ERRORS = 2.0  # length of an error bar to either side, in standard errors
 
 
@@ -56,7 +54,11 @@ class VoteCurves(Lines[VotesPanel]):
             shade = look.shade(series.color, series.index)
             for line in series.lines:
                 self.paint_points(ax, series, line, float, look, banded=not line.tail)
-                self._paint_errors(ax, line, shade)
+                errors = _standard_errors(line)  # of an average, for the draw of the seeds r
+                for at, mean in line.points["mean"].items():
+                    if error := errors.get(at):
+                        place, reach = mean * self.panel.y.factor, ERRORS * error * abs(self.panel.y.factor)
+                        ax.errorbar([at], [place], [reach], color=shade, linewidth=0.9, capsize=1.8, zorder=5)  # pyright: ignore[reportArgumentType]
             for margin, rivals in self._bounds(series):
                 promised = np.array([success_promised(k, margin, rivals) for k in votes])
                 something = promised > 0
@@ -73,14 +75,6 @@ class VoteCurves(Lines[VotesPanel]):
 
     def _most(self) -> float:
         return max(MOST, *(x for series in self.series for x in series.counts()))
-
-    def _paint_errors(self, ax: Axes, line: Line, shade: str) -> None:
-        """Error bars of an average, for the draw of the seeds r."""
-        errors = _standard_errors(line)
-        for votes, mean in line.points["mean"].items():
-            if error := errors.get(votes):
-                place, reach = mean * self.panel.y.factor, ERRORS * error * abs(self.panel.y.factor)
-                ax.errorbar([votes], [place], [reach], color=shade, linewidth=0.9, capsize=1.8, zorder=5)  # pyright: ignore[reportArgumentType]
 
     def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
         bound = ("bound on the 5th percentile", Line2D([], [], color=style.FAINT, **DOTTED))
@@ -99,9 +93,7 @@ class VoteCurves(Lines[VotesPanel]):
 
     def remarks(self) -> list[str]:
         seeds, several = self.seeds_remark()
-        parts = [seeds]
-        if several:
-            parts.append(f"band of averages: {self.spread_name()}; faint markers: single seeds")
+        parts = [seeds, *[f"band of averages: {self.spread_name()}; faint markers: single seeds"] * several]
         if any(map(_standard_errors, self.all_lines())):
             parts.append(f"bars: {ERRORS:g} standard errors, for the draw of the seeds r")
         parts += self.mean_remarks()

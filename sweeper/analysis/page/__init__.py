@@ -21,7 +21,7 @@ import logging
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ from sweeper.analysis.page.chapters import SearchFigure, Section, chapter, publi
 from sweeper.analysis.page.listings import failed_trials, launches, trial_origins, trials
 from sweeper.analysis.page.page_table import (
     EVERYTHING,
-    Row,
     TrialKind,
     TrialKinds,
     attempted,
@@ -50,7 +49,7 @@ from sweeper.analysis.views import replaced
 from sweeper.messages import counted, duration, inflected, printable_lines, redacted
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.annotations import read_annotations
-from sweeper.store.store import Store, SweepRecord
+from sweeper.store.store import Store
 from sweeper.trial import provenance
 
 logger = logging.getLogger(__name__)
@@ -103,24 +102,30 @@ def render(
     entries = [entry for section in sections for entry in published(section)]
     goals = {Goal(*each.search.goal) for each in spaces if each.search.goal}
     asked_for, goal = [name for each in spaces for name in each.metrics], goals.pop() if len(goals) == 1 else None
+    of_sweep = {name: frozenset({TrialKind(sweep=name)}) for name in starts}
+    of_starts = [of_sweep[name] for name, records in starts.items() for _ in records]
     filtered = {
         "measured": attempted(comparison.TITLE, lambda: _compared(entries, measured=True)),
         "unmeasured": attempted("Not measured yet", lambda: _compared(entries, measured=False)),
         "failed": attempted("Failed trials", lambda: failed_trials(listed)),
         "trials": attempted("Trials", lambda: trials(listed, annotations.trials, asked_for, goal)),
         "origins": attempted("What made the trials", lambda: trial_origins(listed)),
-        "sweeps": attempted("Sweeps", lambda: (overview(starts, committed, annotations.sweeps), _of(starts))),
-        "launches": attempted(
-            "Starts of sweeps",
-            lambda: (launches(starts), _of(record.name for records in starts.values() for record in records)),
+        "sweeps": attempted(
+            "Sweeps", lambda: (overview(starts, committed, annotations.sweeps), list(of_sweep.values()))
         ),
+        "launches": attempted("Starts of sweeps", lambda: (launches(starts), of_starts)),
     }
     known_kinds = kinds_of(listed)
     others = [
         attempted(table.title, lambda table=table, sweep=sweep: (table, kinds_named(table, known_kinds, sweep)))
         for sweep, table in tables
     ]
-    drawn, not_drawn = _charts(store, starts, listed)
+    try:
+        latest = {name: records[-1] for name, records in starts.items()}
+        drawn, not_drawn = training_curves.charts(store, latest, listed), ""
+    except Exception as error:  # whatever is wrong with a curve, the page has the tables
+        logger.debug("no training curves", exc_info=error)
+        drawn, not_drawn = [], f"The training curves could not be drawn: {type(error).__name__}: {error}"
     known = [] if every is None else drivers(store)
 
     # Kinds of trials get numbers, so that the script compares numbers and no name of the store is ever part of a rule.
@@ -167,11 +172,6 @@ def render(
     )
 
 
-def _of(sweeps: Iterable[str]) -> list[TrialKinds]:
-    """The kinds of rows about sweeps."""
-    return [frozenset({TrialKind(sweep=name)}) for name in sweeps]
-
-
 def _shown(value: Any) -> Any:
     """A value as the page shows it: nothing in a text reorders or hides what is around it."""
     if not isinstance(value, str) or isinstance(value, Markup):
@@ -193,19 +193,8 @@ def _compared(
     return make([compared for compared, _ in entries]), kinds
 
 
-def _charts(
-    store: Store, starts: Mapping[str, Sequence[SweepRecord]], rows: Sequence[Row]
-) -> tuple[list[training_curves.Chart], str]:
-    """The training curves of all sweeps, or none and a sentence that says why they could not be drawn."""
-    try:
-        return training_curves.charts(store, {name: records[-1] for name, records in starts.items()}, rows), ""
-    except Exception as error:  # whatever is wrong with a curve, the page has the tables
-        logger.debug("no training curves", exc_info=error)
-        return [], f"The training curves could not be drawn: {type(error).__name__}: {error}"
-
-
 def _facts(
-    rows: Sequence[Row], planned: set[str], comparisons: Sequence[comparison.Comparison]
+    rows: Sequence[Mapping[str, Any]], planned: set[str], comparisons: Sequence[comparison.Comparison]
 ) -> list[tuple[str, str]]:
     """Numbers for the top of the page, each with what it counts."""
     states = collections.Counter(row["status"] for row in rows)

@@ -24,7 +24,6 @@ from sweeper.panels.series import Where
 PIXELS_PER_CSS_PIXEL = figures.DOTS_PER_INCH / 125
 """At 125 pixels to the inch the 8-point text of the figures is as large as that of the tables."""
 
-
 COLORS = 24  # of a figure on the page; its file has all
 
 
@@ -71,7 +70,6 @@ class Chapter(NamedTuple):
 
 
 def chapter(section: Section) -> Chapter:
-    """The drawn panels of a section, and a note for every panel that was not drawn."""
     drawn = {path.stem: path for path in section.report.paths if path.suffix == ".png"}
     notes = collections.defaultdict(list)
     left_out = []
@@ -87,8 +85,12 @@ def chapter(section: Section) -> Chapter:
         make = functools.partial(_figure, section, drawing, drawn[name], tuple(notes[name]))
         shown.append(figures.attempted(name, failed, make))
     left_out += [f"{note.panel} is not shown: {note.text}" for note in failed]
-    searched = [] if section.search is None else [_search_figure(section.search, section.name)]
-    return Chapter(section.name, (*filter(None, shown), *searched), tuple(left_out))
+    if (search := section.search) is not None:
+        caption = f"{search.caption}, one line a setting: the darker the better, the best in red"
+        alternative = f"Parallel coordinates of the entries that differ and of the metric: {search.caption}."
+        kinds = _kinds_of(search.trials, section.name)
+        shown.append(_shown("parallel coordinates", caption, search.trials, alternative, search.paths[0], kinds))
+    return Chapter(section.name, tuple(filter(None, shown)), tuple(left_out))
 
 
 def published(section: Section) -> list[tuple[Comparison, TrialKinds]]:
@@ -129,13 +131,6 @@ def _figure(section: Section, drawing: Drawing, png: Path, notes: tuple[str, ...
     by_series = _series_kinds(section, panel)
     kinds = frozenset().union(*by_series.values()) if by_series else _kinds(section, panel.where)
     return _shown(panel.name, figures.plain(panel.title), drawing.trials, drawing.alternative(), png, kinds, notes)
-
-
-def _search_figure(search: SearchFigure, sweep: str) -> Figure:
-    caption = f"{search.caption}, one line a setting: the darker the better, the best in red"
-    alternative = f"Parallel coordinates of the entries that differ and of the metric: {search.caption}."
-    kinds = _kinds_of(search.trials, sweep)
-    return _shown("parallel coordinates", caption, search.trials, alternative, search.paths[0], kinds)
 
 
 def _shown(

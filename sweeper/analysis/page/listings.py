@@ -1,10 +1,9 @@
 """The page's lists: trials with settings, metrics and cost, failures, what made the trials, and starts of sweeps."""
 
 import collections
-import datetime
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sweeper.analysis.page.page_table import Row, TrialKinds, ended, kinds_of
@@ -84,10 +83,9 @@ def failed_trials(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
 
 
 def _clipped(message: str) -> str:
-    message = redacted(message.strip())
+    message, half = redacted(message.strip()), MAX_MESSAGE // 2
     if len(message) <= MAX_MESSAGE:
         return message
-    half = MAX_MESSAGE // 2
     return f"{message[:half]}\n… {len(message) - 2 * half:,} characters …\n{message[-half:]}"
 
 
@@ -109,16 +107,17 @@ def trials(
         listed.sort(key=lambda row: worst if (value := _metric(row, goal.metric)) is None else sign * value)
     names = names_of((entries(row["spec"]) for row in rows), (extra_metrics(row["extra_metrics"]) for row in rows))
     differing = _differing(listed)
+    own: list[Field[Row]] = [
+        (Column(names.entries[path], VALUE), lambda row, path=path: entries(row["spec"]).get(path))
+        for path in differing[:MAX_VARYING]
+    ]
     fields: tuple[Field[Row], ...] = (
         _column("trial_id", "trial", CODE),
         _column("status", form=STATUS),
         *_KIND,
         _column("q"),
         _column("m"),
-        *(
-            (Column(names.entries[path], VALUE), lambda row, path=path: entries(row["spec"]).get(path))
-            for path in differing[:MAX_VARYING]
-        ),
+        *own,
         _column("seed"),
         _column("steps", form=COUNT),
         *_metrics(listed, names.metrics, asked_for),
@@ -148,17 +147,15 @@ def _metrics(rows: Sequence[Row], names: Mapping[str, str], asked_for: Sequence[
     """
     specs = {row["task"]: row["spec"] for row in rows}.values()
     own = [measure.name for spec in specs for measure in abilities_of(spec).measures]
-    measured = {name for row in rows for name, value in row.items() if value is not None}
     further = sorted({name for row in rows for name in extra_metrics(row["extra_metrics"])})
-    measured.update(further)
-    return [
-        (
-            Column(names.get(name, name), PER_CENT if metric_named(name).is_share else NUMBER),
-            lambda row, name=name: _metric(row, name),
-        )
-        for name in [name for name in dict.fromkeys([*METRICS, *asked_for, *own]) if name in measured - {*TIMINGS}]
-        or further[: len(METRICS)]
-    ]
+    measured = {name for row in rows for name, value in row.items() if value is not None}.union(further) - {*TIMINGS}
+    listed = [name for name in dict.fromkeys([*METRICS, *asked_for, *own]) if name in measured]
+
+    def field(name: str) -> Field[Row]:
+        form = PER_CENT if metric_named(name).is_share else NUMBER
+        return Column(names.get(name, name), form), lambda row: _metric(row, name)
+
+    return list(map(field, listed or further[: len(METRICS)]))
 
 
 def _metric(row: Row, name: str) -> float | None:
@@ -194,8 +191,11 @@ def trial_origins(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
     fields: tuple[Field[list[Row]], ...] = (
         (Column("commit", REVISION), lambda alike: (alike[0]["commit"], alike[0]["dirty"])),
         (Column("trials", COUNT), len),
-        (Column("first start", MOMENT), lambda alike: _moment(min, alike, "started")),
-        (Column("last end", MOMENT), lambda alike: _moment(max, alike, "finished")),
+        (
+            Column("first start", MOMENT),
+            lambda alike: min(filter(None, (row["started"] for row in alike)), default=None),
+        ),
+        (Column("last end", MOMENT), lambda alike: max(filter(None, (row["finished"] for row in alike)), default=None)),
         (Column("device"), lambda alike: alike[0]["device"]),
         (Column("lock", CODE), lambda alike: (alike[0]["lock_hash"] or "")[:10]),
         (Column("versions"), lambda alike: _versions(alike[0]["versions"])),
@@ -203,10 +203,6 @@ def trial_origins(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
     )
     note = "“+ changes”: the files differed from the commit. The lock is the hash of the locked dependencies."
     return tabulated("What made the trials", fields, listed, note), [kinds_of(alike) for alike in listed]
-
-
-def _moment(which: Callable[..., datetime.datetime | None], rows: list[Row], name: str) -> datetime.datetime | None:
-    return which((row[name] for row in rows if row[name]), default=None)
 
 
 def _versions(text: str | None) -> str:

@@ -15,7 +15,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from sweeper.analysis.table import Column, Look, Table, failed, minute
+from sweeper.analysis import table as tables
+from sweeper.analysis.table import Column, Look, Table, minute
 
 Row = Mapping[str, Any]
 """A row of the store's `trials` as plain data, with the names of the sweeps that plan the trial as `sweeps`."""
@@ -127,10 +128,8 @@ def page_table(table: Table, kinds: Sequence[TrialKinds] | None = None) -> PageT
 
 def attempted(title: str, make: Callable[[], tuple[Table, Sequence[TrialKinds] | None]]) -> PageTable:
     """The page table of what `make` returns, or a note that says why it could not be made."""
-    try:
-        return page_table(*make())
-    except Exception as error:  # whatever is wrong with a table, the page has the others
-        return page_table(failed(title, error))
+    made = tables.attempted(title, lambda: page_table(*make()))
+    return page_table(made) if isinstance(made, Table) else made
 
 
 def _cell(column: Column, value: Any) -> Cell:
@@ -149,13 +148,10 @@ def _cell(column: Column, value: Any) -> Cell:
     if text.startswith("-") and text != column.empty:
         text = MINUS + text[1:]
     look = "miss" if form.striking(value) else form.look
-    return Cell(text, look, None if _PLAIN.fullmatch(text) else _sort(form.order(value)))
+    number = None if _PLAIN.fullmatch(text) else form.order(value)
+    if number is None or math.isnan(number):
+        return Cell(text, look)
+    return Cell(text, look, math.copysign(LARGEST, number) if math.isinf(number) else float(number))
 
 
 _PLAIN = re.compile(r"[\d,.]+(e[-+]\d+)?( %)?")  # a text that is a number for the page's script
-
-
-def _sort(number: int | float | None) -> float | None:
-    if number is None or math.isnan(number):
-        return None
-    return math.copysign(LARGEST, number) if math.isinf(number) else float(number)

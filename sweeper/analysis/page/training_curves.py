@@ -106,10 +106,8 @@ def _committed(store: Store, rows: Sequence[Mapping[str, Any]], space: SweepSpec
         best.add(goal.text())
         # A setting and a trial more than a chart shows, so that the chart can say that it left some out.
         for place, setting in enumerate(best_first(settings(of_task), goal)[: 2 * MAX_SETTINGS]):
-            few = setting.rows.head(MAX_TRIALS + 1)[["trial_id", "status", "spec"]]
-            chosen += [
-                _Trial(key, status, entries(spec), place, {}) for key, status, spec in few.itertuples(index=False)
-            ]
+            few = setting.rows.head(MAX_TRIALS + 1)[["trial_id", "status", "spec"]].itertuples(index=False)
+            chosen += [_Trial(key, status, entries(spec), place, {}) for key, status, spec in few]
     by_id = {trial.trial_id: trial for trial in chosen}
     table = store.curves(by_id)
     columns = (table[name].to_pylist() for name in ("trial_id", "step", "metric", "value"))
@@ -121,17 +119,14 @@ def _committed(store: Store, rows: Sequence[Mapping[str, Any]], space: SweepSpec
 
 def _unfinished(store: Store, space: SweepSpec | None, committed: Collection[str]) -> list[_Trial]:
     """The trials of a sweep that have a checkpoint and no row."""
-    if not store.listing("checkpoints"):
-        return []  # reading and expanding a large space takes seconds
-    if space is None or space.search.ADAPTS:
-        return []
+    if space is None or space.search.ADAPTS or not store.listing("checkpoints"):
+        return []  # to expand a large space takes seconds
     try:
         expansion = space.expand()
     except SearchSpaceError:
         return []
-    pending: dict[str, TrialSpec] = {
-        key: trial for key, trial in zip(expansion.trial_ids, expansion.trials, strict=True) if key not in committed
-    }
+    planned = zip(expansion.trial_ids, expansion.trials, strict=True)
+    pending: dict[str, TrialSpec] = {key: trial for key, trial in planned if key not in committed}
     return [
         _Trial(key, "unfinished", entries_of(canonical(pending[key])), -1, losses)
         for key, points in unfinished_curves(store, pending).items()
@@ -143,14 +138,10 @@ def _setting(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {path: value for path, value in spec.items() if path != "seed"}
 
 
-def _key(spec: Mapping[str, Any]) -> str:
-    return json.dumps(_setting(spec), sort_keys=True)
-
-
 def _chart(title: str, sweep: str, trials: Sequence[_Trial], best: str) -> Chart:
     groups: dict[str, list[_Trial]] = collections.defaultdict(list)
     for trial in sorted(trials, key=lambda trial: trial.place):
-        groups[_key(trial.spec)].append(trial)
+        groups[json.dumps(_setting(trial.spec), sort_keys=True)].append(trial)
     shown = [group[:MAX_TRIALS] for group in list(groups.values())[:MAX_SETTINGS]]
     shown.sort(key=lambda group: [value_order(value) for value in _setting(group[0].spec).values()])
     drawn = [trial for group in shown for trial in group]
@@ -194,14 +185,10 @@ def _series(trials: Sequence[_Trial], sweep: str, names: Mapping[str, str], acro
     )
     spec = trials[0].spec
     kind = TrialKind(spec["task.name"], spec["baseline"], spec["model.name"], sweep)
-    line = _path(x, up.place(means))
-    return SettingCurves(_label(spec, names), kind, steps, means.tolist(), line, band, curves)
-
-
-def _label(spec: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """The entries in which a setting differs, such as "Aq_R q=10"; its baseline if it is the only setting."""
+    # Such as "Aq_R q=10"; the only setting is called by its baseline.
     words = named_values(names, lambda path: value_text(spec[path]) if path in spec else "")
-    return " ".join(words) or spec["baseline"]
+    label = " ".join(words) or spec["baseline"]
+    return SettingCurves(label, kind, steps, means.tolist(), _path(x, up.place(means)), band, curves)
 
 
 def _path(x: np.ndarray, y: np.ndarray) -> str:
