@@ -172,7 +172,6 @@ def test_a_choice_of_lanes_is_told_once_and_again_when_it_changes(driver):
     ]
 
 
-@pytest.mark.slow
 def test_after_a_death_committed_trials_are_not_run_again(driver):
     first, second = driver.trial.pending
     while not driver.store.committed():

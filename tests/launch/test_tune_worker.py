@@ -63,7 +63,6 @@ def test_a_worker_reports_every_evaluation_at_once(tmp_path, monkeypatch):
     assert all(0 <= value <= 1 for _, value in evaluated)
 
 
-@pytest.mark.slow
 def test_a_worker_told_to_leave_goes_on_where_it_was(strides, tmp_path):
     work = whole(coloring_trial())
     leaving = Worker(work, tmp_path, ["carry on", "leave"])
